@@ -1,0 +1,122 @@
+#pragma once
+// Every setting of a run as a validated value. Defaults stand here, each with
+// its unit and what follows from it. How a value is given (flag, INI key,
+// environment) is in keys.hpp; the order of precedence is
+// default < file < environment < flag.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::config {
+
+enum class role : uint8_t {
+  none,
+  simulate, ///< The whole cast in this process (`--simulate`).
+  ps,
+  worker,
+  evaluator,
+  checkpoint_writer,
+  automatic ///< Taken from the launch environment.
+};
+
+enum class policy_kind : uint8_t { sync, backup, ssp, async };
+enum class late_rule : uint8_t { drop, cancel };
+enum class clock_kind : uint8_t { real, virtual_time };
+enum class scalar_type : uint8_t { float32, float64 };
+
+/// [cluster] Where the cast meets and how long it waits.
+struct cluster_settings {
+  std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
+  uint16_t port = 4242;
+  uint32_t workers = 4; ///< N, the size of the cast that training starts with.
+  uint32_t shards = 1;  ///< Parameter server shards.
+  std::optional<uint32_t> rank; ///< This node's rank, else given at the hello.
+  std::string listen;           ///< HOST:PORT of a PS shard with rank > 0.
+  bool insecure_network = false; ///< Allow a bind other than loopback.
+  double join_timeout = 60;      ///< s until training starts with fewer workers.
+  double connect_timeout = 60;   ///< s that a worker tries to reach the PS.
+  double liveness_timeout = 15;  ///< s of silence until a peer counts as dead.
+  std::string transport = "auto"; ///< auto | inproc | chunked (more to come).
+};
+
+/// [training] What is trained, how, and for how long.
+struct training_settings {
+  std::string network = "lenet";
+  std::string optimizer = "sgd"; ///< sgd | adam | adamw
+  double lr = 0.01;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double beta1 = 0.9;  ///< adam, adamw
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::string lr_schedule = "constant";
+  uint64_t batch_size = 64; ///< Samples per worker and step.
+  /// When to stop, whichever comes first. A limit that is not given does not
+  /// apply; `epochs` has a default that counts only if none is given.
+  std::optional<uint64_t> epochs;
+  std::optional<uint64_t> max_steps;
+  std::optional<double> target_accuracy; ///< In (0, 1].
+  uint64_t seed = 1;
+  std::string device = "cpu"; ///< cpu | cuda | cuda:i
+  scalar_type dtype = scalar_type::float32;
+  uint32_t threads = 0; ///< Intra-op threads of a compute actor; 0 = share.
+  std::string train_dir; ///< Empty: runs/<network>-<n>, new each time.
+  std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
+  bool overwrite = false;
+};
+
+/// Epochs when no limit is given from any source.
+inline constexpr uint64_t default_epochs = 40;
+
+/// [data]
+struct data_settings {
+  std::string dataset = "digits"; ///< digits | mnist | fashion-mnist
+  std::string data_dir;           ///< Folder of the file-based sets.
+};
+
+/// [policy]
+struct policy_settings {
+  policy_kind name = policy_kind::sync;
+  uint32_t backup_workers = 1;
+  late_rule late = late_rule::drop;
+  uint32_t staleness = 3;
+};
+
+/// [evaluation]
+struct evaluation_settings {
+  uint64_t eval_freq = 50; ///< Steps between evaluations.
+  uint64_t eval_batch_size = 256;
+  double eval_timeout = 60;  ///< s to wait for the last score.
+  std::string follow = "ps"; ///< "ps" or a folder of checkpoints.
+};
+
+/// [checkpoint]
+struct checkpoint_settings {
+  uint64_t checkpoint_freq = 100; ///< Steps between checkpoints.
+  uint32_t keep = 3;              ///< Newest checkpoints that are kept.
+};
+
+/// [simulation]
+struct simulation_settings {
+  clock_kind clock = clock_kind::real;
+  std::string compute_time;
+  std::string link_rate;
+  std::string link_latency;
+  std::string gradients = "real"; ///< real | none
+};
+
+struct settings {
+  role what = role::none;
+  cluster_settings cluster;
+  training_settings training;
+  data_settings data;
+  policy_settings policy;
+  evaluation_settings evaluation;
+  checkpoint_settings checkpoint;
+  simulation_settings simulation;
+};
+
+} // namespace troupe::config
