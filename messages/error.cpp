@@ -1,0 +1,51 @@
+#include "messages/type_ids.hpp"
+
+#include <array>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::array<std::string_view, static_cast<size_t>(errc::count_)> names{
+  "none",           "protocol_mismatch",  "settings_conflict",
+  "unknown_member", "stale_incarnation",  "wrong_size",
+  "not_finite",     "duplicate",          "rank_taken",
+  "cancelled",      "peer_lost",          "unreachable",
+  "shutting_down",  "timed_out",          "bad_data",
+  "damaged_checkpoint", "disk",           "protocol_violation",
+  "expelled",       "failed"};
+
+} // namespace
+
+std::string to_string(errc code) {
+  auto index = static_cast<size_t>(code);
+  return std::string{index < names.size() ? names[index] : "invalid"};
+}
+
+bool from_string(caf::string_view text, errc& code) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == std::string_view{text.data(), text.size()}) {
+      code = static_cast<errc>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool from_integer(uint8_t number, errc& code) {
+  if (number >= names.size())
+    return false;
+  code = static_cast<errc>(number);
+  return true;
+}
+
+std::string text_of(const caf::error& err) {
+  if (const auto& context = err.context();
+      context && context.match_elements<std::string>())
+    return context.get_as<std::string>(0);
+  if (err.category() == caf::type_id_v<errc>)
+    return to_string(static_cast<errc>(err.code()));
+  return caf::to_string(err);
+}
+
+} // namespace troupe

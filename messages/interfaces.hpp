@@ -1,0 +1,172 @@
+#pragma once
+// Every actor of the troupe by its interface: one line of purpose a handler.
+// A request to `push`, `pull` and `watch` waits as long as a policy says (no
+// timeout); everything else is answered at once. Errors are of `errc`.
+
+#include "messages/type_ids.hpp"
+
+namespace troupe {
+
+using caf::result;
+
+// -- training -----------------------------------------------------------------
+
+/// What a worker or an evaluator sees of the parameter server. A link has the
+/// same interface, so that nobody knows how far away the server is.
+using parameter_server_actor = caf::typed_actor<
+  // Takes a gradient; the answer is the next weights. Errors: wrong_size,
+  // not_finite (then pull), unknown_member, stale_incarnation, expelled,
+  // duplicate, shutting_down, peer_lost.
+  result<release_header, payload>(push_atom, push_header, payload),
+  // Gives weights without taking a gradient.
+  result<release_header, payload>(pull_atom, pull_header),
+  // Gives the newest version due for scoring that is after the given one.
+  result<watch_header, payload>(watch_atom, version),
+  // Takes note of what an evaluator found.
+  result<void>(score_atom, score)>;
+
+/// Computes gradients of its leases, one after another.
+using worker_actor = caf::typed_actor<
+  // Begins to train as this member, through this link.
+  result<void>(attach_atom, parameter_server_actor, registration),
+  // The link is gone: stops computing and waits to be attached anew.
+  result<void>(detach_atom),
+  // The computation on weights before this version is of no use any more.
+  result<void>(cancel_atom, version),
+  // Says that it is alive.
+  result<void>(ping_atom),
+  // The run is over.
+  result<void>(stop_atom, run_end)>;
+
+/// Scores versions of the weights.
+using evaluator_actor = caf::typed_actor<
+  // Begins to score, through this link.
+  result<void>(attach_atom, parameter_server_actor),
+  // The link is gone: waits to be attached anew.
+  result<void>(detach_atom),
+  // Says that it is alive.
+  result<void>(ping_atom),
+  // The run is over.
+  result<void>(stop_atom, run_end)>;
+
+/// The lead shard as the other actors of its process see it.
+using lead_actor = parameter_server_actor::extend<
+  // Announces a worker and the path of its tensors: its requests are held from
+  // now on, not refused.
+  result<void>(enlist_atom, worker_id, incarnation, std::string, worker_actor),
+  // Enlisted workers take part from now on.
+  result<void>(join_atom, std::vector<worker_id>),
+  // A worker is gone, and why.
+  result<void>(leave_atom, worker_id, incarnation, std::string),
+  // So many evaluators look on.
+  result<void>(audience_atom, uint32_t),
+  // Ends the run: a checkpoint, the last score, the summary.
+  result<void>(stop_atom)>;
+
+/// Who is in the cast.
+using coordinator_actor = caf::typed_actor<
+  // Makes a worker a member. Errors: rank_taken, shutting_down.
+  result<registration>(register_atom, registration_request, worker_actor),
+  // Lets an evaluator look on; gives the life of the server.
+  result<incarnation>(register_atom, evaluator_actor),
+  // A worker that sends too many bad gradients is sent away.
+  result<void>(leave_atom, worker_id, incarnation, std::string),
+  // Training has stopped: workers are sent home.
+  result<void>(ending_atom),
+  // All is written: evaluators are sent home, then the coordinator ends.
+  result<void>(ended_atom, run_end),
+  // Looks after the members.
+  result<void>(tick_atom)>;
+
+// -- at the side of the parameter server ----------------------------------------
+
+/// Makes snapshots durable, one after another.
+using checkpoint_writer_actor = caf::typed_actor<
+  // Writes a checkpoint; gives its path. Errors: disk.
+  result<std::string>(write_atom, snapshot_ptr)>;
+
+/// Writes the run directory and tells how the run goes.
+using recorder_actor = caf::typed_actor<
+  // Writes a line down.
+  result<void>(note_atom, note_ptr),
+  // Writes the summary; the last message. Errors: disk.
+  result<void>(finish_atom, note_ptr)>;
+
+// -- at the side of a worker or an evaluator --------------------------------------
+
+/// Computes gradients on a thread of its own.
+using compute_actor = caf::typed_actor<
+  // Forward and backward over one batch. Errors: failed.
+  result<gradient_report>(compute_atom, compute_task)>;
+
+/// Scores weights on a thread of its own.
+using scorer_actor = caf::typed_actor<
+  // Loss and accuracy over the test set. Errors: failed.
+  result<score>(evaluate_atom, version, payload)>;
+
+/// Turns leases into batches on a thread of its own.
+using loader_actor = caf::typed_actor<
+  // Makes the batch of a lease. Errors: bad_data.
+  result<loaded_batch>(load_atom, lease)>;
+
+// -- between processes ---------------------------------------------------------
+
+/// The published actor. Its one handler never changes: a protobuf `Hello` in, a
+/// protobuf `Welcome` and the caller's gateway (or nobody) out.
+using doorkeeper_actor = caf::typed_actor<
+  // Checks protocol version, run and settings of a peer.
+  result<std::string, caf::strong_actor_ptr>(std::string)>;
+
+/// The far end of a chunked transfer, at the peer's side.
+using link_end_actor = caf::typed_actor<
+  // The answer to a push or a pull: the weights follow in chunks.
+  result<void>(release_atom, transfer_id, release_header, payload_shape),
+  // The answer to a watch: the weights follow in chunks.
+  result<void>(watch_atom, transfer_id, watch_header, payload_shape),
+  // The answer to any of them is an error.
+  result<void>(refuse_atom, transfer_id, caf::error),
+  // A piece of an answer.
+  result<void>(chunk_atom, chunk),
+  // So many bytes of a push have arrived.
+  result<void>(credit_atom, transfer_id, uint64_t)>;
+
+/// The near end of a chunked transfer, at the server's side; one a peer.
+using gateway_actor = caf::typed_actor<
+  // Takes the peer's link; gives the coordinator to register with.
+  result<coordinator_actor>(attach_atom, link_end_actor),
+  // A gradient follows in chunks.
+  result<void>(push_atom, transfer_id, push_header, payload_shape),
+  // Asks for weights.
+  result<void>(pull_atom, transfer_id, pull_header),
+  // Asks for a version to score.
+  result<void>(watch_atom, transfer_id, version),
+  // Hands a score on.
+  result<void>(score_atom, score),
+  // A piece of a gradient.
+  result<void>(chunk_atom, chunk),
+  // So many bytes of an answer have arrived.
+  result<void>(credit_atom, transfer_id, uint64_t)>;
+
+/// The link of a peer whose tensors travel in chunks.
+using chunked_link_actor = parameter_server_actor::extend_with<link_end_actor>;
+
+} // namespace troupe
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_handles, caf::first_custom_type_id + 400)
+
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::parameter_server_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::worker_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::evaluator_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::coordinator_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::gateway_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::link_end_actor))
+
+CAF_END_TYPE_ID_BLOCK(troupe_handles)
+
+namespace troupe {
+
+/// Makes CAF know our types; to be called once, before the first actor system.
+/// Also registers CAF's own and the middleman's.
+void init_messages();
+
+} // namespace troupe

@@ -1,0 +1,28 @@
+#include "messages/interfaces.hpp"
+
+#include <caf/init_global_meta_objects.hpp>
+#include <caf/io/middleman.hpp>
+
+#include <mutex>
+
+namespace troupe {
+
+std::span<const std::byte> chunk::bytes() const {
+  if (received)
+    return {reinterpret_cast<const std::byte*>(received->data()),
+            received->size()};
+  return source.bytes().subspan(offset, size);
+}
+
+void init_messages() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    caf::init_global_meta_objects<caf::id_block::troupe_data>();
+    caf::init_global_meta_objects<caf::id_block::troupe_atoms>();
+    caf::init_global_meta_objects<caf::id_block::troupe_handles>();
+    caf::io::middleman::init_global_meta_objects();
+    caf::core::init_global_meta_objects();
+  });
+}
+
+} // namespace troupe

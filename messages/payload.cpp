@@ -1,0 +1,46 @@
+#include "messages/payload.hpp"
+
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t alignment = 64;
+
+std::shared_ptr<std::byte> take_memory(size_t bytes) {
+  auto rounded = (bytes + alignment) / alignment * alignment;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
+  if (memory == nullptr)
+    throw std::bad_alloc{};
+  return {memory, [](std::byte* ptr) { std::free(ptr); }};
+}
+
+} // namespace
+
+payload::payload(payload_shape shape, std::shared_ptr<const void> owner,
+                 const std::byte* data)
+  : shape_(shape), owner_(std::move(owner)), data_(data) {
+  // nop
+}
+
+std::string to_string(const payload& x) {
+  if (!x)
+    return "payload(none)";
+  auto kind = x.shape().type == element_type::float32 ? "float32" : "float64";
+  return "payload(" + std::to_string(x.shape().count) + " x " + kind + ")";
+}
+
+payload_buffer::payload_buffer(payload_shape shape)
+  : shape_(shape), data_(take_memory(static_cast<size_t>(shape.bytes()))) {
+  // nop
+}
+
+payload payload_buffer::seal() && {
+  auto* data = data_.get();
+  return {shape_, std::move(data_), data};
+}
+
+} // namespace troupe

@@ -1,0 +1,93 @@
+#pragma once
+// The handle of a tensor that travels: a flat, immutable run of numbers.
+//
+// A message holds the handle, never the bytes. Inside one process the handle
+// is passed on and nothing is copied; a payload never enters CAF's
+// serialization (it is declared unsafe for that), because a link moves its
+// bytes on a tensor path instead.
+//
+// Thread-safety: immutable, so any number of threads may read. The memory is
+// given back by the thread that drops the last handle.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace troupe {
+
+/// What the numbers of a payload are.
+enum class element_type : uint8_t { float32 = 1, float64 = 2 };
+
+/// Bytes of one element.
+constexpr size_t size_of(element_type type) {
+  return type == element_type::float32 ? 4 : 8;
+}
+
+/// What a receiver must know before the first byte: enough to take memory.
+struct payload_shape {
+  element_type type = element_type::float32;
+  uint64_t count = 0; ///< Elements.
+
+  uint64_t bytes() const {
+    return count * size_of(type);
+  }
+
+  bool operator==(const payload_shape&) const = default;
+};
+
+class payload {
+public:
+  /// No tensor at all: the payload of a message that carries none.
+  payload() = default;
+
+  /// A view of memory that `owner` keeps alive.
+  payload(payload_shape shape, std::shared_ptr<const void> owner,
+          const std::byte* data);
+
+  const payload_shape& shape() const {
+    return shape_;
+  }
+
+  std::span<const std::byte> bytes() const {
+    return {data_, static_cast<size_t>(shape_.bytes())};
+  }
+
+  /// Whoever keeps the memory alive; views that outlive this handle hold it.
+  const std::shared_ptr<const void>& owner() const {
+    return owner_;
+  }
+
+  explicit operator bool() const {
+    return data_ != nullptr;
+  }
+
+private:
+  payload_shape shape_;
+  std::shared_ptr<const void> owner_;
+  const std::byte* data_ = nullptr;
+};
+
+/// Size and kind, never the numbers.
+std::string to_string(const payload& x);
+
+/// Memory for a payload that is filled before anybody else sees it.
+class payload_buffer {
+public:
+  /// Takes uninitialised memory, aligned to 64 bytes. Throws std::bad_alloc.
+  explicit payload_buffer(payload_shape shape);
+
+  std::span<std::byte> bytes() {
+    return {data_.get(), static_cast<size_t>(shape_.bytes())};
+  }
+
+  /// Ends the writing: the memory becomes an immutable payload.
+  payload seal() &&;
+
+private:
+  payload_shape shape_;
+  std::shared_ptr<std::byte> data_;
+};
+
+} // namespace troupe

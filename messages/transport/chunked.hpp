@@ -1,0 +1,76 @@
+#pragma once
+// Both ends of a chunked transfer with credit, as plain state machines: what
+// to send next, and where a piece belongs. Used over the actor connection, where
+// one large message would block the link and be copied several times.
+//
+// The sender has at most `window` bytes on the way that the receiver has not
+// yet acknowledged, so that neither mailboxes nor socket buffers grow with the
+// size of the model. Pieces arrive in order. Not thread-safe.
+
+#include "messages/types.hpp"
+
+#include <optional>
+
+namespace troupe::transport {
+
+/// Bytes of a piece, and of all pieces on the way. Measured on loopback: larger
+/// pieces are slower, smaller windows leave the link idle.
+inline constexpr uint64_t default_chunk_bytes = 1u << 20;
+inline constexpr uint64_t default_window_bytes = 4u << 20;
+
+class chunk_sender {
+public:
+  chunk_sender(transfer_id id, payload source,
+               uint64_t chunk_bytes = default_chunk_bytes,
+               uint64_t window_bytes = default_window_bytes);
+
+  /// The next piece, or nothing while the credit is used up or all is sent.
+  std::optional<chunk> next();
+
+  /// The receiver has `received` bytes in all. Returns false when that cannot
+  /// be: more than was sent, or less than it said before.
+  bool credit(uint64_t received);
+
+  /// Has everything arrived?
+  bool done() const {
+    return acknowledged_ == source_.shape().bytes();
+  }
+
+private:
+  transfer_id id_;
+  payload source_;
+  uint64_t chunk_bytes_;
+  uint64_t window_bytes_;
+  uint64_t sent_ = 0;
+  uint64_t acknowledged_ = 0;
+};
+
+class chunk_receiver {
+public:
+  /// Takes memory for the whole payload. The caller has checked the shape
+  /// against what it expects.
+  explicit chunk_receiver(payload_shape shape);
+
+  /// Puts a piece in its place. Returns false when it does not follow the one
+  /// before or reaches past the end: the sender breaks the protocol.
+  bool accept(const chunk& piece);
+
+  /// Bytes received so far: the credit to grant.
+  uint64_t received() const {
+    return received_;
+  }
+
+  bool complete() const {
+    return received_ == buffer_.bytes().size();
+  }
+
+  /// The payload; ends the receiver's use.
+  payload take() &&;
+
+private:
+  // Spans of a non-const buffer are needed in const functions.
+  mutable payload_buffer buffer_;
+  uint64_t received_ = 0;
+};
+
+} // namespace troupe::transport

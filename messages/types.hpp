@@ -1,0 +1,251 @@
+#pragma once
+// The vocabulary of the troupe: every structure that actors exchange, and the
+// type ids that CAF writes on the wire for them.
+
+#include "messages/error.hpp"
+#include "messages/ids.hpp"
+#include "messages/lease.hpp"
+#include "messages/payload.hpp"
+#include "messages/real.hpp"
+
+#include <caf/all.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+namespace data {
+struct batch;
+} // namespace data
+
+struct snapshot; // what the checkpoint writer makes durable
+struct note;     // what the recorder writes down
+
+// -- between a worker and the parameter server --------------------------------
+
+/// Announces one gradient: the mean over `samples` of the loss's gradient.
+struct push_header {
+  push_id id;
+  incarnation server;  ///< The life of the server that the worker knows.
+  version computed_on; ///< The weights that were read.
+  lease_id from;       ///< The lease that the samples came from.
+  uint64_t samples = 0;
+  real loss;            ///< Mean over the samples.
+  real compute_seconds; ///< Forward and backward.
+  real wait_seconds;    ///< Spent waiting for the weights of this step.
+  real data_seconds;    ///< Spent waiting for the batch of this step.
+};
+
+/// Asks for the newest weights without giving a gradient: the first request of
+/// a member, or after giving a computation up.
+struct pull_header {
+  worker_id worker;
+  incarnation life;
+  incarnation server;
+  lease_id abandoned; ///< The lease given up; 0 for none.
+};
+
+/// What comes with the next weights.
+struct release_header {
+  version weights;           ///< The version of the payload.
+  incarnation server;        ///< The life of the server that answers.
+  std::vector<lease> leases; ///< Further work, in the order of computation.
+};
+
+/// Announces a version to be scored.
+struct watch_header {
+  version weights;
+  bool last = false; ///< The run has ended: no version comes after it.
+};
+
+/// What an evaluator found.
+struct score {
+  version weights;
+  real loss;     ///< Mean over the test set.
+  real accuracy; ///< Top-1, in [0, 1].
+  uint64_t samples = 0;
+  real seconds; ///< Time that the evaluation took.
+};
+
+// -- membership ----------------------------------------------------------------
+
+/// What a worker asks for when it registers.
+struct registration_request {
+  bool has_rank = false;
+  worker_id rank;        ///< The rank it wants to have, if `has_rank`.
+  std::string transport; ///< The path its tensors take, for the records.
+};
+
+/// What a worker is told when it becomes a member.
+struct registration {
+  worker_id worker;
+  incarnation life;
+  incarnation server;
+};
+
+/// How the run ended, for everybody in the cast.
+struct run_end {
+  bool failed = false;
+  std::string line; ///< Why, for the user; empty when all went well.
+};
+
+// -- tensors on the move ---------------------------------------------------------
+
+/// A piece of a payload on the chunked path. The sender refers to the payload's
+/// memory; the receiver gets the bytes in memory of its own.
+struct chunk {
+  transfer_id transfer;
+  uint64_t offset = 0; ///< Of the first byte in the payload.
+  payload source;      ///< At the sender: where the bytes lie.
+  uint64_t size = 0;
+  std::shared_ptr<const std::vector<caf::byte>> received; ///< At the receiver.
+
+  std::span<const std::byte> bytes() const;
+};
+
+/// Refusal of a chunk that is larger than this, before memory is taken.
+inline constexpr uint64_t max_chunk_bytes = 16u << 20;
+
+// -- inside one process -----------------------------------------------------------
+
+using batch_ptr = std::shared_ptr<const data::batch>;
+using snapshot_ptr = std::shared_ptr<const snapshot>;
+using note_ptr = std::shared_ptr<const note>;
+
+/// A batch made from a lease.
+struct loaded_batch {
+  lease from;
+  batch_ptr batch;
+};
+
+/// Raised (true) to make a computation stop at its next check.
+using cancel_ptr = std::shared_ptr<std::atomic<bool>>;
+
+/// One gradient to compute.
+struct compute_task {
+  batch_ptr batch;
+  payload weights;
+  cancel_ptr cancel;
+};
+
+/// What came of a compute task.
+struct gradient_report {
+  bool cancelled = false;
+  payload gradient;
+  uint64_t samples = 0;
+  real loss;
+  real seconds;
+};
+
+// -- inspection --------------------------------------------------------------------
+
+template <class Inspector>
+bool inspect(Inspector& f, push_header& x) {
+  return f.object(x).fields(
+    f.field("id", x.id), f.field("server", x.server),
+    f.field("computed_on", x.computed_on), f.field("from", x.from),
+    f.field("samples", x.samples), f.field("loss", x.loss),
+    f.field("compute_seconds", x.compute_seconds),
+    f.field("wait_seconds", x.wait_seconds),
+    f.field("data_seconds", x.data_seconds));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, pull_header& x) {
+  return f.object(x).fields(f.field("worker", x.worker),
+                            f.field("life", x.life),
+                            f.field("server", x.server),
+                            f.field("abandoned", x.abandoned));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, release_header& x) {
+  return f.object(x).fields(f.field("weights", x.weights),
+                            f.field("server", x.server),
+                            f.field("leases", x.leases));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, watch_header& x) {
+  return f.object(x).fields(f.field("weights", x.weights),
+                            f.field("last", x.last));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, score& x) {
+  return f.object(x).fields(
+    f.field("weights", x.weights), f.field("loss", x.loss),
+    f.field("accuracy", x.accuracy), f.field("samples", x.samples),
+    f.field("seconds", x.seconds));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, registration_request& x) {
+  return f.object(x).fields(f.field("has_rank", x.has_rank),
+                            f.field("rank", x.rank),
+                            f.field("transport", x.transport));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, registration& x) {
+  return f.object(x).fields(f.field("worker", x.worker),
+                            f.field("life", x.life),
+                            f.field("server", x.server));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, run_end& x) {
+  return f.object(x).fields(f.field("failed", x.failed),
+                            f.field("line", x.line));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, element_type& x) {
+  auto get = [&x] { return static_cast<uint8_t>(x); };
+  auto set = [&x](uint8_t number) {
+    if (number != 1 && number != 2)
+      return false;
+    x = static_cast<element_type>(number);
+    return true;
+  };
+  return f.apply(get, set);
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, payload_shape& x) {
+  return f.object(x).fields(f.field("type", x.type), f.field("count", x.count));
+}
+
+/// Human-readable inspectors get offset and size, never the numbers.
+template <class Inspector>
+bool inspect(Inspector& f, chunk& x) {
+  if (f.has_human_readable_format())
+    return f.object(x).fields(f.field("transfer", x.transfer),
+                              f.field("offset", x.offset),
+                              f.field("size", x.size));
+  if (!f.apply(x.transfer) || !f.apply(x.offset) || !f.apply(x.size))
+    return false;
+  if constexpr (Inspector::is_loading) {
+    if (x.size > max_chunk_bytes) {
+      f.set_error(caf::make_error(caf::sec::load_callback_failed,
+                                  "chunk larger than the protocol allows"));
+      return false;
+    }
+    auto bytes = std::make_shared<std::vector<caf::byte>>(x.size);
+    if (!f.value(caf::span<caf::byte>{bytes->data(), bytes->size()}))
+      return false;
+    x.received = std::move(bytes);
+    return true;
+  } else {
+    auto bytes = x.bytes();
+    return f.value(caf::span<const caf::byte>{
+      reinterpret_cast<const caf::byte*>(bytes.data()), bytes.size()});
+  }
+}
+
+} // namespace troupe
