@@ -2,12 +2,12 @@
 
 #include "config/failure.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace troupe::models {
 
@@ -86,8 +86,8 @@ void fill_folder(const fs::path& folder, proto::Manifest manifest,
 
 void rename_folder(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    throw run_error("cannot rename " + from.string() + ": "
-                    + system_text(errno));
+    throw run_error("cannot rename " + from.string() + ": " +
+                    system_text(errno));
 }
 
 /// Gives `temporary` its name. A checkpoint of that name changes places with it
@@ -100,8 +100,7 @@ void publish(const fs::path& temporary, const fs::path& path) {
   if (!fs::exists(fs::symlink_status(path, error))) {
     rename_folder(temporary, path);
   } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(),
-                         RENAME_EXCHANGE)
-             != 0) {
+                         RENAME_EXCHANGE) != 0) {
     old = dir / (".old-" + path.filename().string());
     fs::remove_all(old, error);
     rename_folder(path, old);
@@ -121,8 +120,8 @@ void make_folder(const fs::path& folder) {
   if (fs::create_directories(folder, error))
     sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
   if (error)
-    throw run_error("cannot create " + folder.string() + ": "
-                    + error.message());
+    throw run_error("cannot create " + folder.string() + ": " +
+                    error.message());
 }
 
 void check_slot_keys(std::span<const named_tensor> slots) {
@@ -150,16 +149,16 @@ const proto::FileRecord& record_of(const proto::Manifest& manifest,
 
 void check_size(uint64_t size, const proto::FileRecord& record) {
   if (size != record.size())
-    throw run_error(record.name() + " has " + std::to_string(size)
-                    + " bytes instead of " + std::to_string(record.size()));
+    throw run_error(record.name() + " has " + std::to_string(size) +
+                    " bytes instead of " + std::to_string(record.size()));
 }
 
 uint64_t size_of(const fs::path& path) {
   std::error_code error;
   auto result = fs::file_size(path, error);
   if (error)
-    throw run_error("cannot read " + path.filename().string() + ": "
-                    + error.message());
+    throw run_error("cannot read " + path.filename().string() + ": " +
+                    error.message());
   return result;
 }
 
@@ -171,8 +170,7 @@ tensor_file load_tensors(const fs::path& folder,
   check_size(content.size(), record);
   auto digest = sha256_of(std::as_const(content).span());
   if (std::string_view{reinterpret_cast<const char*>(digest.data()),
-                       digest.size()}
-      != record.sha256())
+                       digest.size()} != record.sha256())
     throw run_error("the checksum of " + record.name() + " does not match");
   return tensor_file{std::move(content), record.name()};
 }
@@ -180,17 +178,15 @@ tensor_file load_tensors(const fs::path& folder,
 proto::Manifest load_manifest(const fs::path& folder) {
   auto content = read_file(folder / manifest_file, max_manifest);
   auto bytes = std::as_const(content).span();
-  auto result = unsealed(
-    {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  auto result =
+    unsealed({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (result.format_version() != checkpoint_format)
-    throw run_error("manifest.pb has format version "
-                    + std::to_string(result.format_version())
-                    + ", this build reads "
-                    + std::to_string(checkpoint_format));
+    throw run_error("manifest.pb has format version " +
+                    std::to_string(result.format_version()) +
+                    ", this build reads " + std::to_string(checkpoint_format));
   auto name = folder.filename().string();
   if (name.starts_with("step-") && name != checkpoint_name(result.step()))
-    throw run_error("manifest.pb is of step "
-                    + std::to_string(result.step()));
+    throw run_error("manifest.pb is of step " + std::to_string(result.step()));
   return result;
 }
 
@@ -206,8 +202,8 @@ auto reading(const fs::path& path, Load load) {
       throw run_error("it is not a folder");
     return load();
   } catch (const run_error& x) {
-    throw run_error("checkpoint " + path.string()
-                    + " cannot be used: " + x.what());
+    throw run_error("checkpoint " + path.string() +
+                    " cannot be used: " + x.what());
   }
 }
 
@@ -225,8 +221,8 @@ std::string checkpoint_name(uint64_t step) {
 }
 
 std::string slot_key(std::string_view slot, std::string_view parameter) {
-  return std::string{slot_prefix} + std::string{slot} + "."
-         + std::string{parameter};
+  return std::string{slot_prefix} + std::string{slot} + "." +
+         std::string{parameter};
 }
 
 fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
@@ -244,8 +240,11 @@ fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
     publish(temporary, path);
   } catch (const run_error& x) {
     fs::remove_all(temporary, ignored);
-    throw run_error("checkpoint " + path.string()
-                    + " was not written: " + x.what());
+    throw run_error("checkpoint " + path.string() +
+                    " was not written: " + x.what());
+  } catch (...) {
+    fs::remove_all(temporary, ignored);
+    throw;
   }
   return path;
 }
@@ -257,8 +256,8 @@ loaded_checkpoint read_checkpoint(const fs::path& where) {
     result.path = path;
     result.manifest = load_manifest(path);
     result.model = load_tensors(path, record_of(result.manifest, model_file));
-    result.optimizer = load_tensors(
-      path, record_of(result.manifest, optimizer_file));
+    result.optimizer =
+      load_tensors(path, record_of(result.manifest, optimizer_file));
     check_slot_keys(result.optimizer.tensors());
     return result;
   });

@@ -55,16 +55,15 @@ void rename_to(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (error)
-    throw run_error("cannot rename " + from.string() + " to " + to.string()
-                    + ": " + error.message());
+    throw run_error("cannot rename " + from.string() + " to " + to.string() +
+                    ": " + error.message());
 }
 
 void remove_tree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
   if (error)
-    throw run_error("cannot remove " + path.string() + ": "
-                    + error.message());
+    throw run_error("cannot remove " + path.string() + ": " + error.message());
 }
 
 /// A name for an abandoned checkpoint that is still free.
@@ -107,10 +106,10 @@ std::optional<loaded_checkpoint> newest_valid(const fs::path& dir,
 loaded_checkpoint find_checkpoint(const fs::path& path,
                                   const line_sink& on_skip) {
   std::error_code error;
-  auto name = path.has_filename() ? path.filename()
-                                  : path.parent_path().filename();
-  if (step_of(name.string()) || fs::exists(path / "manifest.pb", error)
-      || !fs::exists(path, error))
+  auto name =
+    path.has_filename() ? path.filename() : path.parent_path().filename();
+  if (step_of(name.string()) || fs::exists(path / "manifest.pb", error) ||
+      !fs::exists(path, error))
     return read_checkpoint(path);
   auto inner = path / "checkpoints";
   auto dir = fs::is_directory(inner, error) ? inner : path;
@@ -144,8 +143,8 @@ void set_aside_newer(const fs::path& dir, uint64_t step,
     auto to = free_name(dir, x.path.filename().string());
     rename_to(x.path, to);
     if (on_line)
-      on_line("the run goes on from step " + std::to_string(step) + ": "
-              + x.path.string() + " is now " + to.filename().string());
+      on_line("the run goes on from step " + std::to_string(step) + ": " +
+              x.path.string() + " is now " + to.filename().string());
   }
 }
 

@@ -2,14 +2,14 @@
 
 #include "config/failure.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace troupe::models {
 
@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr size_t write_piece = 1u << 20;
 
 [[noreturn]] void fail(const char* verb, const fs::path& path, int code) {
-  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": "
-                  + std::system_category().message(code));
+  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
+                  std::system_category().message(code));
 }
 
 /// Closes a file handle at the end of a scope.
@@ -45,8 +45,8 @@ fs::path folder_of(const fs::path& path) {
 // -- output_file --------------------------------------------------------------
 
 output_file::output_file(fs::path path) : path_(std::move(path)) {
-  handle_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                   0644);
+  handle_ =
+    ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (handle_ < 0)
     fail("create", path_, errno);
 }
@@ -99,27 +99,27 @@ file_bytes read_file(const fs::path& path, uint64_t limit) {
     throw run_error("cannot read " + path.string() + ": not a regular file");
   auto size = static_cast<uint64_t>(info.st_size);
   if (size > limit)
-    throw run_error("cannot read " + path.string() + ": it has "
-                    + std::to_string(size) + " bytes, at most "
-                    + std::to_string(limit) + " are expected");
+    throw run_error("cannot read " + path.string() + ": it has " +
+                    std::to_string(size) + " bytes, at most " +
+                    std::to_string(limit) + " are expected");
   file_bytes result{static_cast<size_t>(size)};
   for (auto rest = result.span(); !rest.empty();) {
-    auto n = ::read(file.handle, rest.data(), std::min(rest.size(), size_t{1} << 30));
+    auto n =
+      ::read(file.handle, rest.data(), std::min(rest.size(), size_t{1} << 30));
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
       fail("read", path, errno);
     if (n == 0)
-      throw run_error("cannot read " + path.string()
-                      + ": it became shorter meanwhile");
+      throw run_error("cannot read " + path.string() +
+                      ": it became shorter meanwhile");
     rest = rest.subspan(static_cast<size_t>(n));
   }
   return result;
 }
 
 void sync_folder(const fs::path& folder) {
-  handle_guard file{
-    ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  handle_guard file{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (file.handle < 0)
     fail("sync", folder, errno);
   // Some network file systems have no sync for folders.

@@ -32,13 +32,9 @@ public:
   void write(std::string_view text);
 
   /// Bytes written so far.
-  uint64_t size() const noexcept {
-    return size_;
-  }
+  uint64_t size() const noexcept { return size_; }
 
-  const std::filesystem::path& path() const noexcept {
-    return path_;
-  }
+  const std::filesystem::path& path() const noexcept { return path_; }
 
   /// Syncs and closes; returns the SHA-256 of the content.
   sha256_digest finish();
@@ -60,17 +56,13 @@ public:
     // nop
   }
 
-  std::span<std::byte> span() noexcept {
-    return {data_.get(), size_};
-  }
+  std::span<std::byte> span() noexcept { return {data_.get(), size_}; }
 
   std::span<const std::byte> span() const noexcept {
     return {data_.get(), size_};
   }
 
-  size_t size() const noexcept {
-    return size_;
-  }
+  size_t size() const noexcept { return size_; }
 
 private:
   std::unique_ptr<std::byte[]> data_;

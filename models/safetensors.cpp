@@ -83,8 +83,8 @@ std::string make_header(std::span<const named_tensor* const> order,
     if (dtype_size(x->dtype) == 0)
       bad(where, "tensor " + x->name + ": unknown dtype " + x->dtype);
     if (bytes != x->bytes.size())
-      bad(where, "tensor " + x->name + ": its shape does not fit its "
-                   + std::to_string(x->bytes.size()) + " bytes");
+      bad(where, "tensor " + x->name + ": its shape does not fit its " +
+                   std::to_string(x->bytes.size()) + " bytes");
     if (x->name == metadata_key || header.contains(x->name))
       bad(where, "tensor name used twice: " + x->name);
     header[x->name] = {{"dtype", x->dtype},
@@ -95,8 +95,8 @@ std::string make_header(std::span<const named_tensor* const> order,
   auto text = header.dump();
   text.append((alignment - text.size() % alignment) % alignment, ' ');
   if (text.size() > max_tensor_header)
-    bad(where, "too many tensors: the header would be above "
-                 + std::to_string(max_tensor_header) + " bytes");
+    bad(where, "too many tensors: the header would be above " +
+                 std::to_string(max_tensor_header) + " bytes");
   return text;
 }
 
@@ -113,8 +113,8 @@ json parse_header(std::string_view text, const std::string& where) {
       keys.emplace_back();
     else if (event == event_t::object_end)
       keys.pop_back();
-    else if (event == event_t::key
-             && !keys.back().insert(x.get<std::string>()).second)
+    else if (event == event_t::key &&
+             !keys.back().insert(x.get<std::string>()).second)
       bad(where, "the header names twice: " + x.get<std::string>());
     return true;
   };
@@ -163,13 +163,12 @@ named_tensor parse_entry(const std::string& name, const json& x,
   auto refuse = [&](const std::string& what) {
     bad(where, "tensor " + name + ": " + what);
   };
-  if (!x.is_object() || x.size() != 3 || !x.contains("dtype")
-      || !x.contains("shape") || !x.contains("data_offsets"))
+  if (!x.is_object() || x.size() != 3 || !x.contains("dtype") ||
+      !x.contains("shape") || !x.contains("data_offsets"))
     refuse("it needs dtype, shape and data_offsets, and nothing else");
   named_tensor result;
   result.name = name;
-  if (!x["dtype"].is_string()
-      || dtype_size(x["dtype"].get<std::string>()) == 0)
+  if (!x["dtype"].is_string() || dtype_size(x["dtype"].get<std::string>()) == 0)
     refuse("unknown dtype " + x["dtype"].dump());
   result.dtype = x["dtype"].get<std::string>();
   auto shape = parse_numbers(x["shape"]);
@@ -195,7 +194,8 @@ void check_layout(std::span<const named_tensor> sorted,
   const auto* at = data.data();
   for (const auto& x : sorted) {
     if (x.bytes.data() != at)
-      bad(where, "tensor " + x.name + ": there is a hole or an overlap before it");
+      bad(where,
+          "tensor " + x.name + ": there is a hole or an overlap before it");
     at += x.bytes.size();
   }
   if (at != data.data() + data.size())

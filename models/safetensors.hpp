@@ -53,16 +53,12 @@ public:
   tensor_file& operator=(tensor_file&&) noexcept = default;
 
   /// In the order of their bytes in the file.
-  std::span<const named_tensor> tensors() const noexcept {
-    return tensors_;
-  }
+  std::span<const named_tensor> tensors() const noexcept { return tensors_; }
 
   /// The tensor of that name, or null. Linear in the number of tensors.
   const named_tensor* find(std::string_view name) const noexcept;
 
-  const tensor_metadata& metadata() const noexcept {
-    return metadata_;
-  }
+  const tensor_metadata& metadata() const noexcept { return metadata_; }
 
 private:
   file_bytes content_;

@@ -18,9 +18,7 @@ void check(int ok) {
 struct sha256::state {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
 
-  ~state() {
-    EVP_MD_CTX_free(context);
-  }
+  ~state() { EVP_MD_CTX_free(context); }
 };
 
 sha256::sha256() : state_(std::make_unique<state>()) {
@@ -39,9 +37,8 @@ void sha256::update(std::span<const std::byte> bytes) {
 
 sha256_digest sha256::finish() {
   sha256_digest result;
-  check(EVP_DigestFinal_ex(state_->context,
-                           reinterpret_cast<unsigned char*>(result.data()),
-                           nullptr));
+  check(EVP_DigestFinal_ex(
+    state_->context, reinterpret_cast<unsigned char*>(result.data()), nullptr));
   return result;
 }
 

@@ -25,8 +25,8 @@ constexpr auto table = make_table();
 uint32_t crc32c(std::span<const std::byte> bytes) noexcept {
   uint32_t result = 0xffffffffu;
   for (auto x : bytes)
-    result = (result >> 8)
-             ^ table[(result ^ std::to_integer<uint32_t>(x)) & 0xffu];
+    result =
+      (result >> 8) ^ table[(result ^ std::to_integer<uint32_t>(x)) & 0xffu];
   return ~result;
 }
 

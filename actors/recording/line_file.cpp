@@ -2,31 +2,30 @@
 
 #include "config/failure.hpp"
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
 #include <system_error>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace troupe::recording {
 
 namespace {
 
 [[noreturn]] void fail(const char* verb, const std::filesystem::path& path) {
-  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": "
-                  + std::system_category().message(errno));
+  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
+                  std::system_category().message(errno));
 }
 
 /// The `size` bytes that end at `last`.
 std::string read_before(int handle, uint64_t last, uint64_t size,
                         const std::filesystem::path& path) {
   std::string result(size, '\0');
-  auto n = ::pread(handle, result.data(), size,
-                   static_cast<off_t>(last - size));
+  auto n =
+    ::pread(handle, result.data(), size, static_cast<off_t>(last - size));
   if (n != static_cast<ssize_t>(size))
     fail("read", path);
   return result;
@@ -65,8 +64,8 @@ uint64_t whole_size(int handle, uint64_t size,
 
 line_file::line_file(std::filesystem::path path, mode how)
   : path_(std::move(path)) {
-  auto flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC
-               | (how == mode::fresh ? O_TRUNC : 0);
+  auto flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC |
+               (how == mode::fresh ? O_TRUNC : 0);
   handle_ = ::open(path_.c_str(), flags, 0644);
   if (handle_ < 0)
     fail("open", path_);
@@ -101,8 +100,8 @@ void line_file::append(std::string_view line) {
       auto code = errno;
       // The disk may be full in the middle of a line. When even this fails, a
       // resume cuts the torn end.
-      [[maybe_unused]] auto cut = ::ftruncate(handle_,
-                                              static_cast<off_t>(size_));
+      [[maybe_unused]] auto cut =
+        ::ftruncate(handle_, static_cast<off_t>(size_));
       errno = code;
       fail("write", path_);
     }

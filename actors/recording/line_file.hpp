@@ -28,9 +28,7 @@ public:
   void append(std::string_view line);
 
   /// Bytes that were cut from the end when the file was opened.
-  uint64_t cut() const noexcept {
-    return cut_;
-  }
+  uint64_t cut() const noexcept { return cut_; }
 
 private:
   std::filesystem::path path_;

@@ -103,9 +103,7 @@ public:
   void finished(uint64_t step, double time, std::string_view status);
 
   /// Bytes of a torn end that were cut when the log was opened to resume.
-  uint64_t cut() const noexcept {
-    return file_.cut();
-  }
+  uint64_t cut() const noexcept { return file_.cut(); }
 
 private:
   line_file file_;

@@ -6,7 +6,7 @@ namespace troupe::recording {
 
 namespace {
 
-constexpr double live_interval = 0.2;            // s
+constexpr double live_interval = 0.2; // s
 constexpr const char* erase_line = "\r\x1b[K";
 constexpr size_t most_names = 4;
 
@@ -30,8 +30,8 @@ std::string waiting_part(const progress_figures& what) {
   if (who.empty())
     return "";
   if (who.size() > most_names)
-    return "waits for " + std::to_string(who.size()) + " of "
-           + std::to_string(what.workers) + " workers";
+    return "waits for " + std::to_string(who.size()) + " of " +
+           std::to_string(what.workers) + " workers";
   std::string names;
   for (auto x : who)
     names += (names.empty() ? "" : ",") + to_string(x);

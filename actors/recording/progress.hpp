@@ -17,8 +17,8 @@ struct progress_figures {
   double epoch = 0;
   std::optional<double> loss;
   double samples_per_second = 0;
-  std::optional<double> accuracy; ///< Of the last evaluation.
-  uint32_t workers = 0;           ///< In the cast now.
+  std::optional<double> accuracy;     ///< Of the last evaluation.
+  uint32_t workers = 0;               ///< In the cast now.
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
 };
 

@@ -62,8 +62,8 @@ run_statistics::worker_counts& run_statistics::decided(worker_id who,
 double run_statistics::staleness_mean() const noexcept {
   if (gradients_applied_ == 0)
     return 0;
-  return static_cast<double>(staleness_sum_)
-         / static_cast<double>(gradients_applied_);
+  return static_cast<double>(staleness_sum_) /
+         static_cast<double>(gradients_applied_);
 }
 
 double run_statistics::wait_share() const noexcept {
@@ -95,8 +95,8 @@ void run_statistics::fill(summary& out, const run_times& times) const {
   out.wall_seconds = times.wall_seconds;
   out.virtual_seconds = times.virtual_seconds;
   auto seconds = times.virtual_seconds.value_or(times.wall_seconds);
-  out.samples_per_second
-    = seconds > 0 ? static_cast<double>(samples_applied_) / seconds : 0;
+  out.samples_per_second =
+    seconds > 0 ? static_cast<double>(samples_applied_) / seconds : 0;
   out.best_accuracy = best_accuracy_;
   out.best_step = best_step_;
   out.staleness = {staleness_mean(), staleness_max_, histogram_};
@@ -150,8 +150,8 @@ run_times run_statistics::load(const proto::Counters& in) {
     auto rank = size_t{x.worker()};
     if (fresh.workers_.size() <= rank)
       fresh.workers_.resize(rank + 1);
-    fresh.workers_[rank] = {x.pushed(), x.accepted(),
-                            {x.compute_seconds(), x.wait_seconds()}};
+    fresh.workers_[rank] = {
+      x.pushed(), x.accepted(), {x.compute_seconds(), x.wait_seconds()}};
   }
   if (in.has_best_accuracy() && in.has_best_step()) {
     fresh.best_accuracy_ = in.best_accuracy();

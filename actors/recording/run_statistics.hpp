@@ -53,13 +53,9 @@ public:
 
   // -- figures ----------------------------------------------------------------
 
-  uint64_t samples_applied() const noexcept {
-    return samples_applied_;
-  }
+  uint64_t samples_applied() const noexcept { return samples_applied_; }
 
-  uint64_t gradients_applied() const noexcept {
-    return gradients_applied_;
-  }
+  uint64_t gradients_applied() const noexcept { return gradients_applied_; }
 
   double staleness_mean() const noexcept;
 

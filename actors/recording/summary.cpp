@@ -55,8 +55,8 @@ std::string to_json(const summary& what) {
     {"transport", what.transport},
     {"troupe_version", what.troupe_version},
   };
-  return result.dump(2, ' ', false, ordered_json::error_handler_t::replace)
-         + "\n";
+  return result.dump(2, ' ', false, ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 void write_summary(const std::filesystem::path& path, const summary& what) {

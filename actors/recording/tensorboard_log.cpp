@@ -4,14 +4,14 @@
 #include "config/failure.hpp"
 #include "messages/proto/tensorboard.pb.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <string>
 #include <system_error>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace troupe::recording {
 
@@ -22,8 +22,8 @@ using proto::tensorboard::Event;
 using proto::tensorboard::SessionLog;
 
 [[noreturn]] void fail(const char* verb, const fs::path& path) {
-  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": "
-                  + std::system_category().message(errno));
+  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
+                  std::system_category().message(errno));
 }
 
 /// Readers take the files of a folder in the order of their names and only
@@ -62,8 +62,8 @@ tensorboard_log::tensorboard_log(const fs::path& folder, double start,
   : start_(start) {
   for (unsigned number = 0; handle_ < 0; ++number) {
     path_ = folder / file_name(start, number);
-    handle_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                     0644);
+    handle_ =
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (handle_ < 0 && errno != EEXIST)
       fail("create", path_);
   }

@@ -45,13 +45,11 @@ public:
   /// eval/loss and eval/accuracy.
   void evaluation(uint64_t step, double time, double loss, double accuracy);
 
-  const std::filesystem::path& path() const noexcept {
-    return path_;
-  }
+  const std::filesystem::path& path() const noexcept { return path_; }
 
 private:
-  using scalars
-    = std::initializer_list<std::pair<std::string_view, std::optional<double>>>;
+  using scalars =
+    std::initializer_list<std::pair<std::string_view, std::optional<double>>>;
 
   void append(const proto::tensorboard::Event& event);
   void append_scalars(uint64_t step, double time, scalars values);

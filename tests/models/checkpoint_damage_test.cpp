@@ -9,10 +9,9 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/stat.h>
 
 #include <random>
-
-#include <sys/stat.h>
 
 using namespace troupe;
 using namespace troupe::models;
@@ -31,21 +30,20 @@ namespace {
 void check_falls_back(const fs::path& dir, const std::string& complaint) {
   auto path = dir / "step-00000200";
   CHECK_THROWS_AS(read_checkpoint(path), run_error);
-  CHECK_THROWS_WITH(read_checkpoint(path), ContainsSubstring(path.string())
-                                             && ContainsSubstring(complaint)
-                                             && !ContainsSubstring("\n"));
+  CHECK_THROWS_WITH(read_checkpoint(path), ContainsSubstring(path.string()) &&
+                                             ContainsSubstring(complaint) &&
+                                             !ContainsSubstring("\n"));
   std::vector<std::string> lines;
   auto found = newest_valid(dir, [&](auto& line) { lines.push_back(line); });
   REQUIRE(found.has_value());
   CHECK(found->manifest.step() == 100);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0], ContainsSubstring("step-00000200")
-                         && ContainsSubstring("trying the one before"));
+  CHECK_THAT(lines[0], ContainsSubstring("step-00000200") &&
+                         ContainsSubstring("trying the one before"));
 }
 
 /// Writes a manifest without a good seal of its own.
-void rewrite_manifest(const fs::path& path,
-                      void (*change)(proto::Manifest&)) {
+void rewrite_manifest(const fs::path& path, void (*change)(proto::Manifest&)) {
   auto manifest = read_manifest(path);
   change(manifest);
   manifest.clear_self_sha256();
@@ -62,8 +60,8 @@ TEST_CASE("a damaged file of a checkpoint is noticed") {
   temporary_folder folder;
   write_sample(folder.path(), 100);
   auto path = write_sample(folder.path(), 200);
-  auto name = GENERATE("manifest.pb", "model.safetensors",
-                       "optimizer.safetensors");
+  auto name =
+    GENERATE("manifest.pb", "model.safetensors", "optimizer.safetensors");
   auto file = path / name;
   auto text = slurp(file);
   SECTION("empty") {
@@ -109,8 +107,8 @@ TEST_CASE("a damaged file of a checkpoint is noticed") {
 TEST_CASE("every flipped bit of a checkpoint is noticed") {
   temporary_folder folder;
   auto path = write_sample(folder.path(), 200);
-  auto name = GENERATE("manifest.pb", "model.safetensors",
-                       "optimizer.safetensors");
+  auto name =
+    GENERATE("manifest.pb", "model.safetensors", "optimizer.safetensors");
   auto text = slurp(path / name);
   std::mt19937 random{7};
   for (int i = 0; i < 200; ++i) {
@@ -137,9 +135,8 @@ TEST_CASE("a manifest that lies is refused though its seal is good") {
     check_falls_back(folder.path(), "is of step 201");
   }
   SECTION("a file is not listed") {
-    rewrite_manifest(path, [](auto& x) {
-      x.mutable_files(0)->set_name("../../elsewhere");
-    });
+    rewrite_manifest(
+      path, [](auto& x) { x.mutable_files(0)->set_name("../../elsewhere"); });
     check_falls_back(folder.path(), "does not list model.safetensors");
   }
   SECTION("a file is listed twice") {

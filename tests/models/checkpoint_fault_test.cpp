@@ -8,17 +8,16 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-
-#include <algorithm>
-#include <csignal>
-#include <random>
-
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
 
 using namespace troupe;
 using namespace troupe::models;
@@ -79,9 +78,9 @@ size_t entries(const fs::path& dir) {
 /// Mounts a small file system on `folder`, for this process alone.
 bool mount_small(const fs::path& folder) {
   auto spaces = ::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER;
-  return ::unshare(spaces) == 0
-         && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0
-         && ::mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=512k") == 0;
+  return ::unshare(spaces) == 0 &&
+         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=512k") == 0;
 }
 
 } // namespace
@@ -114,9 +113,9 @@ TEST_CASE("a checkpoint that the disk has no room for leaves nothing behind") {
   });
   if (line == no_chance)
     SKIP("this machine lets us mount nothing");
-  CHECK_THAT(line, ContainsSubstring("step-00000200 was not written")
-                     && ContainsSubstring("model.safetensors")
-                     && EndsWith("No space left on device"));
+  CHECK_THAT(line, ContainsSubstring("step-00000200 was not written") &&
+                     ContainsSubstring("model.safetensors") &&
+                     EndsWith("No space left on device"));
 }
 
 TEST_CASE("a checkpoint above the limit for files leaves nothing behind") {
@@ -129,8 +128,8 @@ TEST_CASE("a checkpoint above the limit for files leaves nothing behind") {
     write_big(folder.path(), 200);
     return "no failure";
   });
-  CHECK_THAT(line, ContainsSubstring("step-00000200 was not written")
-                     && EndsWith("File too large"));
+  CHECK_THAT(line, ContainsSubstring("step-00000200 was not written") &&
+                     EndsWith("File too large"));
   CHECK(entries(folder.path()) == 1);
   CHECK(newest_valid(folder.path(), {})->manifest.step() == 100);
 }
@@ -166,8 +165,8 @@ TEST_CASE("a folder that we may not write to is named") {
   });
   if (line == no_chance)
     SKIP("root cannot become nobody here");
-  CHECK_THAT(line, ContainsSubstring(dir.string())
-                     && EndsWith("Permission denied"));
+  CHECK_THAT(line,
+             ContainsSubstring(dir.string()) && EndsWith("Permission denied"));
   CHECK(fs::is_empty(dir));
 }
 
@@ -175,8 +174,8 @@ TEST_CASE("a file in the place of the folder is named") {
   temporary_folder folder;
   testing::spill(folder / "checkpoints", "");
   CHECK_THROWS_WITH(write_sample(folder / "checkpoints", 1),
-                    ContainsSubstring("cannot create")
-                      && ContainsSubstring("Not a directory"));
+                    ContainsSubstring("cannot create") &&
+                      ContainsSubstring("Not a directory"));
 }
 
 TEST_CASE("a killed writer leaves whole checkpoints only", "[kill]") {
@@ -204,8 +203,8 @@ TEST_CASE("a killed writer leaves whole checkpoints only", "[kill]") {
     }
     ::close(ends[1]);
     // The first answer says that the writer is at work.
-    REQUIRE(::read(ends[0], &acknowledged, sizeof acknowledged)
-            == sizeof acknowledged);
+    REQUIRE(::read(ends[0], &acknowledged, sizeof acknowledged) ==
+            sizeof acknowledged);
     ::usleep(static_cast<useconds_t>(random() % 20000));
     REQUIRE(::kill(child, SIGKILL) == 0);
     REQUIRE(::waitpid(child, nullptr, 0) == child);

@@ -77,7 +77,9 @@ TEST_CASE("checkpoints of an abandoned course are set aside") {
   for (uint64_t step : {100, 200, 300})
     write_sample(folder.path(), step);
   std::vector<std::string> lines;
-  auto keep_line = [&](const std::string& line) { lines.push_back(line); };
+  auto keep_line = [&](const std::string& line) {
+    lines.push_back(line);
+  };
   set_aside_newer(folder.path(), 200, keep_line);
   CHECK(steps_in(folder.path()) == steps{100, 200});
   CHECK(lines.size() == 1);
@@ -86,8 +88,8 @@ TEST_CASE("checkpoints of an abandoned course are set aside") {
   CHECK(steps_in(folder.path()) == steps{100});
   CHECK(fs::exists(folder / "abandoned-step-00000300.2"));
   // They can still be named.
-  CHECK(read_checkpoint(folder / "abandoned-step-00000200").manifest.step()
-        == 200);
+  CHECK(read_checkpoint(folder / "abandoned-step-00000200").manifest.step() ==
+        200);
 }
 
 TEST_CASE("resume may name a checkpoint, their folder or a run") {

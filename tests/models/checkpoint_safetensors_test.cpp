@@ -41,12 +41,12 @@ tensor_file parse(const std::string& text) {
 } // namespace
 
 // These bytes were made by the reference implementation (safetensors 0.8.0).
-const auto golden
-  = "\x90\0\0\0\0\0\0\0"s
-    R"({"__metadata__":{"format":"pt"},)"
-    R"("b":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
-    R"("a":{"dtype":"F32","shape":[2,2],"data_offsets":[8,24]}}   )"
-    "\x07\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\0\xbf"s;
+const auto golden =
+  "\x90\0\0\0\0\0\0\0"s
+  R"({"__metadata__":{"format":"pt"},)"
+  R"("b":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+  R"("a":{"dtype":"F32","shape":[2,2],"data_offsets":[8,24]}}   )"
+  "\x07\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\0\xbf"s;
 
 TEST_CASE("what is written is what the reference implementation writes") {
   temporary_folder folder;
@@ -93,8 +93,10 @@ TEST_CASE("an empty file of tensors can be written and read") {
 TEST_CASE("random tensors come back as they were") {
   auto seed = GENERATE(range(0u, 20u));
   std::mt19937 random{seed};
-  auto below = [&](unsigned n) { return random() % n; };
-  const std::vector<std::string> types{"F64", "F32", "F16",
+  auto below = [&](unsigned n) {
+    return random() % n;
+  };
+  const std::vector<std::string> types{"F64",  "F32", "F16",
                                        "BF16", "I64", "U8"};
   std::vector<std::vector<std::byte>> memory;
   std::vector<named_tensor> tensors;
@@ -126,8 +128,8 @@ TEST_CASE("random tensors come back as they were") {
     CHECK(x->dtype == tensors[i].dtype);
     CHECK(x->shape == tensors[i].shape);
     CHECK(std::ranges::equal(x->bytes, memory[i]));
-    CHECK(reinterpret_cast<uintptr_t>(x->bytes.data()) % dtype_size(x->dtype)
-          == 0);
+    CHECK(reinterpret_cast<uintptr_t>(x->bytes.data()) % dtype_size(x->dtype) ==
+          0);
   }
 }
 
@@ -160,9 +162,9 @@ TEST_CASE("a damaged safetensors file is refused with one clear line") {
     {one(R"({"dtype":4,"shape":[2],"data_offsets":[0,8]})"), "unknown dtype"},
     {one(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})"), "bad shape"},
     {one(R"({"dtype":"F32","shape":2,"data_offsets":[0,8]})"), "bad shape"},
-    {one(R"({"dtype":"F32","shape":[2.5],"data_offsets":[0,8]})"),
-     "bad shape"},
-    {one(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]})"),
+    {one(R"({"dtype":"F32","shape":[2.5],"data_offsets":[0,8]})"), "bad shape"},
+    {one(
+       R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]})"),
      "bad shape"},
     {one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"),
      "bad data_offsets"},
@@ -173,7 +175,8 @@ TEST_CASE("a damaged safetensors file is refused with one clear line") {
     {one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
      "does not fit its data_offsets"},
     // The product overflows to 8 bytes.
-    {one(R"({"dtype":"F32","shape":[4611686018427387906,4],"data_offsets":[0,8]})"),
+    {one(
+       R"({"dtype":"F32","shape":[4611686018427387906,4],"data_offsets":[0,8]})"),
      "does not fit its data_offsets"},
     {one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})"),
      "belong to no tensor"},
@@ -185,9 +188,9 @@ TEST_CASE("a damaged safetensors file is refused with one clear line") {
   }));
   CAPTURE(x.text);
   CHECK_THROWS_AS(parse(x.text), run_error);
-  CHECK_THROWS_WITH(parse(x.text), ContainsSubstring("x.safetensors: ")
-                                     && ContainsSubstring(x.complaint)
-                                     && !ContainsSubstring("\n"));
+  CHECK_THROWS_WITH(parse(x.text), ContainsSubstring("x.safetensors: ") &&
+                                     ContainsSubstring(x.complaint) &&
+                                     !ContainsSubstring("\n"));
 }
 
 TEST_CASE("no cut or flipped bit makes the reader do more than refuse") {

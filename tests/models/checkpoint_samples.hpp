@@ -17,8 +17,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& xs) {
 /// A small model, different for each step.
 struct sample_tensors {
   explicit sample_tensors(uint64_t step, size_t size = 24)
-    : weight(size), bias(4), count{static_cast<int64_t>(step)},
-      momentum(size) {
+    : weight(size), bias(4), count{static_cast<int64_t>(step)}, momentum(size) {
     for (size_t i = 0; i < size; ++i) {
       weight[i] = static_cast<float>(step) + static_cast<float>(i) * 0.25F;
       momentum[i] = -weight[i];

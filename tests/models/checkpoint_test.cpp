@@ -35,28 +35,28 @@ void fill(google::protobuf::Message& message, uint64_t& next) {
       auto x = ++next;
       auto text = "text-" + std::to_string(x);
       switch (field->cpp_type()) {
-        case FieldDescriptor::CPPTYPE_MESSAGE:
-          fill(field->is_repeated() ? *access->AddMessage(&message, field)
-                                    : *access->MutableMessage(&message, field),
-               next);
-          break;
-        case FieldDescriptor::CPPTYPE_STRING:
-          field->is_repeated() ? access->AddString(&message, field, text)
-                               : access->SetString(&message, field, text);
-          break;
-        case FieldDescriptor::CPPTYPE_UINT64:
-          field->is_repeated() ? access->AddUInt64(&message, field, x << 33)
-                               : access->SetUInt64(&message, field, x << 33);
-          break;
-        case FieldDescriptor::CPPTYPE_UINT32:
-          access->SetUInt32(&message, field, static_cast<uint32_t>(x));
-          break;
-        case FieldDescriptor::CPPTYPE_DOUBLE:
-          access->SetDouble(&message, field, static_cast<double>(x) + 0.1);
-          break;
-        default:
-          FAIL("a field of a type this test does not know: "
-               << field->full_name());
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        fill(field->is_repeated() ? *access->AddMessage(&message, field)
+                                  : *access->MutableMessage(&message, field),
+             next);
+        break;
+      case FieldDescriptor::CPPTYPE_STRING:
+        field->is_repeated() ? access->AddString(&message, field, text)
+                             : access->SetString(&message, field, text);
+        break;
+      case FieldDescriptor::CPPTYPE_UINT64:
+        field->is_repeated() ? access->AddUInt64(&message, field, x << 33)
+                             : access->SetUInt64(&message, field, x << 33);
+        break;
+      case FieldDescriptor::CPPTYPE_UINT32:
+        access->SetUInt32(&message, field, static_cast<uint32_t>(x));
+        break;
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        access->SetDouble(&message, field, static_cast<double>(x) + 0.1);
+        break;
+      default:
+        FAIL(
+          "a field of a type this test does not know: " << field->full_name());
       }
     }
   }
@@ -83,8 +83,8 @@ TEST_CASE("a checkpoint comes back as it was written") {
       CHECK(std::ranges::equal(y->bytes, x.bytes));
     }
     REQUIRE(loaded.optimizer.tensors().size() == 1);
-    CHECK(loaded.optimizer.tensors()[0].name
-          == "optim.momentum_buffer.conv1.weight");
+    CHECK(loaded.optimizer.tensors()[0].name ==
+          "optim.momentum_buffer.conv1.weight");
   }
 }
 
@@ -94,9 +94,8 @@ TEST_CASE("a checkpoint holds three files and nothing else is left behind") {
   std::set<std::string> names;
   for (const auto& x : fs::directory_iterator{path})
     names.insert(x.path().filename().string());
-  CHECK(names
-        == std::set<std::string>{"manifest.pb", "model.safetensors",
-                                 "optimizer.safetensors"});
+  CHECK(names == std::set<std::string>{"manifest.pb", "model.safetensors",
+                                       "optimizer.safetensors"});
   CHECK(std::distance(fs::directory_iterator{folder.path()}, {}) == 1);
 }
 
@@ -107,8 +106,8 @@ TEST_CASE("every field of the manifest comes back") {
   fill(manifest, next);
   manifest.set_step(3);
   sample_tensors tensors{3};
-  auto path = write_checkpoint(folder.path(), manifest, tensors.weights,
-                               tensors.slots);
+  auto path =
+    write_checkpoint(folder.path(), manifest, tensors.weights, tensors.slots);
   auto found = read_checkpoint(path).manifest;
   CHECK(found.format_version() == checkpoint_format);
   REQUIRE(found.files_size() == 2);
@@ -151,8 +150,8 @@ TEST_CASE("a checkpoint of the same step is replaced") {
 TEST_CASE("a file that has a checkpoint's name is replaced, too") {
   temporary_folder folder;
   testing::spill(folder / "step-00000100", "in the way");
-  CHECK(read_checkpoint(write_sample(folder.path(), 100)).manifest.step()
-        == 100);
+  CHECK(read_checkpoint(write_sample(folder.path(), 100)).manifest.step() ==
+        100);
 }
 
 TEST_CASE("slots of an optimiser need their prefix") {

@@ -24,7 +24,8 @@ constexpr auto w0 = worker_id{0};
 constexpr auto w1 = worker_id{1};
 constexpr auto life = incarnation{2};
 
-const std::string expected_lines = R"lines({"kind":"started","step":0,"time":0.0,"run_id":"r1","network":"lenet","dataset":"digits","policy":"ssp(s=3)","workers":4,"shards":1,"seed":7}
+const std::string expected_lines =
+  R"lines({"kind":"started","step":0,"time":0.0,"run_id":"r1","network":"lenet","dataset":"digits","policy":"ssp(s=3)","workers":4,"shards":1,"seed":7}
 {"kind":"joined","step":0,"time":0.0,"worker":1,"incarnation":2}
 {"kind":"update","step":1,"time":0.5,"loss":2.25,"epoch":0.1,"lr":0.01,"samples":96,"gradients":2,"workers":[1,0],"staleness":[3,0]}
 {"kind":"evaluation","step":1,"time":0.75,"loss":1.5,"accuracy":0.875,"samples":360}
@@ -142,8 +143,8 @@ TEST_CASE("a torn end is cut when a log is resumed") {
   CHECK(slurp(path) == x.after);
   CHECK(log.cut() == x.before.size() - x.after.size());
   log.epoch(1, 1, 0);
-  CHECK(slurp(path)
-        == x.after + "{\"kind\":\"epoch\",\"step\":1,\"time\":1.0,\"epoch\":0}\n");
+  CHECK(slurp(path) ==
+        x.after + "{\"kind\":\"epoch\",\"step\":1,\"time\":1.0,\"epoch\":0}\n");
 }
 
 TEST_CASE("a log that cannot be written says so in one line") {

@@ -24,9 +24,9 @@ progress_figures sample() {
 
 TEST_CASE("the line says how the run goes") {
   auto x = sample();
-  CHECK(progress_line(x, 0)
-        == "step 120/500  loss 0.5123  accuracy 91.20 %  1495 samples/s  "
-           "epoch 3.25  waits for worker 2");
+  CHECK(progress_line(x, 0) ==
+        "step 120/500  loss 0.5123  accuracy 91.20 %  1495 samples/s  "
+        "epoch 3.25  waits for worker 2");
   x.waiting_for = {worker_id{0}, worker_id{2}};
   CHECK(progress_line(x, 0).ends_with("waits for workers 0,2"));
   for (uint32_t i = 3; i < 7; ++i)
@@ -61,8 +61,7 @@ TEST_CASE("without a terminal there are plain lines, seldom") {
 TEST_CASE("on a terminal one line is drawn over itself") {
   progress x{40};
   CHECK(x.clear().empty());
-  CHECK(x.show(sample(), 0)
-        == "\r\x1b[Kstep 120/500  loss 0.5123");
+  CHECK(x.show(sample(), 0) == "\r\x1b[Kstep 120/500  loss 0.5123");
   CHECK(!x.show(sample(), 0.1));
   CHECK(x.show(sample(), 0.2));
   CHECK(x.clear() == "\r\x1b[K");

@@ -32,18 +32,18 @@ void happen(run_statistics& x, std::mt19937& random, int count) {
     push_times times{static_cast<double>(random() % 64) / 8,
                      static_cast<double>(random() % 64) / 8};
     switch (random() % 5) {
-      default:
-        x.applied(who, random() % 64 + 1, random() % 9, times);
-        break;
-      case 0:
-        x.dropped(who, random() % 64 + 1, times);
-        break;
-      case 1:
-        x.refused(who, times);
-        break;
-      case 2:
-        x.evaluated(static_cast<uint64_t>(i), 1,
-                    static_cast<double>(random() % 100) / 100);
+    default:
+      x.applied(who, random() % 64 + 1, random() % 9, times);
+      break;
+    case 0:
+      x.dropped(who, random() % 64 + 1, times);
+      break;
+    case 1:
+      x.refused(who, times);
+      break;
+    case 2:
+      x.evaluated(static_cast<uint64_t>(i), 1,
+                  static_cast<double>(random() % 100) / 100);
     }
   }
 }
@@ -54,8 +54,8 @@ TEST_CASE("a run without events has figures, too") {
   run_statistics x{2};
   CHECK(x.staleness_mean() == 0);
   CHECK(x.wait_share() == 0);
-  CHECK(x.accepted_share()
-        == std::vector<std::optional<double>>{std::nullopt, std::nullopt});
+  CHECK(x.accepted_share() ==
+        std::vector<std::optional<double>>{std::nullopt, std::nullopt});
   CHECK(!x.best_accuracy());
   summary out;
   x.fill(out, {});
@@ -81,9 +81,8 @@ TEST_CASE("gradients, samples and staleness are counted") {
   CHECK(out.staleness.max == 3);
   CHECK(out.staleness.histogram == std::vector<uint64_t>{1, 1, 0, 1});
   CHECK(out.wait_share == 6.0 / 16);
-  CHECK(out.accepted_share
-        == std::vector<std::optional<double>>{1, 0.5, std::nullopt,
-                                              std::nullopt, 0});
+  CHECK(out.accepted_share == std::vector<std::optional<double>>{
+                                1, 0.5, std::nullopt, std::nullopt, 0});
   CHECK(out.samples_per_second == 20);
   CHECK(out.wall_seconds == 8);
   x.fill(out, {100, 8, 40});
@@ -116,8 +115,8 @@ TEST_CASE("the histogram is bounded and the maximum is not") {
   x.applied(w0, 1, run_statistics::max_staleness_place, {});
   summary out;
   x.fill(out, {});
-  CHECK(out.staleness.histogram.size()
-        == run_statistics::max_staleness_place + 1);
+  CHECK(out.staleness.histogram.size() ==
+        run_statistics::max_staleness_place + 1);
   CHECK(out.staleness.histogram.back() == 2);
   CHECK(out.staleness.max == 1u << 30);
 }
@@ -147,6 +146,6 @@ TEST_CASE("statistics that were saved and loaded go on as if never stopped") {
   summary out;
   resumed.fill(out, times);
   CHECK(std::accumulate(out.staleness.histogram.begin(),
-                        out.staleness.histogram.end(), uint64_t{0})
-        == out.gradients_applied);
+                        out.staleness.histogram.end(),
+                        uint64_t{0}) == out.gradients_applied);
 }

@@ -104,8 +104,8 @@ TEST_CASE("a summary replaces the one before and leaves nothing else") {
   x.status = "completed";
   write_summary(folder / "summary.json", x);
   CHECK(slurp(folder / "summary.json") == to_json(x));
-  CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {})
-        == 1);
+  CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {}) ==
+        1);
   CHECK_THROWS_AS(write_summary(folder / "absent" / "summary.json", x),
                   run_error);
 }

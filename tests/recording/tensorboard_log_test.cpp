@@ -43,18 +43,17 @@ TEST_CASE("event files have the bytes that TensorBoard's own writer makes") {
   tensorboard_log log{folder.path(), 1000, 40};
   log.evaluation(50, 2.5, 0.25, 0.5);
   // Made by tensorboard 2.21.0.
-  CHECK(
-    hex(slurp(log.path()))
-    == "1800000000000000a37f4b22"
-       "090000000000408f401a0d627261696e2e4576656e743a32"
-       "73ae6b56"
-       "0f000000000000006d532b09"
-       "090000000000408f4010283a020801"
-       "a1bb33b8"
-       "3500000000000000d6c55de6"
-       "090000000000548f4010322a280a100a096576616c2f6c6f7373150000803e0a140a0d"
-       "6576616c2f6163637572616379150000003f"
-       "a7ef855e");
+  CHECK(hex(slurp(log.path())) ==
+        "1800000000000000a37f4b22"
+        "090000000000408f401a0d627261696e2e4576656e743a32"
+        "73ae6b56"
+        "0f000000000000006d532b09"
+        "090000000000408f4010283a020801"
+        "a1bb33b8"
+        "3500000000000000d6c55de6"
+        "090000000000548f4010322a280a100a096576616c2f6c6f7373150000803e0a140a0d"
+        "6576616c2f6163637572616379150000003f"
+        "a7ef855e");
 }
 
 TEST_CASE("figures that are absent or not finite are left out") {
@@ -81,7 +80,7 @@ TEST_CASE("each start of a run has a file of its own, later ones behind") {
   tensorboard_log three{folder.path(), 1763717000.25, 20};
   CHECK(one.path().filename() == "events.out.tfevents.0000000000.0000.troupe");
   CHECK(two.path().filename() == "events.out.tfevents.0000000000.0001.troupe");
-  CHECK(three.path().filename()
-        == "events.out.tfevents.1763717000.0000.troupe");
+  CHECK(three.path().filename() ==
+        "events.out.tfevents.1763717000.0000.troupe");
   CHECK_THROWS_AS((tensorboard_log{folder / "absent", 0}), run_error);
 }

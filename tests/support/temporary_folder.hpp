@@ -1,21 +1,21 @@
 #pragma once
 // A folder of its own for a test, removed at its end.
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <string>
 
-#include <stdlib.h>
-
 namespace troupe::testing {
 
 class temporary_folder {
 public:
   temporary_folder() {
-    auto name = (std::filesystem::temp_directory_path() / "troupe-XXXXXX")
-                  .string();
+    auto name =
+      (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       throw std::runtime_error("cannot make a temporary folder");
     path_ = name;
@@ -29,9 +29,7 @@ public:
   temporary_folder(const temporary_folder&) = delete;
   temporary_folder& operator=(const temporary_folder&) = delete;
 
-  const std::filesystem::path& path() const noexcept {
-    return path_;
-  }
+  const std::filesystem::path& path() const noexcept { return path_; }
 
   std::filesystem::path operator/(const std::string& name) const {
     return path_ / name;
