@@ -1,15 +1,14 @@
 #include "models/flat_layout.hpp"
 
 #include "config/failure.hpp"
+#include "models/sha256.hpp"
 
 #include <ATen/ops/empty.h>
-#include <openssl/evp.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include <array>
-#include <memory>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace troupe::models {
@@ -149,23 +148,8 @@ at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout) {
 std::string weights_sha256(const at::Tensor& flat, const flat_layout& layout) {
   require_fit(layout, flat);
   auto weights = flat.to(at::kFloat);
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{
-    EVP_MD_CTX_new(), EVP_MD_CTX_free};
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int length = 0;
-  if (!context ||
-      EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1 ||
-      EVP_DigestUpdate(context.get(), weights.const_data_ptr(),
-                       weights.nbytes()) != 1 ||
-      EVP_DigestFinal_ex(context.get(), digest.data(), &length) != 1) {
-    throw run_error("SHA-256 is not available in this OpenSSL");
-  }
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string result;
-  for (unsigned int i = 0; i < length; ++i) {
-    result += {digits[digest[i] >> 4], digits[digest[i] & 15]};
-  }
-  return result;
+  std::span values{weights.const_data_ptr<float>(), layout.count()};
+  return to_hex(sha256_of(std::as_bytes(values)));
 }
 
 } // namespace troupe::models
