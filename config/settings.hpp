@@ -34,11 +34,16 @@ struct cluster_settings {
   uint32_t shards = 1;  ///< Parameter server shards.
   std::optional<uint32_t> rank; ///< This node's rank, else given at the hello.
   std::string listen;           ///< HOST:PORT of a PS shard with rank > 0.
+  /// Whether the cast has an evaluator. Not given: `--simulate` brings one, and
+  /// `--role auto` makes no process of the launch one.
+  std::optional<bool> evaluator;
   bool insecure_network = false; ///< Allow a bind other than loopback.
-  double join_timeout = 60;      ///< s until training starts with fewer workers.
-  double connect_timeout = 60;   ///< s that a worker tries to reach the PS.
-  double liveness_timeout = 15;  ///< s of silence until a peer counts as dead.
+  double join_timeout = 60;     ///< s until training starts with fewer workers.
+  double connect_timeout = 60;  ///< s that a worker tries to reach the PS.
+  double liveness_timeout = 15; ///< s of silence until a peer counts as dead.
   std::string transport = "auto"; ///< auto | inproc | chunked (more to come).
+
+  bool operator==(const cluster_settings&) const = default;
 };
 
 /// [training] What is trained, how, and for how long.
@@ -49,7 +54,7 @@ struct training_settings {
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
-  double beta1 = 0.9;  ///< adam, adamw
+  double beta1 = 0.9; ///< adam, adamw
   double beta2 = 0.999;
   double epsilon = 1e-8;
   std::string lr_schedule = "constant";
@@ -62,10 +67,12 @@ struct training_settings {
   uint64_t seed = 1;
   std::string device = "cpu"; ///< cpu | cuda | cuda:i
   scalar_type dtype = scalar_type::float32;
-  uint32_t threads = 0; ///< Intra-op threads of a compute actor; 0 = share.
+  uint32_t threads = 0;  ///< Intra-op threads of a compute actor; 0 = share.
   std::string train_dir; ///< Empty: runs/<network>-<n>, new each time.
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
   bool overwrite = false;
+
+  bool operator==(const training_settings&) const = default;
 };
 
 /// Epochs when no limit is given from any source.
@@ -75,6 +82,8 @@ inline constexpr uint64_t default_epochs = 40;
 struct data_settings {
   std::string dataset = "digits"; ///< digits | mnist | fashion-mnist
   std::string data_dir;           ///< Folder of the file-based sets.
+
+  bool operator==(const data_settings&) const = default;
 };
 
 /// [policy]
@@ -83,6 +92,8 @@ struct policy_settings {
   uint32_t backup_workers = 1;
   late_rule late = late_rule::drop;
   uint32_t staleness = 3;
+
+  bool operator==(const policy_settings&) const = default;
 };
 
 /// [evaluation]
@@ -91,12 +102,16 @@ struct evaluation_settings {
   uint64_t eval_batch_size = 256;
   double eval_timeout = 60;  ///< s to wait for the last score.
   std::string follow = "ps"; ///< "ps" or a folder of checkpoints.
+
+  bool operator==(const evaluation_settings&) const = default;
 };
 
 /// [checkpoint]
 struct checkpoint_settings {
   uint64_t checkpoint_freq = 100; ///< Steps between checkpoints.
   uint32_t keep = 3;              ///< Newest checkpoints that are kept.
+
+  bool operator==(const checkpoint_settings&) const = default;
 };
 
 /// [simulation]
@@ -106,6 +121,8 @@ struct simulation_settings {
   std::string link_rate;
   std::string link_latency;
   std::string gradients = "real"; ///< real | none
+
+  bool operator==(const simulation_settings&) const = default;
 };
 
 struct settings {
@@ -117,6 +134,8 @@ struct settings {
   evaluation_settings evaluation;
   checkpoint_settings checkpoint;
   simulation_settings simulation;
+
+  bool operator==(const settings&) const = default;
 };
 
 } // namespace troupe::config

@@ -49,8 +49,27 @@ using evaluator_actor = caf::typed_actor<
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
+/// Who is in the cast.
+using coordinator_actor = caf::typed_actor<
+  // Makes a worker a member. Errors: rank_taken, shutting_down.
+  result<registration>(register_atom, registration_request, worker_actor),
+  // Lets an evaluator look on; gives the life of the server.
+  result<incarnation>(register_atom, evaluator_actor),
+  // A worker that sends too many bad gradients is sent away.
+  result<void>(leave_atom, worker_id, incarnation, std::string),
+  // The join timeout is over: training starts with those that are there.
+  result<void>(join_atom),
+  // Training has stopped: workers are sent home.
+  result<void>(ending_atom),
+  // All is written: evaluators are sent home, then the coordinator ends.
+  result<void>(ended_atom, run_end),
+  // Looks after the members.
+  result<void>(tick_atom)>;
+
 /// The lead shard as the other actors of its process see it.
 using lead_actor = parameter_server_actor::extend<
+  // Names the coordinator; the first message.
+  result<void>(attach_atom, coordinator_actor),
   // Announces a worker and the path of its tensors: its requests are held from
   // now on, not refused.
   result<void>(enlist_atom, worker_id, incarnation, std::string, worker_actor),
@@ -60,23 +79,12 @@ using lead_actor = parameter_server_actor::extend<
   result<void>(leave_atom, worker_id, incarnation, std::string),
   // So many evaluators look on.
   result<void>(audience_atom, uint32_t),
-  // Ends the run: a checkpoint, the last score, the summary.
+  // The run directory cannot be written: the run has failed, and why.
+  result<void>(refuse_atom, std::string),
+  // The last score is overdue.
+  result<void>(tick_atom),
+  // A signal: ends the run with a checkpoint, the last score and a summary.
   result<void>(stop_atom)>;
-
-/// Who is in the cast.
-using coordinator_actor = caf::typed_actor<
-  // Makes a worker a member. Errors: rank_taken, shutting_down.
-  result<registration>(register_atom, registration_request, worker_actor),
-  // Lets an evaluator look on; gives the life of the server.
-  result<incarnation>(register_atom, evaluator_actor),
-  // A worker that sends too many bad gradients is sent away.
-  result<void>(leave_atom, worker_id, incarnation, std::string),
-  // Training has stopped: workers are sent home.
-  result<void>(ending_atom),
-  // All is written: evaluators are sent home, then the coordinator ends.
-  result<void>(ended_atom, run_end),
-  // Looks after the members.
-  result<void>(tick_atom)>;
 
 // -- at the side of the parameter server ----------------------------------------
 
@@ -108,6 +116,24 @@ using scorer_actor = caf::typed_actor<
 using loader_actor = caf::typed_actor<
   // Makes the batch of a lease. Errors: bad_data.
   result<loaded_batch>(load_atom, lease)>;
+
+// -- one a process ---------------------------------------------------------------
+
+/// Watches over the actors of a process and tells main how it ended.
+using supervisor_actor = caf::typed_actor<
+  // Nothing works without this actor: the process ends when it dies.
+  result<void>(attach_atom, std::string, caf::strong_actor_ptr),
+  // The part of this process is over.
+  result<void>(ended_atom, run_end)>;
+
+/// Gets a worker or an evaluator onto the stage, and back onto it.
+using connector_actor = caf::typed_actor<
+  // Its place in the cast is lost: gets it a new one.
+  result<void>(connect_atom),
+  // Time for the next try.
+  result<void>(tick_atom),
+  // The run is over for it, or it cannot go on.
+  result<void>(ended_atom, run_end)>;
 
 // -- between processes ---------------------------------------------------------
 

@@ -78,6 +78,10 @@ public:
   /// Takes uninitialised memory, aligned to 64 bytes. Throws std::bad_alloc.
   explicit payload_buffer(payload_shape shape);
 
+  const payload_shape& shape() const {
+    return shape_;
+  }
+
   std::span<std::byte> bytes() {
     return {data_.get(), static_cast<size_t>(shape_.bytes())};
   }

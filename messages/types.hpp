@@ -90,8 +90,12 @@ struct registration {
 
 /// How the run ended, for everybody in the cast.
 struct run_end {
-  bool failed = false;
-  std::string line; ///< Why, for the user; empty when all went well.
+  uint8_t status = 0; ///< `exit_status` of the receiver's process.
+  std::string line;   ///< Why, for the user; empty when all went well.
+
+  bool failed() const {
+    return status == 1 || status == 2;
+  }
 };
 
 // -- tensors on the move ---------------------------------------------------------
@@ -200,7 +204,7 @@ bool inspect(Inspector& f, registration& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, run_end& x) {
-  return f.object(x).fields(f.field("failed", x.failed),
+  return f.object(x).fields(f.field("status", x.status),
                             f.field("line", x.line));
 }
 

@@ -1,0 +1,33 @@
+#pragma once
+// The checkpoint writer: makes snapshots durable on a thread of its own, so that
+// a slow disk never holds training up.
+
+#include "messages/interfaces.hpp"
+
+#include <filesystem>
+
+namespace troupe {
+
+struct checkpoint_writer_parts {
+  std::filesystem::path folder; ///< The run's `checkpoints`.
+  uint32_t keep = 3;            ///< Newest checkpoints that stay.
+};
+
+class checkpoint_writer_state {
+public:
+  using pointer
+    = checkpoint_writer_actor::stateful_pointer<checkpoint_writer_state>;
+
+  static constexpr const char* name = "troupe.checkpoint-writer";
+
+  checkpoint_writer_state(pointer self, checkpoint_writer_parts parts);
+
+  checkpoint_writer_actor::behavior_type make_behavior();
+
+private:
+  caf::result<std::string> write(const snapshot_ptr& what);
+
+  checkpoint_writer_parts parts_;
+};
+
+} // namespace troupe

@@ -1,0 +1,117 @@
+#include "actors/computing.hpp"
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/tensor_payload.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace troupe {
+
+namespace {
+
+caf::error failed(errc code, const std::exception& err) {
+  return caf::make_error(code, std::string{err.what()});
+}
+
+} // namespace
+
+// -- gradients -------------------------------------------------------------------
+
+compute_state::compute_state(pointer self, const computing_parts& parts)
+  : self_(self),
+    threads_(parts.threads),
+    engine_(parts.settings.training, parts.data.train->classes()) {
+  // nop
+}
+
+compute_actor::behavior_type compute_state::make_behavior() {
+  at::set_num_threads(threads_);
+  return {[this](compute_atom, const compute_task& task) {
+    return compute(task);
+  }};
+}
+
+caf::result<gradient_report>
+compute_state::compute(const compute_task& task) try {
+  run_clock clock{self_};
+  const auto& layout = engine_.layout();
+  payload_buffer memory{{to_element_type(layout.dtype()), layout.count()}};
+  auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
+                           task.batch->targets, to_tensor(memory),
+                           task.cancel.get());
+  gradient_report report;
+  report.cancelled = found.cancelled;
+  report.gradient = std::move(memory).seal();
+  report.samples = found.samples;
+  report.loss = found.loss;
+  report.seconds = clock.elapsed(self_);
+  return report;
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
+// -- scores ----------------------------------------------------------------------
+
+scorer_state::scorer_state(pointer self, const computing_parts& parts)
+  : self_(self),
+    threads_(parts.threads),
+    batch_size_(parts.settings.evaluation.eval_batch_size),
+    dtype_(parts.settings.training.dtype),
+    test_(parts.data.test),
+    engine_(parts.settings.training, parts.data.test->classes()) {
+  // nop
+}
+
+scorer_actor::behavior_type scorer_state::make_behavior() {
+  at::set_num_threads(threads_);
+  return {[this](evaluate_atom, version what, const payload& weights) {
+    return evaluate(what, weights);
+  }};
+}
+
+caf::result<score> scorer_state::evaluate(version what,
+                                          const payload& weights) try {
+  run_clock clock{self_};
+  uint64_t at = 0;
+  auto next = [&](at::Tensor& inputs, at::Tensor& targets) {
+    auto count = std::min(batch_size_, test_->size() - at);
+    if (count == 0)
+      return false;
+    auto batch = test_->gather_range(at, count, dtype_);
+    inputs = batch.inputs;
+    targets = batch.targets;
+    at += count;
+    return true;
+  };
+  auto found = engine_.evaluate(to_tensor(weights), next);
+  return score{what, found.loss, found.accuracy, found.samples,
+               clock.elapsed(self_)};
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
+// -- batches ---------------------------------------------------------------------
+
+loader_state::loader_state(pointer, const computing_parts& parts)
+  : dtype_(parts.settings.training.dtype),
+    train_(parts.data.train),
+    order_(parts.settings.training.seed, parts.data.train->size()) {
+  // nop
+}
+
+loader_actor::behavior_type loader_state::make_behavior() {
+  return {[this](load_atom, const lease& what) { return load(what); }};
+}
+
+caf::result<loaded_batch> loader_state::load(const lease& what) try {
+  auto indices = order_.lease_indices(what.epoch, what.first, what.count);
+  return loaded_batch{
+    what, std::make_shared<const data::batch>(train_->gather(indices, dtype_))};
+} catch (const std::exception& err) {
+  return failed(errc::bad_data, err);
+}
+
+} // namespace troupe

@@ -1,0 +1,81 @@
+#pragma once
+// The actors that compute or load: each on a thread of its own.
+
+#include "config/settings.hpp"
+#include "data/dataset.hpp"
+#include "data/permutation.hpp"
+#include "messages/interfaces.hpp"
+#include "models/compute.hpp"
+
+#include <memory>
+
+namespace troupe {
+
+/// What all computing actors of a process share.
+struct computing_parts {
+  config::settings settings;
+  data::dataset_pair data;
+  int threads = 1; ///< Intra-op threads of each computing thread.
+};
+
+/// Computes gradients.
+class compute_state {
+public:
+  using pointer = compute_actor::stateful_pointer<compute_state>;
+
+  static constexpr const char* name = "troupe.compute";
+
+  compute_state(pointer self, const computing_parts& parts);
+
+  compute_actor::behavior_type make_behavior();
+
+private:
+  caf::result<gradient_report> compute(const compute_task& task);
+
+  pointer self_;
+  int threads_;
+  models::compute_engine engine_;
+};
+
+/// Scores weights over the test set.
+class scorer_state {
+public:
+  using pointer = scorer_actor::stateful_pointer<scorer_state>;
+
+  static constexpr const char* name = "troupe.scorer";
+
+  scorer_state(pointer self, const computing_parts& parts);
+
+  scorer_actor::behavior_type make_behavior();
+
+private:
+  caf::result<score> evaluate(version what, const payload& weights);
+
+  pointer self_;
+  int threads_;
+  uint64_t batch_size_;
+  config::scalar_type dtype_;
+  std::shared_ptr<const data::dataset> test_;
+  models::compute_engine engine_;
+};
+
+/// Makes batches of leases.
+class loader_state {
+public:
+  using pointer = loader_actor::stateful_pointer<loader_state>;
+
+  static constexpr const char* name = "troupe.loader";
+
+  loader_state(pointer self, const computing_parts& parts);
+
+  loader_actor::behavior_type make_behavior();
+
+private:
+  caf::result<loaded_batch> load(const lease& what);
+
+  config::scalar_type dtype_;
+  std::shared_ptr<const data::dataset> train_;
+  data::epoch_order order_;
+};
+
+} // namespace troupe

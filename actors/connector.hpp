@@ -1,0 +1,111 @@
+#pragma once
+// Connectors get a worker or an evaluator its place in the cast: here in the
+// same process, or at a parameter server elsewhere, again and again while it
+// comes and goes.
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/cores/backoff.hpp"
+#include "config/settings.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/proto/hello.pb.h"
+
+#include <caf/io/middleman_actor.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace troupe {
+
+/// Whoever is to be brought onto the stage.
+using performer = std::variant<worker_actor, evaluator_actor>;
+
+/// What a performer is made with once the settings of the cast are known.
+using performer_factory
+  = std::function<performer(const proto::Welcome&, const connector_actor&)>;
+
+// -- within the process of the parameter server ----------------------------------
+
+struct local_connector_parts {
+  lead_actor lead;
+  coordinator_actor coordinator;
+  std::function<performer(const connector_actor&)> make;
+};
+
+class local_connector_state {
+public:
+  using pointer = connector_actor::stateful_pointer<local_connector_state>;
+
+  static constexpr const char* name = "troupe.local-connector";
+
+  local_connector_state(pointer self, local_connector_parts parts);
+
+  connector_actor::behavior_type make_behavior();
+
+private:
+  void connect();
+
+  pointer self_;
+  local_connector_parts parts_;
+  parameter_server_actor link_;
+  performer performer_;
+};
+
+// -- to a parameter server elsewhere -----------------------------------------------
+
+struct remote_connector_parts {
+  std::string host;
+  uint16_t port = 0;
+  double connect_timeout = 60; ///< s without a server until it gives up.
+  uint64_t jitter_seed = 0;
+  std::optional<worker_id> rank; ///< Asked for at every registration.
+  proto::Hello hello;
+  performer_factory make;
+  supervisor_actor supervisor;
+};
+
+class remote_connector_state {
+public:
+  using pointer = connector_actor::stateful_pointer<remote_connector_state>;
+
+  static constexpr const char* name = "troupe.connector";
+
+  remote_connector_state(pointer self, remote_connector_parts parts);
+
+  connector_actor::behavior_type make_behavior();
+
+private:
+  void connect();
+  void greet(const doorkeeper_actor& door);
+  void enter(const proto::Welcome& welcome, const gateway_actor& gateway);
+  void seat(const worker_actor& who, const coordinator_actor& coordinator);
+  void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
+  void seated(const std::string& as);
+  void lost();
+  void drop_link();
+  void refused(const caf::error& why);
+  void retry(const std::string& why);
+  void end(const run_end& how);
+  std::string address() const;
+
+  /// Answers that belong to an earlier attempt are ignored.
+  template <class F>
+  auto in_this_attempt(F f) {
+    return [this, asked = attempt_, f](const auto&... xs) {
+      if (asked == attempt_)
+        f(xs...);
+    };
+  }
+
+  pointer self_;
+  remote_connector_parts parts_;
+  run_clock clock_;
+  cores::backoff backoff_;
+  uint64_t attempt_ = 0;
+  bool connecting_ = false;
+  parameter_server_actor link_;
+  std::optional<performer> performer_;
+};
+
+} // namespace troupe

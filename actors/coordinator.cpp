@@ -1,0 +1,188 @@
+#include "actors/coordinator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// s that members have to go home before the house closes without them.
+constexpr double grace = 3;
+
+} // namespace
+
+coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
+  : self_(self),
+    parts_(std::move(parts)),
+    clock_(self),
+    membership_(parts_.rules, 0) {
+  // nop
+}
+
+coordinator_actor::behavior_type coordinator_state::make_behavior() {
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    lost(down.source, down.reason);
+  });
+  self_->send(parts_.lead, attach_atom_v, coordinator_actor{self_});
+  self_->delayed_send(self_, to_timespan(parts_.rules.join_timeout),
+                      join_atom_v);
+  tick();
+  return {
+    [this](register_atom, const registration_request& wish,
+           const worker_actor& who) { return admit(wish, who); },
+    [this](register_atom, const evaluator_actor& who) { return admit(who); },
+    [this](leave_atom, worker_id who, incarnation life,
+           const std::string& reason) { expel(who, life, reason); },
+    [this](join_atom) { start_if_due(); },
+    [this](ending_atom) { send_workers_home(); },
+    [this](ended_atom, const run_end& how) { close(how); },
+    [this](tick_atom) { tick(); },
+  };
+}
+
+// -- joining and leaving -----------------------------------------------------------
+
+// The server learns of a member before the member learns of its place, so that
+// its first request finds it known.
+caf::result<registration>
+coordinator_state::admit(const registration_request& wish,
+                         const worker_actor& who) {
+  if (ending_)
+    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+  auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
+  auto place = membership_.admit(rank, now());
+  if (auto* no = std::get_if<cores::turned_away>(&place))
+    return caf::make_error(errc::rank_taken,
+                           "no place for the worker: "
+                             + std::string{to_string(*no)}
+                             + (rank ? " (rank " + to_string(*rank) + ")" : ""));
+  auto seat = std::get<cores::seat>(place);
+  self_->monitor(who);
+  workers_[seat.worker] = {who, seat.life};
+  auto promise = self_->make_response_promise<registration>();
+  self_
+    ->request(parts_.lead, caf::infinite, enlist_atom_v, seat.worker, seat.life,
+              wish.transport, who)
+    .then(
+      [this, promise, seat]() mutable {
+        promise.deliver(registration{seat.worker, seat.life, parts_.server});
+        gathered_.push_back(seat.worker);
+        start_if_due();
+      },
+      [promise](const caf::error&) mutable {
+        promise.deliver(caf::make_error(errc::shutting_down,
+                                        std::string{"the run is over"}));
+      });
+  return promise;
+}
+
+incarnation coordinator_state::admit(const evaluator_actor& who) {
+  self_->monitor(who);
+  evaluators_.push_back(who);
+  self_->send(parts_.lead, audience_atom_v,
+              static_cast<uint32_t>(evaluators_.size()));
+  return parts_.server;
+}
+
+void coordinator_state::leave(worker_id who, incarnation life,
+                              const std::string& reason) {
+  if (!membership_.leave(who, life))
+    return;
+  self_->demonitor(workers_.at(who).handle);
+  workers_.erase(who);
+  std::erase(gathered_, who);
+  self_->send(parts_.lead, leave_atom_v, who, life, reason);
+}
+
+void coordinator_state::expel(worker_id who, incarnation life,
+                              const std::string& reason) {
+  if (!membership_.contains(who, life))
+    return;
+  self_->send(workers_.at(who).handle, stop_atom_v,
+              run_end{1, reason});
+  leave(who, life, reason);
+}
+
+void coordinator_state::lost(const caf::actor_addr& who,
+                             const caf::error& why) {
+  auto is_lost = [&](const auto& handle) { return handle.address() == who; };
+  auto worker = std::ranges::find_if(
+    workers_, [&](const auto& entry) { return is_lost(entry.second.handle); });
+  if (worker != workers_.end()) {
+    auto id = worker->first;
+    leave(id, worker->second.life,
+          why && why != caf::exit_reason::user_shutdown
+            ? "connection lost"
+            : "it ended");
+  } else if (std::erase_if(evaluators_, is_lost) != 0) {
+    self_->send(parts_.lead, audience_atom_v,
+                static_cast<uint32_t>(evaluators_.size()));
+  }
+  leave_if_alone();
+}
+
+void coordinator_state::start_if_due() {
+  if (!membership_.started() && !membership_.start_if_due(now()))
+    return;
+  if (!gathered_.empty())
+    self_->send(parts_.lead, join_atom_v, std::exchange(gathered_, {}));
+}
+
+// -- liveness --------------------------------------------------------------------
+
+void coordinator_state::tick() {
+  if (ending_)
+    return;
+  for (const auto& seat :
+       membership_.silent(now(), parts_.liveness_timeout))
+    leave(seat.worker, seat.life, "silent");
+  ping();
+  self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 4),
+                      tick_atom_v);
+}
+
+void coordinator_state::ping() {
+  for (const auto& [id, who] : workers_)
+    self_
+      ->request(who.handle, to_timespan(parts_.liveness_timeout), ping_atom_v)
+      .then([this, id = id, life = who.life] {
+              membership_.heard(id, life, now());
+            },
+            [](const caf::error&) {
+              // Its silence speaks for itself.
+            });
+}
+
+// -- the end ---------------------------------------------------------------------
+
+void coordinator_state::send_workers_home() {
+  ending_ = true;
+  for (const auto& [id, who] : workers_)
+    self_->send(who.handle, stop_atom_v, run_end{});
+}
+
+void coordinator_state::close(const run_end& how) {
+  if (ended_) // The grace is over.
+    workers_.clear(), evaluators_.clear();
+  else
+    self_->delayed_send(self_, to_timespan(grace), ended_atom_v, how);
+  if (!ended_)
+    for (const auto& who : evaluators_)
+      self_->send(who, stop_atom_v, run_end{});
+  ended_ = how;
+  leave_if_alone();
+}
+
+void coordinator_state::leave_if_alone() {
+  if (!ended_ || !workers_.empty() || !evaluators_.empty())
+    return;
+  self_->send(parts_.supervisor, ended_atom_v, *ended_);
+  self_->quit();
+}
+
+double coordinator_state::now() const {
+  return clock_.elapsed(self_);
+}
+
+} // namespace troupe

@@ -1,0 +1,65 @@
+#pragma once
+// The coordinator: who is in the cast. Gives ranks and incarnations, starts the
+// training when the cast is complete, notices who died or fell silent, and sends
+// everybody home at the end.
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/cores/membership.hpp"
+#include "messages/interfaces.hpp"
+
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+struct coordinator_parts {
+  cores::membership_rules rules;
+  double liveness_timeout = 15; ///< s of silence until a member is gone.
+  incarnation server;           ///< The life of the parameter server.
+  lead_actor lead;
+  supervisor_actor supervisor;
+};
+
+class coordinator_state {
+public:
+  using pointer = coordinator_actor::stateful_pointer<coordinator_state>;
+
+  static constexpr const char* name = "troupe.coordinator";
+
+  coordinator_state(pointer self, coordinator_parts parts);
+
+  coordinator_actor::behavior_type make_behavior();
+
+private:
+  struct worker {
+    worker_actor handle;
+    incarnation life;
+  };
+
+  caf::result<registration> admit(const registration_request& wish,
+                                  const worker_actor& who);
+  incarnation admit(const evaluator_actor& who);
+  void leave(worker_id who, incarnation life, const std::string& reason);
+  void expel(worker_id who, incarnation life, const std::string& reason);
+  void lost(const caf::actor_addr& who, const caf::error& why);
+  void start_if_due();
+  void tick();
+  void ping();
+  void send_workers_home();
+  void close(const run_end& how);
+  void leave_if_alone();
+  double now() const;
+
+  pointer self_;
+  coordinator_parts parts_;
+  run_clock clock_;
+  cores::membership membership_;
+  std::map<worker_id, worker> workers_;
+  std::vector<worker_id> gathered_; ///< In the cast before training starts.
+  std::vector<evaluator_actor> evaluators_;
+  bool ending_ = false;          ///< Workers have been sent home.
+  std::optional<run_end> ended_; ///< Evaluators have been sent home.
+};
+
+} // namespace troupe

@@ -1,0 +1,176 @@
+#include "actors/cores/conductor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::cores {
+
+conductor::conductor(std::unique_ptr<policies::policy> policy,
+                     lease_ledger ledger, stop_rule stop, version start)
+  : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop) {
+  policy_->reset(start);
+}
+
+void conductor::enlist(worker_id who, incarnation life) {
+  window_.set_incarnation(who, life);
+  members_[who] = member{.life = life};
+}
+
+orders conductor::join(std::span<const worker_id> who) {
+  std::vector<worker_id> entering;
+  for (auto id : who) {
+    auto found = members_.find(id);
+    if (found == members_.end() || found->second.where != place::enlisted)
+      continue;
+    found->second.where = place::waiting;
+    entering.push_back(id);
+  }
+  return carry_out(policy_->on_join(entering));
+}
+
+orders conductor::leave(worker_id who, incarnation life) {
+  if (!knows(who, life))
+    return {};
+  auto gone = std::move(members_.extract(who).mapped());
+  for (auto id : gone.leases)
+    ledger_.give_back(id);
+  window_.forget(who);
+  refusals_.forget(who);
+  if (gone.where == place::enlisted)
+    return {};
+  return carry_out(policy_->on_leave(who));
+}
+
+freshness conductor::admit(const push_id& id) {
+  return window_.admit(id);
+}
+
+orders conductor::push(const push_facts& what) {
+  auto& who = members_.at(what.id.worker);
+  who.where = place::held;
+  who.asked = true;
+  std::erase(who.leases, what.from);
+  refusals_.sound(what.id.worker);
+  held_[what.id] = {what.computed_on, what.from};
+  return carry_out(policy_->on_arrival({what.id, what.computed_on}));
+}
+
+bool conductor::refuse(const push_facts& what) {
+  give_back(members_.at(what.id.worker), what.from);
+  window_.done(what.id);
+  return refusals_.refused(what.id.worker);
+}
+
+orders conductor::pull(worker_id who, lease_id abandoned) {
+  auto& asking = members_.at(who);
+  asking.asked = true;
+  switch (asking.where) {
+    case place::working:
+    case place::released:
+      give_back(asking, abandoned);
+      return carry_out(policy_->on_pull(who));
+    default: // Its release comes with a later decision.
+      return {};
+  }
+}
+
+std::optional<std::string> conductor::scored(double accuracy) {
+  if (stop_.scored(accuracy) == stop_reason::none)
+    return std::nullopt;
+  return stop_.line();
+}
+
+std::optional<std::string> conductor::reached() {
+  return end_after(current());
+}
+
+size_t conductor::members() const {
+  return static_cast<size_t>(
+    std::ranges::count_if(members_, [](const auto& entry) {
+      return entry.second.where != place::enlisted;
+    }));
+}
+
+bool conductor::knows(worker_id who, incarnation life) const {
+  auto found = members_.find(who);
+  return found != members_.end() && found->second.life == life;
+}
+
+orders conductor::carry_out(policies::decision what) {
+  orders out;
+  for (const auto& id : what.drop) {
+    auto gone = std::move(held_.extract(id).mapped());
+    out.drop.push_back({id, current().value - gone.computed_on.value});
+    ledger_.give_back(gone.from);
+    window_.done(id);
+  }
+  auto makes = version{current().value - what.updates.size()};
+  for (const auto& step : what.updates) {
+    makes = makes.next();
+    out.updates.push_back(apply(step, makes));
+    if (out.stop = end_after(makes); out.stop)
+      return out;
+  }
+  release(what.release, out);
+  out.cancel = std::move(what.cancel);
+  return out;
+}
+
+update_order conductor::apply(const policies::update& step, version makes) {
+  update_order out{makes, {}};
+  for (const auto& id : step) {
+    auto part = std::move(held_.extract(id).mapped());
+    out.gradients.push_back({id, makes.value - 1 - part.computed_on.value});
+    ledger_.settle(part.from);
+    window_.done(id);
+  }
+  return out;
+}
+
+std::optional<std::string> conductor::end_after(version made) {
+  if (stop_.updated(made.value, ledger_.epochs_completed())
+      == stop_reason::none)
+    return std::nullopt;
+  return stop_.line();
+}
+
+void conductor::release(std::span<const worker_id> who, orders& out) {
+  grant(who);
+  for (auto id : who) {
+    auto found = members_.find(id);
+    if (found == members_.end())
+      continue;
+    if (found->second.asked)
+      out.release.push_back(hand_over(id, found->second));
+    else
+      found->second.where = place::released;
+  }
+}
+
+// In rounds, so that the first step of a cast covers the first samples and each
+// worker's second lease lies in the next step.
+void conductor::grant(std::span<const worker_id> who) {
+  for (size_t round = 1; round <= leases_ahead; ++round) {
+    for (auto id : who) {
+      auto found = members_.find(id);
+      if (found == members_.end() || found->second.leases.size() >= round)
+        continue;
+      auto work = ledger_.grant(id);
+      found->second.leases.push_back(work.id);
+      found->second.to_send.push_back(work);
+    }
+  }
+}
+
+release_order conductor::hand_over(worker_id id, member& who) {
+  who.where = place::working;
+  who.asked = false;
+  return {id, std::exchange(who.to_send, {})};
+}
+
+void conductor::give_back(member& who, lease_id id) {
+  if (std::erase(who.leases, id) != 0)
+    ledger_.give_back(id);
+}
+
+} // namespace troupe::cores

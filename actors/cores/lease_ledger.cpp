@@ -1,0 +1,166 @@
+#include "actors/cores/lease_ledger.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace troupe::cores {
+
+lease_ledger::lease_ledger(uint64_t samples, uint64_t batch)
+  : samples_(samples), batch_(batch) {
+  if (samples == 0 || batch == 0)
+    throw std::invalid_argument(
+      "a lease ledger needs samples and a batch size");
+}
+
+std::optional<lease_ledger> lease_ledger::restore(uint64_t samples,
+                                                  uint64_t batch,
+                                                  const ledger_state& state) {
+  lease_ledger result{samples, batch};
+  result.next_epoch_ = state.next_epoch;
+  for (auto& epoch : state.epochs) {
+    auto [at, added] = result.open_.try_emplace(epoch.number);
+    if (!added || epoch.number >= state.next_epoch || epoch.unsettled.empty())
+      return std::nullopt;
+    uint64_t end = 0;
+    for (auto [first, count] : epoch.unsettled) {
+      if (first < end || first >= samples || count == 0 ||
+          count > samples - first)
+        return std::nullopt;
+      end = first + count;
+      insert(at->second.free, first, count);
+      result.unsettled_ += count;
+    }
+    result.grantable_.insert(epoch.number);
+  }
+  return result;
+}
+
+// -- leases -------------------------------------------------------------------
+
+lease lease_ledger::grant(worker_id who) {
+  if (grantable_.empty())
+    open_epoch();
+  auto number = *grantable_.begin();
+  auto& epoch = open_[number];
+  auto [first, available] = *epoch.free.begin();
+  auto count = std::min(available, batch_);
+  epoch.free.erase(epoch.free.begin());
+  if (count < available)
+    epoch.free.emplace(first + count, available - count);
+  else if (epoch.free.empty())
+    grantable_.erase(number);
+  ++epoch.out;
+  lease result{next_lease_, number, first, count};
+  next_lease_ = next_lease_.next();
+  leases_.emplace(result.id, entry{result, who});
+  held_by_[who].push_back(result.id);
+  return result;
+}
+
+bool lease_ledger::settle(lease_id id) {
+  if (!leases_.contains(id))
+    return false;
+  auto what = take_out(id).what;
+  unsettled_ -= what.count;
+  auto epoch = open_.find(what.epoch);
+  if (epoch->second.out == 0 && epoch->second.free.empty())
+    open_.erase(epoch);
+  return true;
+}
+
+bool lease_ledger::give_back(lease_id id) {
+  if (!leases_.contains(id))
+    return false;
+  free(take_out(id).what);
+  return true;
+}
+
+std::vector<lease> lease_ledger::give_back_all(worker_id who,
+                                               std::span<const lease_id> keep) {
+  std::vector<lease> result;
+  auto held = held_by_.find(who);
+  if (held == held_by_.end())
+    return result;
+  for (auto id : std::vector<lease_id>{held->second})
+    if (std::find(keep.begin(), keep.end(), id) == keep.end()) {
+      result.push_back(take_out(id).what);
+      free(result.back());
+    }
+  return result;
+}
+
+const lease* lease_ledger::find(lease_id id) const {
+  auto i = leases_.find(id);
+  return i == leases_.end() ? nullptr : &i->second.what;
+}
+
+// -- properties ---------------------------------------------------------------
+
+uint64_t lease_ledger::epochs_completed() const {
+  return open_.empty() ? next_epoch_ : open_.begin()->first;
+}
+
+double lease_ledger::epochs() const {
+  return static_cast<double>(settled()) / static_cast<double>(samples_);
+}
+
+ledger_state lease_ledger::snapshot() const {
+  std::map<uint64_t, range_map> unsettled;
+  for (auto& [number, epoch] : open_)
+    unsettled.emplace(number, epoch.free);
+  for (auto& [id, x] : leases_)
+    insert(unsettled[x.what.epoch], x.what.first, x.what.count);
+  ledger_state result;
+  result.next_epoch = next_epoch_;
+  for (auto& [number, ranges] : unsettled) {
+    auto& epoch = result.epochs.emplace_back();
+    epoch.number = number;
+    for (auto [first, count] : ranges)
+      epoch.unsettled.push_back({first, count});
+  }
+  return result;
+}
+
+// -- details ------------------------------------------------------------------
+
+void lease_ledger::insert(range_map& ranges, uint64_t first, uint64_t count) {
+  auto after = ranges.lower_bound(first);
+  if (after != ranges.end() && after->first == first + count) {
+    count += after->second;
+    after = ranges.erase(after);
+  }
+  if (after != ranges.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second == first) {
+      before->second += count;
+      return;
+    }
+  }
+  ranges.emplace_hint(after, first, count);
+}
+
+void lease_ledger::open_epoch() {
+  open_[next_epoch_].free.emplace(0, samples_);
+  grantable_.insert(next_epoch_);
+  unsettled_ += samples_;
+  ++next_epoch_;
+}
+
+lease_ledger::entry lease_ledger::take_out(lease_id id) {
+  auto i = leases_.find(id);
+  auto result = i->second;
+  leases_.erase(i);
+  auto held = held_by_.find(result.holder);
+  std::erase(held->second, id);
+  if (held->second.empty())
+    held_by_.erase(held);
+  --open_[result.what.epoch].out;
+  return result;
+}
+
+void lease_ledger::free(const lease& what) {
+  insert(open_[what.epoch].free, what.first, what.count);
+  grantable_.insert(what.epoch);
+}
+
+} // namespace troupe::cores

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace troupe::cores {
+
+/// When to stop. A limit that is not given does not apply.
+struct stop_limits {
+  std::optional<uint64_t> epochs;        ///< Complete epochs.
+  std::optional<uint64_t> max_steps;     ///< Updates of the weights.
+  std::optional<double> target_accuracy; ///< Of an evaluation, in (0, 1].
+};
+
+/// Which limit ended the run.
+enum class stop_reason : uint8_t { none, epochs, max_steps, target_accuracy };
+
+std::string_view to_string(stop_reason x);
+
+/// Ends the run at the limit that is reached first, and keeps to that: what
+/// comes later does not change the reason. When one update reaches two limits,
+/// `epochs` is the one that is named. A value.
+class stop_rule {
+public:
+  explicit stop_rule(const stop_limits& limits = {});
+
+  /// The weights have seen so many updates and complete epochs, counted from
+  /// the very first start; ask at a resume, too. Gives `reason()`.
+  stop_reason updated(uint64_t steps, uint64_t epochs_completed);
+
+  /// An evaluation found this accuracy. Gives `reason()`.
+  stop_reason scored(double accuracy);
+
+  /// Why the run ends; `none` as long as it goes on.
+  stop_reason reason() const { return reason_; }
+
+  /// The reason for people, such as `reached max-steps = 500`; empty as long as
+  /// the run goes on.
+  std::string line() const;
+
+private:
+  stop_limits limits_;
+  stop_reason reason_ = stop_reason::none;
+};
+
+} // namespace troupe::cores

@@ -1,0 +1,39 @@
+#pragma once
+// The published actor: the first that a stranger meets. It checks protocol
+// version and settings, and lets a peer in to a gateway of its own.
+
+#include "config/settings.hpp"
+#include "messages/interfaces.hpp"
+
+#include <string>
+
+namespace troupe {
+
+struct doorkeeper_parts {
+  config::settings settings;
+  std::string run_id;
+  incarnation life; ///< Of the parameter server.
+  payload_shape weights;
+  parameter_server_actor server;
+  coordinator_actor coordinator;
+};
+
+class doorkeeper_state {
+public:
+  using pointer = doorkeeper_actor::stateful_pointer<doorkeeper_state>;
+
+  static constexpr const char* name = "troupe.doorkeeper";
+
+  doorkeeper_state(pointer self, doorkeeper_parts parts);
+
+  doorkeeper_actor::behavior_type make_behavior();
+
+private:
+  caf::result<std::string, caf::strong_actor_ptr>
+  meet(const std::string& hello);
+
+  pointer self_;
+  doorkeeper_parts parts_;
+};
+
+} // namespace troupe

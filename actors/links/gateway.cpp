@@ -1,0 +1,127 @@
+#include "actors/links/gateway.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+gateway_state::gateway_state(pointer self, gateway_parts parts)
+  : self_(self), parts_(std::move(parts)) {
+  // nop
+}
+
+gateway_actor::behavior_type gateway_state::make_behavior() {
+  self_->monitor(parts_.server);
+  self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
+  return {
+    [this](attach_atom, const link_end_actor& peer) { return attach(peer); },
+    [this](push_atom, transfer_id id, const push_header& header,
+           const payload_shape& shape) { expect(id, header, shape); },
+    [this](pull_atom, transfer_id id, const pull_header& header) {
+      ask_for_weights(id, header);
+    },
+    [this](watch_atom, transfer_id id, version after) {
+      ask_for_version(id, after);
+    },
+    [this](score_atom, const score& found) {
+      self_->send(parts_.server, score_atom_v, found);
+    },
+    [this](chunk_atom, const chunk& piece) { take(piece); },
+    [this](credit_atom, transfer_id id, uint64_t received) {
+      credit(id, received);
+    },
+  };
+}
+
+coordinator_actor gateway_state::attach(const link_end_actor& peer) {
+  peer_ = peer;
+  self_->monitor(peer);
+  return parts_.coordinator;
+}
+
+// -- gradients -----------------------------------------------------------------------
+
+void gateway_state::expect(transfer_id id, const push_header& header,
+                           const payload_shape& shape) {
+  // Of another size than the model: no memory is taken; the server refuses it.
+  if (shape != parts_.expected)
+    return hand_over(id, header, payload{shape, nullptr, nullptr});
+  arriving_.emplace(id, arrival{header, transport::chunk_receiver{shape}});
+}
+
+void gateway_state::take(const chunk& piece) {
+  auto found = arriving_.find(piece.transfer);
+  if (found == arriving_.end()) // Refused before.
+    return;
+  auto& gradient = found->second.gradient;
+  if (!gradient.accept(piece))
+    return self_->quit(caf::make_error(
+      errc::protocol_violation, std::string{"a piece is out of place"}));
+  self_->send(peer_, credit_atom_v, piece.transfer, gradient.received());
+  if (!gradient.complete())
+    return;
+  auto whole = std::move(arriving_.extract(found).mapped());
+  hand_over(piece.transfer, whole.header, std::move(whole.gradient).take());
+}
+
+void gateway_state::hand_over(transfer_id id, const push_header& header,
+                              const payload& gradient) {
+  self_->request(parts_.server, caf::infinite, push_atom_v, header, gradient)
+    .then(
+      [this, id](const release_header& release, const payload& weights) {
+        answer(release_atom_v, id, release, weights);
+      },
+      [this, id](const caf::error& why) { refuse(id, why); });
+}
+
+// -- weights -------------------------------------------------------------------------
+
+void gateway_state::ask_for_weights(transfer_id id, const pull_header& header) {
+  self_->request(parts_.server, caf::infinite, pull_atom_v, header)
+    .then(
+      [this, id](const release_header& release, const payload& weights) {
+        answer(release_atom_v, id, release, weights);
+      },
+      [this, id](const caf::error& why) { refuse(id, why); });
+}
+
+void gateway_state::ask_for_version(transfer_id id, version after) {
+  self_->request(parts_.server, caf::infinite, watch_atom_v, after)
+    .then(
+      [this, id](const watch_header& header, const payload& weights) {
+        answer(watch_atom_v, id, header, weights);
+      },
+      [this, id](const caf::error& why) { refuse(id, why); });
+}
+
+template <class Atom, class Header>
+void gateway_state::answer(Atom what, transfer_id id, const Header& header,
+                           const payload& weights) {
+  self_->send(peer_, what, id, header, weights.shape());
+  leaving_.emplace(id, transport::chunk_sender{id, weights});
+  pump(id);
+}
+
+void gateway_state::refuse(transfer_id id, const caf::error& why) {
+  self_->send(peer_, refuse_atom_v, id, why);
+}
+
+void gateway_state::pump(transfer_id id) {
+  auto& outgoing = leaving_.at(id);
+  while (auto piece = outgoing.next())
+    self_->send(peer_, chunk_atom_v, std::move(*piece));
+}
+
+void gateway_state::credit(transfer_id id, uint64_t received) {
+  auto found = leaving_.find(id);
+  if (found == leaving_.end())
+    return;
+  if (!found->second.credit(received))
+    return self_->quit(caf::make_error(
+      errc::protocol_violation, std::string{"impossible credit"}));
+  if (found->second.done())
+    leaving_.erase(found);
+  else
+    pump(id);
+}
+
+} // namespace troupe

@@ -1,0 +1,49 @@
+#include "actors/connector.hpp"
+#include "actors/links/local_link.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+local_connector_state::local_connector_state(pointer self,
+                                             local_connector_parts parts)
+  : self_(self), parts_(std::move(parts)) {
+  // nop
+}
+
+connector_actor::behavior_type local_connector_state::make_behavior() {
+  link_ = spawn_local_link(self_->system(), parts_.lead);
+  performer_ = parts_.make(connector_actor{self_});
+  connect();
+  return {
+    [this](connect_atom) { connect(); },
+    [](tick_atom) {},
+    [this](ended_atom, const run_end& how) {
+      // What one performer in this process met, the others meet too.
+      if (how.failed())
+        self_->send(parts_.lead, refuse_atom_v, how.line);
+      self_->quit();
+    },
+  };
+}
+
+void local_connector_state::connect() {
+  if (auto* evaluator = std::get_if<evaluator_actor>(&performer_)) {
+    self_->send(parts_.coordinator, register_atom_v, *evaluator);
+    self_->send(*evaluator, attach_atom_v, link_);
+    return;
+  }
+  auto worker = std::get<worker_actor>(performer_);
+  self_
+    ->request(parts_.coordinator, caf::infinite, register_atom_v,
+              registration_request{false, worker_id{0}, "inproc"}, worker)
+    .then(
+      [this, worker](const registration& as) {
+        self_->send(worker, attach_atom_v, link_, as);
+      },
+      [](const caf::error&) {
+        // The run is over: the coordinator says so to the worker.
+      });
+}
+
+} // namespace troupe

@@ -1,0 +1,102 @@
+#pragma once
+// What the recorder is told. Plain values; local mail only.
+
+#include "actors/recording/metrics_log.hpp"
+#include "actors/recording/progress.hpp"
+#include "actors/recording/summary.hpp"
+#include "messages/types.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe {
+
+namespace notes {
+
+struct started {
+  std::string run_id;
+  std::string policy;
+};
+
+struct resumed {
+  incarnation server;
+};
+
+struct update {
+  double loss = 0;
+  double epoch = 0;
+  double lr = 0;
+  uint64_t samples = 0;
+  std::vector<recording::applied_gradient> gradients;
+  recording::progress_figures progress;
+};
+
+struct evaluation {
+  score found;
+};
+
+struct joined {
+  worker_id who;
+  incarnation life;
+};
+
+struct left {
+  worker_id who;
+  incarnation life;
+  std::string reason;
+};
+
+struct dropped {
+  worker_id who;
+  uint64_t staleness = 0;
+  uint64_t samples = 0;
+};
+
+struct cancelled {
+  worker_id who;
+};
+
+struct refused {
+  worker_id who;
+  std::string reason;
+};
+
+struct epoch {
+  uint64_t number = 0; ///< Complete now; counts from 0.
+};
+
+struct checkpoint {
+  std::string name;
+};
+
+struct warning {
+  std::string text;
+};
+
+struct stopping {
+  std::string reason;
+};
+
+/// The last note: the recorder adds the wall time.
+struct finished {
+  recording::summary summary;
+  std::string line; ///< For the user, when the run failed.
+};
+
+} // namespace notes
+
+/// One thing that happened, at a step and a time.
+struct note {
+  uint64_t step = 0;
+  double time = 0; ///< s since the run began, on the run's clock.
+  std::variant<notes::started, notes::resumed, notes::update, notes::evaluation,
+               notes::joined, notes::left, notes::dropped, notes::cancelled,
+               notes::refused, notes::epoch, notes::checkpoint, notes::warning,
+               notes::stopping, notes::finished>
+    what;
+};
+
+} // namespace troupe

@@ -1,0 +1,187 @@
+#include "actors/parameter_server.hpp"
+
+#include "actors/restore.hpp"
+#include "config/failure.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <utility>
+
+namespace troupe {
+
+parameter_server_state::parameter_server_state(pointer self,
+                                               parameter_server_parts parts)
+  : self_(self),
+    parts_(std::move(parts)),
+    model_(make_server_model(parts_)),
+    conductor_(make_conductor(parts_)),
+    board_(parts_.settings.evaluation.eval_freq),
+    statistics_(parts_.settings.cluster.workers),
+    clock_(self) {
+  if (!parts_.resumed)
+    return;
+  auto before = statistics_.load(parts_.resumed->manifest.counters());
+  clock_ = run_clock{self, before.elapsed_seconds};
+  wall_before_ = before.wall_seconds - before.elapsed_seconds;
+  epochs_noted_ = conductor_.ledger().epochs_completed();
+  last_checkpoint_ = conductor_.current();
+}
+
+lead_actor::behavior_type parameter_server_state::make_behavior() {
+  at::set_num_threads(parts_.threads);
+  return {
+    [this](push_atom, const push_header& header, const payload& gradient) {
+      return push(header, gradient);
+    },
+    [this](pull_atom, const pull_header& header) { return pull(header); },
+    [this](watch_atom, version after) { return watch(after); },
+    [this](score_atom, const score& found) { take_score(found); },
+    [this](attach_atom, const coordinator_actor& coordinator) {
+      begin(coordinator);
+    },
+    [this](enlist_atom, worker_id who, incarnation life,
+           const std::string& transport, const worker_actor& handle) {
+      enlist(who, life, transport, handle);
+    },
+    [this](join_atom, const std::vector<worker_id>& who) { join(who); },
+    [this](leave_atom, worker_id who, incarnation life,
+           const std::string& reason) { leave(who, life, reason); },
+    [this](audience_atom, uint32_t evaluators) { set_audience(evaluators); },
+    [this](refuse_atom, const std::string& line) { fail(line); },
+    [this](tick_atom) { give_score_up(); },
+    [this](stop_atom) { begin_ending("stopped", "stopped by a signal"); },
+  };
+}
+
+void parameter_server_state::begin(const coordinator_actor& coordinator) {
+  coordinator_ = coordinator;
+  record(notes::started{parts_.run_id, conductor_.policy().describe()});
+  if (parts_.resumed)
+    record(notes::resumed{parts_.life});
+  // A run that is resumed may have reached its limits already.
+  if (auto reason = conductor_.reached())
+    begin_ending("completed", *reason);
+}
+
+// -- what workers send ---------------------------------------------------------
+
+auto parameter_server_state::push(const push_header& header,
+                                  const payload& gradient) -> weights_result {
+  if (auto err = unwelcome(header.id.worker, header.id.life, header.server))
+    return err;
+  switch (conductor_.admit(header.id)) {
+    case cores::freshness::fresh:
+      break;
+    case cores::freshness::stale_incarnation:
+      return caf::make_error(errc::stale_incarnation,
+                             "gradient of an earlier life of worker "
+                               + to_string(header.id.worker));
+    default:
+      return caf::make_error(errc::duplicate, "gradient "
+                                                + to_string(header.id)
+                                                + " has arrived before");
+  }
+  if (auto why = model_.check(gradient); why != errc::none)
+    return refuse(header, why);
+  held_.emplace(header.id, held_push{header, gradient});
+  auto answer = hold(header.id.worker);
+  carry_out(
+    conductor_.push({header.id, header.computed_on, header.from}));
+  return answer;
+}
+
+auto parameter_server_state::pull(const pull_header& header)
+  -> weights_result {
+  if (auto err = unwelcome(header.worker, header.life, header.server))
+    return err;
+  auto answer = hold(header.worker);
+  carry_out(conductor_.pull(header.worker, header.abandoned));
+  return answer;
+}
+
+caf::error parameter_server_state::refuse(const push_header& header,
+                                          errc why) {
+  auto who = header.id.worker;
+  auto reason = why == errc::wrong_size
+                  ? "gradient does not have the model's size"
+                  : "gradient holds NaN or infinite numbers";
+  statistics_.refused(who, times_of(header));
+  record(notes::refused{who, reason});
+  if (conductor_.refuse({header.id, header.computed_on, header.from}))
+    self_->send(coordinator_, leave_atom_v, who, header.id.life,
+                std::string{"expelled: too many refused gradients in a row"});
+  return caf::make_error(why, "worker " + to_string(who) + ": " + reason);
+}
+
+// The answer to the request being handled comes later. A worker has one request
+// at a time; an earlier one that is still open belongs to a lost connection.
+auto parameter_server_state::hold(worker_id who) -> weights_result {
+  auto promise = self_->make_response_promise<release_header, payload>();
+  members_.at(who).asks = promise;
+  return promise;
+}
+
+caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
+                                             incarnation server) const {
+  if (ending_)
+    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+  if (server != parts_.life)
+    return caf::make_error(errc::stale_incarnation,
+                           std::string{"meant for an earlier life of the "
+                                       "parameter server"});
+  if (!conductor_.knows(who, life))
+    return caf::make_error(errc::unknown_member,
+                           "worker " + to_string(who) + " is not in the cast");
+  return {};
+}
+
+// -- who is there ----------------------------------------------------------------
+
+void parameter_server_state::enlist(worker_id who, incarnation life,
+                                    const std::string& transport,
+                                    const worker_actor& handle) {
+  conductor_.enlist(who, life);
+  members_[who] = member{life, handle, std::nullopt};
+  transports_["worker-" + to_string(who)] = transport;
+  record(notes::joined{who, life});
+}
+
+void parameter_server_state::join(const std::vector<worker_id>& who) {
+  if (!ending_)
+    carry_out(conductor_.join(who));
+}
+
+void parameter_server_state::leave(worker_id who, incarnation life,
+                                   const std::string& reason) {
+  if (!conductor_.knows(who, life))
+    return;
+  record(notes::left{who, life, reason});
+  if (auto& asks = members_.at(who).asks)
+    asks->deliver(caf::make_error(errc::unknown_member, reason));
+  members_.erase(who);
+  carry_out(conductor_.leave(who, life));
+}
+
+void parameter_server_state::set_audience(uint32_t evaluators) {
+  audience_ = evaluators;
+  if (ending_ && audience_ == 0)
+    give_score_up();
+}
+
+// -- helpers -----------------------------------------------------------------------
+
+recording::push_times
+parameter_server_state::times_of(const push_header& header) {
+  return {header.compute_seconds + header.data_seconds, header.wait_seconds};
+}
+
+double parameter_server_state::elapsed() const {
+  return clock_.elapsed(self_);
+}
+
+recording::run_times parameter_server_state::times() const {
+  auto seconds = elapsed();
+  return {seconds, seconds + wall_before_, std::nullopt};
+}
+
+} // namespace troupe

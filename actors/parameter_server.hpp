@@ -1,0 +1,172 @@
+#pragma once
+// The parameter server: owns the weights, takes gradients, and answers each
+// with the next weights when the policy says so. This is the lead shard: it asks
+// its conductor what a message means and carries the orders out.
+//
+// Spawned on a thread of its own, since it computes.
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/cores/conductor.hpp"
+#include "actors/cores/evaluation_board.hpp"
+#include "actors/notes.hpp"
+#include "actors/recording/run_statistics.hpp"
+#include "actors/server_model.hpp"
+#include "config/settings.hpp"
+#include "messages/interfaces.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// What a parameter server is made of.
+struct parameter_server_parts {
+  config::settings settings;
+  std::string config_ini;    ///< The resolved configuration, for checkpoints.
+  std::string config_digest;
+  std::string run_id;
+  std::string dataset;       ///< Name of the data set.
+  uint64_t samples = 0;      ///< In the training set.
+  int64_t classes = 0;
+  incarnation life{1};       ///< Of this server: 1, or one more than before.
+  std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
+  recorder_actor recorder;
+  checkpoint_writer_actor writer;
+  int threads = 1; ///< Intra-op threads of this actor's thread.
+};
+
+class parameter_server_state {
+public:
+  using pointer = lead_actor::stateful_pointer<parameter_server_state>;
+
+  static constexpr const char* name = "troupe.parameter-server";
+
+  parameter_server_state(pointer self, parameter_server_parts parts);
+
+  lead_actor::behavior_type make_behavior();
+
+private:
+  using weights_promise
+    = caf::typed_response_promise<release_header, payload>;
+  using watch_promise = caf::typed_response_promise<watch_header, payload>;
+  using weights_result = caf::result<release_header, payload>;
+  using watch_result = caf::result<watch_header, payload>;
+
+  /// A worker, and its request that waits for an answer.
+  struct member {
+    incarnation life;
+    worker_actor handle;
+    std::optional<weights_promise> asks;
+  };
+
+  /// A gradient that the policy has not yet decided on.
+  struct held_push {
+    push_header header;
+    payload gradient;
+  };
+
+  /// An evaluator that waits for a version after the one it has seen.
+  struct watcher {
+    watch_promise asks;
+    version after;
+  };
+
+  /// How the run comes to its end, stage by stage.
+  struct ending {
+    std::string status;  ///< completed | stopped | failed
+    std::string line;    ///< For the user, when it failed.
+    bool scored = false; ///< The last score is there, or given up.
+    bool saved = false;  ///< The last checkpoint is durable, or given up.
+    bool closed = false; ///< The summary was asked for.
+  };
+
+  // -- what workers send, and who they are (parameter_server.cpp) ---------------
+
+  void begin(const coordinator_actor& coordinator);
+  weights_result push(const push_header& header, const payload& gradient);
+  weights_result pull(const pull_header& header);
+  caf::error refuse(const push_header& header, errc why);
+  weights_result hold(worker_id who);
+  caf::error unwelcome(worker_id who, incarnation life,
+                       incarnation server) const;
+  void enlist(worker_id who, incarnation life, const std::string& transport,
+              const worker_actor& handle);
+  void join(const std::vector<worker_id>& who);
+  void leave(worker_id who, incarnation life, const std::string& reason);
+  void set_audience(uint32_t evaluators);
+  static recording::push_times times_of(const push_header& header);
+  double elapsed() const;
+  recording::run_times times() const;
+
+  // -- steps and versions (parameter_server_steps.cpp) ----------------------------
+
+  void carry_out(const cores::orders& what);
+  void apply(const cores::update_order& step);
+  void drop(const cores::dropped_push& what);
+  void release(const cores::release_order& what);
+  void cancel(worker_id who);
+  void note_update(const cores::update_order& step,
+                   const std::vector<held_push>& parts);
+  void note_epochs();
+  recording::progress_figures progress(version step,
+                                       const notes::update& last) const;
+  watch_result watch(version after);
+  void show_due();
+  void take_score(const score& found);
+  void checkpoint();
+  void write_next();
+  snapshot_ptr take_snapshot() const;
+
+  // -- the end (parameter_server_ending.cpp) ----------------------------------------
+
+  void begin_ending(std::string status, std::string reason);
+  void fail(std::string line);
+  void send_workers_home();
+  void note_last_score();
+  void give_score_up();
+  void note_saved();
+  void close_if_done();
+  void leave_stage();
+  recording::summary make_summary() const;
+
+  template <class What>
+  void record_at(version step, What&& what) {
+    self_->send(parts_.recorder, note_atom_v,
+                note_ptr{std::make_shared<note>(
+                  note{step.value, elapsed(), std::forward<What>(what)})});
+  }
+
+  template <class What>
+  void record(What&& what) {
+    record_at(conductor_.current(), std::forward<What>(what));
+  }
+
+  pointer self_;
+  parameter_server_parts parts_;
+  server_model model_;
+  cores::conductor conductor_;
+  cores::evaluation_board board_;
+  recording::run_statistics statistics_;
+  run_clock clock_;
+  double wall_before_ = 0; ///< Wall seconds before this start, less the clock's.
+  coordinator_actor coordinator_;
+  std::map<worker_id, member> members_;
+  std::map<std::string, std::string> transports_; ///< Of all workers so far.
+  std::map<push_id, held_push> held_;
+  std::vector<watcher> watchers_;
+  uint32_t audience_ = 0;
+  uint64_t epochs_noted_ = 0;
+  version due_version_;
+  payload due_weights_; ///< The version that is due for scoring.
+  std::optional<score> last_score_;
+  std::optional<version> last_checkpoint_;
+  bool writing_ = false;
+  snapshot_ptr next_snapshot_; ///< Waits for the writer; the newest counts.
+  std::optional<ending> ending_;
+};
+
+} // namespace troupe

@@ -1,0 +1,134 @@
+// How a run ends: workers are sent home, the last version is scored and saved,
+// the summary is written, and the coordinator closes the house.
+
+#include "actors/parameter_server.hpp"
+
+#include "config/failure.hpp"
+#include "config/version.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+void parameter_server_state::begin_ending(std::string status,
+                                          std::string reason) {
+  if (ending_)
+    return;
+  record(notes::stopping{reason});
+  ending_ = ending{std::move(status), {}, false, false, false};
+  send_workers_home();
+  board_.finish(conductor_.current());
+  show_due();
+  checkpoint();
+  if (audience_ == 0)
+    ending_->scored = true;
+  else
+    self_->delayed_send(
+      self_, to_timespan(parts_.settings.evaluation.eval_timeout), tick_atom_v);
+  note_last_score();
+  note_saved();
+}
+
+// No checkpoint and no score: what was met may have spoilt them.
+void parameter_server_state::fail(std::string line) {
+  if (ending_ && ending_->closed)
+    return;
+  if (!ending_) {
+    record(notes::stopping{line});
+    ending_ = ending{};
+    send_workers_home();
+  }
+  ending_->status = "failed";
+  ending_->line = std::move(line);
+  ending_->scored = true;
+  ending_->saved = true;
+  next_snapshot_ = nullptr;
+  close_if_done();
+}
+
+void parameter_server_state::send_workers_home() {
+  for (auto& [who, state] : members_)
+    if (auto asks = std::exchange(state.asks, std::nullopt))
+      asks->deliver(
+        caf::make_error(errc::shutting_down, std::string{"the run is over"}));
+  held_.clear();
+  self_->send(coordinator_, ending_atom_v);
+}
+
+void parameter_server_state::note_last_score() {
+  if (!board_.last_open())
+    ending_->scored = true;
+  close_if_done();
+}
+
+void parameter_server_state::give_score_up() {
+  ending_->scored = true;
+  close_if_done();
+}
+
+void parameter_server_state::note_saved() {
+  if (!ending_ || writing_ || next_snapshot_)
+    return;
+  ending_->saved = true;
+  close_if_done();
+}
+
+void parameter_server_state::close_if_done() {
+  if (!ending_->scored || !ending_->saved || ending_->closed)
+    return;
+  ending_->closed = true;
+  for (auto& who : watchers_)
+    who.asks.deliver(
+      caf::make_error(errc::shutting_down, std::string{"the run is over"}));
+  watchers_.clear();
+  auto last = std::make_shared<note>();
+  last->step = conductor_.current().value;
+  last->time = elapsed();
+  last->what = notes::finished{make_summary(), ending_->line};
+  self_->request(parts_.recorder, caf::infinite, finish_atom_v,
+                 note_ptr{std::move(last)})
+    .then([this] { leave_stage(); },
+          [this](const caf::error& err) {
+            ending_->status = "failed";
+            if (ending_->line.empty())
+              ending_->line = text_of(err);
+            leave_stage();
+          });
+}
+
+void parameter_server_state::leave_stage() {
+  auto status = exit_status::done;
+  if (ending_->status == "failed")
+    status = exit_status::failed;
+  else if (ending_->status == "stopped")
+    status = exit_status::try_again;
+  self_->send(coordinator_, ended_atom_v,
+              run_end{static_cast<uint8_t>(status), ending_->line});
+  self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
+  self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
+  self_->quit();
+}
+
+recording::summary parameter_server_state::make_summary() const {
+  recording::summary out;
+  const auto& settings = parts_.settings;
+  statistics_.fill(out, times());
+  out.status = ending_->status;
+  out.policy = std::string{conductor_.policy().name()};
+  out.steps = conductor_.current().value;
+  out.epochs = static_cast<double>(out.samples_applied)
+               / static_cast<double>(parts_.samples);
+  out.workers = settings.cluster.workers;
+  out.shards = settings.cluster.shards;
+  if (last_score_ && last_score_->weights == conductor_.current()) {
+    out.final_loss = last_score_->loss;
+    out.final_accuracy = last_score_->accuracy;
+  }
+  out.weights_sha256 = model_.weights_sha256();
+  out.seed = settings.training.seed;
+  out.transport = transports_;
+  out.troupe_version = config::version();
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,191 @@
+// How the parameter server carries out what its conductor decided.
+
+#include "actors/parameter_server.hpp"
+
+#include "actors/restore.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace troupe {
+
+void parameter_server_state::carry_out(const cores::orders& what) try {
+  if (ending_)
+    return;
+  for (const auto& late : what.drop)
+    drop(late);
+  for (const auto& step : what.updates)
+    apply(step);
+  if (what.stop) {
+    begin_ending("completed", *what.stop);
+    return;
+  }
+  for (const auto& next : what.release)
+    release(next);
+  for (auto who : what.cancel)
+    cancel(who);
+} catch (const std::exception& err) {
+  fail(err.what());
+}
+
+void parameter_server_state::apply(const cores::update_order& step) {
+  std::vector<held_push> parts;
+  std::vector<payload> gradients;
+  std::vector<uint64_t> samples;
+  for (const auto& part : step.gradients) {
+    parts.push_back(std::move(held_.extract(part.id).mapped()));
+    gradients.push_back(parts.back().gradient);
+    samples.push_back(parts.back().header.samples);
+    statistics_.applied(part.id.worker, samples.back(), part.staleness,
+                        times_of(parts.back().header));
+  }
+  model_.apply(step.makes, gradients, samples);
+  note_update(step, parts);
+  note_epochs();
+  if (board_.updated(step.makes))
+    show_due();
+  if (step.makes.value % parts_.settings.checkpoint.checkpoint_freq == 0)
+    checkpoint();
+}
+
+void parameter_server_state::drop(const cores::dropped_push& what) {
+  auto late = std::move(held_.extract(what.id).mapped());
+  statistics_.dropped(what.id.worker, late.header.samples,
+                      times_of(late.header));
+  record(notes::dropped{what.id.worker, what.staleness, late.header.samples});
+}
+
+void parameter_server_state::release(const cores::release_order& what) {
+  auto promise = std::exchange(members_.at(what.worker).asks, std::nullopt);
+  if (promise)
+    promise->deliver(
+      release_header{conductor_.current(), parts_.life, what.leases},
+      model_.newest());
+}
+
+void parameter_server_state::cancel(worker_id who) {
+  record(notes::cancelled{who});
+  self_->send(members_.at(who).handle, cancel_atom_v, conductor_.current());
+}
+
+// -- records -----------------------------------------------------------------------
+
+void parameter_server_state::note_update(const cores::update_order& step,
+                                         const std::vector<held_push>& parts) {
+  notes::update out;
+  double loss = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto& header = parts[i].header;
+    loss += header.loss * static_cast<double>(header.samples);
+    out.samples += header.samples;
+    out.gradients.push_back(
+      {header.id.worker, step.gradients[i].staleness, header.samples});
+  }
+  out.loss = loss / static_cast<double>(out.samples);
+  out.epoch = static_cast<double>(statistics_.samples_applied())
+              / static_cast<double>(parts_.samples);
+  out.lr = parts_.settings.training.lr;
+  out.progress = progress(step.makes, out);
+  record_at(step.makes, std::move(out));
+}
+
+void parameter_server_state::note_epochs() {
+  for (auto done = conductor_.ledger().epochs_completed();
+       epochs_noted_ < done; ++epochs_noted_)
+    record(notes::epoch{epochs_noted_});
+}
+
+recording::progress_figures
+parameter_server_state::progress(version step,
+                                 const notes::update& last) const {
+  recording::progress_figures out;
+  out.step = step.value;
+  out.max_steps = parts_.settings.training.max_steps;
+  out.epoch = last.epoch;
+  out.loss = last.loss;
+  out.samples_per_second = static_cast<double>(statistics_.samples_applied())
+                           / std::max(elapsed(), 1e-9);
+  if (last_score_)
+    out.accuracy = last_score_->accuracy;
+  out.workers = static_cast<uint32_t>(conductor_.members());
+  out.waiting_for = conductor_.policy().waiting_for();
+  return out;
+}
+
+// -- versions for others -------------------------------------------------------------
+
+auto parameter_server_state::watch(version after) -> watch_result {
+  if (ending_ && ending_->closed)
+    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+  auto promise = self_->make_response_promise<watch_header, payload>();
+  watchers_.push_back({promise, after});
+  show_due();
+  return promise;
+}
+
+// The version that is due is at hand only while it is the newest; afterwards the
+// board's due payload keeps it alive.
+void parameter_server_state::show_due() {
+  if (board_.next(due_version_) == conductor_.current()) {
+    due_version_ = conductor_.current();
+    due_weights_ = model_.newest();
+  }
+  std::erase_if(watchers_, [this](watcher& who) {
+    auto next = board_.next(who.after);
+    if (!next)
+      return false;
+    who.asks.deliver(watch_header{*next, board_.is_last(*next)}, due_weights_);
+    return true;
+  });
+}
+
+void parameter_server_state::take_score(const score& found) {
+  board_.scored(found.weights);
+  statistics_.evaluated(found.weights.value, found.loss, found.accuracy);
+  last_score_ = found;
+  record_at(found.weights, notes::evaluation{found});
+  if (ending_)
+    note_last_score();
+  else if (auto reason = conductor_.scored(found.accuracy))
+    begin_ending("completed", *reason);
+}
+
+void parameter_server_state::checkpoint() {
+  if (last_checkpoint_ == conductor_.current())
+    return;
+  last_checkpoint_ = conductor_.current();
+  next_snapshot_ = take_snapshot();
+  write_next();
+}
+
+// One snapshot is written at a time; while the writer is busy only the newest
+// waits, so that a slow disk never holds training up.
+void parameter_server_state::write_next() {
+  if (writing_ || !next_snapshot_)
+    return;
+  writing_ = true;
+  auto what = std::exchange(next_snapshot_, nullptr);
+  auto step = version{what->manifest.step()};
+  self_->request(parts_.writer, caf::infinite, write_atom_v, std::move(what))
+    .then(
+      [this, step](const std::string& name) {
+        writing_ = false;
+        record_at(step, notes::checkpoint{name});
+        write_next();
+        note_saved();
+      },
+      [this](const caf::error& err) {
+        writing_ = false;
+        fail(text_of(err));
+      });
+}
+
+snapshot_ptr parameter_server_state::take_snapshot() const {
+  auto out = std::make_shared<snapshot>();
+  model_.save(*out);
+  fill_manifest(parts_, conductor_, out->manifest);
+  statistics_.save(*out->manifest.mutable_counters(), times());
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "actors/policies/step_round.hpp"
+
+namespace troupe::policies {
+
+/// Synchronous SGD with backup workers (Chen et al. 2016, arXiv:1604.00981): of
+/// N workers, the first N-b gradients make the step.
+///
+/// - A step reads the newest version; all of its gradients are computed on it.
+/// - A gradient becomes visible with the close of its step, together with the
+///   others, or never. The step closes with the first min(N-b, live) gradients
+///   of the current version. N is the configured size of the cast; `live` are
+///   those that take part in the step: the gradients that are in, and the
+///   members that compute, on an older version too, for they will take part.
+///   Hence a dead worker uses up a backup; and a step that has gradients never
+///   outlives its last computing member. The sum is in the order of worker ids.
+/// - Nobody is ahead: staleness is 0. Those that still compute at the close are
+///   stragglers, one or more steps behind. With `drop` they finish, their
+///   gradient is dropped when it arrives, and they are released with the newest
+///   version, late into the open step. With `cancel` they are told to stop at
+///   the close, once, and are released when they pull; a gradient that crosses
+///   the cancellation is dropped like any late one.
+/// - A joiner waits for the next step. When nobody computes, it is released at
+///   once. Members beyond N are further backups.
+/// - A member that leaves is not waited for any more; its gradient, if held,
+///   stays in the step.
+/// - A member that pulls goes on at once, in the open step.
+///
+/// With b = 0 it decides as `sync` does while the cast has at most N members.
+/// A worker that is steadily slower than the others has hardly a gradient
+/// accepted: its samples are learned only because dropped leases return.
+class backup final : public policy {
+public:
+  static constexpr std::string_view known_as = "backup";
+
+  /// Throws `usage_error` unless 0 <= b < N.
+  explicit backup(const policy_spec& spec);
+
+  std::string_view name() const override;
+  std::unique_ptr<policy> clone() const override;
+  void reset(version v) override;
+  version current() const override;
+  decision on_join(std::span<const worker_id> who) override;
+  decision on_leave(worker_id who) override;
+  decision on_arrival(const arrival& what) override;
+  decision on_pull(worker_id who) override;
+  std::vector<worker_id> waiting_for() const override;
+  uint64_t staleness_bound(uint32_t members) const override;
+  std::string describe() const override;
+  std::string save() const override;
+  bool load(std::string_view text) override;
+
+private:
+  void close_if_due(decision& out);
+
+  uint32_t workers_; ///< N
+  uint32_t backups_; ///< b
+  late_rule late_;
+  step_round round_;
+};
+
+} // namespace troupe::policies

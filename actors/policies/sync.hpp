@@ -1,0 +1,47 @@
+#pragma once
+
+#include "actors/policies/step_round.hpp"
+
+namespace troupe::policies {
+
+/// Synchronous SGD: a step has one gradient of every member (bulk-synchronous,
+/// Valiant 1990; the baseline of Chen et al. 2016, arXiv:1604.00981).
+///
+/// - A step reads the newest version; all of its gradients are computed on it.
+/// - A gradient becomes visible with the close of its step, together with all
+///   others. The step closes when no member computes any more and at least one
+///   gradient is held; the sum is in the order of worker ids.
+/// - Nobody is ahead: staleness is 0.
+/// - A joiner waits for the next step. When no step is in progress, it is
+///   released at once.
+/// - A member that leaves is not waited for any more; its gradient, if held,
+///   stays in the step. If the last member that computed leaves, the step
+///   closes; without a gradient, the joiners begin it anew.
+/// - A member that pulls goes on at once, in the same step.
+class sync final : public policy {
+public:
+  static constexpr std::string_view known_as = "sync";
+
+  explicit sync(const policy_spec& spec);
+
+  std::string_view name() const override;
+  std::unique_ptr<policy> clone() const override;
+  void reset(version v) override;
+  version current() const override;
+  decision on_join(std::span<const worker_id> who) override;
+  decision on_leave(worker_id who) override;
+  decision on_arrival(const arrival& what) override;
+  decision on_pull(worker_id who) override;
+  std::vector<worker_id> waiting_for() const override;
+  uint64_t staleness_bound(uint32_t members) const override;
+  std::string describe() const override;
+  std::string save() const override;
+  bool load(std::string_view text) override;
+
+private:
+  void close_if_due(decision& out);
+
+  step_round round_;
+};
+
+} // namespace troupe::policies

@@ -1,0 +1,70 @@
+#pragma once
+// The recorder: writes the run directory (metrics, TensorBoard events, summary)
+// and tells on stdout how the run goes, on a thread of its own.
+
+#include "actors/notes.hpp"
+#include "actors/recording/tensorboard_log.hpp"
+#include "messages/interfaces.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace troupe {
+
+struct recorder_parts {
+  std::filesystem::path folder; ///< The run directory, which exists.
+  std::string network;
+  std::string dataset;
+  uint32_t workers = 0;
+  uint32_t shards = 1;
+  uint64_t seed = 0;
+  size_t terminal_width = 0;  ///< 0: stdout is no terminal.
+  double started_at = 0;      ///< s since 1970, for TensorBoard.
+  std::optional<uint64_t> resume_step; ///< Goes on from this step.
+};
+
+class recorder_state {
+public:
+  using pointer = recorder_actor::stateful_pointer<recorder_state>;
+
+  static constexpr const char* name = "troupe.recorder";
+
+  /// Throws `run_error` when a file cannot be opened.
+  recorder_state(pointer self, recorder_parts parts);
+
+  recorder_actor::behavior_type make_behavior();
+
+private:
+  caf::result<void> write(const note& what);
+  caf::result<void> finish(const note& what);
+
+  // One overload a kind of note: what goes where.
+  void put(const note& at, const notes::started& what);
+  void put(const note& at, const notes::resumed& what);
+  void put(const note& at, const notes::update& what);
+  void put(const note& at, const notes::evaluation& what);
+  void put(const note& at, const notes::joined& what);
+  void put(const note& at, const notes::left& what);
+  void put(const note& at, const notes::dropped& what);
+  void put(const note& at, const notes::cancelled& what);
+  void put(const note& at, const notes::refused& what);
+  void put(const note& at, const notes::epoch& what);
+  void put(const note& at, const notes::checkpoint& what);
+  void put(const note& at, const notes::warning& what);
+  void put(const note& at, const notes::stopping& what);
+  void put(const note& at, const notes::finished& what);
+
+  void say(const std::string& line);
+
+  pointer self_;
+  recorder_parts parts_;
+  std::optional<uint64_t> last_step_before_; ///< Of the log that is resumed.
+  recording::metrics_log metrics_;
+  recording::tensorboard_log tensorboard_;
+  recording::progress progress_;
+  recording::progress_figures figures_;
+  std::optional<std::string> trouble_; ///< The first write that failed.
+};
+
+} // namespace troupe

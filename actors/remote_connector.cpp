@@ -1,0 +1,219 @@
+#include "actors/connector.hpp"
+#include "actors/links/chunked_link.hpp"
+#include "actors/spawning.hpp"
+#include "config/failure.hpp"
+
+#include <caf/io/middleman.hpp>
+
+#include <cstdio>
+#include <set>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// s for one step of a hello: the peer answers at once or is not one of ours.
+constexpr double patience = 10;
+
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+} // namespace
+
+remote_connector_state::remote_connector_state(pointer self,
+                                               remote_connector_parts parts)
+  : self_(self),
+    parts_(std::move(parts)),
+    clock_(self),
+    backoff_({.give_up = parts_.connect_timeout}, {parts_.jitter_seed}, 0) {
+  // nop
+}
+
+connector_actor::behavior_type remote_connector_state::make_behavior() {
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    if (link_ && down.source == link_.address())
+      lost();
+  });
+  connect();
+  return {
+    [this](connect_atom) {
+      if (!connecting_)
+        lost();
+    },
+    [this](tick_atom) { connect(); },
+    [this](ended_atom, const run_end& how) { end(how); },
+  };
+}
+
+// -- the way in ------------------------------------------------------------------
+
+void remote_connector_state::connect() {
+  ++attempt_;
+  connecting_ = true;
+  self_
+    ->request(self_->system().middleman().actor_handle(),
+              to_timespan(patience), caf::connect_atom_v, parts_.host,
+              parts_.port)
+    .then(in_this_attempt([this](const caf::node_id&,
+                                 const caf::strong_actor_ptr& ptr,
+                                 const std::set<std::string>& interface) {
+            auto& system = self_->system();
+            if (!ptr
+                || !system.assignable(
+                  interface, system.message_types<doorkeeper_actor>()))
+              refused(caf::make_error(
+                errc::protocol_mismatch,
+                std::string{"the peer there is no parameter server"}));
+            else
+              greet(caf::actor_cast<doorkeeper_actor>(ptr));
+          }),
+          in_this_attempt([this](const caf::error&) {
+            retry("nobody answers there");
+          }));
+}
+
+void remote_connector_state::greet(const doorkeeper_actor& door) {
+  self_
+    ->request(door, to_timespan(patience), parts_.hello.SerializeAsString())
+    .then(in_this_attempt([this](const std::string& bytes,
+                                 const caf::strong_actor_ptr& gateway) {
+            proto::Welcome welcome;
+            if (!welcome.ParseFromString(bytes))
+              refused(caf::make_error(
+                errc::protocol_mismatch,
+                std::string{"the welcome cannot be read"}));
+            else if (!welcome.accepted() || !gateway)
+              refused(
+                caf::make_error(errc::settings_conflict, welcome.refusal()));
+            else
+              enter(welcome, caf::actor_cast<gateway_actor>(gateway));
+          }),
+          in_this_attempt([this](const caf::error& why) {
+            retry(text_of(why));
+          }));
+}
+
+void remote_connector_state::enter(const proto::Welcome& welcome,
+                                   const gateway_actor& gateway) try {
+  if (!performer_)
+    performer_ = parts_.make(welcome, connector_actor{self_});
+  payload_shape shape{static_cast<element_type>(welcome.element_type()),
+                      welcome.parameters()};
+  auto link = spawn<chunked_link_actor, chunked_link_state>(
+    self_->system(), placement::scheduled, gateway, shape);
+  link_ = link;
+  self_->monitor(link);
+  self_
+    ->request(gateway, to_timespan(patience), attach_atom_v,
+              link_end_actor{link})
+    .then(in_this_attempt([this](const coordinator_actor& coordinator) {
+            std::visit([&](const auto& who) { seat(who, coordinator); },
+                       *performer_);
+          }),
+          in_this_attempt([this](const caf::error&) {
+            lost();
+          }));
+} catch (const failure& err) {
+  end({static_cast<uint8_t>(err.status()), err.what()});
+}
+
+void remote_connector_state::seat(const worker_actor& who,
+                                  const coordinator_actor& coordinator) {
+  registration_request wish{parts_.rank.has_value(),
+                            parts_.rank.value_or(worker_id{0}), "chunked"};
+  self_
+    ->request(coordinator, to_timespan(patience), register_atom_v, wish, who)
+    .then(in_this_attempt([this, who](const registration& as) {
+            seated("as worker " + to_string(as.worker));
+            self_->send(who, attach_atom_v, link_, as);
+          }),
+          in_this_attempt([this](const caf::error& why) { refused(why); }));
+}
+
+void remote_connector_state::seat(const evaluator_actor& who,
+                                  const coordinator_actor& coordinator) {
+  self_->request(coordinator, to_timespan(patience), register_atom_v, who)
+    .then(in_this_attempt([this, who](incarnation) {
+            seated("as evaluator");
+            self_->send(who, attach_atom_v, link_);
+          }),
+          in_this_attempt([this](const caf::error& why) { refused(why); }));
+}
+
+void remote_connector_state::seated(const std::string& as) {
+  connecting_ = false;
+  backoff_.reset(clock_.elapsed(self_));
+  say("connected    to " + address() + " " + as);
+}
+
+// -- and out ---------------------------------------------------------------------
+
+void remote_connector_state::lost() {
+  drop_link();
+  if (performer_)
+    std::visit([this](const auto& who) { self_->send(who, detach_atom_v); },
+               *performer_);
+  retry("the connection is lost");
+}
+
+void remote_connector_state::drop_link() {
+  if (!link_)
+    return;
+  self_->demonitor(link_);
+  self_->send_exit(link_, caf::exit_reason::user_shutdown);
+  link_ = {};
+}
+
+// A place may become free, a server may come up; what was said about settings
+// and versions stands.
+void remote_connector_state::refused(const caf::error& why) {
+  if (why == errc::settings_conflict)
+    end({static_cast<uint8_t>(exit_status::usage),
+         address() + " refuses this node: " + text_of(why)});
+  else if (why == errc::protocol_mismatch)
+    end({1, address() + ": " + text_of(why)});
+  else if (why == errc::shutting_down)
+    end({});
+  else {
+    drop_link();
+    retry(text_of(why));
+  }
+}
+
+void remote_connector_state::retry(const std::string& why) {
+  ++attempt_;
+  connecting_ = true;
+  auto delay = backoff_.next(clock_.elapsed(self_));
+  if (!delay) {
+    end({1, "no parameter server at " + address() + " within "
+              + std::to_string(static_cast<int>(parts_.connect_timeout))
+              + " s (" + why
+              + "); check [cluster] host and port, or raise --connect-timeout"});
+    return;
+  }
+  if (backoff_.failures() == 1)
+    say("waiting      for the parameter server at " + address() + ": " + why);
+  self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+}
+
+void remote_connector_state::end(const run_end& how) {
+  ++attempt_;
+  drop_link();
+  if (performer_)
+    std::visit(
+      [this](const auto& who) {
+        self_->send_exit(who, caf::exit_reason::user_shutdown);
+      },
+      *performer_);
+  self_->send(parts_.supervisor, ended_atom_v, how);
+  self_->quit();
+}
+
+std::string remote_connector_state::address() const {
+  return parts_.host + ":" + std::to_string(parts_.port);
+}
+
+} // namespace troupe

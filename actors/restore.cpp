@@ -1,0 +1,121 @@
+#include "actors/restore.hpp"
+
+#include "actors/parameter_server.hpp"
+#include "config/failure.hpp"
+#include "config/version.hpp"
+
+namespace troupe {
+
+namespace {
+
+std::string_view name_of(config::policy_kind kind) {
+  switch (kind) {
+    case config::policy_kind::backup:
+      return "backup";
+    case config::policy_kind::ssp:
+      return "ssp";
+    case config::policy_kind::async:
+      return "async";
+    default:
+      return "sync";
+  }
+}
+
+cores::lease_ledger make_ledger(const parameter_server_parts& parts) {
+  auto batch = parts.settings.training.batch_size;
+  if (!parts.resumed)
+    return {parts.samples, batch};
+  const auto& saved = parts.resumed->manifest.ledger();
+  cores::ledger_state state;
+  state.next_epoch = saved.epochs_opened();
+  for (const auto& epoch : saved.open_epochs()) {
+    auto& open = state.epochs.emplace_back();
+    open.number = epoch.number();
+    for (const auto& range : epoch.unsettled())
+      open.unsettled.push_back({range.first(), range.count()});
+  }
+  auto ledger = cores::lease_ledger::restore(parts.samples, batch, state);
+  if (!ledger || saved.samples() != parts.samples)
+    throw run_error(parts.resumed->path.string() + ": made with "
+                    + std::to_string(saved.samples())
+                    + " training samples, this data set has "
+                    + std::to_string(parts.samples)
+                    + "; resume with the same data");
+  return *ledger;
+}
+
+cores::stop_limits make_limits(const config::training_settings& settings) {
+  return {settings.epochs, settings.max_steps, settings.target_accuracy};
+}
+
+void fill_ledger(const cores::lease_ledger& ledger, proto::DataLedger& out) {
+  auto state = ledger.snapshot();
+  out.set_samples(ledger.samples());
+  out.set_epochs_completed(ledger.epochs_completed());
+  out.set_epochs_opened(state.next_epoch);
+  for (const auto& epoch : state.epochs) {
+    auto* open = out.add_open_epochs();
+    open->set_number(epoch.number);
+    for (const auto& range : epoch.unsettled) {
+      auto* unsettled = open->add_unsettled();
+      unsettled->set_first(range.first);
+      unsettled->set_count(range.count);
+    }
+  }
+}
+
+} // namespace
+
+policies::policy_spec make_policy_spec(const config::settings& settings) {
+  policies::policy_spec spec;
+  spec.name = name_of(settings.policy.name);
+  spec.workers = settings.cluster.workers;
+  spec.backup_workers = settings.policy.backup_workers;
+  spec.late = settings.policy.late == config::late_rule::cancel
+                ? policies::late_rule::cancel
+                : policies::late_rule::drop;
+  spec.staleness = settings.policy.staleness;
+  return spec;
+}
+
+server_model make_server_model(const parameter_server_parts& parts) {
+  const auto& settings = parts.settings.training;
+  if (parts.resumed)
+    return {settings, parts.classes, *parts.resumed};
+  return {settings, parts.classes};
+}
+
+// The policy begins anew at the version of a checkpoint: its members are gone
+// and join again.
+cores::conductor make_conductor(const parameter_server_parts& parts) {
+  version start{parts.resumed ? parts.resumed->manifest.step() : 0};
+  return {policies::make_policy(make_policy_spec(parts.settings)),
+          make_ledger(parts),
+          cores::stop_rule{make_limits(parts.settings.training)}, start};
+}
+
+void fill_manifest(const parameter_server_parts& parts,
+                   const cores::conductor& conductor, proto::Manifest& out) {
+  out.set_troupe_version(std::string{config::version()});
+  out.set_step(conductor.current().value);
+  out.set_run_id(parts.run_id);
+  out.set_network(parts.settings.training.network);
+  out.set_dataset(parts.dataset);
+  out.set_classes(static_cast<uint32_t>(parts.classes));
+  out.set_seed(parts.settings.training.seed);
+  out.set_config_digest(parts.config_digest);
+  out.set_config_ini(parts.config_ini);
+  out.set_ps_incarnation(parts.life.value);
+  auto spec = make_policy_spec(parts.settings);
+  auto* policy = out.mutable_policy();
+  policy->set_name(spec.name);
+  policy->set_workers(spec.workers);
+  policy->set_backup_workers(spec.backup_workers);
+  policy->set_late(spec.late == policies::late_rule::cancel ? "cancel"
+                                                            : "drop");
+  policy->set_staleness(spec.staleness);
+  policy->set_state(conductor.policy().save());
+  fill_ledger(conductor.ledger(), *out.mutable_ledger());
+}
+
+} // namespace troupe

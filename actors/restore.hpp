@@ -1,0 +1,25 @@
+#pragma once
+// The parts of a parameter server from its settings or from a checkpoint, and
+// the manifest of a checkpoint from its parts.
+
+#include "actors/cores/conductor.hpp"
+#include "actors/server_model.hpp"
+#include "messages/proto/manifest.pb.h"
+
+namespace troupe {
+
+struct parameter_server_parts;
+
+/// The policy that the settings name.
+policies::policy_spec make_policy_spec(const config::settings& settings);
+
+server_model make_server_model(const parameter_server_parts& parts);
+
+/// Throws `run_error` when the checkpoint is of another data set.
+cores::conductor make_conductor(const parameter_server_parts& parts);
+
+/// All but weights, optimiser, counters and files.
+void fill_manifest(const parameter_server_parts& parts,
+                   const cores::conductor& conductor, proto::Manifest& out);
+
+} // namespace troupe

@@ -1,0 +1,119 @@
+#include "actors/server_model.hpp"
+
+#include "actors/tensor_payload.hpp"
+#include "config/failure.hpp"
+#include "models/aggregate.hpp"
+#include "models/network.hpp"
+
+#include <torch/torch.h>
+
+#include <cstring>
+
+namespace troupe {
+
+namespace {
+
+/// Copies the tensors of a checkpoint into a flat buffer.
+void fill(const models::flat_layout& layout, const models::tensor_file& file,
+          const std::string& where,
+          const std::function<std::string(const std::string&)>& key_of,
+          const at::Tensor& flat) {
+  auto width = models::size_of(layout.dtype());
+  auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
+  for (const auto& slot : layout.slots()) {
+    auto key = key_of(slot.name);
+    const auto* tensor = file.find(key);
+    if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
+      throw run_error(where + ": no tensor '" + key + "' of "
+                      + std::to_string(slot.count)
+                      + " elements: not a checkpoint of this network; resume "
+                        "with the network that it was trained with");
+    std::memcpy(target + slot.offset * width, tensor->bytes.data(),
+                tensor->bytes.size());
+  }
+}
+
+} // namespace
+
+server_model::server_model(const config::training_settings& settings,
+                           int64_t classes)
+  : settings_(settings) {
+  auto net = models::make_network(settings.network, classes, settings.dtype);
+  models::initialise(*net, settings.seed);
+  layout_ = std::make_shared<const models::flat_layout>(
+    models::flat_layout::from(net->module()));
+  store_ = std::make_unique<models::weights_store>(layout_->count(),
+                                                   layout_->dtype());
+  optimizer_ = models::make_optimizer(settings, *layout_);
+  scratch_ = store_->next_buffer();
+  auto first = store_->next_buffer();
+  first.copy_(models::gather(net->module(), *layout_));
+  publish(version{0}, std::move(first));
+}
+
+server_model::server_model(const config::training_settings& settings,
+                           int64_t classes,
+                           const models::loaded_checkpoint& from)
+  : server_model(settings, classes) {
+  const auto& record = from.manifest.optimizer();
+  auto where = from.path.string();
+  if (record.name() != optimizer_->name())
+    throw run_error(where + ": made with optimizer '" + record.name()
+                    + "', this run uses '" + std::string{optimizer_->name()}
+                    + "'; give --optimizer " + record.name());
+  auto weights = store_->next_buffer();
+  fill(*layout_, from.model, where, std::identity{}, weights);
+  auto slots = optimizer_->slots();
+  if (record.steps() > 0) {
+    for (auto& slot : slots) {
+      auto key = [&](const std::string& parameter) {
+        return models::slot_key(slot.name, parameter);
+      };
+      fill(*layout_, from.optimizer, where, key, slot.flat);
+    }
+  }
+  optimizer_->load(slots, record.steps());
+  publish(version{from.manifest.step()}, std::move(weights));
+}
+
+payload_shape server_model::shape() const {
+  return {to_element_type(layout_->dtype()), layout_->count()};
+}
+
+errc server_model::check(const payload& gradient) const {
+  if (gradient.shape() != shape())
+    return errc::wrong_size;
+  return models::all_finite(to_tensor(gradient)) ? errc::none
+                                                 : errc::not_finite;
+}
+
+void server_model::apply(version makes, std::span<const payload> gradients,
+                         std::span<const uint64_t> samples) {
+  at::NoGradGuard guard;
+  std::vector<at::Tensor> parts;
+  for (const auto& gradient : gradients)
+    parts.push_back(to_tensor(gradient));
+  const auto& mean = models::weighted_mean(scratch_, parts, samples);
+  auto next = store_->next_buffer_with_newest();
+  optimizer_->step(next, mean, settings_.lr);
+  publish(makes, std::move(next));
+}
+
+void server_model::save(snapshot& out) const {
+  out.layout = layout_;
+  out.weights = newest_;
+  for (const auto& slot : optimizer_->slots())
+    out.slots.push_back({slot.name, to_payload(slot.flat.clone())});
+  out.manifest.mutable_optimizer()->set_name(std::string{optimizer_->name()});
+  out.manifest.mutable_optimizer()->set_steps(optimizer_->steps());
+}
+
+std::string server_model::weights_sha256() const {
+  return models::weights_sha256(to_tensor(newest_), *layout_);
+}
+
+void server_model::publish(version id, at::Tensor flat) {
+  newest_ = to_payload(store_->publish(id, std::move(flat))->flat);
+}
+
+} // namespace troupe

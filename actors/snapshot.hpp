@@ -1,0 +1,27 @@
+#pragma once
+
+#include "messages/payload.hpp"
+#include "messages/proto/manifest.pb.h"
+#include "models/flat_layout.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Everything that a checkpoint holds, at one version. Immutable.
+struct snapshot {
+  /// A slot of the optimiser, in the layout of the weights.
+  struct slot {
+    std::string name;
+    payload flat;
+  };
+
+  proto::Manifest manifest; ///< All but what the writer fills in.
+  std::shared_ptr<const models::flat_layout> layout;
+  payload weights;
+  std::vector<slot> slots;
+};
+
+} // namespace troupe

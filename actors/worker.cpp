@@ -1,0 +1,170 @@
+#include "actors/worker.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+worker_state::worker_state(pointer self, worker_parts parts)
+  : self_(self),
+    parts_(std::move(parts)),
+    asked_for_weights_(self),
+    ready_since_(self) {
+  // nop
+}
+
+worker_actor::behavior_type worker_state::make_behavior() {
+  return {
+    [this](attach_atom, const parameter_server_actor& link,
+           const registration& as) { attach(link, as); },
+    [this](detach_atom) { detach(); },
+    [this](cancel_atom, version before) { cancel(before); },
+    [](ping_atom) {},
+    [this](stop_atom, const run_end& how) { leave(how); },
+  };
+}
+
+// -- the role --------------------------------------------------------------------
+
+void worker_state::attach(const parameter_server_actor& link,
+                          const registration& as) {
+  detach();
+  role_ = role{link, as};
+  pull(lease_id{0});
+}
+
+// Leases and weights belong to a role: the server hands out the work of a lost
+// member to others.
+void worker_state::detach() {
+  ++roles_;
+  if (running_)
+    running_->cancel->store(true);
+  role_.reset();
+  work_.clear();
+  weights_ = {};
+  has_weights_ = false;
+}
+
+void worker_state::cancel(version before) {
+  if (running_ && running_->weights < before)
+    running_->cancel->store(true);
+}
+
+void worker_state::leave(const run_end& how) {
+  detach();
+  self_->send(parts_.home, ended_atom_v, how);
+  self_->send_exit(parts_.compute, caf::exit_reason::user_shutdown);
+  self_->send_exit(parts_.loader, caf::exit_reason::user_shutdown);
+  self_->quit();
+}
+
+// -- weights ---------------------------------------------------------------------
+
+void worker_state::pull(lease_id abandoned) {
+  asked_for_weights_ = run_clock{self_};
+  const auto& as = role_->as;
+  self_
+    ->request(role_->link, caf::infinite, pull_atom_v,
+              pull_header{as.worker, as.life, as.server, abandoned})
+    .then(in_this_role([this](const release_header& header,
+                              const payload& weights) {
+            take_weights(header, weights);
+          }),
+          in_this_role([this](const caf::error& why) { take_refusal(why); }));
+}
+
+void worker_state::take_weights(const release_header& header,
+                                const payload& weights) {
+  wait_seconds_ = asked_for_weights_.elapsed(self_);
+  ready_since_ = run_clock{self_};
+  weights_ = weights;
+  weights_version_ = header.weights;
+  has_weights_ = true;
+  for (const auto& what : header.leases)
+    load(what);
+  advance();
+}
+
+// An unusable gradient costs its lease. A lost place is for the connector to
+// mend, as a lost link is, which it notices by itself; when the run is over we
+// will be told.
+void worker_state::take_refusal(const caf::error& why) {
+  if (why == errc::not_finite || why == errc::wrong_size
+      || why == errc::duplicate)
+    pull(lease_id{0});
+  else if (why == errc::unknown_member || why == errc::stale_incarnation)
+    self_->send(parts_.home, connect_atom_v);
+}
+
+// -- work ------------------------------------------------------------------------
+
+void worker_state::load(const lease& what) {
+  work_.push_back({what, nullptr});
+  self_->request(parts_.loader, caf::infinite, load_atom_v, what)
+    .then(in_this_role([this](const loaded_batch& loaded) {
+            for (auto& next : work_)
+              if (next.what.id == loaded.from.id)
+                next.batch = loaded.batch;
+            advance();
+          }),
+          in_this_role([this](const caf::error& why) { fail(why); }));
+}
+
+void worker_state::advance() {
+  if (running_ || !has_weights_ || work_.empty() || !work_.front().batch)
+    return;
+  auto work = std::move(work_.front());
+  work_.pop_front();
+  compute(std::move(work));
+}
+
+void worker_state::compute(assignment work) {
+  data_seconds_ = ready_since_.elapsed(self_);
+  running_ = running{work.what, weights_version_,
+                     std::make_shared<std::atomic<bool>>(false)};
+  has_weights_ = false;
+  self_
+    ->request(parts_.compute, caf::infinite, compute_atom_v,
+              compute_task{std::move(work.batch),
+                           std::exchange(weights_, payload{}),
+                           running_->cancel})
+    .then([this, asked = roles_](const gradient_report& report) {
+            auto done = *std::exchange(running_, std::nullopt);
+            if (asked != roles_)
+              advance();
+            else if (report.cancelled)
+              pull(done.what.id);
+            else
+              push(report, done);
+          },
+          [this](const caf::error& why) { fail(why); });
+}
+
+void worker_state::push(const gradient_report& report, const running& done) {
+  asked_for_weights_ = run_clock{self_};
+  role_->last = role_->last.next();
+  const auto& as = role_->as;
+  push_header header;
+  header.id = {as.worker, as.life, role_->last};
+  header.server = as.server;
+  header.computed_on = done.weights;
+  header.from = done.what.id;
+  header.samples = report.samples;
+  header.loss = report.loss;
+  header.compute_seconds = report.seconds;
+  header.wait_seconds = wait_seconds_;
+  header.data_seconds = data_seconds_;
+  self_
+    ->request(role_->link, caf::infinite, push_atom_v, header, report.gradient)
+    .then(in_this_role([this](const release_header& next,
+                              const payload& weights) {
+            take_weights(next, weights);
+          }),
+          in_this_role([this](const caf::error& why) { take_refusal(why); }));
+}
+
+// The data or the device of this worker is unusable: it leaves, the others go on.
+void worker_state::fail(const caf::error& why) {
+  leave({1, text_of(why)});
+}
+
+} // namespace troupe

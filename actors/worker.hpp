@@ -1,0 +1,91 @@
+#pragma once
+// A worker: takes weights, has the gradients of its leases computed, pushes
+// them. The actor itself never computes nor loads, so that cancel, liveness and
+// stop are answered meanwhile: its compute actor and its loader do, each on a
+// thread of its own. One push is in flight at a time.
+
+#include "actors/clock/run_clock.hpp"
+#include "messages/interfaces.hpp"
+
+#include <deque>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+struct worker_parts {
+  compute_actor compute;
+  loader_actor loader;
+  connector_actor home; ///< Gets this worker its place in the cast.
+};
+
+class worker_state {
+public:
+  using pointer = worker_actor::stateful_pointer<worker_state>;
+
+  static constexpr const char* name = "troupe.worker";
+
+  worker_state(pointer self, worker_parts parts);
+
+  worker_actor::behavior_type make_behavior();
+
+private:
+  /// A lease, and its batch once the loader has made it.
+  struct assignment {
+    lease what;
+    batch_ptr batch;
+  };
+
+  /// What a computation in progress was given.
+  struct running {
+    lease what;
+    version weights;
+    cancel_ptr cancel;
+  };
+
+  /// The member that this worker is while it is attached.
+  struct role {
+    parameter_server_actor link;
+    registration as;
+    sequence last{0};
+  };
+
+  void attach(const parameter_server_actor& link, const registration& as);
+  void detach();
+  void cancel(version before);
+  void leave(const run_end& how);
+
+  void pull(lease_id abandoned);
+  void take_weights(const release_header& header, const payload& weights);
+  void take_refusal(const caf::error& why);
+  void load(const lease& what);
+  void advance();
+  void compute(assignment work);
+  void push(const gradient_report& report, const running& done);
+  void fail(const caf::error& why);
+
+  /// Ignores answers to what was asked in an earlier role.
+  template <class F>
+  auto in_this_role(F f) {
+    return [this, asked = roles_, f](const auto&... xs) {
+      if (asked == roles_)
+        f(xs...);
+    };
+  }
+
+  pointer self_;
+  worker_parts parts_;
+  std::optional<role> role_;
+  uint64_t roles_ = 0; ///< Counts attachments and detachments.
+  std::deque<assignment> work_;
+  payload weights_;
+  version weights_version_;
+  bool has_weights_ = false;
+  std::optional<running> running_;
+  run_clock asked_for_weights_; ///< Since the last push or pull left.
+  run_clock ready_since_;       ///< Since the weights are here.
+  double wait_seconds_ = 0;
+  double data_seconds_ = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,108 @@
+// trainer_node: one process of a troupe. Reads the settings, starts the actors
+// of its role, passes signals on, and turns the end of the run into an exit
+// status.
+
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/signals.hpp"
+#include "config/command_line.hpp"
+#include "config/failure.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/io/middleman.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+namespace {
+
+using namespace troupe;
+
+/// s that actors have to end after the run has; then the process leaves anyway.
+constexpr auto grace = std::chrono::seconds(3);
+
+bool networked(const config::settings& settings) {
+  return settings.what != config::role::simulate;
+}
+
+void configure(caf::actor_system_config& target,
+               const config::settings& settings) {
+  auto seconds = [](double x) {
+    return std::chrono::duration_cast<caf::timespan>(
+      std::chrono::duration<double>(x));
+  };
+  // Actors on the scheduler only pass messages on.
+  target.set("caf.scheduler.max-threads", 2);
+  target.set("caf.middleman.app-identifiers", std::vector<std::string>{"troupe"});
+  auto silence = settings.cluster.liveness_timeout;
+  target.set("caf.middleman.heartbeat-interval", seconds(silence / 4));
+  target.set("caf.middleman.connection-timeout", seconds(silence));
+  if (networked(settings))
+    target.load<caf::io::middleman>();
+}
+
+app::node start(caf::actor_system& system, const config::resolved& config,
+                const app::end_callback& on_end) {
+  switch (config.values.what) {
+    case config::role::worker:
+      return app::start_performer(system, config, on_end);
+    case config::role::evaluator:
+      return config.values.evaluation.follow == "ps"
+               ? app::start_performer(system, config, on_end)
+               : app::start_follower(system, config, on_end);
+    default:
+      return app::start_server(system, config, on_end);
+  }
+}
+
+/// Ends the process without waiting for actors that hang.
+[[noreturn]] void leave_now(exit_status status) {
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(status));
+}
+
+exit_status run(const config::resolved& config) {
+  init_messages();
+  caf::actor_system_config settings;
+  configure(settings, config.values);
+  app::signal_pump signals;
+  caf::actor_system system{settings};
+  system.await_actors_before_shutdown(false);
+  auto node = start(system, config,
+                    [&signals](const run_end& how) { signals.end(how); });
+  auto how = signals.wait(node.stop);
+  if (!how.line.empty())
+    std::fprintf(stderr, "trainer_node: %s\n", how.line.c_str());
+  node = {};
+  auto deadline = std::chrono::steady_clock::now() + grace;
+  while (system.registry().running() > 0) {
+    if (std::chrono::steady_clock::now() > deadline)
+      leave_now(static_cast<exit_status>(how.status));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return static_cast<exit_status>(how.status);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    auto call = config::parse_command_line(argc, argv);
+    if (call.what != config::action::run) {
+      std::cout << call.text;
+      return 0;
+    }
+    return static_cast<int>(run(call.config));
+  } catch (const failure& err) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "trainer_node: %s\n", err.what());
+    return static_cast<int>(err.status());
+  } catch (const std::exception& err) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "trainer_node: %s\n", err.what());
+    return 1;
+  }
+}

@@ -1,0 +1,35 @@
+#pragma once
+// The casts of actors that a process can hold. Composition only: what the actors
+// do is theirs.
+
+#include "config/resolve.hpp"
+#include "messages/interfaces.hpp"
+
+#include <functional>
+
+namespace troupe::app {
+
+/// A process with its actors running.
+struct node {
+  std::function<void()> stop; ///< What a first Ctrl-C does.
+};
+
+/// Called once, on any thread, when the part of this process is over.
+using end_callback = std::function<void(const run_end&)>;
+
+/// The parameter server with coordinator, checkpoint writer and recorder; also
+/// all workers and the evaluator when the settings say `--simulate`. Throws
+/// `failure` when it cannot start.
+node start_server(caf::actor_system& system, const config::resolved& config,
+                  const end_callback& on_end);
+
+/// A worker or an evaluator that looks for its parameter server.
+node start_performer(caf::actor_system& system, const config::resolved& config,
+                     const end_callback& on_end);
+
+/// An evaluator that follows a folder of checkpoints, without any actor of
+/// others. Ends when the run's summary is there.
+node start_follower(caf::actor_system& system, const config::resolved& config,
+                    const end_callback& on_end);
+
+} // namespace troupe::app

@@ -1,0 +1,37 @@
+#include "apps/trainer_node/resources.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <sys/ioctl.h>
+#include <thread>
+#include <unistd.h>
+
+namespace troupe::app {
+
+int threads_share(const config::settings& settings) {
+  if (settings.training.threads != 0)
+    return static_cast<int>(settings.training.threads);
+  auto cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto& host = settings.cluster.host;
+  auto alone = settings.what != config::role::simulate
+               && !host.starts_with("127.") && host != "localhost"
+               && host != "::1";
+  return static_cast<int>(
+    alone ? cores : std::max(1u, cores / settings.cluster.workers));
+}
+
+size_t terminal_width() {
+  winsize size{};
+  if (!isatty(STDOUT_FILENO)
+      || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    return 0;
+  return size.ws_col == 0 ? 80 : size.ws_col;
+}
+
+double time_of_day() {
+  std::chrono::duration<double> since
+    = std::chrono::system_clock::now().time_since_epoch();
+  return since.count();
+}
+
+} // namespace troupe::app

@@ -1,0 +1,21 @@
+#pragma once
+// What a process has: threads, a terminal, the time of day.
+
+#include "config/settings.hpp"
+#include "messages/payload.hpp"
+
+#include <cstddef>
+
+namespace troupe::app {
+
+/// Intra-op threads of each computing thread: as configured, or this process's
+/// share of the cores. Workers on the loopback address share one machine.
+int threads_share(const config::settings& settings);
+
+/// Columns of the terminal on stdout, 0 when it is none.
+size_t terminal_width();
+
+/// s since 1970.
+double time_of_day();
+
+} // namespace troupe::app

@@ -1,0 +1,202 @@
+// The process of the parameter server, and of `--simulate`.
+
+#include "actors/checkpoint_writer.hpp"
+#include "actors/computing.hpp"
+#include "actors/connector.hpp"
+#include "actors/coordinator.hpp"
+#include "actors/doorkeeper.hpp"
+#include "actors/evaluator.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/performers.hpp"
+#include "actors/recorder.hpp"
+#include "actors/spawning.hpp"
+#include "actors/supervisor.hpp"
+#include "actors/worker.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/resources.hpp"
+#include "config/cast.hpp"
+#include "config/failure.hpp"
+#include "config/report.hpp"
+#include "config/train_dir.hpp"
+#include "data/dataset.hpp"
+#include "models/checkpoint.hpp"
+#include "models/durable_file.hpp"
+
+#include <caf/io/middleman.hpp>
+
+#include <cstdio>
+#include <memory>
+#include <random>
+
+namespace troupe::app {
+
+namespace {
+
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+std::string new_run_id() {
+  std::random_device source;
+  char text[17];
+  std::snprintf(text, sizeof text, "%08x%08x", source(), source());
+  return text;
+}
+
+/// What a run starts from: nothing, or the checkpoint of an earlier start.
+struct origin {
+  config::run_directory directory;
+  std::shared_ptr<const models::loaded_checkpoint> checkpoint;
+  std::string run_id;
+  incarnation life{1};
+};
+
+std::shared_ptr<const models::loaded_checkpoint>
+find_checkpoint(const config::settings& settings,
+                const std::filesystem::path& folder) {
+  const auto& resume = settings.training.resume;
+  if (!resume)
+    return nullptr;
+  auto found = *resume == "auto"
+                 ? models::newest_valid(folder, say)
+                 : models::find_checkpoint(*resume, say);
+  if (!found)
+    return nullptr;
+  return std::make_shared<const models::loaded_checkpoint>(std::move(*found));
+}
+
+origin find_origin(const config::settings& settings) {
+  origin out;
+  out.directory = config::open_run_directory(settings.training);
+  auto folder = out.directory.path / "checkpoints";
+  models::remove_leftovers(folder);
+  out.checkpoint = find_checkpoint(settings, folder);
+  if (!out.checkpoint) {
+    out.run_id = new_run_id();
+    return out;
+  }
+  const auto& manifest = out.checkpoint->manifest;
+  out.life = incarnation{manifest.ps_incarnation() + 1};
+  out.run_id = manifest.run_id();
+  models::set_aside_newer(folder, manifest.step(), say);
+  return out;
+}
+
+recorder_parts make_recorder_parts(const config::settings& settings,
+                                   const origin& from,
+                                   const std::string& dataset) {
+  recorder_parts out;
+  out.folder = from.directory.path;
+  out.network = settings.training.network;
+  out.dataset = dataset;
+  out.workers = settings.cluster.workers;
+  out.shards = settings.cluster.shards;
+  out.seed = settings.training.seed;
+  out.terminal_width = terminal_width();
+  out.started_at = time_of_day();
+  if (from.checkpoint)
+    out.resume_step = from.checkpoint->manifest.step();
+  return out;
+}
+
+/// Workers and the evaluator of `--simulate`, in this process.
+void fill_stage(caf::actor_system& system, const computing_parts& computing,
+                const lead_actor& lead, const coordinator_actor& coordinator) {
+  auto connect = [&](auto make) {
+    spawn<connector_actor, local_connector_state>(
+      system, placement::scheduled,
+      local_connector_parts{lead, coordinator, make});
+  };
+  for (uint32_t i = 0; i < computing.settings.cluster.workers; ++i)
+    connect([&system, computing](const connector_actor& home) {
+      return make_worker(system, computing, home);
+    });
+  if (computing.settings.cluster.evaluator.value_or(true))
+    connect([&system, computing](const connector_actor& home) {
+      return make_evaluator(system, computing, home);
+    });
+}
+
+/// Opens the door. Throws `run_error` when the port cannot be had.
+void publish(caf::actor_system& system, const doorkeeper_actor& door,
+             const config::cluster_settings& cluster) {
+  auto host = cluster.host == "localhost" ? "127.0.0.1" : cluster.host;
+  auto port = system.middleman().publish(door, cluster.port, host.c_str(),
+                                         true);
+  if (!port)
+    throw run_error("cannot listen on " + host + ":"
+                    + std::to_string(cluster.port)
+                    + ": the port is in use or not ours; choose another "
+                      "[cluster] port or end the program that has it");
+  say("listening    on " + host + ":" + std::to_string(*port));
+}
+
+} // namespace
+
+node start_server(caf::actor_system& system, const config::resolved& config,
+                  const end_callback& on_end) {
+  const auto& settings = config.values;
+  auto simulate = settings.what == config::role::simulate;
+  auto data = data::load_dataset(settings.data, settings.training.seed);
+  data::require_batch(*data.train, settings.training.batch_size);
+  auto from = find_origin(settings);
+  models::replace_file(from.directory.path / "config.ini",
+                       config::to_ini(settings));
+
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled, supervisor_parts{on_end});
+  auto guard = [&](const char* name, const auto& who) {
+    anon_send(supervisor, attach_atom_v, std::string{name},
+              caf::actor_cast<caf::strong_actor_ptr>(who));
+  };
+  auto recorder = spawn<recorder_actor, recorder_state>(
+    system, placement::detached,
+    make_recorder_parts(settings, from, data.train->name()));
+  auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
+    system, placement::detached,
+    checkpoint_writer_parts{from.directory.path / "checkpoints",
+                            settings.checkpoint.keep});
+
+  parameter_server_parts parts;
+  parts.settings = settings;
+  parts.config_ini = config::to_ini(settings);
+  parts.config_digest = config::digest(settings);
+  parts.run_id = from.run_id;
+  parts.dataset = data.train->name();
+  parts.samples = data.train->size();
+  parts.classes = data.train->classes();
+  parts.life = from.life;
+  parts.resumed = from.checkpoint;
+  parts.recorder = recorder;
+  parts.writer = writer;
+  auto weights = shape_of_weights(settings.training, parts.classes);
+  auto lead = spawn<lead_actor, parameter_server_state>(
+    system, placement::detached, std::move(parts));
+  auto coordinator = spawn<coordinator_actor, coordinator_state>(
+    system, placement::scheduled,
+    coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},
+                      settings.cluster.liveness_timeout,
+                      from.life,
+                      lead,
+                      supervisor});
+  guard("recorder", recorder);
+  guard("checkpoint writer", writer);
+  guard("parameter server", lead);
+  guard("coordinator", coordinator);
+  say("run          " + from.directory.path.string());
+
+  if (simulate) {
+    fill_stage(system, {settings, data, threads_share(settings)}, lead,
+               coordinator);
+  } else {
+    auto door = spawn<doorkeeper_actor, doorkeeper_state>(
+      system, placement::scheduled,
+      doorkeeper_parts{settings, from.run_id, from.life, weights, lead,
+                       coordinator});
+    publish(system, door, settings.cluster);
+  }
+  return {[lead] { anon_send(lead, stop_atom_v); }};
+}
+
+} // namespace troupe::app

@@ -1,0 +1,28 @@
+#pragma once
+// Network addresses as settings name them. Nothing is looked up.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace troupe::config {
+
+/// HOST:PORT.
+struct address {
+  std::string host;
+  uint16_t port = 0;
+
+  bool operator==(const address&) const = default;
+};
+
+/// Reads HOST:PORT; an IPv6 host stands in brackets. Throws `bad_value`.
+address parse_address(std::string_view text);
+
+/// "10.0.0.1:4242", "[::1]:4242"
+std::string to_string(const address& where);
+
+/// Whether only this machine can reach `host`: 127.0.0.0/8, ::1, localhost.
+/// Any other name counts as reachable, for it may come to mean anything.
+bool is_loopback(std::string_view host);
+
+} // namespace troupe::config

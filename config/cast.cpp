@@ -1,0 +1,104 @@
+#include "config/cast.hpp"
+
+#include "config/failure.hpp"
+#include "config/text.hpp"
+#include "config/value.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace troupe::config {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> free_to_change{
+  "cluster.workers", "training.epochs", "training.max-steps",
+  "training.target-accuracy", "evaluation.eval-freq"};
+
+const key* find_cast_key(std::string_view id) {
+  auto dot = id.find('.');
+  if (dot == std::string_view::npos)
+    return nullptr;
+  auto found = find_key(id.substr(0, dot), id.substr(dot + 1));
+  return found && found->where == scope::cast ? found : nullptr;
+}
+
+template <class Wanted>
+pairs collect(const settings& own, Wanted wanted) {
+  pairs result;
+  for (const auto& each : all_keys())
+    if (each.where == scope::cast && wanted(each.id()))
+      result.emplace_back(each.id(), each.get(own));
+  return result;
+}
+
+std::string or_nothing(const std::string& value) {
+  return value.empty() ? "(not set)" : shown(value);
+}
+
+uint64_t fnv1a(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : text)
+    hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+} // namespace
+
+pairs explicit_cast_settings(const resolved& own) {
+  return collect(own.values,
+                 [&](const std::string& id) { return own.is_explicit(id); });
+}
+
+pairs cast_settings(const settings& own) {
+  return collect(own, [](const std::string&) { return true; });
+}
+
+void apply_cast_settings(settings& own, const pairs& theirs) {
+  auto result = own;
+  for (const auto& [id, value] : theirs) {
+    auto about = "the parameter server's setting " + shown(id) + " = " +
+                 or_nothing(value) + ": ";
+    auto what = find_cast_key(id);
+    if (!what || has_control_character(value))
+      throw run_error(about + "not known here; is it another release?");
+    try {
+      what->set(result, value);
+    } catch (const bad_value& why) {
+      throw run_error(about + why.what());
+    }
+  }
+  own = std::move(result);
+}
+
+std::string conflicts(const settings& own, const pairs& theirs) {
+  for (const auto& [id, value] : theirs) {
+    auto what = find_cast_key(id);
+    if (!what)
+      return "setting " + shown(id) +
+             ": not known to the parameter server; is it another release?";
+    if (auto mine = what->get(own); mine != value)
+      return "[" + what->section + "] " + what->name + " = " +
+             or_nothing(value) + " here, but " + or_nothing(mine) +
+             " at the parameter server: leave it out here, or start the "
+             "parameter server with --" +
+             what->flag + " " + (value.empty() ? "\"\"" : shown(value));
+  }
+  return "";
+}
+
+std::string digest(const settings& all) {
+  std::string text;
+  for (const auto& [id, value] : collect(all, [](std::string_view id) {
+         return std::find(free_to_change.begin(), free_to_change.end(), id) ==
+                free_to_change.end();
+       }))
+    text += id + "=" + value + "\n";
+  char hex[17];
+  std::snprintf(hex, sizeof hex, "%016llx",
+                static_cast<unsigned long long>(fnv1a(text)));
+  return hex;
+}
+
+} // namespace troupe::config

@@ -1,0 +1,36 @@
+#pragma once
+// From the arguments of trainer_node to what it is to do.
+
+#include "config/resolve.hpp"
+
+#include <span>
+#include <string>
+
+namespace troupe::config {
+
+enum class action : uint8_t {
+  run,
+  print_config, ///< Show the values and where each came from.
+  check,        ///< Validate and show the plan; start nothing.
+  help,
+  version
+};
+
+struct invocation {
+  resolved config;
+  action what = action::run;
+  /// What to print, unless it is a run. The app may make the plan of `check`
+  /// again when it knows the model's size.
+  std::string text;
+};
+
+/// Reads `arguments` (without the program's name), the file that they name and
+/// the variables. Throws `usage_error`. What is to be run or checked has been
+/// validated; `--print-config` shows settings that do not fit together too.
+invocation parse_command_line(std::span<const std::string> arguments,
+                              const environment& variables);
+
+/// The same with this process's environment.
+invocation parse_command_line(int argc, const char* const* argv);
+
+} // namespace troupe::config

@@ -1,0 +1,77 @@
+#include "config/limits.hpp"
+
+#include "config/failure.hpp"
+#include "config/resolve.hpp"
+
+#include <vector>
+
+namespace troupe::config {
+
+namespace {
+
+using words = std::vector<std::string>;
+
+/// "--shards 2: WHAT"
+[[noreturn]] void refuse(const resolved& all, const char* id,
+                         const std::string& what) {
+  throw usage_error(all.cite(id) + ": " + what);
+}
+
+} // namespace
+
+std::span<const std::string> known_networks() {
+  static const words all{"lenet"};
+  return all;
+}
+
+std::span<const std::string> known_datasets() {
+  static const words all{"digits", "mnist", "fashion-mnist"};
+  return all;
+}
+
+std::span<const std::string> known_optimizers() {
+  static const words all{"sgd", "adam", "adamw"};
+  return all;
+}
+
+std::span<const std::string> known_lr_schedules() {
+  static const words all{"constant"};
+  return all;
+}
+
+std::span<const std::string> known_transports() {
+  static const words all{"auto", "inproc", "chunked"};
+  return all;
+}
+
+bool reads_files(const std::string& dataset) {
+  return dataset != "digits";
+}
+
+void refuse_unavailable(const resolved& what) {
+  const auto& all = what.values;
+  if (all.what == role::checkpoint_writer)
+    throw usage_error("--role checkpoint-writer: in this release the "
+                      "checkpoint writer lives with the parameter server and "
+                      "cannot stand alone");
+  if (all.cluster.shards > 1)
+    refuse(what, "cluster.shards",
+           "this release has one parameter server shard only");
+  if (!all.cluster.listen.empty())
+    refuse(what, "cluster.listen",
+           "is for several shards, and this release has one; the parameter "
+           "server listens at [cluster] host and port");
+  if (all.simulation.clock == clock_kind::virtual_time)
+    refuse(what, "simulation.clock",
+           "this release has no virtual clock yet; use --clock real");
+  if (all.simulation.gradients == "none")
+    refuse(what, "simulation.gradients",
+           "needs the virtual clock, which this release does not have yet");
+  for (auto id : {"simulation.compute-time", "simulation.link-rate",
+                  "simulation.link-latency"})
+    if (!key_of(id).get(all).empty())
+      refuse(what, id,
+             "needs the virtual clock, which this release does not have yet");
+}
+
+} // namespace troupe::config

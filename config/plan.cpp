@@ -1,0 +1,169 @@
+#include "config/plan.hpp"
+
+#include "config/address.hpp"
+#include "config/text.hpp"
+#include "config/value.hpp"
+
+#include <cstdio>
+#include <vector>
+
+namespace troupe::config {
+
+namespace {
+
+std::string row(std::string label, const std::string& text) {
+  label.resize(12, ' ');
+  return label + text + "\n";
+}
+
+std::string count(uint64_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+/// "1.7 MB"
+std::string size(uint64_t bytes) {
+  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
+    value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value,
+                units[unit]);
+  return text;
+}
+
+std::string cast_of(const settings& all) {
+  auto result = count(all.cluster.shards, "parameter server shard") + ", " +
+                count(all.cluster.workers, "worker");
+  auto unknown = !all.cluster.evaluator && all.what != role::simulate;
+  if (unknown)
+    result += ", an evaluator if one joins";
+  else if (all.cluster.evaluator.value_or(true))
+    result += ", evaluator";
+  return result + ", checkpoint writer";
+}
+
+std::string node_of(const settings& all) {
+  switch (all.what) {
+  case role::none:
+    return "not given";
+  case role::simulate:
+    return "the whole cast (--simulate), " + print(all.simulation.clock) +
+           " clock";
+  default:
+    break;
+  }
+  auto rank = all.cluster.rank;
+  return print(all.what) + (rank ? ", rank " + std::to_string(*rank) : "");
+}
+
+std::string policy_of(const settings& all) {
+  const auto& policy = all.policy;
+  auto workers = all.cluster.workers;
+  switch (policy.name) {
+  case policy_kind::sync:
+    return "a step waits for " + count(workers, "worker");
+  case policy_kind::backup:
+    return "a step waits for the first " +
+           count(workers - policy.backup_workers, "gradient") + " of " +
+           std::to_string(workers) + "; late ones are " +
+           (policy.late == late_rule::drop ? "dropped" : "cancelled");
+  case policy_kind::ssp:
+    return "the fastest worker is at most " + count(policy.staleness, "clock") +
+           " ahead of the slowest";
+  case policy_kind::async:
+    return "nobody waits";
+  }
+  return "";
+}
+
+/// Gradients that make one update.
+uint64_t gradients_per_step(const settings& all) {
+  switch (all.policy.name) {
+  case policy_kind::sync:
+    return all.cluster.workers;
+  case policy_kind::backup:
+    return all.cluster.workers - all.policy.backup_workers;
+  default:
+    return 1;
+  }
+}
+
+std::string batch_of(const settings& all) {
+  auto batch = all.training.batch_size;
+  return count(batch, "sample") + " per worker, " +
+         std::to_string(batch * gradients_per_step(all)) + " per step";
+}
+
+std::string traffic_of(const settings& all, uint64_t parameters) {
+  auto width = all.training.dtype == scalar_type::float64 ? 8u : 4u;
+  auto bytes = parameters * width;
+  return count(parameters, "parameter") + "; per worker and step " +
+         size(bytes) + " of gradients out, " + size(bytes) + " of weights back";
+}
+
+std::string training_of(const settings& all) {
+  const auto& training = all.training;
+  auto result = training.optimizer + ", lr " + print(training.lr);
+  if (training.optimizer == "sgd" && training.momentum > 0)
+    result += (training.nesterov ? ", nesterov momentum " : ", momentum ") +
+              print(training.momentum);
+  if (training.weight_decay > 0)
+    result += ", weight decay " + print(training.weight_decay);
+  return result + "; " + print(training.dtype) + " on " + training.device +
+         "; seed " + std::to_string(training.seed);
+}
+
+std::string limits_of(const resolved& all) {
+  const auto& training = all.values.training;
+  std::vector<std::string> limits;
+  if (training.epochs)
+    limits.push_back(count(*training.epochs, "epoch") +
+                     (all.is_explicit("training.epochs") ? "" : " (default)"));
+  if (training.max_steps)
+    limits.push_back(count(*training.max_steps, "step"));
+  if (training.target_accuracy)
+    limits.push_back("accuracy " + print(*training.target_accuracy));
+  return join(limits, " or ") + (limits.size() > 1 ? ", what is first" : "");
+}
+
+std::string data_of(const data_settings& data) {
+  return data.dataset +
+         (data.data_dir.empty() ? "" : " from " + shown(data.data_dir));
+}
+
+std::string run_directory_of(const training_settings& training) {
+  auto result = training.train_dir.empty()
+                  ? "runs/" + training.network + "-<n>, new"
+                  : shown(training.train_dir);
+  if (training.resume)
+    result += "; resume " + shown(*training.resume);
+  return result + (training.overwrite ? "; overwrite" : "");
+}
+
+} // namespace
+
+std::string plan(const resolved& all, std::optional<uint64_t> parameters) {
+  const auto& values = all.values;
+  auto result =
+    row("this node", node_of(values)) + row("cast", cast_of(values)) +
+    row("policy", print(values.policy.name) + ": " + policy_of(values)) +
+    row("batch", batch_of(values)) + row("model", values.training.network);
+  if (parameters)
+    result += row("", traffic_of(values, *parameters));
+  result +=
+    row("training", training_of(values)) + row("data", data_of(values.data)) +
+    row("until", limits_of(all)) +
+    row("evaluate", "every " + count(values.evaluation.eval_freq, "step")) +
+    row("checkpoint", "every " +
+                        count(values.checkpoint.checkpoint_freq, "step") +
+                        ", the newest " +
+                        std::to_string(values.checkpoint.keep) + " are kept");
+  if (values.what != role::simulate)
+    result += row("meet at",
+                  to_string(address{values.cluster.host, values.cluster.port}));
+  return result + row("run folder", run_directory_of(values.training));
+}
+
+} // namespace troupe::config

@@ -1,0 +1,18 @@
+#pragma once
+// Settings as text that reads back: a run's config.ini, and what
+// `--print-config` shows.
+
+#include "config/resolve.hpp"
+
+#include <string>
+
+namespace troupe::config {
+
+/// An INI file that reads back to the same settings. Left out are values that
+/// are not set and those of one start only (`resume`, `overwrite`).
+std::string to_ini(const settings& all);
+
+/// All values, each with where it came from, as an INI file with comments.
+std::string print_config(const resolved& all);
+
+} // namespace troupe::config

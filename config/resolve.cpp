@@ -1,0 +1,146 @@
+#include "config/resolve.hpp"
+
+#include "config/failure.hpp"
+#include "config/ini.hpp"
+#include "config/text.hpp"
+#include "config/value.hpp"
+
+#include <unistd.h>
+
+namespace troupe::config {
+
+namespace {
+
+using source = origin::source;
+
+/// A variable that looks like a key's but is none. Others that begin with
+/// TROUPE_ are not ours to judge.
+void refuse_misspelt(const std::string& variable) {
+  std::vector<std::string> known;
+  auto in_a_section = false;
+  for (const auto& each : all_keys()) {
+    known.push_back(each.variable());
+    auto prefix =
+      known.back().substr(0, known.back().size() - each.name.size());
+    in_a_section = in_a_section || variable.starts_with(prefix);
+  }
+  if (in_a_section)
+    throw usage_error("environment: unknown variable " + shown(variable) +
+                      did_you_mean(variable, known));
+}
+
+/// `epochs` has a default only where nothing else says when to stop.
+void fill_in_epochs(training_settings& training) {
+  if (!training.epochs && !training.max_steps && !training.target_accuracy)
+    training.epochs = default_epochs;
+}
+
+} // namespace
+
+std::string origin::to_string() const {
+  switch (from) {
+  case source::by_default:
+    return "default";
+  case source::file:
+    return where;
+  case source::environment:
+    return "environment " + where;
+  case source::flag:
+    return "flag " + where;
+  }
+  return "";
+}
+
+std::string given::cite() const {
+  auto value = shown(text);
+  switch (from.from) {
+  case source::by_default:
+    return "[" + what->section + "] " + what->name + " = " + value +
+           " (default)";
+  case source::file:
+    return from.where + ": [" + what->section + "] " + what->name + " = " +
+           value;
+  case source::environment:
+    return from.where + "=" + value;
+  case source::flag:
+    return from.where == "--set"
+             ? "--set " + what->id() + "=" + value
+             : from.where + " " + (text.empty() ? "\"\"" : value);
+  }
+  return "";
+}
+
+environment process_environment() {
+  environment result;
+  for (auto entry = environ; entry && *entry; ++entry) {
+    std::string_view line{*entry};
+    auto equals = line.find('=');
+    if (equals != std::string_view::npos)
+      result.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return result;
+}
+
+std::vector<given> from_file(const std::filesystem::path& file) {
+  std::vector<given> result;
+  for (auto& entry : read_ini(file)) {
+    auto where = file.string() + ":" + std::to_string(entry.line);
+    const auto& what = named_key(where, entry.section, entry.key);
+    result.push_back({&what, std::move(entry.value), {source::file, where}});
+  }
+  return result;
+}
+
+std::vector<given> from_environment(const environment& variables) {
+  std::vector<given> result;
+  for (const auto& [variable, text] : variables) {
+    if (!variable.starts_with("TROUPE_"))
+      continue;
+    auto what = find_variable(variable);
+    if (!what)
+      refuse_misspelt(variable);
+    else if (!text.empty())
+      result.push_back({what, text, {source::environment, variable}});
+  }
+  return result;
+}
+
+void resolved::take(const given& one) {
+  if (has_control_character(one.text))
+    throw usage_error(one.cite() + ": must not hold control characters");
+  try {
+    one.what->set(values, one.text);
+  } catch (const bad_value& why) {
+    throw usage_error(one.cite() + ": " + why.what());
+  }
+  origins_.insert_or_assign(one.what->id(), one.from);
+}
+
+const origin& resolved::origin_of(std::string_view id) const {
+  static const origin by_default;
+  auto found = origins_.find(key_of(id).id());
+  return found == origins_.end() ? by_default : found->second;
+}
+
+bool resolved::is_explicit(std::string_view id) const {
+  return origin_of(id).from != source::by_default;
+}
+
+std::string resolved::cite(std::string_view id) const {
+  const auto& what = key_of(id);
+  return given{&what, what.get(values), origin_of(id)}.cite();
+}
+
+resolved resolve(std::span<const given> all) {
+  std::map<const key*, const given*> last;
+  for (const auto& one : all)
+    last[one.what] = &one;
+  resolved result;
+  for (const auto& each : all_keys())
+    if (auto found = last.find(&each); found != last.end())
+      result.take(*found->second);
+  fill_in_epochs(result.values.training);
+  return result;
+}
+
+} // namespace troupe::config

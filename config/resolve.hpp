@@ -1,0 +1,82 @@
+#pragma once
+// From what was given where to the settings of a run, with the origin of each:
+// default < file < environment < flag. Among equals the last one counts.
+
+#include "config/keys.hpp"
+#include "config/settings.hpp"
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::config {
+
+/// Where a value comes from.
+struct origin {
+  enum class source : uint8_t { by_default, file, environment, flag };
+
+  source from = source::by_default;
+  /// "cluster.ini:12", "TROUPE_TRAINING_LR", "--lr", "--set"
+  std::string where;
+
+  /// "default", "cluster.ini:12", "environment TROUPE_TRAINING_LR", "flag --lr"
+  std::string to_string() const;
+
+  bool operator==(const origin&) const = default;
+};
+
+/// A value as somebody gave it, not yet read.
+struct given {
+  const key* what;
+  std::string text;
+  origin from;
+
+  /// For errors: what was written where, as it was written:
+  /// "cluster.ini:12: [training] lr = 0", "--lr 0", "TROUPE_TRAINING_LR=0".
+  std::string cite() const;
+};
+
+/// Variables of the environment.
+using environment = std::map<std::string, std::string, std::less<>>;
+
+/// Those of this process.
+environment process_environment();
+
+/// What a file gives. Throws `usage_error`, also for unknown keys.
+std::vector<given> from_file(const std::filesystem::path& file);
+
+/// What the variables TROUPE_<SECTION>_<KEY> give; an empty one counts as not
+/// given. Throws `usage_error` for one with a known section and unknown key.
+std::vector<given> from_environment(const environment& variables);
+
+/// The settings of a run, and where each came from. Keys are named by their id,
+/// "training.batch-size".
+class resolved {
+public:
+  settings values;
+
+  /// Reads and checks a value and keeps where it came from. Throws
+  /// `usage_error`, which names the origin.
+  void take(const given& one);
+
+  const origin& origin_of(std::string_view id) const;
+
+  /// Whether anybody gave a value, be it the same as the default.
+  bool is_explicit(std::string_view id) const;
+
+  /// The value and where it was given, as an error begins: "--lr 0"; for a
+  /// default "[training] lr = 0.01 (default)".
+  std::string cite(std::string_view id) const;
+
+private:
+  std::map<std::string, origin, std::less<>> origins_;
+};
+
+/// Reads what was given, weakest first, and fills in the defaults that depend
+/// on other keys. Only the values that count are looked at.
+resolved resolve(std::span<const given> all);
+
+} // namespace troupe::config

@@ -1,0 +1,77 @@
+#include "config/rules.hpp"
+
+#include "config/address.hpp"
+#include "config/distribution.hpp"
+
+#include <algorithm>
+
+namespace troupe::config::rules {
+
+namespace {
+
+/// What `read` complains of, or what it answers.
+template <class Read>
+std::string reason(Read read) {
+  try {
+    return read();
+  } catch (const bad_value& why) {
+    return why.what();
+  }
+}
+
+} // namespace
+
+std::string above_zero(double value) {
+  return value > 0 ? "" : "must be above 0";
+}
+
+std::string below_one(double value) {
+  return value >= 0 && value < 1 ? "" : "must be at least 0 and below 1";
+}
+
+std::string share(double value) {
+  return value > 0 && value <= 1 ? "" : "must be above 0 and at most 1";
+}
+
+std::string seconds(double value) {
+  return value > 0 && value <= 1e9 ? "" : "must be above 0 and at most 1e9";
+}
+
+std::string one_of::operator()(const std::string& value) const {
+  auto found = std::find(known.begin(), known.end(), value) != known.end();
+  return found ? "" : not_among(value, known);
+}
+
+std::string host(const std::string& value) {
+  auto odd = value.find_first_of(" \t/[]") != std::string::npos;
+  return odd ? "must be a host name or an address" : "";
+}
+
+std::string host_and_port(const std::string& value) {
+  return reason(
+    [&]() -> std::string { return host(parse_address(value).host); });
+}
+
+std::string distribution(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_distribution(value);
+    return "";
+  });
+}
+
+std::string rate(const std::string& value) {
+  return reason([&] { return above_zero(parse<double>(value)); });
+}
+
+std::string delay(const std::string& value) {
+  return reason([&] { return from{0, 1e9}(parse<double>(value)); });
+}
+
+std::string device(const std::string& value) {
+  auto index = value.starts_with("cuda:") ? value.substr(5) : "0";
+  auto known = value == "cpu" || value == "cuda" || value.starts_with("cuda:");
+  auto why = reason([&] { return from{0, 255}(parse<uint32_t>(index)); });
+  return known && why.empty() ? "" : "must be cpu, cuda or cuda:INDEX";
+}
+
+} // namespace troupe::config::rules

@@ -1,0 +1,182 @@
+#include "config/table.hpp"
+
+#include "config/limits.hpp"
+#include "config/rules.hpp"
+#include "config/text.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+using namespace rules;
+
+std::string any_of(std::span<const std::string> words) {
+  return join(words, "|");
+}
+
+void add_cluster(std::vector<key>& table) {
+  using s = cluster_settings;
+  section_of at{table, "cluster", &settings::cluster};
+  at.add("host", &s::host, scope::node, "HOST",
+         "where the parameter server listens and everybody connects", host);
+  at.add("port", &s::port, scope::node, "PORT",
+         "its port; 0 lets the parameter server take a free one");
+  at.add("workers", &s::workers, scope::cast, "N",
+         "size of the cast that training starts with", from{1, 100000});
+  at.add("shards", &s::shards, scope::cast, "K", "parameter server shards",
+         from{1, 1024});
+  at.add(
+    "rank", &s::rank, scope::node, "R",
+    "this node's rank among its role's; not given: in the order of joining");
+  at.add("listen", &s::listen, scope::node, "HOST:PORT",
+         "where a parameter server shard with a rank above 0 listens",
+         host_and_port);
+  at.add("evaluator", &s::evaluator, scope::node, "BOOL",
+         "whether the cast has an evaluator; not given: --simulate brings one, "
+         "--role auto makes none");
+  at.add("insecure-network", &s::insecure_network, scope::node, "BOOL",
+         "allow an address other than loopback, without encryption or "
+         "authentication");
+  at.add("join-timeout", &s::join_timeout, scope::node, "SECONDS",
+         "wait for the whole cast; then training starts with at least one "
+         "worker",
+         seconds);
+  at.add("connect-timeout", &s::connect_timeout, scope::node, "SECONDS",
+         "how long a node tries to reach the parameter server", seconds);
+  at.add("liveness-timeout", &s::liveness_timeout, scope::node, "SECONDS",
+         "silence after which a peer counts as dead", seconds);
+  at.add("transport", &s::transport, scope::node, any_of(known_transports()),
+         "the path that tensors take; auto: the best that both ends share",
+         one_of{known_transports()});
+}
+
+void add_training(std::vector<key>& table) {
+  using s = training_settings;
+  section_of at{table, "training", &settings::training};
+  at.add("network", &s::network, scope::cast, any_of(known_networks()),
+         "the model", one_of{known_networks()});
+  at.add("optimizer", &s::optimizer, scope::cast, any_of(known_optimizers()),
+         "how the parameter server applies gradients",
+         one_of{known_optimizers()});
+  at.add("lr", &s::lr, scope::cast, "X", "learning rate", above_zero);
+  at.add("momentum", &s::momentum, scope::cast, "X", "of sgd", below_one);
+  at.add("nesterov", &s::nesterov, scope::cast, "BOOL",
+         "Nesterov's momentum for sgd");
+  at.add("weight-decay", &s::weight_decay, scope::cast, "X",
+         "L2 penalty; decoupled with adamw", from{0, 1e15});
+  at.add("beta1", &s::beta1, scope::cast, "X", "of adam and adamw", below_one);
+  at.add("beta2", &s::beta2, scope::cast, "X", "of adam and adamw", below_one);
+  at.add("epsilon", &s::epsilon, scope::cast, "X", "of adam and adamw",
+         above_zero);
+  at.add("lr-schedule", &s::lr_schedule, scope::cast,
+         any_of(known_lr_schedules()), "how the learning rate changes",
+         one_of{known_lr_schedules()});
+  at.add("batch-size", &s::batch_size, scope::cast, "N",
+         "samples per worker and step", from{1, 1 << 24});
+  at.add("epochs", &s::epochs, scope::cast, "N",
+         "stop after so many passes over the data, or at max-steps or "
+         "target-accuracy, whichever comes first; when none of the three is "
+         "given: " +
+           std::to_string(default_epochs),
+         at_least_one);
+  at.add("max-steps", &s::max_steps, scope::cast, "N",
+         "stop after so many updates of the weights", at_least_one);
+  at.add("target-accuracy", &s::target_accuracy, scope::cast, "A",
+         "stop when the evaluator has seen this share of right answers", share);
+  at.add("seed", &s::seed, scope::cast, "N", "of weights and of data order");
+  at.add("device", &s::device, scope::node, "cpu|cuda[:I]",
+         "where this node computes", device);
+  at.add("dtype", &s::dtype, scope::cast, "", "type of weights and gradients");
+  at.add("threads", &s::threads, scope::node, "N",
+         "threads of one computing actor; 0: its share of the machine",
+         from{0, 4096});
+  at.add("train-dir", &s::train_dir, scope::node, "DIR",
+         "the run directory; not given: runs/<network>-<n>, new each time");
+  at.add("resume", &s::resume, scope::start, "auto|PATH",
+         "go on from a checkpoint; auto: the newest of the train-dir, or a "
+         "fresh start when there is none")
+    .alone = "auto";
+  at.add("overwrite", &s::overwrite, scope::start, "BOOL",
+         "remove the run that the train-dir holds");
+}
+
+void add_data(std::vector<key>& table) {
+  using s = data_settings;
+  section_of at{table, "data", &settings::data};
+  at.add("dataset", &s::dataset, scope::cast, any_of(known_datasets()),
+         "digits is built in; the others are read from the data-dir",
+         one_of{known_datasets()});
+  at.add("data-dir", &s::data_dir, scope::node, "DIR",
+         "folder of the file-based data sets");
+}
+
+void add_policy(std::vector<key>& table) {
+  using s = policy_settings;
+  section_of at{table, "policy", &settings::policy};
+  at.add("name", &s::name, scope::cast, "", "who waits for whom").flag =
+    "policy";
+  at.add("backup-workers", &s::backup_workers, scope::cast, "B",
+         "backup: gradients that a step does not wait for");
+  at.add("late", &s::late, scope::cast, "",
+         "backup: what becomes of gradients that come too late");
+  at.add("staleness", &s::staleness, scope::cast, "S",
+         "ssp: clocks that the fastest worker may be ahead of the slowest");
+}
+
+void add_evaluation(std::vector<key>& table) {
+  using s = evaluation_settings;
+  section_of at{table, "evaluation", &settings::evaluation};
+  at.add("eval-freq", &s::eval_freq, scope::cast, "N",
+         "steps between evaluations", at_least_one);
+  at.add("eval-batch-size", &s::eval_batch_size, scope::node, "N",
+         "samples that the evaluator takes at once", from{1, 1 << 24});
+  at.add("eval-timeout", &s::eval_timeout, scope::node, "SECONDS",
+         "wait for the last score when the run ends", seconds);
+  at.add("follow", &s::follow, scope::node, "ps|DIR",
+         "evaluator: live weights of the parameter server, or a folder of "
+         "checkpoints");
+}
+
+void add_checkpoint(std::vector<key>& table) {
+  using s = checkpoint_settings;
+  section_of at{table, "checkpoint", &settings::checkpoint};
+  at.add("checkpoint-freq", &s::checkpoint_freq, scope::node, "N",
+         "steps between checkpoints", at_least_one);
+  at.add("keep", &s::keep, scope::node, "N", "newest checkpoints that are kept",
+         at_least_one);
+}
+
+void add_simulation(std::vector<key>& table) {
+  using s = simulation_settings;
+  section_of at{table, "simulation", &settings::simulation};
+  at.add("clock", &s::clock, scope::node, "",
+         "real: threads and real time; virtual: one thread, bit-reproducible");
+  at.add("compute-time", &s::compute_time, scope::node, "DIST",
+         "virtual clock: seconds that a gradient takes, such as constant(1) or "
+         "gamma(mean=1,cv=0.1)",
+         rules::distribution);
+  at.add("link-rate", &s::link_rate, scope::node, "X",
+         "virtual clock: bytes per second of a worker's link", rate);
+  at.add("link-latency", &s::link_latency, scope::node, "SECONDS",
+         "virtual clock: delay of a message", delay);
+  static const std::vector<std::string> gradients{"real", "none"};
+  at.add("gradients", &s::gradients, scope::node, any_of(gradients),
+         "virtual clock: none schedules only, nothing is trained",
+         one_of{gradients});
+}
+
+} // namespace
+
+std::vector<key> make_table() {
+  std::vector<key> table;
+  add_cluster(table);
+  add_training(table);
+  add_data(table);
+  add_policy(table);
+  add_evaluation(table);
+  add_checkpoint(table);
+  add_simulation(table);
+  return table;
+}
+
+} // namespace troupe::config

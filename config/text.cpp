@@ -1,0 +1,108 @@
+#include "config/text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace troupe::config {
+
+namespace {
+
+constexpr size_t longest_shown = 80;
+
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+std::string normal(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  std::string result;
+  for (char c : word.substr(0, longest_shown))
+    result +=
+      c == '_' ? '-'
+               : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// Letters to add, remove, replace, or swap with their neighbour.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1),
+    row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min(
+        {last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = std::exchange(last, row);
+  }
+  return last[b.size()];
+}
+
+} // namespace
+
+std::string_view trim(std::string_view text) {
+  auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos)
+    return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::string shown(std::string_view text) {
+  std::string result;
+  for (char c : text.substr(0, longest_shown)) {
+    if (is_control(c)) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x",
+                    static_cast<unsigned char>(c));
+      result += escaped;
+    } else {
+      result += c;
+    }
+  }
+  return text.size() > longest_shown ? result + "..." : result;
+}
+
+bool has_control_character(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), is_control);
+}
+
+std::optional<std::string> nearest(std::string_view word,
+                                   std::span<const std::string> candidates) {
+  auto typed = normal(word);
+  auto best_distance = std::max<size_t>(1, typed.size() / 3) + 1;
+  std::optional<std::string> best;
+  for (const auto& candidate : candidates) {
+    auto distance = edit_distance(typed, normal(candidate));
+    // All letters wrong is no resemblance, however short the word.
+    if (distance < best_distance && distance < typed.size()) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word,
+                         std::span<const std::string> candidates) {
+  auto meant = nearest(word, candidates);
+  return meant ? "; did you mean '" + *meant + "'?" : "";
+}
+
+std::string join(std::span<const std::string> parts, std::string_view between) {
+  std::string result;
+  for (const auto& part : parts) {
+    if (!result.empty())
+      result += between;
+    result += part;
+  }
+  return result;
+}
+
+} // namespace troupe::config

@@ -1,0 +1,34 @@
+#pragma once
+// Small helpers on text: what was typed, as it is read and as it is shown.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::config {
+
+/// Without blanks and tabs at either end.
+std::string_view trim(std::string_view text);
+
+/// Fit for an error message whatever was typed: control characters are
+/// escaped, and long text is cut short.
+std::string shown(std::string_view text);
+
+/// Whether `text` has a control character (a NUL or a line break, say).
+bool has_control_character(std::string_view text);
+
+/// The candidate that `word` was most likely meant to be; none when no
+/// candidate is close. '_' counts as '-'; letter case and leading dashes do not
+/// count.
+std::optional<std::string> nearest(std::string_view word,
+                                   std::span<const std::string> candidates);
+
+/// "; did you mean 'X'?", or nothing when no candidate is close.
+std::string did_you_mean(std::string_view word,
+                         std::span<const std::string> candidates);
+
+/// The parts with `between` between them.
+std::string join(std::span<const std::string> parts, std::string_view between);
+
+} // namespace troupe::config

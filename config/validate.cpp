@@ -1,0 +1,94 @@
+#include "config/validate.hpp"
+
+#include "config/address.hpp"
+#include "config/failure.hpp"
+#include "config/limits.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+/// "--lr 0: WHAT"
+[[noreturn]] void refuse(const resolved& all, const char* id,
+                         const std::string& what) {
+  throw usage_error(all.cite(id) + ": " + what);
+}
+
+bool joins(role what) {
+  return what == role::worker || what == role::evaluator;
+}
+
+void check_policy(const resolved& all) {
+  const auto& policy = all.values.policy;
+  auto workers = all.values.cluster.workers;
+  if (policy.name == policy_kind::backup && policy.backup_workers >= workers)
+    refuse(all, "policy.backup-workers",
+           "must be less than the number of workers, " +
+             std::to_string(workers));
+}
+
+void check_rank(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  if (all.values.what == role::ps && cluster.rank.value_or(0) >= cluster.shards)
+    refuse(all, "cluster.rank",
+           "must be below the number of shards, " +
+             std::to_string(cluster.shards));
+}
+
+void check_training(const resolved& all) {
+  const auto& training = all.values.training;
+  if (training.nesterov && training.momentum == 0)
+    refuse(all, "training.nesterov", "needs a momentum above 0");
+  if (training.resume && training.overwrite)
+    refuse(all, "training.overwrite",
+           "contradicts resume: give one of the two");
+}
+
+/// The parameter server never looks at a sample; all who do need the files.
+void check_data(const resolved& all) {
+  const auto& data = all.values.data;
+  auto computes = all.values.what == role::simulate || joins(all.values.what);
+  if (computes && reads_files(data.dataset) && data.data_dir.empty())
+    refuse(all, "data.dataset",
+           "is read from files: give their folder with --data-dir");
+}
+
+void check_transport(const resolved& all) {
+  if (all.values.cluster.transport == "inproc" &&
+      all.values.what != role::simulate)
+    refuse(all, "cluster.transport",
+           "connects actors of one process only (--simulate); use auto");
+}
+
+/// Only a node that talks to no other is exempt: without encryption either end
+/// of a connection is open to whoever is in between.
+void check_network(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  const auto& follow = all.values.evaluation.follow;
+  auto alone = all.values.what == role::simulate ||
+               (all.values.what == role::evaluator && follow != "ps");
+  if (alone)
+    return;
+  if (joins(all.values.what) && cluster.port == 0)
+    refuse(all, "cluster.port",
+           "only the parameter server can take any free port");
+  if (!cluster.insecure_network && !is_loopback(cluster.host))
+    refuse(all, "cluster.host",
+           "is no loopback address, and connections are neither encrypted nor "
+           "authenticated: use 127.0.0.1, or give --insecure-network if "
+           "everybody on that network may be trusted");
+}
+
+} // namespace
+
+void validate(const resolved& all) {
+  refuse_unavailable(all);
+  check_policy(all);
+  check_rank(all);
+  check_training(all);
+  check_data(all);
+  check_transport(all);
+  check_network(all);
+}
+
+} // namespace troupe::config

@@ -1,0 +1,129 @@
+#include "config/value.hpp"
+
+#include "config/text.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace troupe::config {
+
+namespace {
+
+template <class Enum>
+using choice = std::pair<Enum, std::string_view>;
+
+constexpr std::array policy_words{
+  choice<policy_kind>{policy_kind::sync, "sync"},
+  choice<policy_kind>{policy_kind::backup, "backup"},
+  choice<policy_kind>{policy_kind::ssp, "ssp"},
+  choice<policy_kind>{policy_kind::async, "async"},
+};
+
+constexpr std::array late_words{
+  choice<late_rule>{late_rule::drop, "drop"},
+  choice<late_rule>{late_rule::cancel, "cancel"},
+};
+
+constexpr std::array clock_words{
+  choice<clock_kind>{clock_kind::real, "real"},
+  choice<clock_kind>{clock_kind::virtual_time, "virtual"},
+};
+
+constexpr std::array scalar_words{
+  choice<scalar_type>{scalar_type::float32, "float32"},
+  choice<scalar_type>{scalar_type::float64, "float64"},
+};
+
+constexpr std::array role_words{
+  choice<role>{role::ps, "ps"},
+  choice<role>{role::worker, "worker"},
+  choice<role>{role::evaluator, "evaluator"},
+  choice<role>{role::checkpoint_writer, "checkpoint-writer"},
+  choice<role>{role::automatic, "auto"},
+};
+
+bool all_digits(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+} // namespace
+
+choices<policy_kind> words(policy_kind) {
+  return policy_words;
+}
+
+choices<late_rule> words(late_rule) {
+  return late_words;
+}
+
+choices<clock_kind> words(clock_kind) {
+  return clock_words;
+}
+
+choices<scalar_type> words(scalar_type) {
+  return scalar_words;
+}
+
+choices<role> words(role) {
+  return role_words;
+}
+
+uint64_t parse_unsigned(std::string_view text, uint64_t largest) {
+  if (text.starts_with('-') && text.size() > 1 && all_digits(text.substr(1)))
+    throw bad_value("must not be negative");
+  if (text.empty() || !all_digits(text))
+    throw bad_value("must be a whole number");
+  uint64_t value = 0;
+  auto [end, error] =
+    std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || value > largest)
+    throw bad_value("must be at most " + std::to_string(largest));
+  return value;
+}
+
+double parse_double(std::string_view text) {
+  double value = 0;
+  auto end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc::result_out_of_range)
+    throw bad_value("is out of the range of a double");
+  if (error != std::errc{} || stop != end)
+    throw bad_value("must be a number");
+  if (!std::isfinite(value))
+    throw bad_value("must be finite");
+  return value;
+}
+
+bool parse_bool(std::string_view text) {
+  for (std::string_view yes : {"true", "yes", "on", "1"})
+    if (text == yes)
+      return true;
+  for (std::string_view no : {"false", "no", "off", "0"})
+    if (text == no)
+      return false;
+  throw bad_value("must be true or false");
+}
+
+std::string print(double value) {
+  std::array<char, 32> buffer;
+  auto first = buffer.data(), last = first + buffer.size();
+  auto whole = value == std::floor(value) && std::abs(value) < 1e15;
+  auto [end, error] =
+    whole ? std::to_chars(first, last, value, std::chars_format::fixed)
+          : std::to_chars(first, last, value);
+  return {first, end};
+}
+
+std::string print(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string not_among(std::string_view text,
+                      std::span<const std::string> known) {
+  if (known.size() == 1)
+    return "must be " + known.front();
+  return "must be one of " + join(known, ", ") + did_you_mean(text, known);
+}
+
+} // namespace troupe::config

@@ -1,0 +1,101 @@
+#pragma once
+// Values as text, and back: how numbers, switches and choices are written in
+// files, flags and the environment. What is printed reads back to the same
+// value.
+
+#include "config/settings.hpp"
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace troupe::config {
+
+/// A value that cannot be: `what()` is the reason alone ("must be at least 1").
+/// Whoever knows where the value stands makes a `usage_error` of it.
+class bad_value : public std::invalid_argument {
+public:
+  using std::invalid_argument::invalid_argument;
+};
+
+uint64_t parse_unsigned(std::string_view text, uint64_t largest);
+double parse_double(std::string_view text);
+bool parse_bool(std::string_view text);
+std::string print(double value);
+std::string print(bool value);
+
+/// The words of an enum, in the order that users are shown.
+template <class Enum>
+using choices = std::span<const std::pair<Enum, std::string_view>>;
+
+choices<policy_kind> words(policy_kind);
+choices<late_rule> words(late_rule);
+choices<clock_kind> words(clock_kind);
+choices<scalar_type> words(scalar_type);
+choices<role> words(role); ///< Those that `--role` takes.
+
+template <class Enum>
+requires std::is_enum_v<Enum> std::string print(Enum value) {
+  for (const auto& [candidate, word] : words(value))
+    if (candidate == value)
+      return std::string{word};
+  return "";
+}
+
+/// "sync|backup|ssp|async"
+template <class Enum>
+std::string alternatives() {
+  std::string result;
+  for (const auto& [value, word] : words(Enum{}))
+    result += (result.empty() ? "" : "|") + std::string{word};
+  return result;
+}
+
+/// The reason why `text` is none of `known`, with the one that may be meant.
+std::string not_among(std::string_view text,
+                      std::span<const std::string> known);
+
+template <class Enum>
+Enum parse_enum(std::string_view text) {
+  std::vector<std::string> known;
+  for (const auto& [value, word] : words(Enum{})) {
+    if (word == text)
+      return value;
+    known.emplace_back(word);
+  }
+  throw bad_value(not_among(text, known));
+}
+
+/// Reads a value of type `T`; throws `bad_value`.
+template <class T>
+T parse(std::string_view text) {
+  if (text.empty() && !std::is_same_v<T, std::string>)
+    throw bad_value("needs a value");
+  if constexpr (std::is_enum_v<T>)
+    return parse_enum<T>(text);
+  else if constexpr (std::is_same_v<T, bool>)
+    return parse_bool(text);
+  else if constexpr (std::is_same_v<T, double>)
+    return parse_double(text);
+  else if constexpr (std::unsigned_integral<T>)
+    return static_cast<T>(parse_unsigned(text, std::numeric_limits<T>::max()));
+  else
+    return T{text};
+}
+
+template <std::unsigned_integral T>
+std::string print(T value) {
+  return std::to_string(value);
+}
+
+inline std::string print(const std::string& value) {
+  return value;
+}
+
+} // namespace troupe::config

@@ -1,0 +1,84 @@
+#pragma once
+// What a worker and an evaluator compute, without actors: loss and gradient of
+// a batch, and the score of weights. Plain calls on the calling thread, whose
+// number of intra-op threads the caller has set.
+
+#include "config/settings.hpp"
+#include "models/flat_layout.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe::models {
+
+/// What became of one batch.
+struct gradient_result {
+  bool cancelled = false; ///< Then nothing else here counts.
+  double loss = 0;        ///< Mean cross entropy over the samples.
+  uint64_t correct = 0;   ///< Samples whose highest score is the target.
+  uint64_t samples = 0;
+};
+
+/// The score of weights over a data set.
+struct evaluation_result {
+  bool cancelled = false; ///< Then nothing else here counts.
+  double loss = 0;        ///< Mean cross entropy over the samples.
+  double accuracy = 0;    ///< In [0, 1].
+  uint64_t samples = 0;
+};
+
+/// Gives the next batch (inputs [n, C, H, W], targets [n] int64); false at the
+/// end.
+using batch_source = std::function<bool(at::Tensor& inputs, at::Tensor& targets)>;
+
+/// One replica of a network and its scratch. Not thread-safe; may move from
+/// thread to thread between calls.
+class compute_engine {
+public:
+  /// @throws usage_error if network or device is unknown.
+  compute_engine(const config::training_settings& settings, int64_t classes);
+
+  ~compute_engine();
+
+  compute_engine(compute_engine&&) noexcept;
+  compute_engine& operator=(compute_engine&&) noexcept;
+
+  /// Where each parameter lies in weights and gradients.
+  const flat_layout& layout() const noexcept;
+
+  /// Shape of one sample: C, H, W.
+  std::vector<int64_t> input_shape() const;
+
+  /// New weights as PyTorch would draw them after manual_seed(seed), in
+  /// `flat`.
+  void initial_weights(const at::Tensor& flat, uint64_t seed);
+
+  /// Loss and gradient of one batch. The weights are read in place and let go
+  /// before this returns. Each parameter's gradient is copied once, as soon as
+  /// backward has it and while it is in the cache, into its part of
+  /// `gradient`; what was there before does not matter, and all of it is
+  /// written (zeros where a parameter had no influence).
+  /// @param cancel Looked at on entry, after forward and when each parameter's
+  /// gradient is there; may be null. `gradient` is arbitrary afterwards.
+  /// @throws run_error if sizes do not fit, or LibTorch fails.
+  gradient_result run(const at::Tensor& weights, const at::Tensor& inputs,
+                      const at::Tensor& targets, const at::Tensor& gradient,
+                      const std::atomic<bool>* cancel = nullptr);
+
+  /// Score of the weights over all batches of `next`, without gradients.
+  /// @param cancel Looked at before each batch; may be null.
+  /// @throws run_error if sizes do not fit, or LibTorch fails.
+  evaluation_result evaluate(const at::Tensor& weights, const batch_source& next,
+                             const std::atomic<bool>* cancel = nullptr);
+
+private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+} // namespace troupe::models

@@ -1,0 +1,16 @@
+#pragma once
+// LeNet as ps_pytorch has it: conv 1-20 (5x5), pool 2, relu, conv 20-50 (5x5),
+// pool 2, relu, fully connected 800-500, fully connected 500-classes. No
+// nonlinearity stands between the last two. 431,080 parameters for 10 classes.
+
+#include "models/network.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace troupe::models {
+
+/// LeNet for samples of shape [1, 28, 28].
+std::shared_ptr<network> make_lenet(int64_t classes);
+
+} // namespace troupe::models

@@ -1,0 +1,62 @@
+#pragma once
+// Server-side optimisers: one step is one pass over flat buffers. They follow
+// PyTorch's torch.optim to the letter, so that numbers can be compared.
+
+#include "config/settings.hpp"
+#include "models/flat_layout.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::models {
+
+/// A part of an optimiser's state: a flat buffer of the weights' layout.
+struct named_slot {
+  std::string name; ///< As in PyTorch: momentum_buffer, exp_avg, exp_avg_sq.
+  at::Tensor flat;
+};
+
+/// Updates weights from gradients. Not thread-safe; owned by the parameter
+/// server.
+class optimizer {
+public:
+  virtual ~optimizer();
+
+  /// sgd | adam | adamw
+  virtual std::string_view name() const noexcept = 0;
+
+  /// One step. `weights` is the memory of the next version and already holds
+  /// the current weights; it is updated in place. `gradient` is left as it is.
+  /// Both are flat, contiguous and of the layout's dtype and size.
+  /// @param lr Learning rate of this step.
+  virtual void step(at::Tensor& weights, const at::Tensor& gradient, double lr)
+    = 0;
+
+  /// The state as it is now; the tensors share memory with the optimiser and
+  /// change with the next step: clone what is to outlive it. Empty for an
+  /// optimiser without state.
+  virtual std::vector<named_slot> slots() const = 0;
+
+  /// Steps taken so far.
+  virtual uint64_t steps() const noexcept = 0;
+
+  /// Takes over saved state; the values are copied.
+  /// @throws run_error if names, sizes or dtypes are not those of slots().
+  virtual void load(const std::vector<named_slot>& saved, uint64_t steps) = 0;
+};
+
+/// Makes the optimiser that the settings name.
+/// @throws usage_error if the name is unknown; the line lists those that are.
+std::unique_ptr<optimizer>
+make_optimizer(const config::training_settings& settings,
+               const flat_layout& layout);
+
+/// The names that make_optimizer knows.
+std::vector<std::string> optimizer_names();
+
+} // namespace troupe::models

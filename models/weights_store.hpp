@@ -1,0 +1,68 @@
+#pragma once
+// Immutable versions of the weights. A version is shared by all who read it;
+// its memory goes back to a pool when the last reader lets go, on whichever
+// thread that is, and serves a later version.
+
+#include "config/settings.hpp"
+#include "messages/ids.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace troupe::models {
+
+/// Weights that never change again.
+struct weights_version {
+  version id;
+  /// Flat and contiguous; nobody may write to it. The memory lives as long as
+  /// any tensor that shares it, so a view may outlive this object.
+  at::Tensor flat;
+};
+
+using weights_ptr = std::shared_ptr<const weights_version>;
+
+/// Makes versions and knows the newest. Thread-safe, but that two versions in
+/// the making need two writers who agree who publishes first.
+class weights_store {
+public:
+  /// What the pool has done so far.
+  struct statistics {
+    uint64_t allocated = 0; ///< Buffers taken from the system, ever.
+    uint64_t in_use = 0;    ///< Buffers that somebody holds.
+    uint64_t free = 0;      ///< Buffers that wait for the next version.
+  };
+
+  /// @param count Elements of a version.
+  weights_store(uint64_t count, config::scalar_type dtype);
+
+  ~weights_store();
+
+  weights_store(const weights_store&) = delete;
+  weights_store& operator=(const weights_store&) = delete;
+
+  /// Memory for a version in the making, page-aligned, content arbitrary.
+  /// Returns to the pool if it is let go unpublished.
+  at::Tensor next_buffer();
+
+  /// A buffer that holds a copy of the newest version: one pass.
+  /// @pre a version was published.
+  at::Tensor next_buffer_with_newest();
+
+  /// Makes `flat` the newest version; from here on nobody writes to it.
+  /// @pre `flat` came from next_buffer (of this or another store) or is any
+  /// flat tensor that nobody will write to.
+  weights_ptr publish(version id, at::Tensor flat);
+
+  /// Null until the first publish.
+  weights_ptr newest() const;
+
+  statistics stats() const;
+
+private:
+  struct state;
+  std::shared_ptr<state> state_;
+};
+
+} // namespace troupe::models

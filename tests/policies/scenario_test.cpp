@@ -1,0 +1,279 @@
+// Short stories, one for each sentence in the headers of the policies. Workers
+// are numbers; the decision after each event is in words.
+
+#include "config/failure.hpp"
+#include "tests/support/audited_cast.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <limits>
+
+using namespace troupe;
+using policies::late_rule;
+using policies::policy_spec;
+using test::audited_cast;
+using test::text;
+
+namespace {
+
+class story {
+public:
+  explicit story(const policy_spec& spec) : cast_(spec) {
+    // nop
+  }
+
+  std::string join(std::vector<uint32_t> who) {
+    std::vector<worker_id> ids;
+    for (auto x : who)
+      ids.push_back(worker_id{x});
+    return text(cast_.join(ids));
+  }
+
+  std::string leave(uint32_t who) { return text(cast_.leave(worker_id{who})); }
+
+  std::string push(uint32_t who) { return text(cast_.push(worker_id{who})); }
+
+  std::string pull(uint32_t who) { return text(cast_.pull(worker_id{who})); }
+
+  std::string now() const { return cast_.policy().describe(); }
+
+private:
+  audited_cast cast_;
+};
+
+policy_spec sync_spec(uint32_t workers = 3) {
+  policy_spec spec;
+  spec.workers = workers;
+  return spec;
+}
+
+policy_spec backup_spec(uint32_t workers, uint32_t backups,
+                        late_rule late = late_rule::drop) {
+  policy_spec spec;
+  spec.name = "backup";
+  spec.workers = workers;
+  spec.backup_workers = backups;
+  spec.late = late;
+  return spec;
+}
+
+policy_spec ssp_spec(uint32_t staleness) {
+  policy_spec spec;
+  spec.name = "ssp";
+  spec.staleness = staleness;
+  return spec;
+}
+
+} // namespace
+
+// -- sync ---------------------------------------------------------------------
+
+TEST_CASE("sync closes a step when all gradients are in") {
+  story cast{sync_spec()};
+  CHECK(cast.join({0, 1, 2}) == "release 0 1 2");
+  CHECK(cast.push(2) == "");
+  CHECK(cast.push(0) == "");
+  CHECK(cast.now() == "sync v=0 computing=[1] held=[0,2] waiting=[]");
+  CHECK(cast.push(1) == "update 0 1 2, release 0 1 2");
+  CHECK(cast.now() == "sync v=1 computing=[0,1,2] held=[] waiting=[]");
+}
+
+TEST_CASE("sync lets a joiner wait for the next step") {
+  story cast{sync_spec()};
+  cast.join({1, 2});
+  CHECK(cast.join({0}) == "");
+  CHECK(cast.push(1) == "");
+  CHECK(cast.push(2) == "update 1 2, release 0 1 2");
+}
+
+TEST_CASE("sync keeps the gradient of a member that left") {
+  story cast{sync_spec()};
+  cast.join({0, 1, 2});
+  cast.push(0);
+  CHECK(cast.leave(0) == "");
+  CHECK(cast.push(1) == "");
+  CHECK(cast.leave(2) == "update 0 1, release 1");
+}
+
+TEST_CASE("sync closes the step of an empty cast") {
+  story cast{sync_spec()};
+  cast.join({0, 1});
+  cast.push(0);
+  cast.leave(0);
+  CHECK(cast.leave(1) == "update 0");
+  CHECK(cast.join({0}) == "release 0");
+}
+
+TEST_CASE("sync releases joiners when the last computing member leaves") {
+  story cast{sync_spec()};
+  cast.join({0});
+  cast.join({1, 2});
+  CHECK(cast.leave(0) == "release 1 2");
+  CHECK(cast.now() == "sync v=0 computing=[1,2] held=[] waiting=[]");
+}
+
+TEST_CASE("sync lets a member that pulls go on in the same step") {
+  story cast{sync_spec()};
+  cast.join({0, 1});
+  cast.push(1);
+  CHECK(cast.pull(0) == "release 0");
+  CHECK(cast.push(0) == "update 0 1, release 0 1");
+}
+
+// -- backup -------------------------------------------------------------------
+
+TEST_CASE("backup drops the gradients that come after the close") {
+  story cast{backup_spec(3, 1)};
+  cast.join({0, 1, 2});
+  CHECK(cast.push(2) == "");
+  CHECK(cast.push(0) == "update 0 2, release 0 2");
+  CHECK(cast.push(0) == "");
+  CHECK(cast.push(1) == "drop 1, release 1");
+  CHECK(cast.push(1) == "update 0 1, release 0 1");
+}
+
+TEST_CASE("backup cancels those that still compute at the close") {
+  story cast{backup_spec(4, 2, late_rule::cancel)};
+  cast.join({0, 1, 2, 3});
+  CHECK(cast.push(2) == "");
+  CHECK(cast.push(1) == "update 1 2, release 1 2, cancel 0 3");
+  CHECK(cast.pull(3) == "release 3");
+  CHECK(cast.push(3) == "");
+  // 0 has not stopped yet: it is not told again.
+  CHECK(cast.push(2) == "update 2 3, release 2 3, cancel 1");
+  // Its gradient crosses the cancellation.
+  CHECK(cast.push(0) == "drop 0, release 0");
+}
+
+TEST_CASE("a dead worker uses up a backup") {
+  story cast{backup_spec(4, 1)};
+  cast.join({0, 1, 2, 3});
+  CHECK(cast.leave(3) == "");
+  cast.push(0);
+  cast.push(1);
+  CHECK(cast.push(2) == "update 0 1 2, release 0 1 2");
+  SECTION("and with more dead than backups, all others are awaited") {
+    CHECK(cast.leave(2) == "");
+    CHECK(cast.push(0) == "");
+    CHECK(cast.push(1) == "update 0 1, release 0 1");
+  }
+}
+
+TEST_CASE("backup closes when the last computing member leaves") {
+  story cast{backup_spec(4, 1)};
+  cast.join({0, 1, 2});
+  cast.push(0);
+  CHECK(cast.leave(1) == "");
+  CHECK(cast.leave(2) == "update 0, release 0");
+}
+
+TEST_CASE("backup waits for a straggler that it needs") {
+  story cast{backup_spec(3, 1)};
+  cast.join({0, 1, 2});
+  cast.push(0);
+  cast.push(1); // 2 straggles
+  CHECK(cast.leave(1) == "");
+  CHECK(cast.push(0) == "");
+  CHECK(cast.push(2) == "drop 2, release 2");
+  CHECK(cast.push(2) == "update 0 2, release 0 2");
+}
+
+TEST_CASE("backup keeps a gradient of a member that left, as one of N-b") {
+  story cast{backup_spec(4, 1)};
+  cast.join({0, 1, 2, 3});
+  cast.push(0);
+  CHECK(cast.leave(0) == "");
+  CHECK(cast.join({0}) == "");
+  cast.push(1);
+  CHECK(cast.push(2) == "update 0 1 2, release 0 1 2");
+}
+
+TEST_CASE("backup takes members beyond N for further backups") {
+  story cast{backup_spec(2, 1)};
+  cast.join({0, 1, 2});
+  CHECK(cast.push(2) == "update 2, release 2");
+}
+
+TEST_CASE("backup needs fewer backups than workers") {
+  CHECK_THROWS_AS(policies::make_policy(backup_spec(4, 4)), usage_error);
+  CHECK_NOTHROW(policies::make_policy(backup_spec(4, 3)));
+}
+
+// -- ssp ----------------------------------------------------------------------
+
+TEST_CASE("ssp holds a worker that is more than s clocks ahead") {
+  story cast{ssp_spec(1)};
+  CHECK(cast.join({0, 1}) == "release 0 1");
+  CHECK(cast.push(0) == "update 0, release 0");
+  CHECK(cast.push(0) == "update 0");
+  CHECK(cast.now() == "ssp(s=1) v=2 clocks=[2,0] held=[0]");
+  CHECK(cast.push(1) == "update 1, release 0 1");
+  CHECK(cast.now() == "ssp(s=1) v=3 clocks=[2,1]");
+}
+
+TEST_CASE("ssp with s = 0 waits like sync but applies on arrival") {
+  story cast{ssp_spec(0)};
+  cast.join({0, 1, 2});
+  CHECK(cast.push(2) == "update 2");
+  CHECK(cast.push(0) == "update 0");
+  CHECK(cast.push(1) == "update 1, release 0 1 2");
+}
+
+TEST_CASE("ssp releases others when the slowest member leaves") {
+  story cast{ssp_spec(0)};
+  cast.join({0, 1, 2});
+  cast.push(0);
+  cast.push(1);
+  CHECK(cast.leave(2) == "release 0 1");
+}
+
+TEST_CASE("ssp starts a joiner at the slowest clock") {
+  story cast{ssp_spec(2)};
+  cast.join({0, 1});
+  for (int i = 0; i < 4; ++i) {
+    cast.push(0);
+    cast.push(1);
+  }
+  cast.push(0);
+  CHECK(cast.join({2, 3}) == "release 2 3");
+  CHECK(cast.now() == "ssp(s=2) v=9 clocks=[5,4,4,4]");
+  cast.leave(0);
+  cast.leave(1);
+  cast.leave(2);
+  cast.leave(3);
+  cast.join({5});
+  CHECK(cast.now() == "ssp(s=2) v=9 clocks=[0]");
+}
+
+TEST_CASE("ssp lets a member that pulls go on with the same clock") {
+  story cast{ssp_spec(0)};
+  cast.join({0, 1});
+  cast.push(0);
+  CHECK(cast.pull(1) == "release 1");
+  CHECK(cast.now() == "ssp(s=0) v=1 clocks=[1,0] held=[0]");
+}
+
+TEST_CASE("the bound of ssp is (2s+1)(n-1) and does not overflow") {
+  auto ssp = policies::make_policy(ssp_spec(3));
+  CHECK(ssp->staleness_bound(16) == 7 * 15);
+  CHECK(ssp->staleness_bound(1) == 0);
+  CHECK(ssp->staleness_bound(0) == 0);
+  auto max = std::numeric_limits<uint32_t>::max();
+  CHECK(policies::make_policy(ssp_spec(max))->staleness_bound(max) ==
+        std::numeric_limits<uint64_t>::max());
+}
+
+// -- async --------------------------------------------------------------------
+
+TEST_CASE("async applies every gradient at once and nobody waits") {
+  policy_spec spec;
+  spec.name = "async";
+  story cast{spec};
+  CHECK(cast.join({0, 1}) == "release 0 1");
+  CHECK(cast.push(1) == "update 1, release 1");
+  CHECK(cast.push(1) == "update 1, release 1");
+  CHECK(cast.pull(0) == "release 0");
+  CHECK(cast.push(0) == "update 0, release 0");
+  CHECK(cast.leave(1) == "");
+  CHECK(cast.now() == "async v=3 computing=[0]");
+}
