@@ -29,8 +29,15 @@ connector_actor::behavior_type local_connector_state::make_behavior() {
 
 void local_connector_state::connect() {
   if (auto* evaluator = std::get_if<evaluator_actor>(&performer_)) {
-    self_->send(parts_.coordinator, register_atom_v, *evaluator);
-    self_->send(*evaluator, attach_atom_v, link_);
+    self_
+      ->request(parts_.coordinator, caf::infinite, register_atom_v, *evaluator)
+      .then(
+        [this, who = *evaluator](incarnation) {
+          self_->send(who, attach_atom_v, link_);
+        },
+        [](const caf::error&) {
+          // The run is over: the coordinator says so to the evaluator.
+        });
     return;
   }
   auto worker = std::get<worker_actor>(performer_);

@@ -155,7 +155,8 @@ void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
   if (!conductor_.knows(who, life))
     return;
-  record(notes::left{who, life, reason});
+  if (!ending_)
+    record(notes::left{who, life, reason});
   if (auto& asks = members_.at(who).asks)
     asks->deliver(caf::make_error(errc::unknown_member, reason));
   members_.erase(who);

@@ -164,7 +164,7 @@ void remote_connector_state::drop_link() {
     return;
   self_->demonitor(link_);
   self_->send_exit(link_, caf::exit_reason::user_shutdown);
-  link_ = {};
+  link_ = parameter_server_actor{};
 }
 
 // A place may become free, a server may come up; what was said about settings

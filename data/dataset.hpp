@@ -41,21 +41,15 @@ public:
   /// label is not below `classes`.
   explicit dataset(parts content);
 
-  const std::string& name() const noexcept {
-    return content_.name;
-  }
+  const std::string& name() const noexcept { return content_.name; }
 
   /// Number of samples.
-  uint64_t size() const noexcept {
-    return content_.labels.size();
-  }
+  uint64_t size() const noexcept { return content_.labels.size(); }
 
   /// Shape of one sample: C, H, W.
   std::vector<int64_t> shape() const;
 
-  int64_t classes() const noexcept {
-    return content_.classes;
-  }
+  int64_t classes() const noexcept { return content_.classes; }
 
   /// The samples at `indices`, in that order, in freshly made tensors.
   /// Every value is looked up in a table: same bits on every platform.

@@ -95,8 +95,8 @@ std::vector<bool> choose_test_samples(const std::vector<uint8_t>& labels,
 
 dataset_pair load_digits(uint64_t seed) {
   auto images = parse_idx_images(embedded_digits_images, "bundled digits");
-  auto labels = parse_idx_labels(embedded_digits_labels, classes,
-                                 "bundled digits");
+  auto labels =
+    parse_idx_labels(embedded_digits_labels, classes, "bundled digits");
   auto chosen = choose_test_samples(labels, seed);
   auto part = [&](bool test) {
     dataset::parts result{.name = "digits",

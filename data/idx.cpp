@@ -57,9 +57,7 @@ public:
     return n;
   }
 
-  uint64_t upper_bound() const override {
-    return bytes_.size();
-  }
+  uint64_t upper_bound() const override { return bytes_.size(); }
 
 private:
   std::span<const uint8_t> bytes_;
@@ -79,8 +77,8 @@ public:
     auto size = exists ? std::filesystem::file_size(file, error) : 0;
     in_.reset(gzopen(file.c_str(), "rb"));
     if (!in_ || error) {
-      throw run_error(name + ": cannot be opened: "
-                      + (error ? error.message() : std::strerror(errno)));
+      throw run_error(name + ": cannot be opened: " +
+                      (error ? error.message() : std::strerror(errno)));
     }
     gzbuffer(in_.get(), 1 << 17);
     // Deflate makes at most 1,032 bytes of one.
@@ -92,7 +90,8 @@ public:
     uint64_t done = 0;
     while (done < to.size()) {
       auto wanted = std::min<uint64_t>(to.size() - done, at_once);
-      int n = gzread(in_.get(), to.data() + done, static_cast<unsigned>(wanted));
+      int n =
+        gzread(in_.get(), to.data() + done, static_cast<unsigned>(wanted));
       done += n > 0 ? static_cast<uint64_t>(n) : 0;
       position_ += n > 0 ? static_cast<uint64_t>(n) : 0;
       check();
@@ -103,15 +102,11 @@ public:
     return done;
   }
 
-  uint64_t upper_bound() const override {
-    return upper_bound_;
-  }
+  uint64_t upper_bound() const override { return upper_bound_; }
 
 private:
   struct closer {
-    void operator()(gzFile file) const noexcept {
-      gzclose_r(file);
-    }
+    void operator()(gzFile file) const noexcept { gzclose_r(file); }
   };
 
   void check() {
@@ -121,13 +116,14 @@ private:
       fail(name, position_, "the compressed data is cut off");
     }
     if (code == Z_ERRNO) {
-      fail(name, position_, std::string{"reading failed: "} + std::strerror(errno));
+      fail(name, position_,
+           std::string{"reading failed: "} + std::strerror(errno));
     }
     if (code != Z_OK) {
       auto colon = text.rfind(": ");
       text.remove_prefix(colon == std::string_view::npos ? 0 : colon + 2);
-      fail(name, position_, "the compressed data is damaged: "
-                              + std::string{text});
+      fail(name, position_,
+           "the compressed data is damaged: " + std::string{text});
     }
   }
 
@@ -137,8 +133,8 @@ private:
 };
 
 uint32_t big_endian(std::span<const uint8_t, 4> x) {
-  return uint32_t{x[0]} << 24 | uint32_t{x[1]} << 16 | uint32_t{x[2]} << 8
-         | uint32_t{x[3]};
+  return uint32_t{x[0]} << 24 | uint32_t{x[1]} << 16 | uint32_t{x[2]} << 8 |
+         uint32_t{x[3]};
 }
 
 std::string hex(std::span<const uint8_t> bytes) {
@@ -160,17 +156,19 @@ std::array<uint32_t, N> read_header(source& in,
   auto found = std::span{bytes}.first(std::min<size_t>(n, 4));
   if (!std::ranges::equal(found, magic)) {
     fail(in.name, 0,
-         "not an IDX file of " + std::string{what} + ": it begins with "
-           + (found.empty() ? "nothing" : hex(found)) + " instead of "
-           + hex(magic));
+         "not an IDX file of " + std::string{what} + ": it begins with " +
+           (found.empty() ? "nothing" : hex(found)) + " instead of " +
+           hex(magic));
   }
   if (n < bytes.size()) {
-    fail(in.name, n, "the header is cut off: it has "
-                       + std::to_string(bytes.size()) + " bytes");
+    fail(in.name, n,
+         "the header is cut off: it has " + std::to_string(bytes.size()) +
+           " bytes");
   }
   std::array<uint32_t, N> result{};
   for (size_t i = 0; i < N; ++i) {
-    result[i] = big_endian(std::span{bytes}.subspan(4 + 4 * i).template first<4>());
+    result[i] =
+      big_endian(std::span{bytes}.subspan(4 + 4 * i).template first<4>());
   }
   return result;
 }
@@ -180,21 +178,22 @@ std::array<uint32_t, N> read_header(source& in,
 std::vector<uint8_t> read_body(source& in, uint64_t header, uint64_t promised) {
   if (promised > in.upper_bound() - std::min(header, in.upper_bound())) {
     fail(in.name, header,
-         "the header promises " + std::to_string(promised)
-           + " bytes, but the file cannot hold more than "
-           + std::to_string(in.upper_bound() - header));
+         "the header promises " + std::to_string(promised) +
+           " bytes, but the file cannot hold more than " +
+           std::to_string(in.upper_bound() - header));
   }
   constexpr uint64_t first_block = 1 << 20;
   std::vector<uint8_t> body;
   while (body.size() < promised) {
     auto have = body.size();
-    auto more = std::min(promised - have, std::max<uint64_t>(have, first_block));
+    auto more =
+      std::min(promised - have, std::max<uint64_t>(have, first_block));
     body.resize(have + more);
     auto n = in.read(std::span{body}.subspan(have));
     if (n < more) {
       fail(in.name, header + have + n,
-           "the file ends, but the header promises "
-             + std::to_string(promised - have - n) + " more bytes");
+           "the file ends, but the header promises " +
+             std::to_string(promised - have - n) + " more bytes");
     }
   }
   std::array<uint8_t, 1> rest{};
@@ -209,9 +208,9 @@ void check_limit(const source& in, uint64_t bytes, bool overflow,
                  uint64_t limit) {
   if (overflow || bytes > limit) {
     fail(in.name, 4,
-         "the header promises "
-           + (overflow ? "an absurd number of" : std::to_string(bytes))
-           + " bytes; the limit is " + std::to_string(limit));
+         "the header promises " +
+           (overflow ? "an absurd number of" : std::to_string(bytes)) +
+           " bytes; the limit is " + std::to_string(limit));
   }
 }
 
@@ -233,8 +232,8 @@ std::vector<uint8_t> read_labels(source& in, uint32_t classes, uint64_t limit) {
   auto bad = std::ranges::find_if(labels, [&](auto x) { return x >= classes; });
   if (bad != labels.end()) {
     fail(in.name, 8 + static_cast<uint64_t>(bad - labels.begin()),
-         "label " + std::to_string(*bad) + " is not in 0 to "
-           + std::to_string(classes - 1));
+         "label " + std::to_string(*bad) + " is not in 0 to " +
+           std::to_string(classes - 1));
   }
   return labels;
 }

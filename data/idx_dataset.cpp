@@ -38,8 +38,8 @@ fs::path find_file(const idx_dataset_description& what,
   for (const auto& folder : folders(what, data_dir)) {
     tried += (tried.empty() ? "" : ", ") + folder.string();
   }
-  throw run_error(what.name + ": no file " + stem + "-" + kind + " or " + stem
-                  + "." + kind + " (or with .gz) in any of: " + tried);
+  throw run_error(what.name + ": no file " + stem + "-" + kind + " or " + stem +
+                  "." + kind + " (or with .gz) in any of: " + tried);
 }
 
 std::shared_ptr<const dataset> load_part(const idx_dataset_description& what,
@@ -50,10 +50,10 @@ std::shared_ptr<const dataset> load_part(const idx_dataset_description& what,
   auto images = read_idx_images(images_file);
   auto labels = read_idx_labels(labels_file, classes);
   if (images.count != labels.size()) {
-    throw run_error(images_file.string() + " has "
-                    + std::to_string(images.count) + " images, but "
-                    + labels_file.string() + " has "
-                    + std::to_string(labels.size()) + " labels");
+    throw run_error(images_file.string() + " has " +
+                    std::to_string(images.count) + " images, but " +
+                    labels_file.string() + " has " +
+                    std::to_string(labels.size()) + " labels");
   }
   if (images.count == 0) {
     throw run_error(images_file.string() + ": at byte 4: there are no images");
@@ -75,9 +75,9 @@ dataset_pair load_idx_dataset(const idx_dataset_description& what,
   dataset_pair result{load_part(what, data_dir, "train"),
                       load_part(what, data_dir, "t10k")};
   if (result.train->shape() != result.test->shape()) {
-    throw run_error(what.name + " in " + data_dir.string()
-                    + ": the images for training and for testing differ in "
-                      "size");
+    throw run_error(what.name + " in " + data_dir.string() +
+                    ": the images for training and for testing differ in "
+                    "size");
   }
   return result;
 }

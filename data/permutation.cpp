@@ -13,14 +13,15 @@ namespace troupe::data {
 std::vector<int64_t> epoch_permutation(uint64_t seed, uint64_t epoch,
                                        uint64_t n) {
   if (n > std::numeric_limits<uint32_t>::max()) {
-    throw run_error("a data set of " + std::to_string(n)
-                    + " samples is too large: at most 4294967295");
+    throw run_error("a data set of " + std::to_string(n) +
+                    " samples is too large: at most 4294967295");
   }
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});
   philox_stream random{seed, random_purpose::epoch_order, epoch};
   for (uint64_t left = n; left > 1; --left) {
-    std::swap(order[left - 1], order[random.below(static_cast<uint32_t>(left))]);
+    std::swap(order[left - 1],
+              order[random.below(static_cast<uint32_t>(left))]);
   }
   return order;
 }
@@ -29,14 +30,13 @@ epoch_order::epoch_order(uint64_t seed, uint64_t n) : seed_(seed), size_(n) {
   // nop
 }
 
-std::span<const int64_t> epoch_order::lease_indices(uint64_t epoch,
-                                                    uint64_t first,
-                                                    uint64_t count) {
+std::span<const int64_t>
+epoch_order::lease_indices(uint64_t epoch, uint64_t first, uint64_t count) {
   if (first > size_ || count > size_ - first) {
-    throw run_error("a lease of " + std::to_string(count) + " samples from "
-                    + std::to_string(first) + " of epoch "
-                    + std::to_string(epoch) + " leaves the data set of "
-                    + std::to_string(size_) + " samples");
+    throw run_error("a lease of " + std::to_string(count) + " samples from " +
+                    std::to_string(first) + " of epoch " +
+                    std::to_string(epoch) + " leaves the data set of " +
+                    std::to_string(size_) + " samples");
   }
   return std::span{order_of(epoch).order}.subspan(first, count);
 }

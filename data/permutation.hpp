@@ -28,9 +28,7 @@ public:
   std::span<const int64_t> lease_indices(uint64_t epoch, uint64_t first,
                                          uint64_t count);
 
-  uint64_t size() const noexcept {
-    return size_;
-  }
+  uint64_t size() const noexcept { return size_; }
 
 private:
   struct cached_epoch {

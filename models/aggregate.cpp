@@ -43,14 +43,14 @@ template <bool First, class T>
 void add_some(T* out, std::span<const T* const> in, const T* factors,
               int64_t count) {
   switch (in.size()) {
-    case 1:
-      return add_group<First, 1>(out, in.data(), factors, count);
-    case 2:
-      return add_group<First, 2>(out, in.data(), factors, count);
-    case 3:
-      return add_group<First, 3>(out, in.data(), factors, count);
-    default:
-      return add_group<First, 4>(out, in.data(), factors, count);
+  case 1:
+    return add_group<First, 1>(out, in.data(), factors, count);
+  case 2:
+    return add_group<First, 2>(out, in.data(), factors, count);
+  case 3:
+    return add_group<First, 3>(out, in.data(), factors, count);
+  default:
+    return add_group<First, 4>(out, in.data(), factors, count);
   }
 }
 
@@ -65,7 +65,8 @@ void weighted_sum(T* out, std::span<const at::Tensor> gradients,
       in[k] = gradients[k].const_data_ptr<T>() + first;
     }
     for (size_t k = 0; k < in.size(); k += group_size) {
-      auto group = std::span{in}.subspan(k, std::min(group_size, in.size() - k));
+      auto group =
+        std::span{in}.subspan(k, std::min(group_size, in.size() - k));
       if (k == 0) {
         add_some<true, T>(out + first, group, factors.data(), n);
       } else {
@@ -91,12 +92,12 @@ void mean_into(const at::Tensor& out, std::span<const at::Tensor> gradients,
 template <class T>
 bool block_is_finite(const T* x, int64_t count) {
   using bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  constexpr auto exponent
-    = std::bit_cast<bits>(std::numeric_limits<T>::infinity());
+  constexpr auto exponent =
+    std::bit_cast<bits>(std::numeric_limits<T>::infinity());
   bits bad = 0;
   for (int64_t i = 0; i < count; ++i) {
-    bad |= static_cast<bits>((std::bit_cast<bits>(x[i]) & exponent)
-                             == exponent);
+    bad |=
+      static_cast<bits>((std::bit_cast<bits>(x[i]) & exponent) == exponent);
   }
   return bad == 0;
 }
@@ -115,8 +116,8 @@ bool finite(const at::Tensor& flat) {
 }
 
 bool usable(const at::Tensor& x) {
-  return x.defined() && x.device().is_cpu() && x.is_contiguous()
-         && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
+  return x.defined() && x.device().is_cpu() && x.is_contiguous() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
 }
 
 } // namespace
@@ -125,9 +126,9 @@ const at::Tensor& weighted_mean(const at::Tensor& out,
                                 std::span<const at::Tensor> gradients,
                                 std::span<const uint64_t> samples) {
   if (gradients.empty() || gradients.size() != samples.size()) {
-    throw run_error(std::to_string(gradients.size())
-                    + " gradients cannot be averaged with "
-                    + std::to_string(samples.size()) + " numbers of samples");
+    throw run_error(std::to_string(gradients.size()) +
+                    " gradients cannot be averaged with " +
+                    std::to_string(samples.size()) + " numbers of samples");
   }
   uint64_t total = 0;
   for (auto n : samples) {
@@ -140,8 +141,8 @@ const at::Tensor& weighted_mean(const at::Tensor& out,
     return gradients[0];
   }
   for (const auto& x : gradients) {
-    if (!usable(x) || !usable(out) || x.numel() != out.numel()
-        || x.scalar_type() != out.scalar_type()) {
+    if (!usable(x) || !usable(out) || x.numel() != out.numel() ||
+        x.scalar_type() != out.scalar_type()) {
       throw run_error("gradients that differ in size or dtype cannot be "
                       "averaged");
     }

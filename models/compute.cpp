@@ -19,9 +19,7 @@ namespace {
 /// Ends a computation that is of no use any more. Derived from std::exception
 /// because autograd's engine hands on nothing else.
 struct cancelled : std::exception {
-  const char* what() const noexcept override {
-    return "cancelled";
-  }
+  const char* what() const noexcept override { return "cancelled"; }
 };
 
 void check(const std::atomic<bool>* cancel) {
@@ -37,8 +35,8 @@ auto guarded(const char* what, F&& f) {
     return f();
   } catch (const c10::Error& error) {
     std::string text = error.what_without_backtrace();
-    throw run_error(std::string{what} + " failed: "
-                    + text.substr(0, text.find('\n')));
+    throw run_error(std::string{what} +
+                    " failed: " + text.substr(0, text.find('\n')));
   }
 }
 
@@ -95,8 +93,8 @@ struct compute_engine::state {
 
   void bind(const at::Tensor& weights) {
     if (!layout.fits(weights)) {
-      throw run_error("the weights do not fit the network: it has "
-                      + std::to_string(layout.count()) + " parameters");
+      throw run_error("the weights do not fit the network: it has " +
+                      std::to_string(layout.count()) + " parameters");
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i].set_data(layout.view(weights, layout.slots()[i]));
@@ -147,9 +145,7 @@ public:
     state_.bind(weights);
   }
 
-  ~binding() {
-    state_.unbind();
-  }
+  ~binding() { state_.unbind(); }
 
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
@@ -163,8 +159,8 @@ private:
 compute_engine::compute_engine(const config::training_settings& settings,
                                int64_t classes) {
   if (settings.device != "cpu") {
-    throw usage_error("device '" + settings.device
-                      + "' is not supported; there is: cpu");
+    throw usage_error("device '" + settings.device +
+                      "' is not supported; there is: cpu");
   }
   state_ = std::make_unique<state>(settings, classes);
 }
@@ -195,8 +191,8 @@ gradient_result compute_engine::run(const at::Tensor& weights,
                                     const std::atomic<bool>* cancel) {
   if (!layout().fits(gradient)) {
     throw run_error("the buffer for the gradient does not fit the network: it "
-                    "has "
-                    + std::to_string(layout().count()) + " parameters");
+                    "has " +
+                    std::to_string(layout().count()) + " parameters");
   }
   return guarded("computing a gradient", [&] {
     binding bound{*state_, weights};
@@ -229,7 +225,8 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
         break;
       }
       auto scores = state_->net->forward(channels_last(inputs));
-      auto loss = at::cross_entropy_loss(scores, targets, {}, at::Reduction::Sum);
+      auto loss =
+        at::cross_entropy_loss(scores, targets, {}, at::Reduction::Sum);
       result.loss += loss.item<double>();
       correct += count_correct(scores, targets);
       result.samples += static_cast<uint64_t>(targets.numel());

@@ -34,7 +34,8 @@ struct evaluation_result {
 
 /// Gives the next batch (inputs [n, C, H, W], targets [n] int64); false at the
 /// end.
-using batch_source = std::function<bool(at::Tensor& inputs, at::Tensor& targets)>;
+using batch_source =
+  std::function<bool(at::Tensor& inputs, at::Tensor& targets)>;
 
 /// One replica of a network and its scratch. Not thread-safe; may move from
 /// thread to thread between calls.
@@ -73,7 +74,8 @@ public:
   /// Score of the weights over all batches of `next`, without gradients.
   /// @param cancel Looked at before each batch; may be null.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
-  evaluation_result evaluate(const at::Tensor& weights, const batch_source& next,
+  evaluation_result evaluate(const at::Tensor& weights,
+                             const batch_source& next,
                              const std::atomic<bool>* cancel = nullptr);
 
 private:

@@ -1,15 +1,14 @@
 #include "models/flat_layout.hpp"
 
 #include "config/failure.hpp"
+#include "models/sha256.hpp"
 
 #include <ATen/ops/empty.h>
-#include <openssl/evp.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include <array>
-#include <memory>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace troupe::models {
@@ -18,13 +17,13 @@ namespace {
 
 config::scalar_type from_aten(const std::string& name, at::ScalarType type) {
   switch (type) {
-    case at::kFloat:
-      return config::scalar_type::float32;
-    case at::kDouble:
-      return config::scalar_type::float64;
-    default:
-      throw run_error("parameter " + name + " is " + c10::toString(type)
-                      + ", neither float32 nor float64");
+  case at::kFloat:
+    return config::scalar_type::float32;
+  case at::kDouble:
+    return config::scalar_type::float64;
+  default:
+    throw run_error("parameter " + name + " is " + c10::toString(type) +
+                    ", neither float32 nor float64");
   }
 }
 
@@ -43,16 +42,16 @@ std::vector<at::Tensor> matching_parameters(const torch::nn::Module& module,
                                             const flat_layout& layout) {
   auto parameters = module.parameters();
   if (parameters.size() != layout.slots().size()) {
-    throw run_error("a network of " + std::to_string(parameters.size())
-                    + " parameters does not fit a layout of "
-                    + std::to_string(layout.slots().size()));
+    throw run_error("a network of " + std::to_string(parameters.size()) +
+                    " parameters does not fit a layout of " +
+                    std::to_string(layout.slots().size()));
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& slot = layout.slots()[i];
-    if (static_cast<uint64_t>(parameters[i].numel()) != slot.count
-        || parameters[i].scalar_type() != to_aten(layout.dtype())) {
-      throw run_error("parameter " + slot.name
-                      + " differs from the layout in size or dtype");
+    if (static_cast<uint64_t>(parameters[i].numel()) != slot.count ||
+        parameters[i].scalar_type() != to_aten(layout.dtype())) {
+      throw run_error("parameter " + slot.name +
+                      " differs from the layout in size or dtype");
     }
   }
   return parameters;
@@ -60,8 +59,8 @@ std::vector<at::Tensor> matching_parameters(const torch::nn::Module& module,
 
 void require_fit(const flat_layout& layout, const at::Tensor& flat) {
   if (!layout.fits(flat)) {
-    throw run_error("a buffer does not fit the layout of "
-                    + std::to_string(layout.count()) + " parameters");
+    throw run_error("a buffer does not fit the layout of " +
+                    std::to_string(layout.count()) + " parameters");
   }
 }
 
@@ -73,8 +72,8 @@ flat_layout flat_layout::from(const torch::nn::Module& module) {
   for (const auto& item : module.named_parameters()) {
     auto found = from_aten(item.key(), item.value().scalar_type());
     if (!parameters.empty() && found != dtype) {
-      throw run_error("parameter " + item.key()
-                      + " differs in dtype from those before it");
+      throw run_error("parameter " + item.key() +
+                      " differs in dtype from those before it");
     }
     dtype = found;
     parameters.emplace_back(item.key(), item.value().sizes().vec());
@@ -112,9 +111,9 @@ at::Tensor flat_layout::view(const at::Tensor& flat,
 }
 
 bool flat_layout::fits(const at::Tensor& flat) const {
-  return flat.defined() && flat.dim() == 1 && flat.is_contiguous()
-         && flat.device().is_cpu() && flat.scalar_type() == to_aten(dtype_)
-         && static_cast<uint64_t>(flat.numel()) == count_;
+  return flat.defined() && flat.dim() == 1 && flat.is_contiguous() &&
+         flat.device().is_cpu() && flat.scalar_type() == to_aten(dtype_) &&
+         static_cast<uint64_t>(flat.numel()) == count_;
 }
 
 void bind_parameters(torch::nn::Module& module, const flat_layout& layout,
@@ -138,8 +137,8 @@ void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
 at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout) {
   torch::NoGradGuard no_grad;
   auto parameters = matching_parameters(module, layout);
-  auto flat = at::empty({static_cast<int64_t>(layout.count())},
-                        to_aten(layout.dtype()));
+  auto flat =
+    at::empty({static_cast<int64_t>(layout.count())}, to_aten(layout.dtype()));
   for (size_t i = 0; i < parameters.size(); ++i) {
     layout.view(flat, layout.slots()[i]).copy_(parameters[i]);
   }
@@ -149,23 +148,8 @@ at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout) {
 std::string weights_sha256(const at::Tensor& flat, const flat_layout& layout) {
   require_fit(layout, flat);
   auto weights = flat.to(at::kFloat);
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{
-    EVP_MD_CTX_new(), EVP_MD_CTX_free};
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int length = 0;
-  if (!context || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1
-      || EVP_DigestUpdate(context.get(), weights.const_data_ptr(),
-                          weights.nbytes())
-           != 1
-      || EVP_DigestFinal_ex(context.get(), digest.data(), &length) != 1) {
-    throw run_error("SHA-256 is not available in this OpenSSL");
-  }
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string result;
-  for (unsigned int i = 0; i < length; ++i) {
-    result += {digits[digest[i] >> 4], digits[digest[i] & 15]};
-  }
-  return result;
+  std::span values{weights.const_data_ptr<float>(), layout.count()};
+  return to_hex(sha256_of(std::as_bytes(values)));
 }
 
 } // namespace troupe::models

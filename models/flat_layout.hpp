@@ -46,23 +46,15 @@ public:
     const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
     config::scalar_type dtype);
 
-  const std::vector<parameter_slot>& slots() const noexcept {
-    return slots_;
-  }
+  const std::vector<parameter_slot>& slots() const noexcept { return slots_; }
 
   /// Elements in all.
-  uint64_t count() const noexcept {
-    return count_;
-  }
+  uint64_t count() const noexcept { return count_; }
 
-  config::scalar_type dtype() const noexcept {
-    return dtype_;
-  }
+  config::scalar_type dtype() const noexcept { return dtype_; }
 
   /// Bytes of one flat buffer.
-  uint64_t bytes() const noexcept {
-    return count_ * size_of(dtype_);
-  }
+  uint64_t bytes() const noexcept { return count_ * size_of(dtype_); }
 
   /// The parameter's part of a flat buffer, in its shape; shares memory.
   at::Tensor view(const at::Tensor& flat, const parameter_slot& slot) const;

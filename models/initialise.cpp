@@ -40,8 +40,8 @@ void initialise(network& net, uint64_t seed) {
     } else if (auto* linear = layer->as<torch::nn::LinearImpl>()) {
       draw_layer(linear->weight, linear->bias, generator);
     } else if (!layer->parameters(/*recurse=*/false).empty()) {
-      throw std::logic_error("no initial weights are known for a layer of type "
-                             + layer->name());
+      throw std::logic_error(
+        "no initial weights are known for a layer of type " + layer->name());
     }
   }
 }

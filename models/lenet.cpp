@@ -16,19 +16,15 @@ constexpr int64_t features = 50 * 4 * 4;
 class lenet final : public network {
 public:
   explicit lenet(int64_t classes)
-    : conv1_(nn::Conv2dOptions(1, 20, 5)),
-      conv2_(nn::Conv2dOptions(20, 50, 5)),
-      fc1_(features, 500),
-      fc2_(500, classes) {
+    : conv1_(nn::Conv2dOptions(1, 20, 5)), conv2_(nn::Conv2dOptions(20, 50, 5)),
+      fc1_(features, 500), fc2_(500, classes) {
     module_.register_module("conv1", conv1_);
     module_.register_module("conv2", conv2_);
     module_.register_module("fc1", fc1_);
     module_.register_module("fc2", fc2_);
   }
 
-  nn::Module& module() override {
-    return module_;
-  }
+  nn::Module& module() override { return module_; }
 
   at::Tensor forward(const at::Tensor& inputs) override {
     namespace F = nn::functional;
@@ -38,9 +34,7 @@ public:
     return fc2_(fc1_(x.reshape({-1, features})));
   }
 
-  std::vector<int64_t> input_shape() const override {
-    return {1, 28, 28};
-  }
+  std::vector<int64_t> input_shape() const override { return {1, 28, 28}; }
 
 private:
   nn::Module module_{"lenet"};

@@ -35,34 +35,30 @@ public:
 
   void step(at::Tensor& weights, const at::Tensor& gradient, double lr) final {
     if (!layout_.fits(weights) || !layout_.fits(gradient)) {
-      throw run_error("weights or gradient do not fit the optimiser's layout of "
-                      + std::to_string(layout_.count()) + " parameters");
+      throw run_error(
+        "weights or gradient do not fit the optimiser's layout of " +
+        std::to_string(layout_.count()) + " parameters");
     }
     at::NoGradGuard no_grad;
     fused_step(weights, gradient, lr);
     ++steps_;
   }
 
-  std::vector<named_slot> slots() const final {
-    return slots_;
-  }
+  std::vector<named_slot> slots() const final { return slots_; }
 
-  uint64_t steps() const noexcept final {
-    return steps_;
-  }
+  uint64_t steps() const noexcept final { return steps_; }
 
   void load(const std::vector<named_slot>& saved, uint64_t steps) final {
     if (saved.size() != slots_.size()) {
-      throw run_error("saved state of " + std::to_string(saved.size())
-                      + " slots is not that of " + std::string{name()}
-                      + ", which has " + std::to_string(slots_.size()));
+      throw run_error("saved state of " + std::to_string(saved.size()) +
+                      " slots is not that of " + std::string{name()} +
+                      ", which has " + std::to_string(slots_.size()));
     }
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (saved[i].name != slots_[i].name || !layout_.fits(saved[i].flat)) {
-        throw run_error("saved slot " + saved[i].name + " is not slot "
-                        + slots_[i].name + " of " + std::string{name()}
-                        + " with " + std::to_string(layout_.count())
-                        + " values");
+        throw run_error("saved slot " + saved[i].name + " is not slot " +
+                        slots_[i].name + " of " + std::string{name()} +
+                        " with " + std::to_string(layout_.count()) + " values");
       }
     }
     for (size_t i = 0; i < slots_.size(); ++i) {
@@ -73,16 +69,13 @@ public:
 
 protected:
   virtual void fused_step(at::Tensor& weights, const at::Tensor& gradient,
-                          double lr)
-    = 0;
+                          double lr) = 0;
 
   const config::training_settings& settings() const noexcept {
     return settings_;
   }
 
-  const at::Tensor& slot(size_t i) const {
-    return slots_[i].flat;
-  }
+  const at::Tensor& slot(size_t i) const { return slots_[i].flat; }
 
 private:
   config::training_settings settings_;
@@ -101,9 +94,7 @@ public:
     // nop
   }
 
-  std::string_view name() const noexcept override {
-    return "sgd";
-  }
+  std::string_view name() const noexcept override { return "sgd"; }
 
 private:
   void fused_step(at::Tensor& weights, const at::Tensor& gradient,
@@ -192,8 +183,8 @@ make_optimizer(const config::training_settings& settings,
     }
     known += (known.empty() ? "" : ", ") + std::string{x.name};
   }
-  throw usage_error("unknown optimizer '" + settings.optimizer
-                    + "'; there are: " + known);
+  throw usage_error("unknown optimizer '" + settings.optimizer +
+                    "'; there are: " + known);
 }
 
 std::vector<std::string> optimizer_names() {

@@ -34,8 +34,8 @@ public:
   /// the current weights; it is updated in place. `gradient` is left as it is.
   /// Both are flat, contiguous and of the layout's dtype and size.
   /// @param lr Learning rate of this step.
-  virtual void step(at::Tensor& weights, const at::Tensor& gradient, double lr)
-    = 0;
+  virtual void step(at::Tensor& weights, const at::Tensor& gradient,
+                    double lr) = 0;
 
   /// The state as it is now; the tensors share memory with the optimiser and
   /// change with the next step: clone what is to outlive it. Empty for an

@@ -19,9 +19,7 @@ namespace {
 constexpr size_t page = 4096;
 
 struct free_memory {
-  void operator()(void* x) const noexcept {
-    std::free(x);
-  }
+  void operator()(void* x) const noexcept { std::free(x); }
 };
 
 using block = std::unique_ptr<void, free_memory>;
@@ -106,7 +104,9 @@ weights_store::~weights_store() {
 
 at::Tensor weights_store::next_buffer() {
   auto memory = state_->memory->take();
-  auto release = [pool = state_->memory](void* x) { pool->give_back(x); };
+  auto release = [pool = state_->memory](void* x) {
+    pool->give_back(x);
+  };
   auto result = at::from_blob(memory.get(), {state_->count}, std::move(release),
                               at::TensorOptions{state_->dtype});
   memory.release();
@@ -124,8 +124,8 @@ at::Tensor weights_store::next_buffer_with_newest() {
 }
 
 weights_ptr weights_store::publish(version id, at::Tensor flat) {
-  auto result
-    = std::make_shared<const weights_version>(weights_version{id, std::move(flat)});
+  auto result = std::make_shared<const weights_version>(
+    weights_version{id, std::move(flat)});
   weights_ptr previous; // let go after the lock
   std::lock_guard guard{state_->mutex};
   previous = std::exchange(state_->newest, result);

@@ -24,10 +24,6 @@ using namespace troupe;
 /// s that actors have to end after the run has; then the process leaves anyway.
 constexpr auto grace = std::chrono::seconds(3);
 
-bool networked(const config::settings& settings) {
-  return settings.what != config::role::simulate;
-}
-
 void configure(caf::actor_system_config& target,
                const config::settings& settings) {
   auto seconds = [](double x) {
@@ -36,12 +32,14 @@ void configure(caf::actor_system_config& target,
   };
   // Actors on the scheduler only pass messages on.
   target.set("caf.scheduler.max-threads", 2);
-  target.set("caf.middleman.app-identifiers", std::vector<std::string>{"troupe"});
+  if (settings.what == config::role::simulate)
+    return;
+  target.load<caf::io::middleman>();
+  target.set("caf.middleman.app-identifiers",
+             std::vector<std::string>{"troupe"});
   auto silence = settings.cluster.liveness_timeout;
   target.set("caf.middleman.heartbeat-interval", seconds(silence / 4));
   target.set("caf.middleman.connection-timeout", seconds(silence));
-  if (networked(settings))
-    target.load<caf::io::middleman>();
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,

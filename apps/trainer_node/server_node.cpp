@@ -7,8 +7,8 @@
 #include "actors/doorkeeper.hpp"
 #include "actors/evaluator.hpp"
 #include "actors/parameter_server.hpp"
+#include "actors/performers.hpp"
 #include "actors/recorder.hpp"
-#include "actors/recording/metrics_tail.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/worker.hpp"
@@ -77,9 +77,7 @@ origin find_origin(const config::settings& settings) {
     return out;
   }
   const auto& manifest = out.checkpoint->manifest;
-  auto tail = recording::read_metrics_tail(out.directory.path
-                                           / "metrics.jsonl");
-  out.life = incarnation{std::max(manifest.ps_incarnation(), tail.life) + 1};
+  out.life = incarnation{manifest.ps_incarnation() + 1};
   out.run_id = manifest.run_id();
   models::set_aside_newer(folder, manifest.step(), say);
   return out;

@@ -1,0 +1,113 @@
+#include "actors/recording/line_file.hpp"
+
+#include "config/failure.hpp"
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+namespace troupe::recording {
+
+namespace {
+
+[[noreturn]] void fail(const char* verb, const std::filesystem::path& path) {
+  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
+                  std::system_category().message(errno));
+}
+
+/// The `size` bytes that end at `last`.
+std::string read_before(int handle, uint64_t last, uint64_t size,
+                        const std::filesystem::path& path) {
+  std::string result(size, '\0');
+  auto n =
+    ::pread(handle, result.data(), size, static_cast<off_t>(last - size));
+  if (n != static_cast<ssize_t>(size))
+    fail("read", path);
+  return result;
+}
+
+/// Where the line begins that ends right before `last`.
+uint64_t line_start(int handle, uint64_t last,
+                    const std::filesystem::path& path) {
+  constexpr uint64_t piece = 4096;
+  while (last > 0) {
+    auto size = std::min(piece, last);
+    auto found = read_before(handle, last, size, path).rfind('\n');
+    if (found != std::string::npos)
+      return last - size + found + 1;
+    last -= size;
+  }
+  return 0;
+}
+
+/// The size of the file without its torn end. After a crash of the machine the
+/// end may hold zeros instead of lines, so whole lines must be JSON, too.
+uint64_t whole_size(int handle, uint64_t size,
+                    const std::filesystem::path& path) {
+  auto end = line_start(handle, size, path);
+  while (end > 0) {
+    auto start = line_start(handle, end - 1, path);
+    auto line = read_before(handle, end, end - start, path);
+    if (nlohmann::json::accept(line))
+      return end;
+    end = start;
+  }
+  return 0;
+}
+
+} // namespace
+
+line_file::line_file(std::filesystem::path path, mode how)
+  : path_(std::move(path)) {
+  auto flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC |
+               (how == mode::fresh ? O_TRUNC : 0);
+  handle_ = ::open(path_.c_str(), flags, 0644);
+  if (handle_ < 0)
+    fail("open", path_);
+  try {
+    struct stat info;
+    if (::fstat(handle_, &info) != 0)
+      fail("read", path_);
+    auto found = static_cast<uint64_t>(info.st_size);
+    size_ = whole_size(handle_, found, path_);
+    cut_ = found - size_;
+    if (cut_ > 0 && ::ftruncate(handle_, static_cast<off_t>(size_)) != 0)
+      fail("write", path_);
+  } catch (...) {
+    ::close(handle_);
+    throw;
+  }
+}
+
+line_file::~line_file() {
+  ::close(handle_);
+}
+
+void line_file::append(std::string_view line) {
+  std::string text{line};
+  text += '\n';
+  size_t done = 0;
+  while (done < text.size()) {
+    auto n = ::write(handle_, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0) {
+      auto code = errno;
+      // The disk may be full in the middle of a line. When even this fails, a
+      // resume cuts the torn end.
+      [[maybe_unused]] auto cut =
+        ::ftruncate(handle_, static_cast<off_t>(size_));
+      errno = code;
+      fail("write", path_);
+    }
+    done += static_cast<size_t>(n);
+  }
+  size_ += text.size();
+}
+
+} // namespace troupe::recording

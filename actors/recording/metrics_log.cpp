@@ -1,0 +1,156 @@
+#include "actors/recording/metrics_log.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace troupe::recording {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The keys that every line begins with.
+ordered_json line_of(std::string_view kind, uint64_t step, double time) {
+  return {{"kind", kind}, {"step", step}, {"time", time}};
+}
+
+/// Not finite numbers become null; text that is not UTF-8 does not throw.
+std::string text_of(const ordered_json& line) {
+  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+} // namespace
+
+metrics_log::metrics_log(const std::filesystem::path& path, mode how)
+  : file_(path, how) {
+  // nop
+}
+
+void metrics_log::update(const update_record& what) {
+  auto line = line_of("update", what.step, what.time);
+  uint64_t samples = 0;
+  auto workers = ordered_json::array();
+  auto staleness = ordered_json::array();
+  for (const auto& x : what.gradients) {
+    samples += x.samples;
+    workers.push_back(x.worker.value);
+    staleness.push_back(x.staleness);
+  }
+  line["loss"] = what.loss;
+  line["epoch"] = what.epoch;
+  line["lr"] = what.lr;
+  line["samples"] = samples;
+  line["gradients"] = what.gradients.size();
+  line["workers"] = std::move(workers);
+  line["staleness"] = std::move(staleness);
+  file_.append(text_of(line));
+}
+
+void metrics_log::evaluation(const evaluation_record& what) {
+  auto line = line_of("evaluation", what.step, what.time);
+  line["loss"] = what.loss;
+  line["accuracy"] = what.accuracy;
+  line["samples"] = what.samples;
+  file_.append(text_of(line));
+}
+
+void metrics_log::started(const start_record& what) {
+  auto line = line_of("started", what.step, what.time);
+  line["run_id"] = what.run_id;
+  line["network"] = what.network;
+  line["dataset"] = what.dataset;
+  line["policy"] = what.policy;
+  line["workers"] = what.workers;
+  line["shards"] = what.shards;
+  line["seed"] = what.seed;
+  file_.append(text_of(line));
+}
+
+void metrics_log::resumed(uint64_t step, double time, incarnation ps,
+                          std::optional<uint64_t> lost) {
+  auto line = line_of("resumed", step, time);
+  line["incarnation"] = ps.value;
+  line["lost_updates"] = lost ? ordered_json(*lost) : ordered_json(nullptr);
+  file_.append(text_of(line));
+}
+
+void metrics_log::joined(uint64_t step, double time, worker_id who,
+                         incarnation life) {
+  auto line = line_of("joined", step, time);
+  line["worker"] = who.value;
+  line["incarnation"] = life.value;
+  file_.append(text_of(line));
+}
+
+void metrics_log::left(uint64_t step, double time, worker_id who,
+                       incarnation life, std::string_view reason) {
+  auto line = line_of("left", step, time);
+  line["worker"] = who.value;
+  line["incarnation"] = life.value;
+  line["reason"] = reason;
+  file_.append(text_of(line));
+}
+
+void metrics_log::dropped(uint64_t step, double time, worker_id who,
+                          uint64_t staleness, uint64_t samples) {
+  auto line = line_of("dropped", step, time);
+  line["worker"] = who.value;
+  line["staleness"] = staleness;
+  line["samples"] = samples;
+  file_.append(text_of(line));
+}
+
+void metrics_log::cancelled(uint64_t step, double time, worker_id who) {
+  auto line = line_of("cancelled", step, time);
+  line["worker"] = who.value;
+  file_.append(text_of(line));
+}
+
+void metrics_log::refused(uint64_t step, double time, worker_id who,
+                          std::string_view reason) {
+  auto line = line_of("refused", step, time);
+  line["worker"] = who.value;
+  line["reason"] = reason;
+  file_.append(text_of(line));
+}
+
+void metrics_log::epoch(uint64_t step, double time, uint64_t number) {
+  auto line = line_of("epoch", step, time);
+  line["epoch"] = number;
+  file_.append(text_of(line));
+}
+
+void metrics_log::checkpoint(uint64_t step, double time,
+                             std::string_view name) {
+  auto line = line_of("checkpoint", step, time);
+  line["name"] = name;
+  file_.append(text_of(line));
+}
+
+void metrics_log::policy_changed(uint64_t step, double time,
+                                 std::string_view policy) {
+  auto line = line_of("policy_changed", step, time);
+  line["policy"] = policy;
+  file_.append(text_of(line));
+}
+
+void metrics_log::warning(uint64_t step, double time, std::string_view text) {
+  auto line = line_of("warning", step, time);
+  line["text"] = text;
+  file_.append(text_of(line));
+}
+
+void metrics_log::stopping(uint64_t step, double time,
+                           std::string_view reason) {
+  auto line = line_of("stopping", step, time);
+  line["reason"] = reason;
+  file_.append(text_of(line));
+}
+
+void metrics_log::finished(uint64_t step, double time,
+                           std::string_view status) {
+  auto line = line_of("finished", step, time);
+  line["status"] = status;
+  file_.append(text_of(line));
+}
+
+} // namespace troupe::recording

@@ -1,0 +1,112 @@
+#pragma once
+// metrics.jsonl: one JSON object a line for each update, evaluation and event.
+// Every line begins with `kind`, `step`, `time` (s since the run began, on the
+// run's clock); the keys of a kind always come in the same order. NaN and
+// infinity are written as null. The lines are listed in docs/formats.md.
+//
+// Not thread-safe; one owner. Throws `run_error` when the disk is full.
+
+#include "actors/recording/line_file.hpp"
+#include "messages/ids.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::recording {
+
+/// One gradient of an update.
+struct applied_gradient {
+  worker_id worker;
+  uint64_t staleness = 0; ///< In updates.
+  uint64_t samples = 0;
+};
+
+/// A step: the weights became version `step`.
+struct update_record {
+  uint64_t step = 0;
+  double time = 0;
+  double loss = 0;  ///< Mean over the samples of the gradients.
+  double epoch = 0; ///< Samples applied / samples in the data set.
+  double lr = 0;
+  std::span<const applied_gradient> gradients;
+};
+
+struct evaluation_record {
+  uint64_t step = 0; ///< The version that was scored.
+  double time = 0;
+  double loss = 0;
+  double accuracy = 0; ///< In [0, 1].
+  uint64_t samples = 0;
+};
+
+/// How a run begins.
+struct start_record {
+  uint64_t step = 0;
+  double time = 0;
+  std::string_view run_id;
+  std::string_view network;
+  std::string_view dataset;
+  std::string_view policy; ///< policy::describe()
+  uint32_t workers = 0;
+  uint32_t shards = 1;
+  uint64_t seed = 0;
+};
+
+class metrics_log {
+public:
+  using mode = line_file::mode;
+
+  metrics_log(const std::filesystem::path& path, mode how);
+
+  void update(const update_record& what);
+  void evaluation(const evaluation_record& what);
+
+  // -- events -----------------------------------------------------------------
+
+  void started(const start_record& what);
+
+  /// A run goes on from the checkpoint of `step`; `lost` updates made after it
+  /// are gone (nothing when that is not known).
+  void resumed(uint64_t step, double time, incarnation ps,
+               std::optional<uint64_t> lost);
+
+  void joined(uint64_t step, double time, worker_id who, incarnation life);
+  void left(uint64_t step, double time, worker_id who, incarnation life,
+            std::string_view reason);
+
+  /// A gradient came too late (`late`: drop).
+  void dropped(uint64_t step, double time, worker_id who, uint64_t staleness,
+               uint64_t samples);
+
+  /// A computation was called off (`late`: cancel).
+  void cancelled(uint64_t step, double time, worker_id who);
+
+  /// A gradient was not accepted: wrong size, not finite, an older life.
+  void refused(uint64_t step, double time, worker_id who,
+               std::string_view reason);
+
+  /// Epoch `number` (0, 1, ...) is complete.
+  void epoch(uint64_t step, double time, uint64_t number);
+
+  void checkpoint(uint64_t step, double time, std::string_view name);
+  void policy_changed(uint64_t step, double time, std::string_view policy);
+
+  /// Something worth a line that did not end the run.
+  void warning(uint64_t step, double time, std::string_view text);
+
+  void stopping(uint64_t step, double time, std::string_view reason);
+  void finished(uint64_t step, double time, std::string_view status);
+
+  /// Bytes of a torn end that were cut when the log was opened to resume.
+  uint64_t cut() const noexcept { return file_.cut(); }
+
+private:
+  line_file file_;
+};
+
+} // namespace troupe::recording

@@ -1,0 +1,65 @@
+#include "actors/recording/metrics_tail.hpp"
+
+#include "config/failure.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace troupe::recording {
+
+namespace {
+
+/// The step of an `update` line, or nothing when the line is another one.
+std::optional<uint64_t> step_of_update(std::string_view line) {
+  auto parsed = nlohmann::json::parse(line, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("kind") ||
+      parsed["kind"] != "update" || !parsed.contains("step") ||
+      !parsed["step"].is_number_unsigned())
+    return std::nullopt;
+  return parsed["step"].get<uint64_t>();
+}
+
+/// Looks through whole lines, the last one first.
+std::optional<uint64_t> search_back(std::string_view lines) {
+  while (!lines.empty()) {
+    lines.remove_suffix(1);             // the line feed
+    auto start = lines.rfind('\n') + 1; // 0 when there is none
+    if (auto step = step_of_update(lines.substr(start)))
+      return step;
+    lines = lines.substr(0, start);
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<uint64_t> last_update_step(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    return std::nullopt;
+  std::ifstream in{path, std::ios::binary | std::ios::ate};
+  auto size = static_cast<uint64_t>(std::max<std::streamoff>(in.tellg(), 0));
+  // A longer and longer end of the file, until it holds an update.
+  for (uint64_t length = 1u << 16; in; length *= 4) {
+    length = std::min(length, size);
+    std::string text(length, '\0');
+    in.seekg(static_cast<std::streamoff>(size - length));
+    in.read(text.data(), static_cast<std::streamsize>(length));
+    if (!in)
+      break;
+    std::string_view lines = text;
+    lines = lines.substr(0, lines.rfind('\n') + 1);
+    if (length < size) // the first line may be cut
+      lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1);
+    auto result = search_back(lines);
+    if (result || length == size)
+      return result;
+  }
+  throw run_error("cannot read " + path.string());
+}
+
+} // namespace troupe::recording

@@ -1,0 +1,104 @@
+#include "actors/recording/progress.hpp"
+
+#include <cstdio>
+
+namespace troupe::recording {
+
+namespace {
+
+constexpr double live_interval = 0.2; // s
+constexpr const char* erase_line = "\r\x1b[K";
+constexpr size_t most_names = 4;
+
+template <class... Ts>
+std::string format(const char* pattern, Ts... values) {
+  char text[96];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string step_part(const progress_figures& what) {
+  auto result = "step " + std::to_string(what.step);
+  if (what.max_steps)
+    result += "/" + std::to_string(*what.max_steps);
+  return result;
+}
+
+/// Who holds the others up: a few by name, many by number.
+std::string waiting_part(const progress_figures& what) {
+  const auto& who = what.waiting_for;
+  if (who.empty())
+    return "";
+  if (who.size() > most_names)
+    return "waits for " + std::to_string(who.size()) + " of " +
+           std::to_string(what.workers) + " workers";
+  std::string names;
+  for (auto x : who)
+    names += (names.empty() ? "" : ",") + to_string(x);
+  return (who.size() == 1 ? "waits for worker " : "waits for workers ") + names;
+}
+
+} // namespace
+
+std::string progress_line(const progress_figures& what, size_t width) {
+  // In the order of importance, which is that of the line, too.
+  std::string parts[] = {
+    step_part(what),
+    what.loss ? format("loss %.4f", *what.loss) : "",
+    what.accuracy ? format("accuracy %.2f %%", *what.accuracy * 100) : "",
+    format("%.0f samples/s", what.samples_per_second),
+    format("epoch %.2f", what.epoch),
+    waiting_part(what),
+  };
+  std::string result;
+  for (const auto& part : parts) {
+    if (part.empty())
+      continue;
+    auto longer = result.empty() ? part : result + "  " + part;
+    if (width > 0 && longer.size() > width)
+      break;
+    result = std::move(longer);
+  }
+  if (result.empty())
+    result = parts[0].substr(0, width);
+  return result;
+}
+
+progress::progress(size_t width, double interval)
+  : width_(width), interval_(interval) {
+  // nop
+}
+
+std::optional<std::string> progress::show(const progress_figures& what,
+                                          double now) {
+  auto pause = width_ > 0 ? live_interval : interval_;
+  if (last_ && now - *last_ < pause)
+    return std::nullopt;
+  last_ = now;
+  return render(what);
+}
+
+std::string progress::show_last(const progress_figures& what) {
+  auto result = render(what);
+  if (live_)
+    result += "\n";
+  live_ = false;
+  return result;
+}
+
+std::string progress::clear() {
+  if (!live_)
+    return "";
+  live_ = false;
+  return erase_line;
+}
+
+std::string progress::render(const progress_figures& what) {
+  if (width_ == 0)
+    return progress_line(what, 0) + "\n";
+  live_ = true;
+  // The last column stays free: some terminals break the line there.
+  return erase_line + progress_line(what, width_ > 1 ? width_ - 1 : 1);
+}
+
+} // namespace troupe::recording

@@ -1,0 +1,167 @@
+#include "actors/recording/run_statistics.hpp"
+
+#include "actors/recording/summary.hpp"
+#include "messages/proto/manifest.pb.h"
+
+#include <algorithm>
+
+namespace troupe::recording {
+
+run_statistics::run_statistics(uint32_t workers) : workers_(workers) {
+  // nop
+}
+
+// -- what happened ------------------------------------------------------------
+
+void run_statistics::applied(worker_id who, uint64_t samples,
+                             uint64_t staleness, push_times times) {
+  ++decided(who, times).accepted;
+  ++gradients_applied_;
+  samples_applied_ += samples;
+  staleness_sum_ += staleness;
+  staleness_max_ = std::max(staleness_max_, staleness);
+  auto place = std::min<size_t>(staleness, max_staleness_place);
+  if (histogram_.size() <= place)
+    histogram_.resize(place + 1);
+  ++histogram_[place];
+}
+
+void run_statistics::dropped(worker_id who, uint64_t samples,
+                             push_times times) {
+  decided(who, times);
+  ++gradients_dropped_;
+  samples_dropped_ += samples;
+}
+
+void run_statistics::refused(worker_id who, push_times times) {
+  decided(who, times);
+  ++gradients_refused_;
+}
+
+void run_statistics::evaluated(uint64_t step, double, double accuracy) {
+  // The first of equal ones; not a number is never best.
+  if (accuracy > best_accuracy_.value_or(-1)) {
+    best_accuracy_ = accuracy;
+    best_step_ = step;
+  }
+}
+
+run_statistics::worker_counts& run_statistics::decided(worker_id who,
+                                                       push_times times) {
+  if (workers_.size() <= who.value)
+    workers_.resize(size_t{who.value} + 1);
+  auto& result = workers_[who.value];
+  ++result.pushed;
+  result.times.compute_seconds += times.compute_seconds;
+  result.times.wait_seconds += times.wait_seconds;
+  return result;
+}
+
+// -- figures ------------------------------------------------------------------
+
+double run_statistics::staleness_mean() const noexcept {
+  if (gradients_applied_ == 0)
+    return 0;
+  return static_cast<double>(staleness_sum_) /
+         static_cast<double>(gradients_applied_);
+}
+
+double run_statistics::wait_share() const noexcept {
+  double wait = 0;
+  double all = 0;
+  for (const auto& x : workers_) {
+    wait += x.times.wait_seconds;
+    all += x.times.wait_seconds + x.times.compute_seconds;
+  }
+  return all > 0 ? wait / all : 0;
+}
+
+std::vector<std::optional<double>> run_statistics::accepted_share() const {
+  std::vector<std::optional<double>> result;
+  for (const auto& x : workers_) {
+    auto& share = result.emplace_back();
+    if (x.pushed > 0)
+      share = static_cast<double>(x.accepted) / static_cast<double>(x.pushed);
+  }
+  return result;
+}
+
+void run_statistics::fill(summary& out, const run_times& times) const {
+  out.samples_applied = samples_applied_;
+  out.samples_dropped = samples_dropped_;
+  out.gradients_applied = gradients_applied_;
+  out.gradients_dropped = gradients_dropped_;
+  out.gradients_refused = gradients_refused_;
+  out.wall_seconds = times.wall_seconds;
+  out.virtual_seconds = times.virtual_seconds;
+  auto seconds = times.virtual_seconds.value_or(times.wall_seconds);
+  out.samples_per_second =
+    seconds > 0 ? static_cast<double>(samples_applied_) / seconds : 0;
+  out.best_accuracy = best_accuracy_;
+  out.best_step = best_step_;
+  out.staleness = {staleness_mean(), staleness_max_, histogram_};
+  out.wait_share = wait_share();
+  out.accepted_share = accepted_share();
+}
+
+// -- checkpoints --------------------------------------------------------------
+
+void run_statistics::save(proto::Counters& out, const run_times& times) const {
+  out.Clear();
+  out.set_samples_applied(samples_applied_);
+  out.set_samples_dropped(samples_dropped_);
+  out.set_gradients_applied(gradients_applied_);
+  out.set_gradients_dropped(gradients_dropped_);
+  out.set_gradients_refused(gradients_refused_);
+  for (auto x : histogram_)
+    out.add_staleness_histogram(x);
+  out.set_staleness_sum(staleness_sum_);
+  out.set_staleness_max(staleness_max_);
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    auto* worker = out.add_workers();
+    worker->set_worker(static_cast<uint32_t>(i));
+    worker->set_pushed(workers_[i].pushed);
+    worker->set_accepted(workers_[i].accepted);
+    worker->set_compute_seconds(workers_[i].times.compute_seconds);
+    worker->set_wait_seconds(workers_[i].times.wait_seconds);
+  }
+  if (best_accuracy_) {
+    out.set_best_accuracy(*best_accuracy_);
+    out.set_best_step(*best_step_);
+  }
+  out.set_elapsed_seconds(times.elapsed_seconds);
+  out.set_wall_seconds(times.wall_seconds);
+  if (times.virtual_seconds)
+    out.set_virtual_seconds(*times.virtual_seconds);
+}
+
+run_times run_statistics::load(const proto::Counters& in) {
+  run_statistics fresh{static_cast<uint32_t>(workers_.size())};
+  fresh.samples_applied_ = in.samples_applied();
+  fresh.samples_dropped_ = in.samples_dropped();
+  fresh.gradients_applied_ = in.gradients_applied();
+  fresh.gradients_dropped_ = in.gradients_dropped();
+  fresh.gradients_refused_ = in.gradients_refused();
+  fresh.histogram_.assign(in.staleness_histogram().begin(),
+                          in.staleness_histogram().end());
+  fresh.staleness_sum_ = in.staleness_sum();
+  fresh.staleness_max_ = in.staleness_max();
+  for (const auto& x : in.workers()) {
+    auto rank = size_t{x.worker()};
+    if (fresh.workers_.size() <= rank)
+      fresh.workers_.resize(rank + 1);
+    fresh.workers_[rank] = {
+      x.pushed(), x.accepted(), {x.compute_seconds(), x.wait_seconds()}};
+  }
+  if (in.has_best_accuracy() && in.has_best_step()) {
+    fresh.best_accuracy_ = in.best_accuracy();
+    fresh.best_step_ = in.best_step();
+  }
+  *this = std::move(fresh);
+  run_times result{in.elapsed_seconds(), in.wall_seconds(), std::nullopt};
+  if (in.has_virtual_seconds())
+    result.virtual_seconds = in.virtual_seconds();
+  return result;
+}
+
+} // namespace troupe::recording

@@ -1,0 +1,107 @@
+#pragma once
+// Counts what happens to gradients and samples, for summary.json and for the
+// manifest of a checkpoint. Pure: told everything, time included.
+//
+// Not thread-safe; one owner.
+
+#include "messages/ids.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace troupe::proto {
+class Counters;
+} // namespace troupe::proto
+
+namespace troupe::recording {
+
+struct summary;
+
+/// Where a worker's time went for one push.
+struct push_times {
+  double compute_seconds = 0; ///< Batch, forward and backward.
+  double wait_seconds = 0;    ///< For the parameter server's last answer.
+};
+
+/// Seconds since the run began; a resumed run counts on from its checkpoint.
+struct run_times {
+  double elapsed_seconds = 0;            ///< On the run's clock.
+  double wall_seconds = 0;               ///< On the wall clock.
+  std::optional<double> virtual_seconds; ///< Virtual clock only.
+};
+
+class run_statistics {
+public:
+  /// The histogram's last place counts all gradients of at least this
+  /// staleness.
+  static constexpr size_t max_staleness_place = 1023;
+
+  /// `workers`: the configured size of the cast; it grows as others join.
+  explicit run_statistics(uint32_t workers);
+
+  // -- what happened ----------------------------------------------------------
+
+  void applied(worker_id who, uint64_t samples, uint64_t staleness,
+               push_times times);
+
+  void dropped(worker_id who, uint64_t samples, push_times times);
+
+  void refused(worker_id who, push_times times);
+
+  void evaluated(uint64_t step, double loss, double accuracy);
+
+  // -- figures ----------------------------------------------------------------
+
+  uint64_t samples_applied() const noexcept { return samples_applied_; }
+
+  uint64_t gradients_applied() const noexcept { return gradients_applied_; }
+
+  double staleness_mean() const noexcept;
+
+  /// Part of the workers' time that went into waiting; 0 before any push.
+  double wait_share() const noexcept;
+
+  /// Per worker: applied gradients / gradients decided on; nothing for a worker
+  /// that never pushed.
+  std::vector<std::optional<double>> accepted_share() const;
+
+  std::optional<double> best_accuracy() const noexcept {
+    return best_accuracy_;
+  }
+
+  /// Fills what this object knows of a summary. `samples_per_second` is per
+  /// virtual second when there is such a figure, else per wall second.
+  void fill(summary& out, const run_times& times) const;
+
+  // -- checkpoints ------------------------------------------------------------
+
+  void save(proto::Counters& out, const run_times& times) const;
+
+  /// Takes the place of all counts so far. Returns the times at the checkpoint,
+  /// from which the caller's clocks go on.
+  run_times load(const proto::Counters& in);
+
+private:
+  struct worker_counts {
+    uint64_t pushed = 0;
+    uint64_t accepted = 0;
+    push_times times;
+  };
+
+  worker_counts& decided(worker_id who, push_times times);
+
+  uint64_t samples_applied_ = 0;
+  uint64_t samples_dropped_ = 0;
+  uint64_t gradients_applied_ = 0;
+  uint64_t gradients_dropped_ = 0;
+  uint64_t gradients_refused_ = 0;
+  std::vector<uint64_t> histogram_;
+  uint64_t staleness_sum_ = 0;
+  uint64_t staleness_max_ = 0;
+  std::vector<worker_counts> workers_;
+  std::optional<double> best_accuracy_;
+  std::optional<uint64_t> best_step_;
+};
+
+} // namespace troupe::recording

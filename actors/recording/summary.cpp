@@ -1,0 +1,66 @@
+#include "actors/recording/summary.hpp"
+
+#include "models/durable_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace troupe::recording {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+template <class T>
+ordered_json value_or_null(const std::optional<T>& x) {
+  return x ? ordered_json(*x) : ordered_json(nullptr);
+}
+
+ordered_json shares(const std::vector<std::optional<double>>& xs) {
+  auto result = ordered_json::array();
+  for (const auto& x : xs)
+    result.push_back(value_or_null(x));
+  return result;
+}
+
+} // namespace
+
+std::string to_json(const summary& what) {
+  ordered_json result{
+    {"status", what.status},
+    {"policy", what.policy},
+    {"steps", what.steps},
+    {"epochs", what.epochs},
+    {"workers", what.workers},
+    {"shards", what.shards},
+    {"samples_applied", what.samples_applied},
+    {"samples_dropped", what.samples_dropped},
+    {"gradients_applied", what.gradients_applied},
+    {"gradients_dropped", what.gradients_dropped},
+    {"gradients_refused", what.gradients_refused},
+    {"wall_seconds", what.wall_seconds},
+    {"virtual_seconds", value_or_null(what.virtual_seconds)},
+    {"samples_per_second", what.samples_per_second},
+    {"final_loss", value_or_null(what.final_loss)},
+    {"final_accuracy", value_or_null(what.final_accuracy)},
+    {"best_accuracy", value_or_null(what.best_accuracy)},
+    {"best_step", value_or_null(what.best_step)},
+    {"staleness",
+     {{"mean", what.staleness.mean},
+      {"max", what.staleness.max},
+      {"histogram", what.staleness.histogram}}},
+    {"wait_share", what.wait_share},
+    {"accepted_share", shares(what.accepted_share)},
+    {"weights_sha256", value_or_null(what.weights_sha256)},
+    {"seed", what.seed},
+    {"transport", what.transport},
+    {"troupe_version", what.troupe_version},
+  };
+  return result.dump(2, ' ', false, ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
+void write_summary(const std::filesystem::path& path, const summary& what) {
+  models::replace_file(path, to_json(what));
+}
+
+} // namespace troupe::recording

@@ -1,0 +1,54 @@
+#pragma once
+// summary.json: what a run came to. Pure, but for the write.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::recording {
+
+/// The fields are the keys of the file, in its order; an absent value is null.
+struct summary {
+  struct staleness_summary {
+    double mean = 0; ///< In updates.
+    uint64_t max = 0;
+    std::vector<uint64_t> histogram; ///< [i]: applied gradients of staleness i.
+  };
+
+  std::string status; ///< completed | stopped | failed
+  std::string policy;
+  uint64_t steps = 0;
+  double epochs = 0; ///< Samples applied / samples in the data set.
+  uint32_t workers = 0;
+  uint32_t shards = 1;
+  uint64_t samples_applied = 0;
+  uint64_t samples_dropped = 0;
+  uint64_t gradients_applied = 0;
+  uint64_t gradients_dropped = 0;
+  uint64_t gradients_refused = 0;
+  double wall_seconds = 0;
+  std::optional<double> virtual_seconds;
+  double samples_per_second = 0;
+  std::optional<double> final_loss;
+  std::optional<double> final_accuracy;
+  std::optional<double> best_accuracy;
+  std::optional<uint64_t> best_step;
+  staleness_summary staleness;
+  double wait_share = 0;
+  std::vector<std::optional<double>> accepted_share; ///< Per worker.
+  std::optional<std::string> weights_sha256;
+  uint64_t seed = 0;
+  std::map<std::string, std::string> transport; ///< "worker-0": "inproc"
+  std::string troupe_version;
+};
+
+/// The text of the file, with a line feed at its end.
+std::string to_json(const summary& what);
+
+/// Writes `path` so that it is whole at any time. Throws `run_error`.
+void write_summary(const std::filesystem::path& path, const summary& what);
+
+} // namespace troupe::recording

@@ -1,0 +1,133 @@
+#include "actors/recording/tensorboard_log.hpp"
+
+#include "actors/recording/crc32c.hpp"
+#include "config/failure.hpp"
+#include "messages/proto/tensorboard.pb.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <system_error>
+
+namespace troupe::recording {
+
+namespace {
+
+namespace fs = std::filesystem;
+using proto::tensorboard::Event;
+using proto::tensorboard::SessionLog;
+
+[[noreturn]] void fail(const char* verb, const fs::path& path) {
+  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
+                  std::system_category().message(errno));
+}
+
+/// Readers take the files of a folder in the order of their names and only
+/// look at names with `tfevents`.
+std::string file_name(double start, unsigned number) {
+  char text[64];
+  std::snprintf(text, sizeof text, "events.out.tfevents.%010lld.%04u.troupe",
+                static_cast<long long>(start), number);
+  return text;
+}
+
+template <class T>
+void put(std::string& out, T value) {
+  for (size_t i = 0; i < sizeof value; ++i)
+    out += static_cast<char>((value >> (8 * i)) & 0xff);
+}
+
+uint32_t masked(std::string_view text) {
+  return mask_crc(crc32c(std::as_bytes(std::span{text.data(), text.size()})));
+}
+
+/// A TFRecord: length, checksum of the length, data, checksum of the data.
+std::string framed(const std::string& data) {
+  std::string result;
+  put(result, static_cast<uint64_t>(data.size()));
+  put(result, masked(result));
+  result += data;
+  put(result, masked(data));
+  return result;
+}
+
+} // namespace
+
+tensorboard_log::tensorboard_log(const fs::path& folder, double start,
+                                 std::optional<uint64_t> resume_step)
+  : start_(start) {
+  for (unsigned number = 0; handle_ < 0; ++number) {
+    path_ = folder / file_name(start, number);
+    handle_ =
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (handle_ < 0 && errno != EEXIST)
+      fail("create", path_);
+  }
+  try {
+    Event version;
+    version.set_wall_time(start);
+    version.set_file_version("brain.Event:2");
+    append(version);
+    if (resume_step) {
+      Event session;
+      session.set_wall_time(start);
+      session.set_step(static_cast<int64_t>(*resume_step));
+      session.mutable_session_log()->set_status(SessionLog::START);
+      append(session);
+    }
+  } catch (...) {
+    ::close(handle_);
+    throw;
+  }
+}
+
+tensorboard_log::~tensorboard_log() {
+  ::close(handle_);
+}
+
+void tensorboard_log::update(uint64_t step, double time,
+                             const update_scalars& what) {
+  append_scalars(step, time,
+                 {{"train/loss", what.loss},
+                  {"train/samples_per_second", what.samples_per_second},
+                  {"train/staleness_mean", what.staleness_mean}});
+}
+
+void tensorboard_log::evaluation(uint64_t step, double time, double loss,
+                                 double accuracy) {
+  append_scalars(step, time,
+                 {{"eval/loss", loss}, {"eval/accuracy", accuracy}});
+}
+
+void tensorboard_log::append_scalars(uint64_t step, double time,
+                                     scalars values) {
+  Event event;
+  event.set_wall_time(start_ + time);
+  event.set_step(static_cast<int64_t>(step));
+  for (const auto& [tag, value] : values) {
+    if (!value || !std::isfinite(*value))
+      continue;
+    auto* entry = event.mutable_summary()->add_value();
+    entry->set_tag(std::string{tag});
+    entry->set_simple_value(static_cast<float>(*value));
+  }
+  if (event.has_summary())
+    append(event);
+}
+
+void tensorboard_log::append(const Event& event) {
+  auto record = framed(event.SerializeAsString());
+  for (std::string_view rest{record}; !rest.empty();) {
+    auto n = ::write(handle_, rest.data(), rest.size());
+    if (n < 0 && errno != EINTR)
+      fail("write", path_);
+    if (n > 0)
+      rest.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+} // namespace troupe::recording

@@ -1,0 +1,62 @@
+#pragma once
+// A TensorBoard event file: records framed as TFRecords, each an Event message.
+// Every record is written whole, at once. Not thread-safe; one owner.
+//
+// TensorBoard shows `wall_time`; the caller gives it as the time of day of the
+// start plus the run's time (start 0 in virtual time, so that the file depends
+// on nothing but the run).
+
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace troupe::proto::tensorboard {
+class Event;
+} // namespace troupe::proto::tensorboard
+
+namespace troupe::recording {
+
+/// What a step shows; a figure that is not given, or not finite, is left out.
+struct update_scalars {
+  std::optional<double> loss = {};               ///< train/loss
+  std::optional<double> samples_per_second = {}; ///< train/samples_per_second
+  std::optional<double> staleness_mean = {};     ///< train/staleness_mean
+};
+
+class tensorboard_log {
+public:
+  /// Makes the next event file in `folder`. `start` is in s since 1970; with
+  /// `resume_step`, TensorBoard forgets older points from that step on. Throws
+  /// `run_error` when the file cannot be made.
+  tensorboard_log(const std::filesystem::path& folder, double start,
+                  std::optional<uint64_t> resume_step = std::nullopt);
+
+  ~tensorboard_log();
+
+  tensorboard_log(const tensorboard_log&) = delete;
+  tensorboard_log& operator=(const tensorboard_log&) = delete;
+
+  /// `time`: s since the run began. Throws `run_error` (disk full).
+  void update(uint64_t step, double time, const update_scalars& what);
+
+  /// eval/loss and eval/accuracy.
+  void evaluation(uint64_t step, double time, double loss, double accuracy);
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+private:
+  using scalars =
+    std::initializer_list<std::pair<std::string_view, std::optional<double>>>;
+
+  void append(const proto::tensorboard::Event& event);
+  void append_scalars(uint64_t step, double time, scalars values);
+
+  std::filesystem::path path_;
+  double start_;
+  int handle_ = -1;
+};
+
+} // namespace troupe::recording

@@ -1,0 +1,147 @@
+#include "models/durable_file.hpp"
+
+#include "config/failure.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace troupe::models {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The system writes at most 2 GiB at once; small pieces also keep what was just
+// hashed in the cache.
+constexpr size_t write_piece = 1u << 20;
+
+[[noreturn]] void fail(const char* verb, const fs::path& path, int code) {
+  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
+                  std::system_category().message(code));
+}
+
+/// Closes a file handle at the end of a scope.
+struct handle_guard {
+  int handle;
+
+  ~handle_guard() {
+    if (handle >= 0)
+      ::close(handle);
+  }
+};
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path{"."};
+}
+
+} // namespace
+
+// -- output_file --------------------------------------------------------------
+
+output_file::output_file(fs::path path) : path_(std::move(path)) {
+  handle_ =
+    ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (handle_ < 0)
+    fail("create", path_, errno);
+}
+
+output_file::~output_file() {
+  if (handle_ >= 0)
+    ::close(handle_);
+}
+
+void output_file::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    auto piece = bytes.first(std::min(bytes.size(), write_piece));
+    auto written = ::write(handle_, piece.data(), piece.size());
+    if (written < 0) {
+      if (errno == EINTR)
+        continue;
+      fail("write", path_, errno);
+    }
+    auto n = static_cast<size_t>(written);
+    sum_.update(bytes.first(n));
+    size_ += n;
+    bytes = bytes.subspan(n);
+  }
+}
+
+void output_file::write(std::string_view text) {
+  write(std::as_bytes(std::span{text.data(), text.size()}));
+}
+
+sha256_digest output_file::finish() {
+  if (::fsync(handle_) != 0)
+    fail("sync", path_, errno);
+  if (::close(std::exchange(handle_, -1)) != 0)
+    fail("write", path_, errno);
+  return sum_.finish();
+}
+
+// -- functions ----------------------------------------------------------------
+
+file_bytes read_file(const fs::path& path, uint64_t limit) {
+  // A pipe without a writer must not block us.
+  handle_guard file{
+    ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+  if (file.handle < 0)
+    fail("read", path, errno);
+  struct stat info;
+  if (::fstat(file.handle, &info) != 0)
+    fail("read", path, errno);
+  if (!S_ISREG(info.st_mode))
+    throw run_error("cannot read " + path.string() + ": not a regular file");
+  auto size = static_cast<uint64_t>(info.st_size);
+  if (size > limit)
+    throw run_error("cannot read " + path.string() + ": it has " +
+                    std::to_string(size) + " bytes, at most " +
+                    std::to_string(limit) + " are expected");
+  file_bytes result{static_cast<size_t>(size)};
+  for (auto rest = result.span(); !rest.empty();) {
+    auto n =
+      ::read(file.handle, rest.data(), std::min(rest.size(), size_t{1} << 30));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      fail("read", path, errno);
+    if (n == 0)
+      throw run_error("cannot read " + path.string() +
+                      ": it became shorter meanwhile");
+    rest = rest.subspan(static_cast<size_t>(n));
+  }
+  return result;
+}
+
+void sync_folder(const fs::path& folder) {
+  handle_guard file{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (file.handle < 0)
+    fail("sync", folder, errno);
+  // Some network file systems have no sync for folders.
+  if (::fsync(file.handle) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail("sync", folder, errno);
+}
+
+void replace_file(const fs::path& path, std::string_view text) {
+  auto temporary = path;
+  temporary += ".tmp";
+  try {
+    output_file out{temporary};
+    out.write(text);
+    out.finish();
+    if (::rename(temporary.c_str(), path.c_str()) != 0)
+      fail("write", path, errno);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+  sync_folder(folder_of(path));
+}
+
+} // namespace troupe::models

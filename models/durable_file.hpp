@@ -1,0 +1,84 @@
+#pragma once
+// Files that survive a crash. All functions throw `run_error` with one line
+// that names the file and what the system said (disk full, no permission).
+// Thread-safe as long as no two threads write the same path.
+
+#include "models/sha256.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::models {
+
+/// A file that is written once from front to back. Its content is durable when
+/// `finish` has returned; its name is when `sync_folder` of its folder has.
+class output_file {
+public:
+  /// Creates the file, or empties it.
+  explicit output_file(std::filesystem::path path);
+
+  /// Closes the file as it is.
+  ~output_file();
+
+  output_file(const output_file&) = delete;
+  output_file& operator=(const output_file&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+
+  void write(std::string_view text);
+
+  /// Bytes written so far.
+  uint64_t size() const noexcept { return size_; }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Syncs and closes; returns the SHA-256 of the content.
+  sha256_digest finish();
+
+private:
+  std::filesystem::path path_;
+  int handle_ = -1;
+  uint64_t size_ = 0;
+  sha256 sum_;
+};
+
+/// The content of a file in memory, aligned for any number type.
+class file_bytes {
+public:
+  file_bytes() = default;
+
+  explicit file_bytes(size_t size)
+    : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {
+    // nop
+  }
+
+  std::span<std::byte> span() noexcept { return {data_.get(), size_}; }
+
+  std::span<const std::byte> span() const noexcept {
+    return {data_.get(), size_};
+  }
+
+  size_t size() const noexcept { return size_; }
+
+private:
+  std::unique_ptr<std::byte[]> data_;
+  size_t size_ = 0;
+};
+
+/// Reads a regular file of at most `limit` bytes. No memory is taken before the
+/// size is known to be within the limit.
+file_bytes read_file(const std::filesystem::path& path,
+                     uint64_t limit = UINT64_MAX);
+
+/// Makes creations, removals and renames in `folder` durable.
+void sync_folder(const std::filesystem::path& folder);
+
+/// Writes `text` as `path` so that a reader, and a crash, sees the old file or
+/// the new one and nothing in between.
+void replace_file(const std::filesystem::path& path, std::string_view text);
+
+} // namespace troupe::models

@@ -1,0 +1,221 @@
+#include "config/failure.hpp"
+#include "models/compute.hpp"
+#include "models/network.hpp"
+#include "tests/support/error_line.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <torch/torch.h>
+
+#include <limits>
+
+using namespace troupe;
+using namespace troupe::models;
+using namespace troupe::test;
+
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+config::training_settings settings_for(config::scalar_type dtype) {
+  config::training_settings s;
+  s.dtype = dtype;
+  return s;
+}
+
+/// An engine with weights, a batch, and a place for the gradient.
+struct fixture {
+  explicit fixture(config::scalar_type dtype = config::scalar_type::float64)
+    : engine(settings_for(dtype), 10), weights(flat()), gradient(flat()),
+      inputs(at::randn({6, 1, 28, 28}, to_aten(dtype))),
+      targets(at::tensor({3, 1, 4, 1, 5, 9}, at::kLong)) {
+    engine.initial_weights(weights, 1);
+    gradient.fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+
+  at::Tensor flat() const {
+    return at::empty({static_cast<int64_t>(engine.layout().count())},
+                     to_aten(engine.layout().dtype()));
+  }
+
+  gradient_result run(const std::atomic<bool>* cancel = nullptr) {
+    return engine.run(weights, inputs, targets, gradient, cancel);
+  }
+
+  compute_engine engine;
+  at::Tensor weights;
+  at::Tensor gradient;
+  at::Tensor inputs;
+  at::Tensor targets;
+};
+
+/// Loss and gradient as plain LibTorch computes them.
+std::pair<at::Tensor, at::Tensor> reference(const fixture& f) {
+  auto net = make_network("lenet", 10, f.engine.layout().dtype());
+  const auto& layout = f.engine.layout();
+  bind_parameters(net->module(), layout, f.weights.clone());
+  auto gradient = at::zeros_like(f.weights);
+  bind_gradients(net->module(), layout, gradient);
+  auto loss = at::cross_entropy_loss(net->forward(f.inputs), f.targets);
+  loss.backward();
+  return {loss.detach(), gradient};
+}
+
+} // namespace
+
+TEST_CASE("a gradient is the one that plain LibTorch computes", "[compute]") {
+  auto dtype = config::scalar_type::float64;
+  auto tolerance = 1e-10;
+  SECTION("float64") {}
+  SECTION("float32") {
+    dtype = config::scalar_type::float32;
+    tolerance = 1e-5;
+  }
+  fixture f{dtype};
+  auto result = f.run();
+  auto [loss, gradient] = reference(f);
+  CHECK_FALSE(result.cancelled);
+  CHECK(result.samples == 6);
+  CHECK(result.loss == Approx(loss.item<double>()));
+  CHECK(at::allclose(f.gradient, gradient, tolerance, tolerance));
+}
+
+TEST_CASE("a gradient agrees with finite differences", "[compute]") {
+  fixture f;
+  f.run();
+  for (const auto& slot : f.engine.layout().slots()) {
+    auto i = static_cast<int64_t>(slot.offset + slot.count / 2);
+    auto computed = f.gradient[i].item<double>();
+    auto loss_at = [&](double shift) {
+      auto weights = f.weights.clone();
+      weights[i] += shift;
+      return f.engine.run(weights, f.inputs, f.targets, f.flat()).loss;
+    };
+    constexpr double h = 1e-6;
+    CHECK(computed ==
+          Approx((loss_at(h) - loss_at(-h)) / (2 * h)).margin(1e-8));
+  }
+}
+
+TEST_CASE("the same input gives the same bits", "[compute]") {
+  fixture f{config::scalar_type::float32};
+  auto first = f.run();
+  auto gradient = f.gradient.clone();
+  auto second = f.run();
+  CHECK(first.loss == second.loss);
+  CHECK(at::equal(gradient, f.gradient));
+}
+
+TEST_CASE("weights are read in place and let go", "[compute]") {
+  fixture f;
+  bool freed = false;
+  auto memory = f.weights.clone();
+  auto weights = at::from_blob(
+    memory.mutable_data_ptr(), memory.sizes(), [&](void*) { freed = true; },
+    at::kDouble);
+  f.engine.run(weights, f.inputs, f.targets, f.gradient);
+  CHECK(weights.storage().use_count() == 1);
+  CHECK(f.gradient.storage().use_count() == 1);
+  CHECK(at::equal(memory, f.weights));
+  weights.reset();
+  CHECK(freed);
+}
+
+TEST_CASE("correct answers are counted", "[compute]") {
+  fixture f;
+  auto net = make_network("lenet", 10, config::scalar_type::float64);
+  bind_parameters(net->module(), f.engine.layout(), f.weights);
+  f.targets = net->forward(f.inputs).argmax(1);
+  CHECK(f.run().correct == 6);
+  f.targets[0] = (f.targets[0] + 1) % 10;
+  CHECK(f.run().correct == 5);
+}
+
+TEST_CASE("a cancelled computation ends and leaves a usable engine",
+          "[compute]") {
+  fixture f;
+  std::atomic<bool> cancel = true;
+  CHECK(f.run(&cancel).cancelled);
+  CHECK(f.gradient.isnan().all().item<bool>());
+  CHECK(f.weights.storage().use_count() == 1);
+  cancel = false;
+  auto result = f.run(&cancel);
+  CHECK_FALSE(result.cancelled);
+  CHECK(at::allclose(f.gradient, reference(f).second, 1e-10, 1e-10));
+}
+
+TEST_CASE("backward can be cancelled between two parameters", "[compute]") {
+  fixture f;
+  std::atomic<bool> cancel = false;
+  // A hook on the inputs' gradient would come too late: conv1 is last. The
+  // weights' hooks run in the order of backward, so a first gradient that was
+  // written before the cancel shows where it stopped.
+  auto trigger = f.inputs.clone().requires_grad_();
+  auto scaled = trigger * 1;
+  scaled.register_hook([&](const at::Tensor&) { cancel = true; });
+  f.inputs = scaled;
+  auto result = f.run(&cancel);
+  auto last =
+    f.engine.layout().view(f.gradient, f.engine.layout().slots().back());
+  CHECK(last.isfinite().all().item<bool>());
+  CHECK((result.cancelled || f.gradient.isfinite().all().item<bool>()));
+}
+
+TEST_CASE("weights are scored over all batches", "[compute]") {
+  fixture f;
+  std::vector<std::pair<int64_t, int64_t>> ranges{{0, 4}, {4, 2}};
+  size_t next = 0;
+  auto result = f.engine.evaluate(f.weights, [&](auto& inputs, auto& targets) {
+    if (next == ranges.size()) {
+      return false;
+    }
+    auto [first, count] = ranges[next++];
+    inputs = f.inputs.narrow(0, first, count);
+    targets = f.targets.narrow(0, first, count);
+    return true;
+  });
+  auto whole = f.run();
+  CHECK_FALSE(result.cancelled);
+  CHECK(result.samples == 6);
+  CHECK(result.loss == Approx(whole.loss));
+  CHECK(result.accuracy == Approx(static_cast<double>(whole.correct) / 6));
+  CHECK(f.weights.storage().use_count() == 1);
+}
+
+TEST_CASE("scoring can be cancelled and can be of nothing", "[compute]") {
+  fixture f;
+  std::atomic<bool> cancel = true;
+  auto none = [](auto&, auto&) {
+    return false;
+  };
+  CHECK(f.engine.evaluate(f.weights, none, &cancel).cancelled);
+  CHECK(f.engine.evaluate(f.weights, none).samples == 0);
+}
+
+TEST_CASE("what does not fit is one clear line", "[compute]") {
+  fixture f;
+  auto run = [&](const at::Tensor& weights, const at::Tensor& inputs,
+                 const at::Tensor& gradient) {
+    return error_line<run_error>(
+      [&] { f.engine.run(weights, inputs, f.targets, gradient); });
+  };
+  CHECK(run(f.weights.slice(0, 1), f.inputs, f.gradient) ==
+        "the weights do not fit the network: it has 431080 parameters");
+  CHECK_THAT(run(f.weights, f.inputs, f.gradient.slice(0, 1)),
+             ContainsSubstring("the buffer for the gradient does not fit"));
+  auto line = run(f.weights, at::zeros({6, 1, 9, 9}, at::kDouble), f.gradient);
+  CHECK_THAT(line, ContainsSubstring("computing a gradient failed: ") &&
+                     !ContainsSubstring("\n"));
+  CHECK_FALSE(f.run().cancelled);
+}
+
+TEST_CASE("unknown networks and devices are the user's error", "[compute]") {
+  config::training_settings s;
+  s.device = "tpu";
+  CHECK_THROWS_AS(compute_engine(s, 10), usage_error);
+  s.device = "cpu";
+  s.network = "alexnet";
+  CHECK_THROWS_AS(compute_engine(s, 10), usage_error);
+}

@@ -1,0 +1,178 @@
+#include "config/failure.hpp"
+#include "models/optimizer.hpp"
+#include "tests/support/error_line.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <torch/torch.h>
+
+#include <functional>
+
+using namespace troupe;
+using namespace troupe::models;
+using namespace troupe::test;
+
+namespace {
+
+using settings = config::training_settings;
+using reference_factory =
+  std::function<std::unique_ptr<torch::optim::Optimizer>(at::Tensor)>;
+
+constexpr int64_t count = 1003;
+constexpr int steps = 20;
+
+flat_layout layout_of(config::scalar_type dtype) {
+  return flat_layout::from({{"x", {count}}}, dtype);
+}
+
+/// The learning rate changes on the way, as a schedule changes it.
+double lr_at(const settings& s, int step) {
+  return step < 10 ? s.lr : s.lr / 2;
+}
+
+void check_like_pytorch(settings s, const reference_factory& make_reference) {
+  for (auto dtype :
+       {config::scalar_type::float32, config::scalar_type::float64}) {
+    auto uut = make_optimizer(s, layout_of(dtype));
+    auto weights = at::randn({count}, to_aten(dtype));
+    auto parameter = weights.clone().requires_grad_();
+    auto reference = make_reference(parameter);
+    for (int i = 0; i < steps; ++i) {
+      auto gradient = at::randn({count}, to_aten(dtype));
+      auto kept = gradient.clone();
+      parameter.mutable_grad() = gradient.clone();
+      for (auto& group : reference->param_groups()) {
+        group.options().set_lr(lr_at(s, i));
+      }
+      reference->step();
+      uut->step(weights, gradient, lr_at(s, i));
+      CHECK(at::equal(gradient, kept));
+    }
+    CHECK(uut->steps() == steps);
+    auto tolerance = dtype == config::scalar_type::float32 ? 2e-6 : 1e-14;
+    CHECK(at::allclose(weights, parameter.detach(), tolerance, tolerance));
+  }
+}
+
+settings adam_settings(const char* name) {
+  settings s;
+  s.optimizer = name;
+  s.lr = 0.01;
+  s.weight_decay = 0.03;
+  s.beta1 = 0.8;
+  s.beta2 = 0.95;
+  s.epsilon = 1e-7;
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("sgd steps like torch.optim.SGD", "[optimizer]") {
+  settings s;
+  s.lr = 0.1;
+  s.momentum = GENERATE(0.0, 0.9);
+  s.weight_decay = GENERATE(0.0, 0.01);
+  s.nesterov = s.momentum > 0 && GENERATE(false, true);
+  check_like_pytorch(s, [&](at::Tensor x) {
+    return std::make_unique<torch::optim::SGD>(std::vector{x},
+                                               torch::optim::SGDOptions(s.lr)
+                                                 .momentum(s.momentum)
+                                                 .weight_decay(s.weight_decay)
+                                                 .nesterov(s.nesterov));
+  });
+}
+
+TEST_CASE("adam steps like torch.optim.Adam", "[optimizer]") {
+  auto s = adam_settings("adam");
+  check_like_pytorch(s, [&](at::Tensor x) {
+    return std::make_unique<torch::optim::Adam>(
+      std::vector{x}, torch::optim::AdamOptions(s.lr)
+                        .betas({s.beta1, s.beta2})
+                        .eps(s.epsilon)
+                        .weight_decay(s.weight_decay));
+  });
+}
+
+TEST_CASE("adamw steps like torch.optim.AdamW", "[optimizer]") {
+  auto s = adam_settings("adamw");
+  check_like_pytorch(s, [&](at::Tensor x) {
+    return std::make_unique<torch::optim::AdamW>(
+      std::vector{x}, torch::optim::AdamWOptions(s.lr)
+                        .betas({s.beta1, s.beta2})
+                        .eps(s.epsilon)
+                        .weight_decay(s.weight_decay));
+  });
+}
+
+TEST_CASE("an optimiser goes on from its saved state", "[optimizer]") {
+  auto layout = layout_of(config::scalar_type::float32);
+  settings s;
+  s.optimizer = GENERATE("sgd", "adam", "adamw");
+  auto first = make_optimizer(s, layout);
+  auto weights = at::randn({count});
+  for (int i = 0; i < 3; ++i) {
+    first->step(weights, at::randn({count}), s.lr);
+  }
+  auto second = make_optimizer(s, layout);
+  second->load(first->slots(), first->steps());
+  auto same_weights = weights.clone();
+  auto gradient = at::randn({count});
+  first->step(weights, gradient, s.lr);
+  second->step(same_weights, gradient, s.lr);
+  CHECK(at::equal(weights, same_weights));
+  CHECK(second->steps() == 4);
+}
+
+TEST_CASE("slots have PyTorch's names", "[optimizer]") {
+  auto names = [](const char* optimizer, double momentum) {
+    settings s;
+    s.optimizer = optimizer;
+    s.momentum = momentum;
+    std::vector<std::string> result;
+    for (const auto& slot :
+         make_optimizer(s, layout_of(config::scalar_type::float32))->slots()) {
+      result.push_back(slot.name);
+    }
+    return result;
+  };
+  using words = std::vector<std::string>;
+  CHECK(names("sgd", 0).empty());
+  CHECK(names("sgd", 0.9) == words{"momentum_buffer"});
+  CHECK(names("adam", 0) == words{"exp_avg", "exp_avg_sq"});
+  CHECK(names("adamw", 0) == words{"exp_avg", "exp_avg_sq"});
+}
+
+TEST_CASE("state of another optimiser is refused", "[optimizer]") {
+  settings s;
+  auto uut = make_optimizer(s, layout_of(config::scalar_type::float32));
+  CHECK_THROWS_AS(uut->load({}, 1), run_error);
+  CHECK_THROWS_AS(uut->load({{"exp_avg", at::zeros({count})}}, 1), run_error);
+  auto line = error_line<run_error>([&] {
+    uut->load({{"momentum_buffer", at::zeros({3})}}, 1);
+  });
+  CHECK(line ==
+        "saved slot momentum_buffer is not slot momentum_buffer of sgd with "
+        "1003 values");
+  CHECK(uut->steps() == 0);
+}
+
+TEST_CASE("buffers that do not fit are refused", "[optimizer]") {
+  auto uut = make_optimizer({}, layout_of(config::scalar_type::float32));
+  auto weights = at::zeros({count});
+  CHECK_THROWS_AS(uut->step(weights, at::zeros({count - 1}), 0.1), run_error);
+  CHECK_THROWS_AS(uut->step(weights, at::zeros({count}, at::kDouble), 0.1),
+                  run_error);
+  CHECK(uut->steps() == 0);
+}
+
+TEST_CASE("wrong optimiser settings are the user's error", "[optimizer]") {
+  auto layout = layout_of(config::scalar_type::float32);
+  settings s;
+  s.optimizer = "sdg";
+  CHECK(error_line<usage_error>([&] { make_optimizer(s, layout); }) ==
+        "unknown optimizer 'sdg'; there are: sgd, adam, adamw");
+  s.optimizer = "sgd";
+  s.momentum = 0;
+  s.nesterov = true;
+  CHECK_THROWS_AS(make_optimizer(s, layout), usage_error);
+}

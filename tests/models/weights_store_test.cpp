@@ -1,0 +1,133 @@
+#include "config/failure.hpp"
+#include "models/weights_store.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::models;
+
+namespace {
+
+constexpr auto float32 = config::scalar_type::float32;
+constexpr auto float64 = config::scalar_type::float64;
+
+weights_ptr publish(weights_store& to, uint64_t id) {
+  auto next = to.next_buffer();
+  next.fill_(static_cast<double>(id));
+  return to.publish(version{id}, next);
+}
+
+} // namespace
+
+TEST_CASE("buffers are flat, typed and aligned to pages", "[weights-store]") {
+  weights_store narrow{1001, float32};
+  weights_store wide{1001, float64};
+  auto x = narrow.next_buffer();
+  CHECK(x.sizes() == at::IntArrayRef{1001});
+  CHECK(x.scalar_type() == at::kFloat);
+  CHECK(reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 4096 == 0);
+  CHECK(wide.next_buffer().scalar_type() == at::kDouble);
+}
+
+TEST_CASE("the newest version is the last published", "[weights-store]") {
+  weights_store uut{8, float32};
+  CHECK(uut.newest() == nullptr);
+  auto zero = publish(uut, 0);
+  CHECK(uut.newest() == zero);
+  auto one = publish(uut, 1);
+  CHECK(uut.newest() == one);
+  CHECK(one->id == version{1});
+  CHECK(zero->flat.eq(0).all().item<bool>());
+}
+
+TEST_CASE("the next buffer can start from the newest", "[weights-store]") {
+  weights_store uut{8, float32};
+  CHECK_THROWS_AS(uut.next_buffer_with_newest(), run_error);
+  auto four = publish(uut, 4);
+  auto next = uut.next_buffer_with_newest();
+  CHECK(at::equal(next, four->flat));
+  CHECK(next.const_data_ptr() != four->flat.const_data_ptr());
+}
+
+TEST_CASE("memory is used again when its last reader lets go",
+          "[weights-store]") {
+  weights_store uut{8, float32};
+  auto reader = publish(uut, 0);
+  const auto* memory = reader->flat.const_data_ptr();
+  publish(uut, 1);
+  CHECK(uut.stats().in_use == 2);
+  CHECK(uut.next_buffer().const_data_ptr() != memory);
+  reader.reset();
+  CHECK(uut.stats().in_use == 1);
+  auto next = uut.next_buffer();
+  CHECK(next.const_data_ptr() == memory);
+  CHECK(uut.stats().allocated == 3);
+}
+
+TEST_CASE("training without slow readers needs two buffers",
+          "[weights-store]") {
+  weights_store uut{8, float32};
+  for (uint64_t i = 0; i < 100; ++i) {
+    publish(uut, i);
+  }
+  CHECK(uut.stats().allocated == 2);
+}
+
+TEST_CASE("a view alone keeps its version's memory", "[weights-store]") {
+  weights_store uut{8, float32};
+  auto view = publish(uut, 7)->flat.narrow(0, 2, 3);
+  for (uint64_t i = 8; i < 12; ++i) {
+    publish(uut, i);
+  }
+  CHECK(view.eq(7).all().item<bool>());
+}
+
+TEST_CASE("versions outlive their store", "[weights-store]") {
+  auto uut = std::make_unique<weights_store>(8, float32);
+  auto reader = publish(*uut, 5);
+  auto unpublished = uut->next_buffer();
+  uut.reset();
+  CHECK(reader->flat.eq(5).all().item<bool>());
+  unpublished.fill_(1);
+}
+
+// Catch2's macros are not thread-safe: the threads only count.
+TEST_CASE("no reader sees a version change", "[weights-store]") {
+  constexpr int64_t count = 20'000;
+  weights_store uut{count, float32};
+  publish(uut, 0);
+  std::atomic<bool> done = false;
+  std::atomic<uint64_t> torn = 0;
+  auto read = [&] {
+    uint64_t last = 0;
+    while (!done) {
+      auto seen = uut.newest();
+      const auto* x = seen->flat.const_data_ptr<float>();
+      auto expected = static_cast<float>(seen->id.value);
+      for (int64_t i = 0; i < count; ++i) {
+        torn += x[i] != expected;
+      }
+      torn += seen->id.value < last;
+      last = seen->id.value;
+    }
+  };
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.emplace_back(read);
+  }
+  for (uint64_t id = 1; id <= 500; ++id) {
+    publish(uut, id);
+  }
+  done = true;
+  for (auto& x : readers) {
+    x.join();
+  }
+  CHECK(torn == 0);
+  CHECK(uut.stats().in_use == 1);
+  CHECK(uut.stats().allocated <= 2 + readers.size());
+}

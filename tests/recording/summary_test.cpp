@@ -1,0 +1,111 @@
+#include "actors/recording/summary.hpp"
+#include "config/failure.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe;
+using namespace troupe::recording;
+using testing::slurp;
+using testing::temporary_folder;
+
+namespace {
+
+const std::string expected_text = R"({
+  "status": "completed",
+  "policy": "ssp",
+  "steps": 500,
+  "epochs": 3.25,
+  "workers": 2,
+  "shards": 1,
+  "samples_applied": 32000,
+  "samples_dropped": 64,
+  "gradients_applied": 500,
+  "gradients_dropped": 1,
+  "gradients_refused": 2,
+  "wall_seconds": 21.5,
+  "virtual_seconds": null,
+  "samples_per_second": 1495.5,
+  "final_loss": 0.0625,
+  "final_accuracy": 0.98,
+  "best_accuracy": 0.985,
+  "best_step": 450,
+  "staleness": {
+    "mean": 0.75,
+    "max": 2,
+    "histogram": [
+      125,
+      375,
+      0
+    ]
+  },
+  "wait_share": 0.125,
+  "accepted_share": [
+    1.0,
+    null
+  ],
+  "weights_sha256": "ab",
+  "seed": 1,
+  "transport": {
+    "worker-0": "inproc",
+    "worker-1": "chunked"
+  },
+  "troupe_version": "0.1.0"
+}
+)";
+
+} // namespace
+
+TEST_CASE("a summary has all its keys in their order") {
+  summary x;
+  x.status = "completed";
+  x.policy = "ssp";
+  x.steps = 500;
+  x.epochs = 3.25;
+  x.workers = 2;
+  x.samples_applied = 32000;
+  x.samples_dropped = 64;
+  x.gradients_applied = 500;
+  x.gradients_dropped = 1;
+  x.gradients_refused = 2;
+  x.wall_seconds = 21.5;
+  x.samples_per_second = 1495.5;
+  x.final_loss = 0.0625;
+  x.final_accuracy = 0.98;
+  x.best_accuracy = 0.985;
+  x.best_step = 450;
+  x.staleness = {0.75, 2, {125, 375, 0}};
+  x.wait_share = 0.125;
+  x.accepted_share = {1.0, std::nullopt};
+  x.weights_sha256 = "ab";
+  x.seed = 1;
+  x.transport = {{"worker-0", "inproc"}, {"worker-1", "chunked"}};
+  x.troupe_version = "0.1.0";
+  CHECK(to_json(x) == expected_text);
+}
+
+TEST_CASE("what a run does not have is null") {
+  auto text = to_json(summary{});
+  for (const auto* key : {"virtual_seconds", "final_loss", "final_accuracy",
+                          "best_accuracy", "best_step", "weights_sha256"})
+    CHECK_THAT(text, Catch::Matchers::ContainsSubstring(
+                       "\"" + std::string{key} + "\": null"));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"transport\": {}"));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"histogram\": []"));
+}
+
+TEST_CASE("a summary replaces the one before and leaves nothing else") {
+  temporary_folder folder;
+  summary x;
+  x.status = "stopped";
+  write_summary(folder / "summary.json", x);
+  x.status = "completed";
+  write_summary(folder / "summary.json", x);
+  CHECK(slurp(folder / "summary.json") == to_json(x));
+  CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {}) ==
+        1);
+  CHECK_THROWS_AS(write_summary(folder / "absent" / "summary.json", x),
+                  run_error);
+}
