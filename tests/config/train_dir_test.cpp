@@ -27,7 +27,7 @@ void write_run(const scratch& folder) {
                     "r/notes.txt", "r/checkpoints/step-00000100/manifest.pb",
                     "r/checkpoints/step-00000100/model.safetensors",
                     "r/checkpoints/step-00000100/optimizer.safetensors",
-                    "r/checkpoints/step-00000200.tmp/model.safetensors",
+                    "r/checkpoints/.tmp-step-00000200/model.safetensors",
                     "r/checkpoints/abandoned-step-00000300/manifest.pb"})
     folder.write(name, "x");
 }
