@@ -5,13 +5,12 @@
 #include "tests/process/stage.hpp"
 
 #include <arpa/inet.h>
+#include <catch2/catch_test_macros.hpp>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
 #include <regex>
@@ -63,12 +62,10 @@ void check_table(stage& on, const row (&table)[N]) {
     auto who = on.start("row", split(typed));
     check_refusal(who, status, line);
     auto after = files_below(on.home());
-    std::erase_if(after, [](const std::string& name) {
-      return name.starts_with("row.");
-    });
-    std::erase_if(before, [](const std::string& name) {
-      return name.starts_with("row.");
-    });
+    std::erase_if(
+      after, [](const std::string& name) { return name.starts_with("row."); });
+    std::erase_if(
+      before, [](const std::string& name) { return name.starts_with("row."); });
     CHECK(after == before);
   }
 }
@@ -116,7 +113,7 @@ constexpr row bad_calls[] = {
    "misspelt\\.ini:3: unknown key 'momentun' in \\[training\\]; did you mean "
    "'momentum'\\?"},
   {"unknown section", "--simulate --config section.ini", 2,
-   "section\\.ini:1: unknown section .*did you mean '?\\[?training\\]?'?\\?"},
+   "section\\.ini:2: 'lr' belongs in \\[training\\], not in \\[trainning\\]"},
   {"wrong type in a file", "--simulate --config type.ini", 2,
    "type\\.ini:2: \\[training\\] batch-size = x: must be a whole number"},
   {"binary file", "--simulate --config binary.ini", 2, "binary\\.ini:1: .*"},
@@ -134,8 +131,8 @@ constexpr row bad_calls[] = {
    "--host 0\\.0\\.0\\.0: is no loopback address.*--insecure-network.*"},
   {"not available yet", "--simulate --clock virtual", 2,
    "--clock virtual: this release has no virtual clock yet.*"},
-  {"no such device", "--simulate --device cuda", 1,
-   ".*--device cuda.*(no|without|not).*CUDA.*"},
+  {"no such device", "--simulate --device cuda", 2,
+   "--device cuda: this release computes without CUDA; use --device cpu"},
 };
 
 TEST_CASE("Bad command lines and configurations") {
@@ -144,7 +141,9 @@ TEST_CASE("Bad command lines and configurations") {
   spill(on.home() / "misspelt.ini", "[training]\nlr = 0.1\nmomentun = 0.9\n");
   spill(on.home() / "section.ini", "[trainning]\nlr = 0.1\n");
   spill(on.home() / "type.ini", "[training]\nbatch-size = x\n");
-  spill(on.home() / "binary.ini", std::string("\x7f""ELF\0\1\2\n", 8));
+  spill(on.home() / "binary.ini", std::string("\x7f"
+                                              "ELF\0\1\2\n",
+                                              8));
   check_table(on, bad_calls);
 }
 
@@ -173,9 +172,10 @@ constexpr row bad_data[] = {
 
 TEST_CASE("Bad data files") {
   stage on;
-  auto at = [&](const char* folder) { return on.home() / folder; };
-  for (const auto* folder :
-       {"good", "cut", "magic", "gzip", "label", "count"})
+  auto at = [&](const char* folder) {
+    return on.home() / folder;
+  };
+  for (const auto* folder : {"good", "cut", "magic", "gzip", "label", "count"})
     write_data(at(folder), 100);
   auto images = idx::images_file(100, 28, 28, idx::bytes(78400, 7));
   auto cut = images;
@@ -190,8 +190,7 @@ TEST_CASE("Bad data files") {
   write(at("gzip") / "train-images-idx3-ubyte.gz", packed);
   idx::bytes labels(100, 0);
   labels[5] = 10;
-  write(at("label") / "train-labels-idx1-ubyte",
-        idx::labels_file(100, labels));
+  write(at("label") / "train-labels-idx1-ubyte", idx::labels_file(100, labels));
   write(at("count") / "train-images-idx3-ubyte",
         idx::images_file(99, 28, 28, idx::bytes(99 * 784, 7)));
   check_table(on, bad_data);
@@ -231,26 +230,19 @@ namespace {
 
 /// A short run with checkpoints at steps 2, 4 and 6.
 void make_run(stage& on) {
-  auto all = on.simulate({"--workers", "1", "--max-steps", "6",
-                          "--checkpoint-freq", "2", "--set",
-                          "cluster.evaluator=false"});
+  auto all =
+    on.simulate({"--workers", "1", "--max-steps", "6", "--checkpoint-freq", "2",
+                 "--set", "cluster.evaluator=false"});
   check_end(all, 0);
-  REQUIRE(checkpoints_of(on.run()) == std::vector<std::string>{
-                                        "step-00000002", "step-00000004",
-                                        "step-00000006"});
+  REQUIRE(checkpoints_of(on.run()) ==
+          std::vector<std::string>{"step-00000002", "step-00000004",
+                                   "step-00000006"});
 }
 
 void flip_a_byte(const fs::path& path) {
   auto text = slurp(path);
   text[text.size() / 2] ^= 1;
   spill(path, text);
-}
-
-std::string step_of_resume(stage& on) {
-  for (const auto& line : on.metrics())
-    if (line["kind"] == "resumed")
-      return line["step"].dump();
-  return "none";
 }
 
 } // namespace
@@ -274,15 +266,15 @@ TEST_CASE("A damaged checkpoint gives way to the one before") {
   stage on;
   make_run(on);
   auto checkpoint = on.run() / "checkpoints" / "step-00000006";
-  for (const auto* file : {"model.safetensors", "optimizer.safetensors",
-                           "manifest.pb"}) {
+  for (const auto* file :
+       {"model.safetensors", "optimizer.safetensors", "manifest.pb"}) {
     INFO(file);
     auto copy = on.home() / "copy";
     fs::copy(on.run(), copy, fs::copy_options::recursive);
     flip_a_byte(copy / "checkpoints" / "step-00000006" / file);
-    auto all = on.start("damaged", {"--simulate", "--workers", "1",
-                                    "--train-dir", copy.string(), "--resume",
-                                    "--max-steps", "7"});
+    auto all =
+      on.start("damaged", {"--simulate", "--workers", "1", "--train-dir",
+                           copy.string(), "--resume", "--max-steps", "7"});
     check_end(all, 0);
     CHECK(all.said("step-00000006 cannot be used: .*; trying the one before"));
     CHECK(all.said("resumed +from step 4; 2 updates"));
@@ -305,6 +297,10 @@ TEST_CASE("Damaged checkpoints only") {
                 "model\\.safetensors does not match");
   auto all = on.simulate({"--resume", on.run().string()});
   check_refusal(all, 1, "no usable checkpoint in .*/run/checkpoints");
+  auto newest = on.simulate({"--resume"});
+  check_refusal(newest, 1,
+                "no usable checkpoint in .*/run/checkpoints; --overwrite "
+                "begins anew");
   CHECK(files_below(on.run()) == before);
   CHECK(slurp(on.run() / "metrics.jsonl") == metrics);
 }
@@ -326,11 +322,13 @@ void check_full(stage& on, child& who, const std::string& reason) {
 
 TEST_CASE("Files that may not grow") {
   stage on;
-  auto who = on.start("simulate",
-                      {"--simulate", "--workers", "1", "--train-dir",
-                       on.run().string(), "--checkpoint-freq", "2",
-                       "--max-steps", "1000"},
-                      {.largest_file = 1 << 20});
+  child_options how;
+  how.largest_file = 1 << 20;
+  auto who =
+    on.start("simulate",
+             {"--simulate", "--workers", "1", "--train-dir", on.run().string(),
+              "--checkpoint-freq", "2", "--max-steps", "1000"},
+             how);
   check_full(on, who, "checkpoint .* was not written: .*File too large");
   CHECK(on.summary()["status"] == "failed");
   CHECK(checkpoints_of(on.run()).empty());
@@ -344,8 +342,8 @@ TEST_CASE("A full disk") {
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("troupe", on.run().c_str(), "tmpfs", 0, "size=8m") != 0)
     SKIP("this needs the right to mount a file system");
-  auto who = on.simulate({"--workers", "1", "--checkpoint-freq", "2",
-                          "--max-steps", "1000"});
+  auto who = on.simulate(
+    {"--workers", "1", "--checkpoint-freq", "2", "--max-steps", "1000"});
   check_full(on, who, "checkpoint .* was not written: .*No space left.*");
   auto kept = checkpoints_of(on.run());
   REQUIRE(!kept.empty());
@@ -435,7 +433,8 @@ TEST_CASE("A port that is in use") {
   socket_guard taken{listen_on(on.port())};
   auto server = on.server({});
   check_refusal(server, 1,
-                "cannot listen on 127\\.0\\.0\\.1:" + on.port() + ": .*in use.*");
+                "cannot listen on 127\\.0\\.0\\.1:" + on.port() +
+                  ": .*in use.*");
   CHECK(!fs::exists(on.run()));
 }
 
@@ -443,8 +442,9 @@ TEST_CASE("A peer that never answers") {
   stage on;
   socket_guard mute{listen_on(on.port())};
   auto worker = on.worker({"--connect-timeout", "2"});
-  check_refusal(worker, 1, "no parameter server at 127\\.0\\.0\\.1:" +
-                             on.port() + " within 2 s .*");
+  check_refusal(worker, 1,
+                "no parameter server at 127\\.0\\.0\\.1:" + on.port() +
+                  " within 2 s .*");
 }
 
 TEST_CASE("A peer that talks nonsense") {
@@ -461,8 +461,8 @@ TEST_CASE("A peer that talks nonsense") {
     }
     return !worker.running();
   });
-  check_refusal(worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" +
-                             on.port() + ".*");
+  check_refusal(
+    worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" + on.port() + ".*");
 }
 
 TEST_CASE("A node whose settings are not those of the cast") {
@@ -492,7 +492,7 @@ TEST_CASE("A node without what the cast needs") {
   auto lost = on.worker({"--data-dir", "nothing"});
   check_refusal(lost, 1, "mnist: no file train-images-idx3-ubyte .*");
   auto wrong = on.worker({"--data-dir", "other"});
-  check_refusal(wrong, 1, ".*90.*100.*");
+  check_refusal(wrong, 1, ".*leaves the data set of 90 samples");
   auto worker = on.worker({"--data-dir", "good"});
   check_end(server, 0);
   check_end(worker, 0);

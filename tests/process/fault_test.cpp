@@ -54,8 +54,8 @@ auto is_joined(uint32_t who, uint64_t life) {
 }
 
 /// A completed run of so many epochs whose committed model has seen each sample
-/// of each epoch once: nothing is missing, and what is applied beyond belongs to
-/// the epochs after.
+/// of each epoch once: nothing is missing, and what is applied beyond belongs
+/// to the epochs after.
 committed check_completed(stage& on, uint64_t epochs) {
   auto summary = on.summary();
   INFO(summary.dump(2));
@@ -121,8 +121,8 @@ TEST_CASE("async: a killed worker is missed and a new one takes part") {
 
 TEST_CASE("A worker that stalls is dropped and comes back") {
   stage on;
-  auto server = on.listening_server({"--workers", "3", "--epochs", "15",
-                                     "--liveness-timeout", "2"});
+  auto server = on.listening_server(
+    {"--workers", "3", "--epochs", "15", "--liveness-timeout", "2"});
   auto workers = workers_of(on, 2, {"--liveness-timeout", "2"});
   on.await(server, "two workers", is_joined(1, 1));
   workers.push_back(on.worker({"--liveness-timeout", "2"}));
@@ -158,8 +158,8 @@ TEST_CASE("A worker that is told to stop leaves and the others go on") {
 
 TEST_CASE("A killed parameter server is resumed and its workers come back") {
   stage on;
-  const flags what{"--workers", "3",      "--epochs", "15", "--checkpoint-freq",
-                   "10",        "--policy", "ssp"};
+  const flags what{"--workers",         "3",  "--epochs", "15",
+                   "--checkpoint-freq", "10", "--policy", "ssp"};
   auto server = on.listening_server(what);
   auto workers = workers_of(on, 3);
   auto saved = on.await(server, "a checkpoint", is_kind("checkpoint"));
@@ -180,6 +180,37 @@ TEST_CASE("A killed parameter server is resumed and its workers come back") {
   CHECK(server.said("resumed +from step \\d+; " +
                     std::to_string(kept.rolled_back) +
                     " updates made after it were rolled back"));
+}
+
+TEST_CASE("A parameter server that stalls is waited for") {
+  stage on;
+  const flags soon{"--liveness-timeout", "2"};
+  auto server =
+    on.listening_server(soon + flags{"--workers", "2", "--epochs", "8"});
+  auto workers = workers_of(on, 2, soon);
+  on.await(server, "training", is_step(5));
+  server.signal(SIGSTOP);
+  for (auto& worker : workers)
+    worker.await("waiting +for the parameter server");
+  server.signal(SIGCONT);
+  check_end(server, 0);
+  check_ends(workers);
+  check_completed(on, 8);
+}
+
+TEST_CASE("Nodes give up when their parameter server is gone for good") {
+  stage on;
+  const flags soon{"--connect-timeout", "1"};
+  auto server = on.listening_server({"--workers", "1", "--epochs", "1000"});
+  auto evaluator = on.evaluator(soon);
+  auto worker = on.worker(soon);
+  evaluator.await("connected");
+  on.await(server, "training", is_step(2));
+  server.kill();
+  for (auto* node : {&worker, &evaluator}) {
+    check_end(*node, 1);
+    CHECK(node->err().starts_with("trainer_node: no parameter server at "));
+  }
 }
 
 TEST_CASE("Workers wait for a parameter server that is not there yet") {
@@ -207,8 +238,8 @@ TEST_CASE("A worker gives up when no parameter server comes") {
 
 TEST_CASE("The parameter server stops at a signal and goes on later") {
   stage on;
-  const flags what{"--workers", "2", "--epochs", "12", "--checkpoint-freq",
-                   "1000"};
+  const flags what{"--workers",         "2",   "--epochs", "12",
+                   "--checkpoint-freq", "1000"};
   auto server = on.listening_server(what);
   auto workers = workers_of(on, 2);
   on.await(server, "training", is_step(5));
@@ -270,23 +301,24 @@ TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
   check_end(worker, 0);
   check_end(evaluator, 0);
   auto steps = on.summary()["steps"].get<uint64_t>();
-  CHECK(evaluator.said("evaluation +step " + std::to_string(steps) +
-                       " +accuracy"));
+  CHECK(
+    evaluator.said("evaluation +step " + std::to_string(steps) + " +accuracy"));
 }
 
 TEST_CASE("A run ends without its evaluator") {
-  stage on;
-  auto server = on.listening_server({"--workers", "2", "--epochs", "6"});
-  auto evaluator = on.evaluator();
-  evaluator.await("connected .* as evaluator");
-  auto workers = workers_of(on, 2);
-  SECTION("that was killed") {
+  for (auto number : {SIGKILL, SIGTERM}) {
+    stage on;
+    auto server = on.listening_server({"--workers", "2", "--epochs", "5"});
+    auto evaluator = on.evaluator();
+    evaluator.await("connected .* as evaluator");
+    auto workers = workers_of(on, 2);
     on.await(server, "training", is_step(5));
-    evaluator.kill();
+    evaluator.signal(number);
+    check_end(evaluator, number == SIGKILL ? 128 + SIGKILL : 0);
     check_end(server, 0);
+    check_ends(workers);
     CHECK(on.summary()["final_accuracy"].is_null());
   }
-  check_ends(workers);
 }
 
 TEST_CASE("A run waits only so long for the last score") {
@@ -305,7 +337,8 @@ TEST_CASE("A run waits only so long for the last score") {
   evaluator.kill();
 }
 
-// -- anything, at any moment ----------------------------------------------------
+// -- anything, at any moment
+// ----------------------------------------------------
 
 namespace {
 
@@ -316,9 +349,10 @@ void kill_both(uint64_t seed) {
     return std::uniform_real_distribution<double>{low, high}(random);
   };
   const char* policies[] = {"sync", "backup", "ssp", "async"};
-  const flags what{"--workers", "3", "--epochs", "4", "--checkpoint-freq",
-                   std::to_string(1 + random() % 8), "--policy",
-                   policies[seed % 4]};
+  const flags what{"--workers",         "3",
+                   "--epochs",          "4",
+                   "--checkpoint-freq", std::to_string(1 + random() % 8),
+                   "--policy",          policies[seed % 4]};
   auto reaches = [](double epoch) {
     return [epoch](const json& line) {
       return line["kind"] == "update" && line["epoch"].get<double>() >= epoch;

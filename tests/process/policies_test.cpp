@@ -20,7 +20,8 @@ uint64_t most_stale(const std::string& policy, uint64_t workers) {
   constexpr uint64_t s = 3; // The default of --staleness.
   if (policy == "sync" || policy == "backup")
     return 0;
-  // The others are at most s clocks behind when it begins, s ahead when it ends.
+  // The others are at most s clocks behind when it begins, s ahead when it
+  // ends.
   if (policy == "ssp")
     return (workers - 1) * (2 * s + 1);
   return UINT64_MAX;
@@ -46,9 +47,8 @@ void check_samples(const json& summary, const std::vector<json>& metrics,
   CHECK(applied >= epochs * digits);
   auto most_ahead = 8 * 64 * summary["workers"].get<uint64_t>();
   CHECK(applied <= epochs * digits + most_ahead);
-  CHECK(static_cast<uint64_t>(
-          std::count_if(metrics.begin(), metrics.end(), is_kind("epoch"))) >=
-        epochs);
+  CHECK(static_cast<uint64_t>(std::count_if(metrics.begin(), metrics.end(),
+                                            is_kind("epoch"))) >= epochs);
   if (summary["policy"] != "backup")
     CHECK(summary["gradients_dropped"] == 0);
 }
@@ -78,12 +78,13 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
                          std::regex{"[0-9a-f]{64}"}));
   check_staleness(summary);
 
-  auto check = on.start("check", {"--config", (on.run() / "config.ini").string(),
-                                  "--role", "ps", "--check"});
+  auto check =
+    on.start("check", {"--config", (on.run() / "config.ini").string(), "--role",
+                       "ps", "--check"});
   check_end(check, 0);
-  auto shown = on.start("print", {"--config",
-                                  (on.run() / "config.ini").string(),
-                                  "--print-config"});
+  auto shown =
+    on.start("print", {"--config", (on.run() / "config.ini").string(),
+                       "--print-config"});
   check_end(shown, 0);
   std::smatch epochs;
   auto text = shown.out();
@@ -94,9 +95,10 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
   REQUIRE(!names.empty());
   auto steps = std::to_string(summary["steps"].get<uint64_t>());
   CHECK(names.back() == "step-" + std::string(8 - steps.size(), '0') + steps);
-  for (const auto& name : {"manifest.pb", "model.safetensors",
-                           "optimizer.safetensors"})
-    CHECK(std::filesystem::exists(on.run() / "checkpoints" / names.back() / name));
+  for (const auto& name :
+       {"manifest.pb", "model.safetensors", "optimizer.safetensors"})
+    CHECK(
+      std::filesystem::exists(on.run() / "checkpoints" / names.back() / name));
 }
 
 void train_in_one_process(const std::string& policy) {

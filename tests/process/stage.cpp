@@ -51,7 +51,9 @@ std::vector<std::string> checkpoints_of(const fs::path& run) {
 }
 
 std::function<bool(const json&)> is_kind(const std::string& kind) {
-  return [kind](const json& line) { return line["kind"] == kind; };
+  return [kind](const json& line) {
+    return line["kind"] == kind;
+  };
 }
 
 bool is_about(const json& line, uint32_t who, uint64_t life) {

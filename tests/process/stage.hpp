@@ -79,8 +79,7 @@ public:
   /// Waits until the metrics have such a line at or after line `from`; returns
   /// the line's number. Throws when `server` ends before.
   size_t await(child& server, const std::string& what,
-               const std::function<bool(const json&)>& wanted,
-               size_t from = 0);
+               const std::function<bool(const json&)>& wanted, size_t from = 0);
 
 private:
   child in_cast(const std::string& role, const flags& more);

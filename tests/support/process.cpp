@@ -67,10 +67,10 @@ bool can_listen(uint16_t port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto free = fd >= 0 &&
-              ::bind(fd, reinterpret_cast<sockaddr*>(&address),
-                     sizeof address) == 0 &&
-              ::listen(fd, 1) == 0;
+  auto free =
+    fd >= 0 &&
+    ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+    ::listen(fd, 1) == 0;
   ::close(fd);
   return free;
 }
@@ -132,8 +132,7 @@ child::~child() {
 }
 
 child::child(child&& other) noexcept
-  : stem_(std::move(other.stem_)),
-    pid_(std::exchange(other.pid_, 0)),
+  : stem_(std::move(other.stem_)), pid_(std::exchange(other.pid_, 0)),
     status_(other.status_) {
   // nop
 }
@@ -159,7 +158,8 @@ void child::signal(int number) {
 
 int child::wait(std::chrono::seconds limit) {
   try {
-    eventually("its end", [this] { return !running(); }, limit);
+    eventually(
+      "its end", [this] { return !running(); }, limit);
   } catch (const std::runtime_error& err) {
     throw std::runtime_error(report() + err.what());
   }
@@ -201,8 +201,8 @@ std::string child::err() const {
 }
 
 std::string child::report() const {
-  auto state = status_ ? "ended with " + std::to_string(*status_)
-                       : "still running";
+  auto state =
+    status_ ? "ended with " + std::to_string(*status_) : "still running";
   return "--- " + stem_.filename().string() + ": " + state + "\n" +
          end_of(out()) + "--- stderr\n" + end_of(err()) + "---\n";
 }

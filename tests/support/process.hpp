@@ -59,8 +59,7 @@ public:
   void kill();
 
   /// Waits until its output holds `pattern`. Throws when it ends without.
-  void await(const std::string& pattern,
-             std::chrono::seconds limit = patience);
+  void await(const std::string& pattern, std::chrono::seconds limit = patience);
 
   bool said(const std::string& pattern) const;
 
