@@ -100,7 +100,7 @@ void coordinator_state::expel(worker_id who, incarnation life,
   if (!membership_.contains(who, life))
     return;
   self_->send(workers_.at(who).handle, stop_atom_v,
-              run_end{1, reason});
+              run_end{1, "worker " + to_string(who) + " " + reason});
   leave(who, life, reason);
 }
 

@@ -108,9 +108,19 @@ caf::error parameter_server_state::refuse(const push_header& header,
   statistics_.refused(who, times_of(header));
   record(notes::refused{who, reason});
   if (conductor_.refuse({header.id, header.computed_on, header.from}))
-    self_->send(coordinator_, leave_atom_v, who, header.id.life,
-                std::string{"expelled: too many refused gradients in a row"});
+    expel(who, header.id.life, reason);
   return caf::make_error(why, "worker " + to_string(who) + ": " + reason);
+}
+
+void parameter_server_state::expel(worker_id who, incarnation life,
+                                   const std::string& reason) {
+  auto line = "expelled: its last "
+              + std::to_string(cores::refusals::default_limit)
+              + " gradients were refused (" + reason
+              + "); if the loss grew before, lower --lr";
+  self_->send(coordinator_, leave_atom_v, who, life, line);
+  if (conductor_.members() == 1)
+    fail("no worker is left; the last was " + line);
 }
 
 // The answer to the request being handled comes later. A worker has one request

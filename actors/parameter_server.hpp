@@ -90,6 +90,7 @@ private:
   weights_result push(const push_header& header, const payload& gradient);
   weights_result pull(const pull_header& header);
   caf::error refuse(const push_header& header, errc why);
+  void expel(worker_id who, incarnation life, const std::string& reason);
   weights_result hold(worker_id who);
   caf::error unwelcome(worker_id who, incarnation life,
                        incarnation server) const;

@@ -116,12 +116,14 @@ orders conductor::carry_out(policies::decision what) {
     makes = makes.next();
     out.updates.push_back(apply(step, makes));
     if (out.stop = end_after(makes); out.stop)
-      return out;
+      break;
   }
-  release(what.release, out);
+  if (!out.stop) {
+    release(what.release, out);
+    out.cancel = std::move(what.cancel);
+  }
   for (auto id : late)
     ledger_.give_back(id);
-  out.cancel = std::move(what.cancel);
   return out;
 }
 

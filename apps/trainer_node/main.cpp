@@ -112,6 +112,8 @@ exit_status run(const config::resolved& config) {
 int main(int argc, char** argv) {
   try {
     auto call = config::parse_command_line(argc, argv);
+    if (call.what == config::action::check)
+      call.text = app::plan_with_model(call.config);
     if (call.what != config::action::run) {
       std::cout << call.text;
       return 0;

@@ -17,6 +17,7 @@
 #include "apps/trainer_node/resources.hpp"
 #include "config/cast.hpp"
 #include "config/failure.hpp"
+#include "config/plan.hpp"
 #include "config/report.hpp"
 #include "config/train_dir.hpp"
 #include "data/dataset.hpp"
@@ -184,6 +185,14 @@ void publish(caf::actor_system& system, const doorkeeper_actor& door,
 }
 
 } // namespace
+
+std::string plan_with_model(const config::resolved& config) {
+  const auto& training = config.values.training;
+  auto data = data::load_dataset(config.values.data, training.seed);
+  data::require_batch(*data.train, training.batch_size);
+  return config::plan(config,
+                      shape_of_weights(training, data.train->classes()).count);
+}
 
 node start_server(caf::actor_system& system, const config::resolved& config,
                   const end_callback& on_end) {
