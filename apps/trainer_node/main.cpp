@@ -62,6 +62,29 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   std::_Exit(static_cast<int>(status));
 }
 
+void complain(const std::string& line) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "trainer_node: %s\n", line.c_str());
+}
+
+/// Tells the user; returns the exit status that says the same.
+exit_status complain_of(const std::exception& err) {
+  complain(err.what());
+  auto known = dynamic_cast<const failure*>(&err);
+  return known != nullptr ? known->status() : exit_status::failed;
+}
+
+/// Nobody would tell the actors that run already when a later one cannot start.
+app::node start_or_leave(caf::actor_system& system,
+                         const config::resolved& config,
+                         const app::end_callback& on_end) {
+  try {
+    return start(system, config, on_end);
+  } catch (const std::exception& err) {
+    leave_now(complain_of(err));
+  }
+}
+
 exit_status run(const config::resolved& config) {
   init_messages();
   caf::actor_system_config settings;
@@ -69,11 +92,11 @@ exit_status run(const config::resolved& config) {
   app::signal_pump signals;
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
-  auto node = start(system, config,
-                    [&signals](const run_end& how) { signals.end(how); });
+  auto node = start_or_leave(
+    system, config, [&signals](const run_end& how) { signals.end(how); });
   auto how = signals.wait(node.stop);
   if (!how.line.empty())
-    std::fprintf(stderr, "trainer_node: %s\n", how.line.c_str());
+    complain(how.line);
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;
   while (system.registry().running() > 0) {
@@ -96,13 +119,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     return static_cast<int>(run(call.config));
-  } catch (const failure& err) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "trainer_node: %s\n", err.what());
-    return static_cast<int>(err.status());
   } catch (const std::exception& err) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "trainer_node: %s\n", err.what());
-    return 1;
+    return static_cast<int>(complain_of(err));
   }
 }
