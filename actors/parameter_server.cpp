@@ -55,7 +55,8 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
-  record(notes::started{parts_.run_id, conductor_.policy().describe()});
+  record(notes::started{parts_.run_id,
+                        std::string{conductor_.policy().name()}});
   if (parts_.resumed)
     record(notes::resumed{parts_.life});
   // A run that is resumed may have reached its limits already.
@@ -163,13 +164,14 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
 
 void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
-  if (!conductor_.knows(who, life))
+  if (!conductor_.knows(who, life) || !members_.contains(who))
     return;
-  if (!ending_)
-    record(notes::left{who, life, reason});
-  if (auto& asks = members_.at(who).asks)
-    asks->deliver(caf::make_error(errc::unknown_member, reason));
-  members_.erase(who);
+  auto gone = std::move(members_.extract(who).mapped());
+  if (ending_) // The weights stay as they are: no step closes any more.
+    return;
+  record(notes::left{who, life, reason});
+  if (gone.asks)
+    gone.asks->deliver(caf::make_error(errc::unknown_member, reason));
   carry_out(conductor_.leave(who, life));
 }
 

@@ -13,7 +13,9 @@ conductor::conductor(std::unique_ptr<policies::policy> policy,
 
 void conductor::enlist(worker_id who, incarnation life) {
   window_.set_incarnation(who, life);
-  members_[who] = member{.life = life};
+  member fresh;
+  fresh.life = life;
+  members_[who] = std::move(fresh);
 }
 
 orders conductor::join(std::span<const worker_id> who) {

@@ -126,6 +126,15 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   return out;
 }
 
+/// Why nothing is left to do, when a complete run is resumed as it is.
+std::optional<std::string> complete_already(const parameter_server_parts& parts,
+                                            const origin& from) {
+  if (!from.checkpoint
+      || !std::filesystem::exists(from.directory.path / "summary.json"))
+    return std::nullopt;
+  return make_conductor(parts).reached();
+}
+
 /// Changes the run directory, once the checkpoint is known to fit.
 void settle(const config::settings& settings, const origin& from,
             const parameter_server_parts& parts) {
@@ -204,6 +213,11 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     require_port(settings.cluster);
   auto from = find_origin(settings);
   auto parts = make_server_parts(config, data, from);
+  if (auto reason = complete_already(parts, from)) {
+    say("complete     " + *reason + " before; raise the limit to go on");
+    on_end({});
+    return {[] {}};
+  }
   settle(settings, from, parts);
 
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
