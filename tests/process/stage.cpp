@@ -1,5 +1,7 @@
 #include "tests/process/stage.hpp"
 
+#include "messages/proto/manifest.pb.h"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -83,6 +85,18 @@ committed committed_of(const std::vector<json>& metrics) {
   }
   for (const auto& line : updates)
     result.samples += line["samples"].get<uint64_t>();
+  return result;
+}
+
+uint64_t settled_in(const fs::path& checkpoint) {
+  troupe::proto::Manifest manifest;
+  if (!manifest.ParseFromString(slurp(checkpoint / "manifest.pb")))
+    throw std::runtime_error("no manifest in " + checkpoint.string());
+  const auto& ledger = manifest.ledger();
+  auto result = ledger.epochs_opened() * ledger.samples();
+  for (const auto& epoch : ledger.open_epochs())
+    for (const auto& range : epoch.unsettled())
+      result -= range.count();
   return result;
 }
 
