@@ -405,7 +405,7 @@ void kill_both(uint64_t seed) {
   auto kept = check_completed(on, 4);
   std::cout << "repetition " << seed << ": " << what.back() << ", "
             << kept.rolled_back << " updates rolled back, "
-            << kept.updates.size() << " kept\n";
+            << kept.updates.size() << " kept" << std::endl;
 }
 
 } // namespace

@@ -15,6 +15,9 @@ namespace {
 
 constexpr double wanted_accuracy = 0.96;
 
+/// Far above what a run takes by itself; other tests run meanwhile.
+constexpr std::chrono::seconds whole_run{240};
+
 /// Most updates that others can make while a worker computes.
 uint64_t most_stale(const std::string& policy, uint64_t workers) {
   constexpr uint64_t s = 3; // The default of --staleness.
@@ -106,7 +109,7 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
 void train_in_one_process(const std::string& policy) {
   stage on;
   auto all = on.simulate({"--policy", policy});
-  check_end(all, 0);
+  check_end(all, 0, whole_run);
   check_run(on, policy, 4, "inproc");
 }
 
@@ -118,7 +121,7 @@ void train_across_processes(const std::string& policy) {
   std::vector<child> workers;
   for (int i = 0; i < 3; ++i)
     workers.push_back(on.worker());
-  check_end(server, 0);
+  check_end(server, 0, whole_run);
   for (auto& worker : workers)
     check_end(worker, 0);
   check_end(evaluator, 0);

@@ -171,8 +171,8 @@ size_t stage::await(child& server, const std::string& what,
   return found;
 }
 
-void check_end(child& who, int status) {
-  auto found = who.wait();
+void check_end(child& who, int status, std::chrono::seconds limit) {
+  auto found = who.wait(limit);
   INFO(who.report());
   CHECK(found == status);
 }

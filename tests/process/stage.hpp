@@ -95,6 +95,6 @@ private:
 
 /// Waits for the end of a process and checks its exit status; a failure shows
 /// what the process said.
-void check_end(child& who, int status);
+void check_end(child& who, int status, std::chrono::seconds limit = patience);
 
 } // namespace troupe::testing
