@@ -411,9 +411,13 @@ void kill_both(uint64_t seed) {
 } // namespace
 
 TEST_CASE("Kill -9 of a worker, then of the parameter server, never hangs") {
-  const auto* wish = std::getenv("TROUPE_FAULT_REPETITIONS");
-  auto repetitions = wish != nullptr ? std::stoul(wish) : 3;
-  for (uint64_t seed = 0; seed < repetitions; ++seed) {
+  auto number = [](const char* name, uint64_t otherwise) -> uint64_t {
+    const auto* wish = std::getenv(name);
+    return wish != nullptr ? std::stoull(wish) : otherwise;
+  };
+  auto first = number("TROUPE_FAULT_FIRST_SEED", 0);
+  auto end = first + number("TROUPE_FAULT_REPETITIONS", 3);
+  for (auto seed = first; seed < end; ++seed) {
     INFO("seed " << seed);
     kill_both(seed);
   }
