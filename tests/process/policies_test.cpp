@@ -15,6 +15,9 @@ namespace {
 
 constexpr double wanted_accuracy = 0.96;
 
+/// Far above what a run takes by itself; other tests run meanwhile.
+constexpr std::chrono::seconds whole_run{240};
+
 /// Most updates that others can make while a worker computes.
 uint64_t most_stale(const std::string& policy, uint64_t workers) {
   constexpr uint64_t s = 3; // The default of --staleness.
@@ -41,16 +44,18 @@ void check_staleness(const json& summary) {
 /// Each epoch covers each sample, and what is applied beyond the last one are
 /// gradients that were under way.
 void check_samples(const json& summary, const std::vector<json>& metrics,
+                   const std::filesystem::path& last_checkpoint,
                    uint64_t epochs) {
   auto applied = summary["samples_applied"].get<uint64_t>();
   CHECK(committed_of(metrics).samples == applied);
+  CHECK(settled_in(last_checkpoint) == applied);
   CHECK(applied >= epochs * digits);
-  auto most_ahead = 8 * 64 * summary["workers"].get<uint64_t>();
-  CHECK(applied <= epochs * digits + most_ahead);
   CHECK(static_cast<uint64_t>(std::count_if(metrics.begin(), metrics.end(),
                                             is_kind("epoch"))) >= epochs);
-  if (summary["policy"] != "backup")
-    CHECK(summary["gradients_dropped"] == 0);
+  if (summary["policy"] == "backup")
+    return; // Its late gradients are done again while the others go on.
+  CHECK(applied < (epochs + 1) * digits);
+  CHECK(summary["gradients_dropped"] == 0);
 }
 
 void check_run(stage& on, const std::string& policy, uint64_t workers,
@@ -89,8 +94,6 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
   std::smatch epochs;
   auto text = shown.out();
   REQUIRE(std::regex_search(text, epochs, std::regex{"\\bepochs *= *(\\d+)"}));
-  check_samples(summary, metrics, std::stoull(epochs[1]));
-
   auto names = checkpoints_of(on.run());
   REQUIRE(!names.empty());
   auto steps = std::to_string(summary["steps"].get<uint64_t>());
@@ -99,12 +102,14 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
        {"manifest.pb", "model.safetensors", "optimizer.safetensors"})
     CHECK(
       std::filesystem::exists(on.run() / "checkpoints" / names.back() / name));
+  check_samples(summary, metrics, on.run() / "checkpoints" / names.back(),
+                std::stoull(epochs[1]));
 }
 
 void train_in_one_process(const std::string& policy) {
   stage on;
   auto all = on.simulate({"--policy", policy});
-  check_end(all, 0);
+  check_end(all, 0, whole_run);
   check_run(on, policy, 4, "inproc");
 }
 
@@ -116,7 +121,7 @@ void train_across_processes(const std::string& policy) {
   std::vector<child> workers;
   for (int i = 0; i < 3; ++i)
     workers.push_back(on.worker());
-  check_end(server, 0);
+  check_end(server, 0, whole_run);
   for (auto& worker : workers)
     check_end(worker, 0);
   check_end(evaluator, 0);

@@ -1,5 +1,7 @@
 #include "tests/process/stage.hpp"
 
+#include "messages/proto/manifest.pb.h"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -86,6 +88,18 @@ committed committed_of(const std::vector<json>& metrics) {
   return result;
 }
 
+uint64_t settled_in(const fs::path& checkpoint) {
+  troupe::proto::Manifest manifest;
+  if (!manifest.ParseFromString(slurp(checkpoint / "manifest.pb")))
+    throw std::runtime_error("no manifest in " + checkpoint.string());
+  const auto& ledger = manifest.ledger();
+  auto result = ledger.epochs_opened() * ledger.samples();
+  for (const auto& epoch : ledger.open_epochs())
+    for (const auto& range : epoch.unsettled())
+      result -= range.count();
+  return result;
+}
+
 // -- the processes ------------------------------------------------------------
 
 stage::stage() : port_(std::to_string(free_port())) {
@@ -157,8 +171,8 @@ size_t stage::await(child& server, const std::string& what,
   return found;
 }
 
-void check_end(child& who, int status) {
-  auto found = who.wait();
+void check_end(child& who, int status, std::chrono::seconds limit) {
+  auto found = who.wait(limit);
   INFO(who.report());
   CHECK(found == status);
 }

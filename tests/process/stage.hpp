@@ -51,6 +51,10 @@ struct committed {
 /// not follow each other or a resume counts its losses wrong.
 committed committed_of(const std::vector<json>& metrics);
 
+/// Samples, counted once per epoch, that the ledger of a checkpoint holds for
+/// applied. Since it keeps ranges, it cannot count one twice.
+uint64_t settled_in(const std::filesystem::path& checkpoint);
+
 /// The processes of one run on this machine.
 class stage {
 public:
@@ -91,6 +95,6 @@ private:
 
 /// Waits for the end of a process and checks its exit status; a failure shows
 /// what the process said.
-void check_end(child& who, int status);
+void check_end(child& who, int status, std::chrono::seconds limit = patience);
 
 } // namespace troupe::testing
