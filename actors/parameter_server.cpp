@@ -165,8 +165,12 @@ void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
   if (!conductor_.knows(who, life))
     return;
-  if (!ending_)
-    record(notes::left{who, life, reason});
+  // The last version stands: no departure closes a step any more.
+  if (ending_) {
+    members_.erase(who);
+    return;
+  }
+  record(notes::left{who, life, reason});
   if (auto& asks = members_.at(who).asks)
     asks->deliver(caf::make_error(errc::unknown_member, reason));
   members_.erase(who);
