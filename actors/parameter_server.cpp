@@ -82,7 +82,7 @@ auto parameter_server_state::push(const push_header& header,
                                                 + to_string(header.id)
                                                 + " has arrived before");
   }
-  if (auto why = model_.check(gradient); why != errc::none)
+  if (auto why = check(header, gradient); why != errc::none)
     return refuse(header, why);
   held_.emplace(header.id, held_push{header, gradient});
   auto answer = hold(header.id.worker);
@@ -100,12 +100,22 @@ auto parameter_server_state::pull(const pull_header& header)
   return answer;
 }
 
+// A gradient of somebody else's samples would count them twice.
+errc parameter_server_state::check(const push_header& header,
+                                   const payload& gradient) const {
+  if (!conductor_.holds(header.id.worker, header.from, header.samples))
+    return errc::protocol_violation;
+  return model_.check(gradient);
+}
+
 caf::error parameter_server_state::refuse(const push_header& header,
                                           errc why) {
   auto who = header.id.worker;
-  auto reason = why == errc::wrong_size
-                  ? "gradient does not have the model's size"
-                  : "gradient holds NaN or infinite numbers";
+  std::string reason = "gradient holds NaN or infinite numbers";
+  if (why == errc::wrong_size)
+    reason = "gradient does not have the model's size";
+  else if (why == errc::protocol_violation)
+    reason = "gradient is not of a lease of this worker";
   statistics_.refused(who, times_of(header));
   record(notes::refused{who, reason});
   if (conductor_.refuse({header.id, header.computed_on, header.from}))

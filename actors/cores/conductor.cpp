@@ -102,6 +102,13 @@ bool conductor::knows(worker_id who, incarnation life) const {
   return found != members_.end() && found->second.life == life;
 }
 
+bool conductor::holds(worker_id who, lease_id id, uint64_t samples) const {
+  const auto& theirs = members_.at(who).leases;
+  const auto* what = ledger_.find(id);
+  return what != nullptr && what->count == samples
+         && std::ranges::find(theirs, id) != theirs.end();
+}
+
 // What came too late returns only after the release: one who is always late
 // would else get the same work for ever, and the epoch never end.
 orders conductor::carry_out(policies::decision what) {

@@ -102,10 +102,7 @@ TEST_CASE("only a different explicit value is a conflict", "[cast]") {
   CHECK(answer("", "--policy async") ==
         "[policy] name = async here, but sync at the parameter server: leave "
         "it out here, or start the parameter server with --policy async");
-  CHECK(answer("--epochs 3", "--max-steps 5") ==
-        "[training] max-steps = 5 here, but (not set) at the parameter "
-        "server: leave it out here, or start the parameter server with "
-        "--max-steps 5");
+  CHECK(answer("--workers 3 --epochs 3", "--workers 4 --max-steps 5") == "");
   CHECK(conflicts({}, {{"training.colour", "red"}}) ==
         "setting training.colour: not known to the parameter server; is it "
         "another release?");

@@ -154,7 +154,7 @@ TEST_CASE("the example files are valid", "[examples]") {
     auto all = parse({"--role", role, "--config", cluster}).config.values;
     CHECK(all.policy.name == policy_kind::ssp);
     CHECK(all.training.train_dir == "runs/lenet");
-    CHECK(all.training.epochs == 10);
+    CHECK(all.training.epochs == 50);
   }
   auto all = parse({"--simulate", "--config", folder + "/simulate.ini"});
   CHECK(all.config.values.policy.name == policy_kind::backup);
