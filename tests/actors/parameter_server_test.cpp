@@ -216,6 +216,24 @@ TEST_CASE("a retry while the first is held is not held, too") {
   CHECK(play.recorder->of<notes::update>().at(0).gradients.size() == 2);
 }
 
+TEST_CASE("a gradient of a lease that is not the worker's own is refused") {
+  theatre play;
+  play.open(2);
+  auto stolen = play.next_header(w1);
+  SECTION("of another worker") {
+    stolen.from = play.next_header(w0).from;
+  }
+  SECTION("of nobody") {
+    stolen.from = lease_id{4711};
+  }
+  SECTION("of another number of samples") {
+    ++stolen.samples;
+  }
+  auto refused = play.push(stolen, constant_payload(lenet_size, 1));
+  CHECK(refused->code() == errc::protocol_violation);
+  CHECK(play.recorder->of<notes::refused>().size() == 1);
+}
+
 TEST_CASE("what was meant for an earlier life of the server is refused") {
   theatre play;
   play.life = incarnation{2};
