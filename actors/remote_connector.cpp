@@ -146,7 +146,7 @@ void remote_connector_state::seat(const evaluator_actor& who,
 
 void remote_connector_state::seated(const std::string& as) {
   connecting_ = false;
-  backoff_.reset(clock_.elapsed(self_));
+  backoff_.reset();
   say("connected    to " + address() + " " + as);
 }
 

@@ -10,7 +10,9 @@ backoff::backoff(const backoff_rules& rules, counter_random random, double now)
 }
 
 std::optional<double> backoff::next(double now) {
-  ++failures_;
+  if (failures_++ == 0 && waiting_)
+    began_ = now;
+  waiting_ = false;
   auto left = began_ + rules_.give_up - now;
   if (left <= 0)
     return std::nullopt;
@@ -19,8 +21,8 @@ std::optional<double> backoff::next(double now) {
   return std::min(base * (1 - rules_.jitter * random_.uniform()), left);
 }
 
-void backoff::reset(double now) {
-  began_ = now;
+void backoff::reset() {
+  waiting_ = true;
   delay_ = rules_.first;
   failures_ = 0;
 }

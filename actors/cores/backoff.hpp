@@ -28,7 +28,7 @@ public:
   std::optional<double> next(double now);
 
   /// A try has succeeded: the next failure begins a new series.
-  void reset(double now);
+  void reset();
 
   /// Failures in this series so far.
   uint32_t failures() const { return failures_; }
@@ -39,6 +39,7 @@ private:
   double began_;
   double delay_;
   uint32_t failures_ = 0;
+  bool waiting_ = false; ///< For the failure that begins a new series.
 };
 
 } // namespace troupe::cores

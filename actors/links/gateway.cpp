@@ -10,7 +10,9 @@ gateway_state::gateway_state(pointer self, gateway_parts parts)
 }
 
 gateway_actor::behavior_type gateway_state::make_behavior() {
-  self_->monitor(parts_.server);
+  // It outlives the server, so that an evaluator hears that the run is over
+  // before its link breaks.
+  self_->monitor(parts_.coordinator);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   return {
     [this](attach_atom, const link_end_actor& peer) { return attach(peer); },

@@ -30,7 +30,9 @@ void configure(caf::actor_system_config& target,
     return std::chrono::duration_cast<caf::timespan>(
       std::chrono::duration<double>(x));
   };
-  // Actors on the scheduler only pass messages on.
+  // Actors on the scheduler only pass messages on. Sharing, for the default of
+  // stealing polls for work, which costs the computing threads their time.
+  target.set("caf.scheduler.policy", "sharing");
   target.set("caf.scheduler.max-threads", 2);
   if (settings.what == config::role::simulate)
     return;
