@@ -17,9 +17,9 @@ void add_tensors(const models::flat_layout& layout, const payload& flat,
   auto width = size_of(flat.shape().type);
   auto dtype = flat.shape().type == element_type::float64 ? "F64" : "F32";
   for (const auto& part : layout.slots())
-    out.push_back({key_of(part.name), dtype, part.shape,
-                   flat.bytes().subspan(part.offset * width,
-                                        part.count * width)});
+    out.push_back(
+      {key_of(part.name), dtype, part.shape,
+       flat.bytes().subspan(part.offset * width, part.count * width)});
 }
 
 } // namespace
@@ -32,8 +32,9 @@ checkpoint_writer_state::checkpoint_writer_state(pointer,
 
 checkpoint_writer_actor::behavior_type
 checkpoint_writer_state::make_behavior() {
-  return {
-    [this](write_atom, const snapshot_ptr& what) { return write(what); }};
+  return {[this](write_atom, const snapshot_ptr& what) {
+    return write(what);
+  }};
 }
 
 caf::result<std::string>
@@ -48,8 +49,8 @@ checkpoint_writer_state::write(const snapshot_ptr& what) try {
         return models::slot_key(slot.name, parameter);
       },
       slots);
-  auto path = models::write_checkpoint(parts_.folder, what->manifest, weights,
-                                       slots);
+  auto path =
+    models::write_checkpoint(parts_.folder, what->manifest, weights, slots);
   models::prune(parts_.folder, parts_.keep);
   return path.filename().string();
 } catch (const std::exception& err) {

@@ -1,6 +1,6 @@
 #pragma once
-// The checkpoint writer: makes snapshots durable on a thread of its own, so that
-// a slow disk never holds training up.
+// The checkpoint writer: makes snapshots durable on a thread of its own, so
+// that a slow disk never holds training up.
 
 #include "messages/interfaces.hpp"
 
@@ -15,8 +15,8 @@ struct checkpoint_writer_parts {
 
 class checkpoint_writer_state {
 public:
-  using pointer
-    = checkpoint_writer_actor::stateful_pointer<checkpoint_writer_state>;
+  using pointer =
+    checkpoint_writer_actor::stateful_pointer<checkpoint_writer_state>;
 
   static constexpr const char* name = "troupe.checkpoint-writer";
 

@@ -18,11 +18,10 @@ caf::error failed(errc code, const std::exception& err) {
 
 } // namespace
 
-// -- gradients -------------------------------------------------------------------
+// -- gradients ----------------------------------------------------------------
 
 compute_state::compute_state(pointer self, const computing_parts& parts)
-  : self_(self),
-    threads_(parts.threads),
+  : self_(self), threads_(parts.threads),
     engine_(parts.settings.training, parts.data.train->classes()) {
   // nop
 }
@@ -39,9 +38,9 @@ compute_state::compute(const compute_task& task) try {
   run_clock clock{self_};
   const auto& layout = engine_.layout();
   payload_buffer memory{{to_element_type(layout.dtype()), layout.count()}};
-  auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
-                           task.batch->targets, to_tensor(memory),
-                           task.cancel.get());
+  auto found =
+    engine_.run(to_tensor(task.weights), task.batch->inputs,
+                task.batch->targets, to_tensor(memory), task.cancel.get());
   gradient_report report;
   report.cancelled = found.cancelled;
   report.gradient = std::move(memory).seal();
@@ -53,14 +52,12 @@ compute_state::compute(const compute_task& task) try {
   return failed(errc::failed, err);
 }
 
-// -- scores ----------------------------------------------------------------------
+// -- scores -------------------------------------------------------------------
 
 scorer_state::scorer_state(pointer self, const computing_parts& parts)
-  : self_(self),
-    threads_(parts.threads),
+  : self_(self), threads_(parts.threads),
     batch_size_(parts.settings.evaluation.eval_batch_size),
-    dtype_(parts.settings.training.dtype),
-    test_(parts.data.test),
+    dtype_(parts.settings.training.dtype), test_(parts.data.test),
     engine_(parts.settings.training, parts.data.test->classes()) {
   // nop
 }
@@ -93,17 +90,18 @@ caf::result<score> scorer_state::evaluate(version what,
   return failed(errc::failed, err);
 }
 
-// -- batches ---------------------------------------------------------------------
+// -- batches ------------------------------------------------------------------
 
 loader_state::loader_state(pointer, const computing_parts& parts)
-  : dtype_(parts.settings.training.dtype),
-    train_(parts.data.train),
+  : dtype_(parts.settings.training.dtype), train_(parts.data.train),
     order_(parts.settings.training.seed, parts.data.train->size()) {
   // nop
 }
 
 loader_actor::behavior_type loader_state::make_behavior() {
-  return {[this](load_atom, const lease& what) { return load(what); }};
+  return {[this](load_atom, const lease& what) {
+    return load(what);
+  }};
 }
 
 caf::result<loaded_batch> loader_state::load(const lease& what) try {

@@ -5,8 +5,8 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/cores/backoff.hpp"
-#include "config/settings.hpp"
 #include "actors/still_valid.hpp"
+#include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 
@@ -23,10 +23,10 @@ namespace troupe {
 using performer = std::variant<worker_actor, evaluator_actor>;
 
 /// What a performer is made with once the settings of the cast are known.
-using performer_factory
-  = std::function<performer(const proto::Welcome&, const connector_actor&)>;
+using performer_factory =
+  std::function<performer(const proto::Welcome&, const connector_actor&)>;
 
-// -- within the process of the parameter server ----------------------------------
+// -- within the process of the parameter server -------------------------------
 
 struct local_connector_parts {
   lead_actor lead;
@@ -53,7 +53,7 @@ private:
   performer performer_;
 };
 
-// -- to a parameter server elsewhere -----------------------------------------------
+// -- to a parameter server elsewhere ------------------------------------------
 
 struct remote_connector_parts {
   std::string host;

@@ -13,17 +13,14 @@ constexpr double grace = 3;
 } // namespace
 
 coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
-  : self_(self),
-    parts_(std::move(parts)),
-    clock_(self),
+  : self_(self), parts_(std::move(parts)), clock_(self),
     membership_(parts_.rules, 0) {
   // nop
 }
 
 coordinator_actor::behavior_type coordinator_state::make_behavior() {
-  self_->set_down_handler([this](const caf::down_msg& down) {
-    lost(down.source, down.reason);
-  });
+  self_->set_down_handler(
+    [this](const caf::down_msg& down) { lost(down.source, down.reason); });
   self_->send(parts_.lead, attach_atom_v, coordinator_actor{self_});
   self_->delayed_send(self_, to_timespan(parts_.rules.join_timeout),
                       join_atom_v);
@@ -41,7 +38,7 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
   };
 }
 
-// -- joining and leaving -----------------------------------------------------------
+// -- joining and leaving ------------------------------------------------------
 
 // The server learns of a member before the member learns of its place, so that
 // its first request finds it known.
@@ -53,10 +50,10 @@ coordinator_state::admit(const registration_request& wish,
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   auto place = membership_.admit(rank, now());
   if (auto* no = std::get_if<cores::turned_away>(&place))
-    return caf::make_error(errc::rank_taken,
-                           "no place for the worker: "
-                             + std::string{to_string(*no)}
-                             + (rank ? " (rank " + to_string(*rank) + ")" : ""));
+    return caf::make_error(
+      errc::rank_taken,
+      "no place for the worker: " + std::string{to_string(*no)} +
+        (rank ? " (rank " + to_string(*rank) + ")" : ""));
   auto seat = std::get<cores::seat>(place);
   self_->monitor(who);
   workers_[seat.worker] = {who, seat.life};
@@ -72,8 +69,8 @@ coordinator_state::admit(const registration_request& wish,
         start_if_due();
       },
       [promise](const caf::error&) mutable {
-        promise.deliver(caf::make_error(errc::shutting_down,
-                                        std::string{"the run is over"}));
+        promise.deliver(
+          caf::make_error(errc::shutting_down, std::string{"the run is over"}));
       });
   return promise;
 }
@@ -107,15 +104,16 @@ void coordinator_state::expel(worker_id who, incarnation life,
 
 void coordinator_state::lost(const caf::actor_addr& who,
                              const caf::error& why) {
-  auto is_lost = [&](const auto& handle) { return handle.address() == who; };
+  auto is_lost = [&](const auto& handle) {
+    return handle.address() == who;
+  };
   auto worker = std::ranges::find_if(
     workers_, [&](const auto& entry) { return is_lost(entry.second.handle); });
   if (worker != workers_.end()) {
     auto id = worker->first;
     leave(id, worker->second.life,
-          why && why != caf::exit_reason::user_shutdown
-            ? "connection lost"
-            : "it ended");
+          why && why != caf::exit_reason::user_shutdown ? "connection lost"
+                                                        : "it ended");
   } else if (std::erase_if(evaluators_, is_lost) != 0) {
     self_->send(parts_.lead, audience_atom_v,
                 static_cast<uint32_t>(evaluators_.size()));
@@ -125,21 +123,19 @@ void coordinator_state::lost(const caf::actor_addr& who,
 
 // Not before the server knows all members, so that the first step has them all.
 void coordinator_state::start_if_due() {
-  if (!membership_.started()
-      && (gathered_.size() < workers_.size()
-          || !membership_.start_if_due(now())))
+  if (!membership_.started() &&
+      (gathered_.size() < workers_.size() || !membership_.start_if_due(now())))
     return;
   if (!gathered_.empty())
     self_->send(parts_.lead, join_atom_v, std::exchange(gathered_, {}));
 }
 
-// -- liveness --------------------------------------------------------------------
+// -- liveness -----------------------------------------------------------------
 
 void coordinator_state::tick() {
   if (ending_)
     return;
-  for (const auto& seat :
-       membership_.silent(now(), parts_.liveness_timeout))
+  for (const auto& seat : membership_.silent(now(), parts_.liveness_timeout))
     leave(seat.worker, seat.life, "silent");
   ping();
   self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 4),
@@ -150,15 +146,14 @@ void coordinator_state::ping() {
   for (const auto& [id, who] : workers_)
     self_
       ->request(who.handle, to_timespan(parts_.liveness_timeout), ping_atom_v)
-      .then([this, id = id, life = who.life] {
-              membership_.heard(id, life, now());
-            },
+      .then([this, id = id,
+             life = who.life] { membership_.heard(id, life, now()); },
             [](const caf::error&) {
               // Its silence speaks for itself.
             });
 }
 
-// -- the end ---------------------------------------------------------------------
+// -- the end ------------------------------------------------------------------
 
 void coordinator_state::send_workers_home() {
   ending_ = true;

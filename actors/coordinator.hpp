@@ -1,7 +1,7 @@
 #pragma once
 // The coordinator: who is in the cast. Gives ranks and incarnations, starts the
-// training when the cast is complete, notices who died or fell silent, and sends
-// everybody home at the end.
+// training when the cast is complete, notices who died or fell silent, and
+// sends everybody home at the end.
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/cores/membership.hpp"

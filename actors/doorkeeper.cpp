@@ -17,12 +17,12 @@ namespace {
 std::string objection(const proto::Hello& hello,
                       const config::settings& settings) {
   if (hello.protocol() != protocol_version)
-    return "protocol version " + std::to_string(hello.protocol())
-           + " of the " + hello.role() + " (troupe "
-           + hello.troupe_version() + ") is not the parameter server's "
-           + std::to_string(protocol_version) + " (troupe "
-           + std::string{config::version()}
-           + "); run the same release on all nodes";
+    return "protocol version " + std::to_string(hello.protocol()) + " of the " +
+           hello.role() + " (troupe " + hello.troupe_version() +
+           ") is not the parameter server's " +
+           std::to_string(protocol_version) + " (troupe " +
+           std::string{config::version()} +
+           "); run the same release on all nodes";
   config::pairs explicit_settings;
   for (const auto& one : hello.explicit_())
     explicit_settings.emplace_back(one.key(), one.value());
@@ -39,7 +39,9 @@ doorkeeper_state::doorkeeper_state(pointer self, doorkeeper_parts parts)
 doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
-  return {[this](const std::string& hello) { return meet(hello); }};
+  return {[this](const std::string& hello) {
+    return meet(hello);
+  }};
 }
 
 caf::result<std::string, caf::strong_actor_ptr>

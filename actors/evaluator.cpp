@@ -65,7 +65,9 @@ void evaluator_state::evaluate(const watch_header& what,
         if (!last)
           watch();
       },
-      [this](const caf::error& why) { leave({1, text_of(why)}); });
+      [this](const caf::error& why) {
+        leave({1, text_of(why)});
+      });
 }
 
 } // namespace troupe

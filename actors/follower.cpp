@@ -26,8 +26,7 @@ std::filesystem::path checkpoints_below(const std::filesystem::path& given) {
 } // namespace
 
 follower_state::follower_state(pointer self, follower_parts parts)
-  : self_(self),
-    parts_(std::move(parts)),
+  : self_(self), parts_(std::move(parts)),
     checkpoints_(checkpoints_below(parts_.folder)),
     summary_(checkpoints_.parent_path() / "summary.json") {
   // nop
@@ -61,9 +60,8 @@ bool follower_state::look_at_newest() {
   auto all = models::list_checkpoints(checkpoints_);
   if (all.empty() || (seen_ && all.back().step <= seen_->value))
     return false;
-  auto newest = models::newest_valid(checkpoints_, [](const std::string& line) {
-    std::puts(line.c_str());
-  });
+  auto newest = models::newest_valid(
+    checkpoints_, [](const std::string& line) { std::puts(line.c_str()); });
   if (!newest || (seen_ && newest->manifest.step() <= seen_->value))
     return false;
   if (!scorer_)
@@ -79,22 +77,24 @@ void follower_state::prepare(const models::loaded_checkpoint& first) {
   settings.training.network = first.manifest.network();
   settings.training.seed = first.manifest.seed();
   settings.data.dataset = first.manifest.dataset();
-  if (!first.model.tensors().empty()
-      && first.model.tensors().front().dtype == "F64")
+  if (!first.model.tensors().empty() &&
+      first.model.tensors().front().dtype == "F64")
     settings.training.dtype = config::scalar_type::float64;
   computing_parts computing{
     settings, data::load_dataset(settings.data, settings.training.seed),
     parts_.threads};
   classes_ = computing.data.test->classes();
-  scorer_ = spawn<scorer_actor, scorer_state>(
-    self_->system(), placement::detached, computing);
+  scorer_ = spawn<scorer_actor, scorer_state>(self_->system(),
+                                              placement::detached, computing);
 }
 
 void follower_state::evaluate(version what, const payload& weights) {
   seen_ = what;
   self_->request(scorer_, caf::infinite, evaluate_atom_v, what, weights)
     .then([this](const score& found) { take(found); },
-          [this](const caf::error& why) { end({1, text_of(why)}); });
+          [this](const caf::error& why) {
+            end({1, text_of(why)});
+          });
 }
 
 void follower_state::take(const score& found) {

@@ -1,7 +1,7 @@
 #pragma once
 // An evaluator without a parameter server: follows a folder of checkpoints and
-// scores each newest one, as evaluators on a shared file system do. It ends when
-// the run's summary is there and its last checkpoint is scored.
+// scores each newest one, as evaluators on a shared file system do. It ends
+// when the run's summary is there and its last checkpoint is scored.
 
 #include "actors/computing.hpp"
 #include "messages/interfaces.hpp"

@@ -36,13 +36,11 @@ void local_connector_state::connect() {
   if (auto* evaluator = std::get_if<evaluator_actor>(&performer_)) {
     self_
       ->request(parts_.coordinator, caf::infinite, register_atom_v, *evaluator)
-      .then(
-        [this, who = *evaluator](incarnation) {
-          self_->send(who, attach_atom_v, link_);
-        },
-        [](const caf::error&) {
-          // The run is over: the coordinator says so to the evaluator.
-        });
+      .then([this, who = *evaluator](
+              incarnation) { self_->send(who, attach_atom_v, link_); },
+            [](const caf::error&) {
+              // The run is over: the coordinator says so to the evaluator.
+            });
     return;
   }
   auto worker = std::get<worker_actor>(performer_);

@@ -11,13 +11,10 @@ namespace troupe {
 
 parameter_server_state::parameter_server_state(pointer self,
                                                parameter_server_parts parts)
-  : self_(self),
-    parts_(std::move(parts)),
-    model_(make_server_model(parts_)),
+  : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
     conductor_(make_conductor(parts_)),
     board_(parts_.settings.evaluation.eval_freq),
-    statistics_(parts_.settings.cluster.workers),
-    clock_(self) {
+    statistics_(parts_.settings.cluster.workers), clock_(self) {
   if (!parts_.resumed)
     return;
   auto before = statistics_.load(parts_.resumed->manifest.counters());
@@ -55,8 +52,8 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
-  record(notes::started{parts_.run_id,
-                        std::string{conductor_.policy().name()}});
+  record(
+    notes::started{parts_.run_id, std::string{conductor_.policy().name()}});
   if (parts_.resumed)
     record(notes::resumed{parts_.life});
   // A run that is resumed may have reached its limits already.
@@ -64,35 +61,32 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
     begin_ending("completed", *reason);
 }
 
-// -- what workers send ---------------------------------------------------------
+// -- what workers send --------------------------------------------------------
 
 auto parameter_server_state::push(const push_header& header,
                                   const payload& gradient) -> weights_result {
   if (auto err = unwelcome(header.id.worker, header.id.life, header.server))
     return err;
   switch (conductor_.admit(header.id)) {
-    case cores::freshness::fresh:
-      break;
-    case cores::freshness::stale_incarnation:
-      return caf::make_error(errc::stale_incarnation,
-                             "gradient of an earlier life of worker "
-                               + to_string(header.id.worker));
-    default:
-      return caf::make_error(errc::duplicate, "gradient "
-                                                + to_string(header.id)
-                                                + " has arrived before");
+  case cores::freshness::fresh:
+    break;
+  case cores::freshness::stale_incarnation:
+    return caf::make_error(errc::stale_incarnation,
+                           "gradient of an earlier life of worker " +
+                             to_string(header.id.worker));
+  default:
+    return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
+                                              " has arrived before");
   }
   if (auto why = check(header, gradient); why != errc::none)
     return refuse(header, why);
   held_.emplace(header.id, held_push{header, gradient});
   auto answer = hold(header.id.worker);
-  carry_out(
-    conductor_.push({header.id, header.computed_on, header.from}));
+  carry_out(conductor_.push({header.id, header.computed_on, header.from}));
   return answer;
 }
 
-auto parameter_server_state::pull(const pull_header& header)
-  -> weights_result {
+auto parameter_server_state::pull(const pull_header& header) -> weights_result {
   if (auto err = unwelcome(header.worker, header.life, header.server))
     return err;
   auto answer = hold(header.worker);
@@ -108,8 +102,7 @@ errc parameter_server_state::check(const push_header& header,
   return model_.check(gradient);
 }
 
-caf::error parameter_server_state::refuse(const push_header& header,
-                                          errc why) {
+caf::error parameter_server_state::refuse(const push_header& header, errc why) {
   auto who = header.id.worker;
   std::string reason = "gradient holds NaN or infinite numbers";
   if (why == errc::wrong_size)
@@ -125,10 +118,10 @@ caf::error parameter_server_state::refuse(const push_header& header,
 
 void parameter_server_state::expel(worker_id who, incarnation life,
                                    const std::string& reason) {
-  auto line = "expelled: its last "
-              + std::to_string(cores::refusals::default_limit)
-              + " gradients were refused (" + reason
-              + "); if the loss grew before, lower --lr";
+  auto line = "expelled: its last " +
+              std::to_string(cores::refusals::default_limit) +
+              " gradients were refused (" + reason +
+              "); if the loss grew before, lower --lr";
   self_->send(coordinator_, leave_atom_v, who, life, line);
   if (conductor_.members() == 1)
     fail("no worker is left; the last was " + line);
@@ -156,7 +149,7 @@ caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
   return {};
 }
 
-// -- who is there ----------------------------------------------------------------
+// -- who is there -------------------------------------------------------------
 
 void parameter_server_state::enlist(worker_id who, incarnation life,
                                     const std::string& transport,
@@ -191,7 +184,7 @@ void parameter_server_state::set_audience(uint32_t evaluators) {
     give_score_up();
 }
 
-// -- helpers -----------------------------------------------------------------------
+// -- helpers ------------------------------------------------------------------
 
 recording::push_times
 parameter_server_state::times_of(const push_header& header) {

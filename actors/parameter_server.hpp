@@ -1,7 +1,7 @@
 #pragma once
 // The parameter server: owns the weights, takes gradients, and answers each
-// with the next weights when the policy says so. This is the lead shard: it asks
-// its conductor what a message means and carries the orders out.
+// with the next weights when the policy says so. This is the lead shard: it
+// asks its conductor what a message means and carries the orders out.
 //
 // Spawned on a thread of its own, since it computes.
 
@@ -26,13 +26,13 @@ namespace troupe {
 /// What a parameter server is made of.
 struct parameter_server_parts {
   config::settings settings;
-  std::string config_ini;    ///< The resolved configuration, for checkpoints.
+  std::string config_ini; ///< The resolved configuration, for checkpoints.
   std::string config_digest;
   std::string run_id;
-  std::string dataset;       ///< Name of the data set.
-  uint64_t samples = 0;      ///< In the training set.
+  std::string dataset;  ///< Name of the data set.
+  uint64_t samples = 0; ///< In the training set.
   int64_t classes = 0;
-  incarnation life{1};       ///< Of this server: 1, or one more than before.
+  incarnation life{1}; ///< Of this server: 1, or one more than before.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
   recorder_actor recorder;
   checkpoint_writer_actor writer;
@@ -50,8 +50,7 @@ public:
   lead_actor::behavior_type make_behavior();
 
 private:
-  using weights_promise
-    = caf::typed_response_promise<release_header, payload>;
+  using weights_promise = caf::typed_response_promise<release_header, payload>;
   using watch_promise = caf::typed_response_promise<watch_header, payload>;
   using weights_result = caf::result<release_header, payload>;
   using watch_result = caf::result<watch_header, payload>;
@@ -84,7 +83,7 @@ private:
     bool closed = false; ///< The summary was asked for.
   };
 
-  // -- what workers send, and who they are (parameter_server.cpp) ---------------
+  // -- what workers send, and who they are (parameter_server.cpp) -------------
 
   void begin(const coordinator_actor& coordinator);
   weights_result push(const push_header& header, const payload& gradient);
@@ -104,7 +103,7 @@ private:
   double elapsed() const;
   recording::run_times times() const;
 
-  // -- steps and versions (parameter_server_steps.cpp) ----------------------------
+  // -- steps and versions (parameter_server_steps.cpp) ------------------------
 
   void carry_out(const cores::orders& what);
   void apply(const cores::update_order& step);
@@ -123,7 +122,7 @@ private:
   void write_next();
   snapshot_ptr take_snapshot() const;
 
-  // -- the end (parameter_server_ending.cpp) ----------------------------------------
+  // -- the end (parameter_server_ending.cpp) ----------------------------------
 
   void begin_ending(std::string status, std::string reason);
   void fail(std::string line);
@@ -154,7 +153,8 @@ private:
   cores::evaluation_board board_;
   recording::run_statistics statistics_;
   run_clock clock_;
-  double wall_before_ = 0; ///< Wall seconds before this start, less the clock's.
+  double wall_before_ =
+    0; ///< Wall seconds before this start, less the clock's.
   coordinator_actor coordinator_;
   std::map<worker_id, member> members_;
   std::map<std::string, std::string> transports_; ///< Of all workers so far.

@@ -2,7 +2,6 @@
 // the summary is written, and the coordinator closes the house.
 
 #include "actors/parameter_server.hpp"
-
 #include "config/failure.hpp"
 #include "config/version.hpp"
 
@@ -85,8 +84,9 @@ void parameter_server_state::close_if_done() {
   last->step = conductor_.current().value;
   last->time = elapsed();
   last->what = notes::finished{make_summary(), ending_->line};
-  self_->request(parts_.recorder, caf::infinite, finish_atom_v,
-                 note_ptr{std::move(last)})
+  self_
+    ->request(parts_.recorder, caf::infinite, finish_atom_v,
+              note_ptr{std::move(last)})
     .then([this] { leave_stage(); },
           [this](const caf::error& err) {
             ending_->status = "failed";
@@ -116,8 +116,8 @@ recording::summary parameter_server_state::make_summary() const {
   out.status = ending_->status;
   out.policy = std::string{conductor_.policy().name()};
   out.steps = conductor_.current().value;
-  out.epochs = static_cast<double>(out.samples_applied)
-               / static_cast<double>(parts_.samples);
+  out.epochs = static_cast<double>(out.samples_applied) /
+               static_cast<double>(parts_.samples);
   out.workers = settings.cluster.workers;
   out.shards = settings.cluster.shards;
   if (last_score_ && last_score_->weights == conductor_.current()) {

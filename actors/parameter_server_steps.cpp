@@ -1,7 +1,6 @@
 // How the parameter server carries out what its conductor decided.
 
 #include "actors/parameter_server.hpp"
-
 #include "actors/restore.hpp"
 
 #include <exception>
@@ -68,7 +67,7 @@ void parameter_server_state::cancel(worker_id who) {
   self_->send(members_.at(who).handle, cancel_atom_v, conductor_.current());
 }
 
-// -- records -----------------------------------------------------------------------
+// -- records ------------------------------------------------------------------
 
 void parameter_server_state::note_update(const cores::update_order& step,
                                          const std::vector<held_push>& parts) {
@@ -82,16 +81,16 @@ void parameter_server_state::note_update(const cores::update_order& step,
       {header.id.worker, step.gradients[i].staleness, header.samples});
   }
   out.loss = loss / static_cast<double>(out.samples);
-  out.epoch = static_cast<double>(statistics_.samples_applied())
-              / static_cast<double>(parts_.samples);
+  out.epoch = static_cast<double>(statistics_.samples_applied()) /
+              static_cast<double>(parts_.samples);
   out.lr = parts_.settings.training.lr;
   out.progress = progress(step.makes, out);
   record_at(step.makes, std::move(out));
 }
 
 void parameter_server_state::note_epochs() {
-  for (auto done = conductor_.ledger().epochs_completed();
-       epochs_noted_ < done; ++epochs_noted_)
+  for (auto done = conductor_.ledger().epochs_completed(); epochs_noted_ < done;
+       ++epochs_noted_)
     record(notes::epoch{epochs_noted_});
 }
 
@@ -103,8 +102,8 @@ parameter_server_state::progress(version step,
   out.max_steps = parts_.settings.training.max_steps;
   out.epoch = last.epoch;
   out.loss = last.loss;
-  out.samples_per_second = static_cast<double>(statistics_.samples_applied())
-                           / std::max(elapsed(), 1e-9);
+  out.samples_per_second = static_cast<double>(statistics_.samples_applied()) /
+                           std::max(elapsed(), 1e-9);
   if (last_score_)
     out.accuracy = last_score_->accuracy;
   out.workers = static_cast<uint32_t>(conductor_.members());
@@ -112,7 +111,7 @@ parameter_server_state::progress(version step,
   return out;
 }
 
-// -- versions for others -------------------------------------------------------------
+// -- versions for others ------------------------------------------------------
 
 auto parameter_server_state::watch(version after) -> watch_result {
   if (ending_ && ending_->closed)
@@ -123,8 +122,8 @@ auto parameter_server_state::watch(version after) -> watch_result {
   return promise;
 }
 
-// The version that is due is at hand only while it is the newest; afterwards the
-// board's due payload keeps it alive.
+// The version that is due is at hand only while it is the newest; afterwards
+// the board's due payload keeps it alive.
 void parameter_server_state::show_due() {
   if (board_.next(due_version_) == conductor_.current()) {
     due_version_ = conductor_.current();

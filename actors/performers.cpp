@@ -10,10 +10,10 @@ worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const connector_actor& home) {
   worker_parts parts;
-  parts.compute = spawn<compute_actor, compute_state>(
-    system, placement::detached, computing);
-  parts.loader = spawn<loader_actor, loader_state>(system, placement::detached,
-                                                   computing);
+  parts.compute =
+    spawn<compute_actor, compute_state>(system, placement::detached, computing);
+  parts.loader =
+    spawn<loader_actor, loader_state>(system, placement::detached, computing);
   parts.home = home;
   return spawn<worker_actor, worker_state>(system, placement::scheduled,
                                            std::move(parts));
@@ -23,8 +23,8 @@ evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,
                                const connector_actor& home) {
   evaluator_parts parts;
-  parts.scorer = spawn<scorer_actor, scorer_state>(system, placement::detached,
-                                                   computing);
+  parts.scorer =
+    spawn<scorer_actor, scorer_state>(system, placement::detached, computing);
   parts.home = home;
   return spawn<evaluator_actor, evaluator_state>(system, placement::scheduled,
                                                  std::move(parts));

@@ -21,15 +21,13 @@ std::string percent(double share) {
 } // namespace
 
 recorder_state::recorder_state(pointer self, recorder_parts parts)
-  : self_(self),
-    parts_(std::move(parts)),
-    last_step_before_(parts_.resume_step
-                        ? recording::last_update_step(parts_.folder
-                                                      / "metrics.jsonl")
-                        : std::nullopt),
-    metrics_(parts_.folder / "metrics.jsonl",
-             parts_.resume_step ? line_file::mode::resume
-                                : line_file::mode::fresh),
+  : self_(self), parts_(std::move(parts)),
+    last_step_before_(parts_.resume_step ? recording::last_update_step(
+                                             parts_.folder / "metrics.jsonl")
+                                         : std::nullopt),
+    metrics_(parts_.folder / "metrics.jsonl", parts_.resume_step
+                                                ? line_file::mode::resume
+                                                : line_file::mode::fresh),
     tensorboard_(parts_.folder, parts_.started_at, parts_.resume_step),
     progress_(parts_.terminal_width) {
   // nop
@@ -64,11 +62,11 @@ caf::result<void> recorder_state::finish(const note& what) try {
   return caf::make_error(errc::disk, std::string{err.what()});
 }
 
-// -- training --------------------------------------------------------------------
+// -- training -----------------------------------------------------------------
 
 void recorder_state::put(const note& at, const notes::update& what) {
-  metrics_.update({at.step, at.time, what.loss, what.epoch, what.lr,
-                   what.gradients});
+  metrics_.update(
+    {at.step, at.time, what.loss, what.epoch, what.lr, what.gradients});
   double staleness = 0;
   for (const auto& part : what.gradients)
     staleness += static_cast<double>(part.staleness);
@@ -84,14 +82,14 @@ void recorder_state::put(const note& at, const notes::update& what) {
 
 void recorder_state::put(const note& at, const notes::evaluation& what) {
   const auto& found = what.found;
-  metrics_.evaluation({found.weights.value, at.time, found.loss,
-                       found.accuracy, found.samples});
+  metrics_.evaluation(
+    {found.weights.value, at.time, found.loss, found.accuracy, found.samples});
   tensorboard_.evaluation(found.weights.value, at.time, found.loss,
                           found.accuracy);
   char loss[32];
   std::snprintf(loss, sizeof loss, "%.4f", found.loss.value);
-  say("evaluation   step " + to_string(found.weights) + "  accuracy "
-      + percent(found.accuracy) + "  loss " + loss);
+  say("evaluation   step " + to_string(found.weights) + "  accuracy " +
+      percent(found.accuracy) + "  loss " + loss);
 }
 
 void recorder_state::put(const note& at, const notes::epoch& what) {
@@ -114,12 +112,12 @@ void recorder_state::put(const note& at, const notes::refused& what) {
   say("refused      worker " + to_string(what.who) + ": " + what.reason);
 }
 
-// -- the cast --------------------------------------------------------------------
+// -- the cast -----------------------------------------------------------------
 
 void recorder_state::put(const note& at, const notes::joined& what) {
   metrics_.joined(at.step, at.time, what.who, what.life);
-  say("joined       worker " + to_string(what.who)
-      + (what.life.value > 1 ? " (life " + to_string(what.life) + ")" : ""));
+  say("joined       worker " + to_string(what.who) +
+      (what.life.value > 1 ? " (life " + to_string(what.life) + ")" : ""));
 }
 
 void recorder_state::put(const note& at, const notes::left& what) {
@@ -127,7 +125,7 @@ void recorder_state::put(const note& at, const notes::left& what) {
   say("left         worker " + to_string(what.who) + ": " + what.reason);
 }
 
-// -- the run ---------------------------------------------------------------------
+// -- the run ------------------------------------------------------------------
 
 void recorder_state::put(const note& at, const notes::started& what) {
   if (parts_.resume_step)
@@ -142,10 +140,10 @@ void recorder_state::put(const note& at, const notes::resumed& what) {
   if (last_step_before_)
     lost = *last_step_before_ - std::min(*last_step_before_, at.step);
   metrics_.resumed(at.step, at.time, what.server, lost);
-  say("resumed      from step " + std::to_string(at.step)
-      + (lost ? "; " + std::to_string(*lost)
-                  + " updates made after it were rolled back"
-              : ""));
+  say("resumed      from step " + std::to_string(at.step) +
+      (lost ? "; " + std::to_string(*lost) +
+                " updates made after it were rolled back"
+            : ""));
 }
 
 void recorder_state::put(const note& at, const notes::checkpoint& what) {
@@ -171,8 +169,9 @@ void recorder_state::put(const note& at, const notes::finished& what) {
   std::string accuracy;
   if (summary.final_accuracy)
     accuracy = ", accuracy " + percent(*summary.final_accuracy);
-  say(summary.status + std::string(13 - summary.status.size(), ' ') + std::to_string(summary.steps) + " steps"
-      + accuracy + "; " + (parts_.folder / "summary.json").string());
+  say(summary.status + std::string(13 - summary.status.size(), ' ') +
+      std::to_string(summary.steps) + " steps" + accuracy + "; " +
+      (parts_.folder / "summary.json").string());
 }
 
 void recorder_state::say(const std::string& line) {

@@ -19,8 +19,8 @@ struct recorder_parts {
   uint32_t workers = 0;
   uint32_t shards = 1;
   uint64_t seed = 0;
-  size_t terminal_width = 0;  ///< 0: stdout is no terminal.
-  double started_at = 0;      ///< s since 1970, for TensorBoard.
+  size_t terminal_width = 0;           ///< 0: stdout is no terminal.
+  double started_at = 0;               ///< s since 1970, for TensorBoard.
   std::optional<uint64_t> resume_step; ///< Goes on from this step.
 };
 

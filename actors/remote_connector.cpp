@@ -26,9 +26,7 @@ void say(const std::string& line) {
 
 remote_connector_state::remote_connector_state(pointer self,
                                                remote_connector_parts parts)
-  : self_(self),
-    parts_(std::move(parts)),
-    clock_(self),
+  : self_(self), parts_(std::move(parts)), clock_(self),
     backoff_({.give_up = parts_.connect_timeout}, {parts_.jitter_seed}, 0) {
   // nop
 }
@@ -49,7 +47,7 @@ connector_actor::behavior_type remote_connector_state::make_behavior() {
   };
 }
 
-// -- the way in ------------------------------------------------------------------
+// -- the way in ---------------------------------------------------------------
 
 void remote_connector_state::connect() {
   ++attempt_;
@@ -62,39 +60,33 @@ void remote_connector_state::connect() {
                                  const caf::strong_actor_ptr& ptr,
                                  const std::set<std::string>& interface) {
             auto& system = self_->system();
-            if (!ptr
-                || !system.assignable(
-                  interface, system.message_types<doorkeeper_actor>()))
+            if (!ptr || !system.assignable(
+                          interface, system.message_types<doorkeeper_actor>()))
               refused(caf::make_error(
                 errc::protocol_mismatch,
                 std::string{"the peer there is no parameter server"}));
             else
               greet(caf::actor_cast<doorkeeper_actor>(ptr));
           }),
-          in_this_attempt([this](const caf::error&) {
-            retry("nobody answers there");
-          }));
+          in_this_attempt(
+            [this](const caf::error&) { retry("nobody answers there"); }));
 }
 
 void remote_connector_state::greet(const doorkeeper_actor& door) {
-  self_
-    ->request(door, to_timespan(patience), parts_.hello.SerializeAsString())
-    .then(in_this_attempt([this](const std::string& bytes,
-                                 const caf::strong_actor_ptr& gateway) {
-            proto::Welcome welcome;
-            if (!welcome.ParseFromString(bytes))
-              refused(caf::make_error(
-                errc::protocol_mismatch,
-                std::string{"the welcome cannot be read"}));
-            else if (!welcome.accepted() || !gateway)
-              refused(
-                caf::make_error(errc::settings_conflict, welcome.refusal()));
-            else
-              enter(welcome, caf::actor_cast<gateway_actor>(gateway));
-          }),
-          in_this_attempt([this](const caf::error& why) {
-            retry(text_of(why));
-          }));
+  self_->request(door, to_timespan(patience), parts_.hello.SerializeAsString())
+    .then(
+      in_this_attempt([this](const std::string& bytes,
+                             const caf::strong_actor_ptr& gateway) {
+        proto::Welcome welcome;
+        if (!welcome.ParseFromString(bytes))
+          refused(caf::make_error(errc::protocol_mismatch,
+                                  std::string{"the welcome cannot be read"}));
+        else if (!welcome.accepted() || !gateway)
+          refused(caf::make_error(errc::settings_conflict, welcome.refusal()));
+        else
+          enter(welcome, caf::actor_cast<gateway_actor>(gateway));
+      }),
+      in_this_attempt([this](const caf::error& why) { retry(text_of(why)); }));
 }
 
 void remote_connector_state::enter(const proto::Welcome& welcome,
@@ -114,9 +106,7 @@ void remote_connector_state::enter(const proto::Welcome& welcome,
             std::visit([&](const auto& who) { seat(who, coordinator); },
                        *performer_);
           }),
-          in_this_attempt([this](const caf::error&) {
-            lost();
-          }));
+          in_this_attempt([this](const caf::error&) { lost(); }));
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
 }
@@ -125,8 +115,7 @@ void remote_connector_state::seat(const worker_actor& who,
                                   const coordinator_actor& coordinator) {
   registration_request wish{parts_.rank.has_value(),
                             parts_.rank.value_or(worker_id{0}), "chunked"};
-  self_
-    ->request(coordinator, to_timespan(patience), register_atom_v, wish, who)
+  self_->request(coordinator, to_timespan(patience), register_atom_v, wish, who)
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
             self_->send(who, attach_atom_v, link_, as);
@@ -150,7 +139,7 @@ void remote_connector_state::seated(const std::string& as) {
   say("connected    to " + address() + " " + as);
 }
 
-// -- and out ---------------------------------------------------------------------
+// -- and out ------------------------------------------------------------------
 
 void remote_connector_state::lost() {
   drop_link();
@@ -189,10 +178,10 @@ void remote_connector_state::retry(const std::string& why) {
   connecting_ = true;
   auto delay = backoff_.next(clock_.elapsed(self_));
   if (!delay) {
-    end({1, "no parameter server at " + address() + " within "
-              + std::to_string(static_cast<int>(parts_.connect_timeout))
-              + " s (" + why
-              + "); check [cluster] host and port, or raise --connect-timeout"});
+    end({1, "no parameter server at " + address() + " within " +
+              std::to_string(static_cast<int>(parts_.connect_timeout)) +
+              " s (" + why +
+              "); check [cluster] host and port, or raise --connect-timeout"});
     return;
   }
   if (backoff_.failures() == 1)

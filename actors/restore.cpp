@@ -10,14 +10,14 @@ namespace {
 
 std::string_view name_of(config::policy_kind kind) {
   switch (kind) {
-    case config::policy_kind::backup:
-      return "backup";
-    case config::policy_kind::ssp:
-      return "ssp";
-    case config::policy_kind::async:
-      return "async";
-    default:
-      return "sync";
+  case config::policy_kind::backup:
+    return "backup";
+  case config::policy_kind::ssp:
+    return "ssp";
+  case config::policy_kind::async:
+    return "async";
+  default:
+    return "sync";
   }
 }
 
@@ -36,11 +36,11 @@ cores::lease_ledger make_ledger(const parameter_server_parts& parts) {
   }
   auto ledger = cores::lease_ledger::restore(parts.samples, batch, state);
   if (!ledger || saved.samples() != parts.samples)
-    throw run_error(parts.resumed->path.string() + ": made with "
-                    + std::to_string(saved.samples())
-                    + " training samples, this data set has "
-                    + std::to_string(parts.samples)
-                    + "; resume with the same data");
+    throw run_error(parts.resumed->path.string() + ": made with " +
+                    std::to_string(saved.samples()) +
+                    " training samples, this data set has " +
+                    std::to_string(parts.samples) +
+                    "; resume with the same data");
   return *ledger;
 }
 

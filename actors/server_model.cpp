@@ -30,10 +30,10 @@ void fill(const models::flat_layout& layout, const models::tensor_file& file,
     auto key = key_of(slot.name);
     const auto* tensor = file.find(key);
     if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
-      throw run_error(where + ": no tensor '" + key + "' of "
-                      + std::to_string(slot.count)
-                      + " elements: not a checkpoint of this network; resume "
-                        "with the network that it was trained with");
+      throw run_error(where + ": no tensor '" + key + "' of " +
+                      std::to_string(slot.count) +
+                      " elements: not a checkpoint of this network; resume "
+                      "with the network that it was trained with");
     std::memcpy(target + slot.offset * width, tensor->bytes.data(),
                 tensor->bytes.size());
   }
@@ -51,8 +51,7 @@ payload_shape shape_of_weights(const config::training_settings& settings,
 }
 
 payload weights_of(const models::loaded_checkpoint& from,
-                   const config::training_settings& settings,
-                   int64_t classes) {
+                   const config::training_settings& settings, int64_t classes) {
   auto layout = layout_of(settings, classes);
   payload_buffer memory{shape_of(layout)};
   fill(layout, from.model, from.path.string(), std::identity{},
@@ -67,8 +66,8 @@ server_model::server_model(const config::training_settings& settings,
   models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
-  store_ = std::make_unique<models::weights_store>(layout_->count(),
-                                                   layout_->dtype());
+  store_ =
+    std::make_unique<models::weights_store>(layout_->count(), layout_->dtype());
   optimizer_ = models::make_optimizer(settings, *layout_);
   scratch_ = store_->next_buffer();
   auto first = store_->next_buffer();
@@ -83,9 +82,9 @@ server_model::server_model(const config::training_settings& settings,
   const auto& record = from.manifest.optimizer();
   auto where = from.path.string();
   if (record.name() != optimizer_->name())
-    throw run_error(where + ": made with optimizer '" + record.name()
-                    + "', this run uses '" + std::string{optimizer_->name()}
-                    + "'; give --optimizer " + record.name());
+    throw run_error(where + ": made with optimizer '" + record.name() +
+                    "', this run uses '" + std::string{optimizer_->name()} +
+                    "'; give --optimizer " + record.name());
   auto weights = store_->next_buffer();
   fill(*layout_, from.model, where, std::identity{}, weights);
   auto slots = optimizer_->slots();

@@ -46,9 +46,7 @@ public:
   payload_shape shape() const;
 
   /// The newest version; shares its memory.
-  payload newest() const {
-    return newest_;
-  }
+  payload newest() const { return newest_; }
 
   /// May this gradient be applied? `wrong_size` or `not_finite` if not.
   errc check(const payload& gradient) const;

@@ -26,11 +26,10 @@ void supervisor_state::watch(const std::string& name,
 }
 
 void supervisor_state::down(const caf::down_msg& msg) {
-  auto who = std::ranges::find_if(core_, [&](const core_actor& one) {
-    return one.address == msg.source;
-  });
-  if (who != core_.end() && msg.reason
-      && msg.reason != caf::exit_reason::user_shutdown)
+  auto who = std::ranges::find_if(
+    core_, [&](const core_actor& one) { return one.address == msg.source; });
+  if (who != core_.end() && msg.reason &&
+      msg.reason != caf::exit_reason::user_shutdown)
     end({1, "the " + who->name + " died: " + text_of(msg.reason)});
 }
 

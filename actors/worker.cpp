@@ -5,9 +5,7 @@
 namespace troupe {
 
 worker_state::worker_state(pointer self, worker_parts parts)
-  : self_(self),
-    parts_(std::move(parts)),
-    asked_for_weights_(self),
+  : self_(self), parts_(std::move(parts)), asked_for_weights_(self),
     ready_since_(self) {
   // nop
 }
@@ -23,7 +21,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
   };
 }
 
-// -- the role --------------------------------------------------------------------
+// -- the role -----------------------------------------------------------------
 
 void worker_state::attach(const parameter_server_actor& link,
                           const registration& as) {
@@ -57,7 +55,7 @@ void worker_state::leave(const run_end& how) {
   self_->quit();
 }
 
-// -- weights ---------------------------------------------------------------------
+// -- weights ------------------------------------------------------------------
 
 void worker_state::pull(lease_id abandoned) {
   asked_for_weights_ = run_clock{self_};
@@ -65,10 +63,10 @@ void worker_state::pull(lease_id abandoned) {
   self_
     ->request(role_->link, caf::infinite, pull_atom_v,
               pull_header{as.worker, as.life, as.server, abandoned})
-    .then(in_this_role([this](const release_header& header,
-                              const payload& weights) {
-            take_weights(header, weights);
-          }),
+    .then(in_this_role(
+            [this](const release_header& header, const payload& weights) {
+              take_weights(header, weights);
+            }),
           in_this_role([this](const caf::error& why) { take_refusal(why); }));
 }
 
@@ -88,14 +86,14 @@ void worker_state::take_weights(const release_header& header,
 // mend, as a lost link is, which it notices by itself; when the run is over we
 // will be told.
 void worker_state::take_refusal(const caf::error& why) {
-  if (why == errc::not_finite || why == errc::wrong_size
-      || why == errc::duplicate || why == errc::protocol_violation)
+  if (why == errc::not_finite || why == errc::wrong_size ||
+      why == errc::duplicate || why == errc::protocol_violation)
     pull(lease_id{0});
   else if (why == errc::unknown_member || why == errc::stale_incarnation)
     self_->send(parts_.home, connect_atom_v);
 }
 
-// -- work ------------------------------------------------------------------------
+// -- work ---------------------------------------------------------------------
 
 void worker_state::load(const lease& what) {
   work_.push_back({what, nullptr});
@@ -127,16 +125,17 @@ void worker_state::compute(assignment work) {
               compute_task{std::move(work.batch),
                            std::exchange(weights_, payload{}),
                            running_->cancel})
-    .then([this, asked = roles_](const gradient_report& report) {
-            auto done = *std::exchange(running_, std::nullopt);
-            if (asked != roles_)
-              advance();
-            else if (report.cancelled)
-              pull(done.what.id);
-            else
-              push(report, done);
-          },
-          [this](const caf::error& why) { fail(why); });
+    .then(
+      [this, asked = roles_](const gradient_report& report) {
+        auto done = *std::exchange(running_, std::nullopt);
+        if (asked != roles_)
+          advance();
+        else if (report.cancelled)
+          pull(done.what.id);
+        else
+          push(report, done);
+      },
+      [this](const caf::error& why) { fail(why); });
 }
 
 void worker_state::push(const gradient_report& report, const running& done) {
@@ -155,14 +154,15 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.data_seconds = data_seconds_;
   self_
     ->request(role_->link, caf::infinite, push_atom_v, header, report.gradient)
-    .then(in_this_role([this](const release_header& next,
-                              const payload& weights) {
-            take_weights(next, weights);
-          }),
-          in_this_role([this](const caf::error& why) { take_refusal(why); }));
+    .then(
+      in_this_role([this](const release_header& next, const payload& weights) {
+        take_weights(next, weights);
+      }),
+      in_this_role([this](const caf::error& why) { take_refusal(why); }));
 }
 
-// The data or the device of this worker is unusable: it leaves, the others go on.
+// The data or the device of this worker is unusable: it leaves, the others go
+// on.
 void worker_state::fail(const caf::error& why) {
   leave({1, text_of(why)});
 }

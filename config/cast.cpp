@@ -97,8 +97,8 @@ std::string conflicts(const settings& own, const pairs& theirs) {
 
 std::string digest(const settings& all) {
   std::string text;
-  for (const auto& [id, value] : collect(
-         all, [](std::string_view id) { return !is_of_the_server(id); }))
+  for (const auto& [id, value] :
+       collect(all, [](std::string_view id) { return !is_of_the_server(id); }))
     text += id + "=" + value + "\n";
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016llx",

@@ -24,9 +24,7 @@ public:
     // nop
   }
 
-  exit_status status() const noexcept {
-    return status_;
-  }
+  exit_status status() const noexcept { return status_; }
 
 private:
   exit_status status_;

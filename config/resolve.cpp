@@ -30,8 +30,8 @@ void refuse_misspelt(const std::string& variable) {
 }
 
 void fill_in_momentum(settings& all) {
-  if (all.policy.name == policy_kind::ssp
-      || all.policy.name == policy_kind::async)
+  if (all.policy.name == policy_kind::ssp ||
+      all.policy.name == policy_kind::async)
     all.training.momentum = asynchronous_momentum;
 }
 

@@ -7,13 +7,26 @@ namespace troupe {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(errc::count_)> names{
-  "none",           "protocol_mismatch",  "settings_conflict",
-  "unknown_member", "stale_incarnation",  "wrong_size",
-  "not_finite",     "duplicate",          "rank_taken",
-  "cancelled",      "peer_lost",          "unreachable",
-  "shutting_down",  "timed_out",          "bad_data",
-  "damaged_checkpoint", "disk",           "protocol_violation",
-  "expelled",       "failed"};
+  "none",
+  "protocol_mismatch",
+  "settings_conflict",
+  "unknown_member",
+  "stale_incarnation",
+  "wrong_size",
+  "not_finite",
+  "duplicate",
+  "rank_taken",
+  "cancelled",
+  "peer_lost",
+  "unreachable",
+  "shutting_down",
+  "timed_out",
+  "bad_data",
+  "damaged_checkpoint",
+  "disk",
+  "protocol_violation",
+  "expelled",
+  "failed"};
 
 } // namespace
 

@@ -86,7 +86,7 @@ using lead_actor = parameter_server_actor::extend<
   // A signal: ends the run with a checkpoint, the last score and a summary.
   result<void>(stop_atom)>;
 
-// -- at the side of the parameter server ----------------------------------------
+// -- at the side of the parameter server --------------------------------------
 
 /// Makes snapshots durable, one after another.
 using checkpoint_writer_actor = caf::typed_actor<
@@ -100,7 +100,7 @@ using recorder_actor = caf::typed_actor<
   // Writes the summary; the last message. Errors: disk.
   result<void>(finish_atom, note_ptr)>;
 
-// -- at the side of a worker or an evaluator --------------------------------------
+// -- at the side of a worker or an evaluator ----------------------------------
 
 /// Computes gradients on a thread of its own.
 using compute_actor = caf::typed_actor<
@@ -117,7 +117,7 @@ using loader_actor = caf::typed_actor<
   // Makes the batch of a lease. Errors: bad_data.
   result<loaded_batch>(load_atom, lease)>;
 
-// -- one a process ---------------------------------------------------------------
+// -- one a process ------------------------------------------------------------
 
 /// Watches over the actors of a process and tells main how it ended.
 using supervisor_actor = caf::typed_actor<
@@ -135,7 +135,7 @@ using connector_actor = caf::typed_actor<
   // The run is over for it, or it cannot go on.
   result<void>(ended_atom, run_end)>;
 
-// -- between processes ---------------------------------------------------------
+// -- between processes --------------------------------------------------------
 
 /// The published actor. Its one handler never changes: a protobuf `Hello` in, a
 /// protobuf `Welcome` and the caller's gateway (or nobody) out.
@@ -178,6 +178,7 @@ using chunked_link_actor = parameter_server_actor::extend_with<link_end_actor>;
 
 } // namespace troupe
 
+// clang-format off
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_handles, caf::first_custom_type_id + 400)
 
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::parameter_server_actor))
@@ -188,6 +189,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_handles, caf::first_custom_type_id + 400)
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::link_end_actor))
 
 CAF_END_TYPE_ID_BLOCK(troupe_handles)
+// clang-format on
 
 namespace troupe {
 

@@ -12,10 +12,13 @@ constexpr size_t alignment = 64;
 
 std::shared_ptr<std::byte> take_memory(size_t bytes) {
   auto rounded = (bytes + alignment) / alignment * alignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
+  auto* memory =
+    static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
   if (memory == nullptr)
     throw std::bad_alloc{};
-  return {memory, [](std::byte* ptr) { std::free(ptr); }};
+  return {memory, [](std::byte* ptr) {
+            std::free(ptr);
+          }};
 }
 
 } // namespace

@@ -30,9 +30,7 @@ struct payload_shape {
   element_type type = element_type::float32;
   uint64_t count = 0; ///< Elements.
 
-  uint64_t bytes() const {
-    return count * size_of(type);
-  }
+  uint64_t bytes() const { return count * size_of(type); }
 
   bool operator==(const payload_shape&) const = default;
 };
@@ -46,22 +44,16 @@ public:
   payload(payload_shape shape, std::shared_ptr<const void> owner,
           const std::byte* data);
 
-  const payload_shape& shape() const {
-    return shape_;
-  }
+  const payload_shape& shape() const { return shape_; }
 
   std::span<const std::byte> bytes() const {
     return {data_, static_cast<size_t>(shape_.bytes())};
   }
 
   /// Whoever keeps the memory alive; views that outlive this handle hold it.
-  const std::shared_ptr<const void>& owner() const {
-    return owner_;
-  }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
 
-  explicit operator bool() const {
-    return data_ != nullptr;
-  }
+  explicit operator bool() const { return data_ != nullptr; }
 
 private:
   payload_shape shape_;
@@ -78,9 +70,7 @@ public:
   /// Takes uninitialised memory, aligned to 64 bytes. Throws std::bad_alloc.
   explicit payload_buffer(payload_shape shape);
 
-  const payload_shape& shape() const {
-    return shape_;
-  }
+  const payload_shape& shape() const { return shape_; }
 
   std::span<std::byte> bytes() {
     return {data_.get(), static_cast<size_t>(shape_.bytes())};

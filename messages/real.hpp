@@ -16,9 +16,7 @@ struct real {
     // nop
   }
 
-  operator double() const {
-    return value;
-  }
+  operator double() const { return value; }
 };
 
 /// Equality of bits: a NaN equals itself, 0 differs from -0.
@@ -30,7 +28,9 @@ template <class Inspector>
 bool inspect(Inspector& f, real& x) {
   if (f.has_human_readable_format())
     return f.apply(x.value);
-  auto get = [&x] { return std::bit_cast<uint64_t>(x.value); };
+  auto get = [&x] {
+    return std::bit_cast<uint64_t>(x.value);
+  };
   auto set = [&x](uint64_t bits) {
     x.value = std::bit_cast<double>(bits);
     return true;

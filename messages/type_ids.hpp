@@ -1,11 +1,12 @@
 #pragma once
 // The ids that CAF writes on the wire for types and atoms of ours. Wire format:
 // append to a block, never insert, remove or reorder; a test holds the numbers.
-// Data, atoms and actor handles (interfaces.hpp) each have a range of their own,
-// so that one can grow without moving the next.
+// Data, atoms and actor handles (interfaces.hpp) each have a range of their
+// own, so that one can grow without moving the next.
 
 #include "messages/types.hpp"
 
+// clang-format off
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_data, caf::first_custom_type_id)
 
   CAF_ADD_TYPE_ID(troupe_data, (troupe::errc))

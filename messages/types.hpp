@@ -72,7 +72,7 @@ struct score {
   real seconds; ///< Time that the evaluation took.
 };
 
-// -- membership ----------------------------------------------------------------
+// -- membership ---------------------------------------------------------------
 
 /// What a worker asks for when it registers.
 struct registration_request {
@@ -93,12 +93,10 @@ struct run_end {
   uint8_t status = 0; ///< `exit_status` of the receiver's process.
   std::string line;   ///< Why, for the user; empty when all went well.
 
-  bool failed() const {
-    return status == 1 || status == 2;
-  }
+  bool failed() const { return status == 1 || status == 2; }
 };
 
-// -- tensors on the move ---------------------------------------------------------
+// -- tensors on the move ------------------------------------------------------
 
 /// A piece of a payload on the chunked path. The sender refers to the payload's
 /// memory; the receiver gets the bytes in memory of its own.
@@ -115,7 +113,7 @@ struct chunk {
 /// Refusal of a chunk that is larger than this, before memory is taken.
 inline constexpr uint64_t max_chunk_bytes = 16u << 20;
 
-// -- inside one process -----------------------------------------------------------
+// -- inside one process -------------------------------------------------------
 
 using batch_ptr = std::shared_ptr<const data::batch>;
 using snapshot_ptr = std::shared_ptr<const snapshot>;
@@ -146,7 +144,7 @@ struct gradient_report {
   real seconds;
 };
 
-// -- inspection --------------------------------------------------------------------
+// -- inspection ---------------------------------------------------------------
 
 template <class Inspector>
 bool inspect(Inspector& f, push_header& x) {
@@ -161,10 +159,9 @@ bool inspect(Inspector& f, push_header& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, pull_header& x) {
-  return f.object(x).fields(f.field("worker", x.worker),
-                            f.field("life", x.life),
-                            f.field("server", x.server),
-                            f.field("abandoned", x.abandoned));
+  return f.object(x).fields(
+    f.field("worker", x.worker), f.field("life", x.life),
+    f.field("server", x.server), f.field("abandoned", x.abandoned));
 }
 
 template <class Inspector>
@@ -210,7 +207,9 @@ bool inspect(Inspector& f, run_end& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, element_type& x) {
-  auto get = [&x] { return static_cast<uint8_t>(x); };
+  auto get = [&x] {
+    return static_cast<uint8_t>(x);
+  };
   auto set = [&x](uint8_t number) {
     if (number != 1 && number != 2)
       return false;

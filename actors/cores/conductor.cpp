@@ -67,16 +67,16 @@ orders conductor::pull(worker_id who, lease_id abandoned) {
   auto& asking = members_.at(who);
   asking.asked = true;
   switch (asking.where) {
-    case place::working:
-    case place::released: {
-      auto late = std::erase(asking.leases, abandoned) != 0;
-      auto out = carry_out(policy_->on_pull(who));
-      if (late)
-        ledger_.give_back(abandoned);
-      return out;
-    }
-    default: // Its release comes with a later decision.
-      return {};
+  case place::working:
+  case place::released: {
+    auto late = std::erase(asking.leases, abandoned) != 0;
+    auto out = carry_out(policy_->on_pull(who));
+    if (late)
+      ledger_.give_back(abandoned);
+    return out;
+  }
+  default: // Its release comes with a later decision.
+    return {};
   }
 }
 
@@ -105,8 +105,8 @@ bool conductor::knows(worker_id who, incarnation life) const {
 bool conductor::holds(worker_id who, lease_id id, uint64_t samples) const {
   const auto& theirs = members_.at(who).leases;
   const auto* what = ledger_.find(id);
-  return what != nullptr && what->count == samples
-         && std::ranges::find(theirs, id) != theirs.end();
+  return what != nullptr && what->count == samples &&
+         std::ranges::find(theirs, id) != theirs.end();
 }
 
 // What came too late returns only after the release: one who is always late
@@ -148,8 +148,8 @@ update_order conductor::apply(const policies::update& step, version makes) {
 }
 
 std::optional<std::string> conductor::end_after(version made) {
-  if (stop_.updated(made.value, ledger_.epochs_completed())
-      == stop_reason::none)
+  if (stop_.updated(made.value, ledger_.epochs_completed()) ==
+      stop_reason::none)
     return std::nullopt;
   return stop_.line();
 }

@@ -5,8 +5,8 @@
 // lease settles, and a checkpoint of a version holds just the leases settled in
 // it.
 //
-// Pure: no actors, no tensors, no clock. The parameter server carries its orders
-// out in the order of their members. Not thread-safe; one owner.
+// Pure: no actors, no tensors, no clock. The parameter server carries its
+// orders out in the order of their members. Not thread-safe; one owner.
 
 #include "actors/cores/lease_ledger.hpp"
 #include "actors/cores/push_window.hpp"
@@ -43,7 +43,7 @@ struct dropped_push {
 
 /// A step to carry out.
 struct update_order {
-  version makes;                      ///< The version that it produces.
+  version makes;                       ///< The version that it produces.
   std::vector<applied_push> gradients; ///< In the order of the sum.
 };
 
@@ -106,17 +106,11 @@ public:
   /// Does the worker have this lease, of so many samples?
   bool holds(worker_id who, lease_id id, uint64_t samples) const;
 
-  version current() const {
-    return policy_->current();
-  }
+  version current() const { return policy_->current(); }
 
-  const policies::policy& policy() const {
-    return *policy_;
-  }
+  const policies::policy& policy() const { return *policy_; }
 
-  const lease_ledger& ledger() const {
-    return ledger_;
-  }
+  const lease_ledger& ledger() const { return ledger_; }
 
   /// Workers in the cast.
   size_t members() const;

@@ -47,9 +47,7 @@ public:
     return last_ && last_->value > 0 && scored_ != last_;
   }
 
-  bool is_last(version what) const {
-    return last_ == what;
-  }
+  bool is_last(version what) const { return last_ == what; }
 
 private:
   uint64_t frequency_;

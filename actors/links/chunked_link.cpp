@@ -44,7 +44,7 @@ chunked_link_actor::behavior_type chunked_link_state::make_behavior() {
   };
 }
 
-// -- requests ----------------------------------------------------------------------
+// -- requests -----------------------------------------------------------------
 
 auto chunked_link_state::begin(transfer_id& id) -> exchange& {
   id = last_ = last_.next();
@@ -95,13 +95,12 @@ void chunked_link_state::credit(transfer_id id, uint64_t received) {
   pump(id);
 }
 
-// -- answers -----------------------------------------------------------------------
+// -- answers ------------------------------------------------------------------
 
 void chunked_link_state::expect(transfer_id id, const payload_shape& shape) {
   auto found = exchanges_.find(id);
-  if (found == exchanges_.end()
-      || (!found->second.weights && !found->second.watch)
-      || shape != expected_)
+  if (found == exchanges_.end() ||
+      (!found->second.weights && !found->second.watch) || shape != expected_)
     return break_off("the parameter server sent weights of another size");
   found->second.incoming.emplace(shape);
   finish_if_complete(found);

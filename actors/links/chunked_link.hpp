@@ -1,6 +1,7 @@
 #pragma once
 // The link to a parameter server in another process, over the actor connection:
-// headers as messages, payloads in chunks with credit. Its far end is a gateway.
+// headers as messages, payloads in chunks with credit. Its far end is a
+// gateway.
 
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked.hpp"
@@ -23,8 +24,7 @@ public:
   chunked_link_actor::behavior_type make_behavior();
 
 private:
-  using weights_promise
-    = caf::typed_response_promise<release_header, payload>;
+  using weights_promise = caf::typed_response_promise<release_header, payload>;
   using watch_promise = caf::typed_response_promise<watch_header, payload>;
 
   /// A request on its way, and the answer as it comes in.

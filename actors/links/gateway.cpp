@@ -40,7 +40,7 @@ coordinator_actor gateway_state::attach(const link_end_actor& peer) {
   return parts_.coordinator;
 }
 
-// -- gradients -----------------------------------------------------------------------
+// -- gradients ----------------------------------------------------------------
 
 void gateway_state::expect(transfer_id id, const push_header& header,
                            const payload_shape& shape) {
@@ -59,8 +59,8 @@ void gateway_state::take(const chunk& piece) {
     return;
   auto& gradient = found->second.gradient;
   if (!gradient.accept(piece))
-    return self_->quit(caf::make_error(
-      errc::protocol_violation, std::string{"a piece is out of place"}));
+    return self_->quit(caf::make_error(errc::protocol_violation,
+                                       std::string{"a piece is out of place"}));
   self_->send(peer_, credit_atom_v, piece.transfer, gradient.received());
   if (!gradient.complete())
     return;
@@ -78,7 +78,7 @@ void gateway_state::hand_over(transfer_id id, const push_header& header,
       [this, id](const caf::error& why) { refuse(id, why); });
 }
 
-// -- weights -------------------------------------------------------------------------
+// -- weights ------------------------------------------------------------------
 
 void gateway_state::ask_for_weights(transfer_id id, const pull_header& header) {
   self_->request(parts_.server, caf::infinite, pull_atom_v, header)
@@ -124,8 +124,8 @@ void gateway_state::credit(transfer_id id, uint64_t received) {
   if (found == leaving_.end())
     return;
   if (!found->second.credit(received))
-    return self_->quit(caf::make_error(
-      errc::protocol_violation, std::string{"impossible credit"}));
+    return self_->quit(caf::make_error(errc::protocol_violation,
+                                       std::string{"impossible credit"}));
   if (found->second.done())
     leaving_.erase(found);
   else

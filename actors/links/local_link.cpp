@@ -34,9 +34,8 @@ local_link(parameter_server_actor::stateful_pointer<local_link_state> self,
 
 } // namespace
 
-parameter_server_actor
-spawn_local_link(caf::actor_system& system,
-                 const parameter_server_actor& server) {
+parameter_server_actor spawn_local_link(caf::actor_system& system,
+                                        const parameter_server_actor& server) {
   return system.spawn(local_link, server);
 }
 

@@ -52,7 +52,7 @@ struct policy_spec {
   uint32_t workers = 1;        ///< N, the configured size of the cast.
   uint32_t backup_workers = 1; ///< b of `backup`; 0 <= b < N.
   late_rule late = late_rule::drop;
-  uint32_t staleness = 3;      ///< s of `ssp`, in clocks.
+  uint32_t staleness = 3; ///< s of `ssp`, in clocks.
 
   bool operator==(const policy_spec&) const = default;
 };

@@ -47,14 +47,14 @@ void configure(caf::actor_system_config& target,
 app::node start(caf::actor_system& system, const config::resolved& config,
                 const app::end_callback& on_end) {
   switch (config.values.what) {
-    case config::role::worker:
-      return app::start_performer(system, config, on_end);
-    case config::role::evaluator:
-      return config.values.evaluation.follow == "ps"
-               ? app::start_performer(system, config, on_end)
-               : app::start_follower(system, config, on_end);
-    default:
-      return app::start_server(system, config, on_end);
+  case config::role::worker:
+    return app::start_performer(system, config, on_end);
+  case config::role::evaluator:
+    return config.values.evaluation.follow == "ps"
+             ? app::start_performer(system, config, on_end)
+             : app::start_follower(system, config, on_end);
+  default:
+    return app::start_server(system, config, on_end);
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The casts of actors that a process can hold. Composition only: what the actors
-// do is theirs.
+// The casts of actors that a process can hold. Composition only: what the
+// actors do is theirs.
 
 #include "config/resolve.hpp"
 #include "messages/interfaces.hpp"

@@ -76,7 +76,9 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   };
   auto connector = spawn<connector_actor, remote_connector_state>(
     system, placement::detached, std::move(parts));
-  return {[connector] { anon_send(connector, ended_atom_v, run_end{}); }};
+  return {[connector] {
+    anon_send(connector, ended_atom_v, run_end{});
+  }};
 }
 
 node start_follower(caf::actor_system& system, const config::resolved& config,
@@ -88,7 +90,9 @@ node start_follower(caf::actor_system& system, const config::resolved& config,
     system, placement::detached,
     follower_parts{settings, settings.evaluation.follow,
                    threads_share(settings), supervisor});
-  return {[follower] { anon_send(follower, ended_atom_v, run_end{}); }};
+  return {[follower] {
+    anon_send(follower, ended_atom_v, run_end{});
+  }};
 }
 
 } // namespace troupe::app

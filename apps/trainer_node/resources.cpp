@@ -1,12 +1,13 @@
 #include "apps/trainer_node/resources.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <netdb.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace troupe::app {
 
@@ -15,9 +16,9 @@ int threads_share(const config::settings& settings) {
     return static_cast<int>(settings.training.threads);
   auto cores = std::max(1u, std::thread::hardware_concurrency());
   const auto& host = settings.cluster.host;
-  auto alone = settings.what != config::role::simulate
-               && !host.starts_with("127.") && host != "localhost"
-               && host != "::1";
+  auto alone = settings.what != config::role::simulate &&
+               !host.starts_with("127.") && host != "localhost" &&
+               host != "::1";
   return static_cast<int>(
     alone ? cores : std::max(1u, cores / settings.cluster.workers));
 }
@@ -27,14 +28,14 @@ bool can_listen(const std::string& host, uint16_t port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found)
-      != 0)
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) !=
+      0)
     return true;
   auto fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  auto can = bind(fd, found->ai_addr, found->ai_addrlen) == 0
-             && listen(fd, 1) == 0;
+  auto can =
+    bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
   close(fd);
   freeaddrinfo(found);
   return can;
@@ -42,15 +43,14 @@ bool can_listen(const std::string& host, uint16_t port) {
 
 size_t terminal_width() {
   winsize size{};
-  if (!isatty(STDOUT_FILENO)
-      || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+  if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
     return 0;
   return size.ws_col == 0 ? 80 : size.ws_col;
 }
 
 double time_of_day() {
-  std::chrono::duration<double> since
-    = std::chrono::system_clock::now().time_since_epoch();
+  std::chrono::duration<double> since =
+    std::chrono::system_clock::now().time_since_epoch();
   return since.count();
 }
 

@@ -60,12 +60,11 @@ find_checkpoint(const config::settings& settings,
   const auto& resume = settings.training.resume;
   if (!resume)
     return nullptr;
-  auto found = *resume == "auto"
-                 ? models::newest_valid(folder, say)
-                 : models::find_checkpoint(*resume, say);
+  auto found = *resume == "auto" ? models::newest_valid(folder, say)
+                                 : models::find_checkpoint(*resume, say);
   if (!found && !models::list_checkpoints(folder).empty())
-    throw run_error("no usable checkpoint in " + folder.string()
-                    + "; --overwrite begins anew");
+    throw run_error("no usable checkpoint in " + folder.string() +
+                    "; --overwrite begins anew");
   if (!found)
     return nullptr;
   return std::make_shared<const models::loaded_checkpoint>(std::move(*found));
@@ -129,8 +128,8 @@ parameter_server_parts make_server_parts(const config::resolved& config,
 /// Why nothing is left to do, when a complete run is resumed as it is.
 std::optional<std::string> complete_already(const parameter_server_parts& parts,
                                             const origin& from) {
-  if (!from.checkpoint
-      || !std::filesystem::exists(from.directory.path / "summary.json"))
+  if (!from.checkpoint ||
+      !std::filesystem::exists(from.directory.path / "summary.json"))
     return std::nullopt;
   return make_conductor(parts).reached();
 }
@@ -170,10 +169,10 @@ std::string host_of(const config::cluster_settings& cluster) {
 }
 
 run_error no_port(const config::cluster_settings& cluster) {
-  return run_error("cannot listen on " + host_of(cluster) + ":"
-                   + std::to_string(cluster.port)
-                   + ": the port is in use or not ours; choose another "
-                     "[cluster] port or end the program that has it");
+  return run_error("cannot listen on " + host_of(cluster) + ":" +
+                   std::to_string(cluster.port) +
+                   ": the port is in use or not ours; choose another "
+                   "[cluster] port or end the program that has it");
 }
 
 /// Before a run directory is made, rather than when the door opens.
@@ -186,8 +185,8 @@ void require_port(const config::cluster_settings& cluster) {
 void publish(caf::actor_system& system, const doorkeeper_actor& door,
              const config::cluster_settings& cluster) {
   auto host = host_of(cluster);
-  auto port = system.middleman().publish(door, cluster.port, host.c_str(),
-                                         true);
+  auto port =
+    system.middleman().publish(door, cluster.port, host.c_str(), true);
   if (!port)
     throw no_port(cluster);
   say("listening    on " + host + ":" + std::to_string(*port));
@@ -216,7 +215,8 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   if (auto reason = complete_already(parts, from)) {
     say("complete     " + *reason + " before; raise the limit to go on");
     on_end({});
-    return {[] {}};
+    return {[] {
+    }};
   }
   settle(settings, from, parts);
 
@@ -261,7 +261,9 @@ node start_server(caf::actor_system& system, const config::resolved& config,
                        coordinator});
     publish(system, door, settings.cluster);
   }
-  return {[lead] { anon_send(lead, stop_atom_v); }};
+  return {[lead] {
+    anon_send(lead, stop_atom_v);
+  }};
 }
 
 } // namespace troupe::app

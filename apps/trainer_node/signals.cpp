@@ -2,13 +2,14 @@
 
 #include "config/failure.hpp"
 
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 
 namespace troupe::app {
 

@@ -8,8 +8,7 @@ namespace troupe::transport {
 
 chunk_sender::chunk_sender(transfer_id id, payload source, uint64_t chunk_bytes,
                            uint64_t window_bytes)
-  : id_(id),
-    source_(std::move(source)),
+  : id_(id), source_(std::move(source)),
     chunk_bytes_(std::min(chunk_bytes, window_bytes)),
     window_bytes_(window_bytes) {
   // nop
@@ -45,8 +44,8 @@ chunk_receiver::chunk_receiver(payload_shape shape) : buffer_(shape) {
 bool chunk_receiver::accept(const chunk& piece) {
   auto bytes = piece.bytes();
   auto target = buffer_.bytes();
-  if (piece.offset != received_ || bytes.size() > target.size() - received_
-      || bytes.empty())
+  if (piece.offset != received_ || bytes.size() > target.size() - received_ ||
+      bytes.empty())
     return false;
   std::memcpy(target.data() + received_, bytes.data(), bytes.size());
   received_ += bytes.size();

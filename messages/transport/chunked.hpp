@@ -1,7 +1,7 @@
 #pragma once
 // Both ends of a chunked transfer with credit, as plain state machines: what
-// to send next, and where a piece belongs. Used over the actor connection, where
-// one large message would block the link and be copied several times.
+// to send next, and where a piece belongs. Used over the actor connection,
+// where one large message would block the link and be copied several times.
 //
 // The sender has at most `window` bytes on the way that the receiver has not
 // yet acknowledged, so that neither mailboxes nor socket buffers grow with the
@@ -34,9 +34,7 @@ public:
   bool credit(uint64_t received);
 
   /// Has everything arrived?
-  bool done() const {
-    return acknowledged_ == source_.shape().bytes();
-  }
+  bool done() const { return acknowledged_ == source_.shape().bytes(); }
 
 private:
   transfer_id id_;
@@ -58,13 +56,9 @@ public:
   bool accept(const chunk& piece);
 
   /// Bytes received so far: the credit to grant.
-  uint64_t received() const {
-    return received_;
-  }
+  uint64_t received() const { return received_; }
 
-  bool complete() const {
-    return received_ == buffer_.bytes().size();
-  }
+  bool complete() const { return received_ == buffer_.bytes().size(); }
 
   /// The payload; ends the receiver's use.
   payload take() &&;

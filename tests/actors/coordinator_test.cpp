@@ -1,5 +1,4 @@
 #include "actors/coordinator.hpp"
-
 #include "tests/support/doubles.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -23,15 +22,15 @@ struct office {
     parts.server = incarnation{7};
     parts.lead = lead.handle;
     parts.supervisor = supervisor.handle;
-    coordinator
-      = house.make<coordinator_actor, coordinator_state>(std::move(parts));
+    coordinator =
+      house.make<coordinator_actor, coordinator_state>(std::move(parts));
     house.run();
   }
 
   registered enter(const worker_stand_in& who,
                    const registration_request& wish = {}) {
-    auto out = house.ask<registration>(coordinator, register_atom_v, wish,
-                                       who.handle);
+    auto out =
+      house.ask<registration>(coordinator, register_atom_v, wish, who.handle);
     house.run();
     return out;
   }
@@ -193,8 +192,8 @@ TEST_CASE("evaluators are counted") {
   auto first = make_evaluator_stand_in(it.house);
   auto second = make_evaluator_stand_in(it.house);
   for (const auto& who : {first, second}) {
-    auto life = it.house.ask<incarnation>(it.coordinator, register_atom_v,
-                                          who.handle);
+    auto life =
+      it.house.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
     it.house.run();
     CHECK(life->get<incarnation>() == incarnation{7});
   }

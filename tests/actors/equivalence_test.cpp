@@ -50,18 +50,18 @@ models::loaded_checkpoint train(const scratch_folder& folder, const run& how,
                                 const std::string& dtype, int steps) {
   auto name = std::to_string(how.workers) + "-" + dtype;
   auto target = (folder.path() / name).string();
-  auto line = std::string{TROUPE_TRAINER_NODE}
-              + " --simulate --policy sync --dataset mnist --data-dir "
-              + (folder.path() / "data").string() + " --workers "
-              + std::to_string(how.workers) + " --batch-size "
-              + std::to_string(how.batch) + " --dtype " + dtype
-              + " --max-steps " + std::to_string(steps)
-              + " --threads 1 --eval-freq 1000 --train-dir " + target + " > "
-              + target + ".log 2>&1";
+  auto line = std::string{TROUPE_TRAINER_NODE} +
+              " --simulate --policy sync --dataset mnist --data-dir " +
+              (folder.path() / "data").string() + " --workers " +
+              std::to_string(how.workers) + " --batch-size " +
+              std::to_string(how.batch) + " --dtype " + dtype +
+              " --max-steps " + std::to_string(steps) +
+              " --threads 1 --eval-freq 1000 --train-dir " + target + " > " +
+              target + ".log 2>&1";
   REQUIRE(std::system(line.c_str()) == 0);
-  return models::read_checkpoint(std::filesystem::path{target} / "checkpoints"
-                                 / models::checkpoint_name(
-                                   static_cast<uint64_t>(steps)));
+  return models::read_checkpoint(
+    std::filesystem::path{target} / "checkpoints" /
+    models::checkpoint_name(static_cast<uint64_t>(steps)));
 }
 
 template <class T>

@@ -1,5 +1,4 @@
 #include "actors/evaluator.hpp"
-
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 

@@ -41,17 +41,16 @@ struct line {
   explicit line(payload_shape weights = shape) : expected(weights) {
     gateway = house.make<gateway_actor, gateway_state>(
       gateway_parts{server.handle, coordinator.handle, expected});
-    auto listener = house.stand_in<gateway_actor>(
-      [seen = seen, to = gateway](auto* self) {
+    auto listener =
+      house.stand_in<gateway_actor>([seen = seen, to = gateway](auto* self) {
         return listen(self, seen, to);
       });
-    link = house.make<chunked_link_actor, chunked_link_state>(listener,
-                                                              expected);
+    link =
+      house.make<chunked_link_actor, chunked_link_state>(listener, expected);
     auto end = caf::actor_cast<link_end_actor>(link);
     auto back = house.stand_in<link_end_actor>(
       [seen = seen, end](auto* self) { return listen_back(self, seen, end); });
-    auto attached
-      = house.ask<coordinator_actor>(gateway, attach_atom_v, back);
+    auto attached = house.ask<coordinator_actor>(gateway, attach_atom_v, back);
     house.run();
     REQUIRE(attached->values);
   }
@@ -61,7 +60,9 @@ struct line {
          const gateway_actor& to) {
     self->monitor(to);
     self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
-    auto on = [=](auto... xs) { self->send(to, xs...); };
+    auto on = [=](auto... xs) {
+      self->send(to, xs...);
+    };
     return {
       [](attach_atom, const link_end_actor&) { return coordinator_actor{}; },
       [=](push_atom x, transfer_id id, const push_header& header,
@@ -74,8 +75,8 @@ struct line {
       [=](chunk_atom x, const chunk& piece) {
         seen->sizes.push_back(piece.size);
         seen->sent += piece.size;
-        seen->most_open
-          = std::max(seen->most_open, seen->sent - seen->acknowledged);
+        seen->most_open =
+          std::max(seen->most_open, seen->sent - seen->acknowledged);
         on(x, piece);
       },
       [=](credit_atom x, transfer_id id, uint64_t received) {
@@ -88,7 +89,9 @@ struct line {
   listen_back(link_end_actor::pointer self,
               const std::shared_ptr<line_notes>& seen,
               const link_end_actor& to) {
-    auto on = [=](auto... xs) { self->send(to, xs...); };
+    auto on = [=](auto... xs) {
+      self->send(to, xs...);
+    };
     return {
       [=](release_atom x, transfer_id id, const release_header& header,
           const payload_shape& what) { on(x, id, header, what); },
@@ -109,23 +112,22 @@ struct line {
   }
 
   weights_answer push(const push_header& header, const payload& gradient) {
-    auto out
-      = house.ask<release_header, payload>(link, push_atom_v, header, gradient);
+    auto out =
+      house.ask<release_header, payload>(link, push_atom_v, header, gradient);
     house.run();
     return out;
   }
 
   weights_answer pull() {
     auto out = house.ask<release_header, payload>(
-      link, pull_atom_v, pull_header{worker_id{1}, incarnation{2},
-                                     incarnation{3}, lease_id{4}});
+      link, pull_atom_v,
+      pull_header{worker_id{1}, incarnation{2}, incarnation{3}, lease_id{4}});
     house.run();
     return out;
   }
 
   watch_answer watch() {
-    auto out
-      = house.ask<watch_header, payload>(link, watch_atom_v, version{3});
+    auto out = house.ask<watch_header, payload>(link, watch_atom_v, version{3});
     house.run();
     return out;
   }
@@ -162,13 +164,12 @@ link_end_actor make_deaf_peer(stage& house) {
   });
 }
 
-const release_header release{version{8},
-                             incarnation{3},
-                             {{lease_id{1}, 2, 3, 4}}};
+const release_header release{
+  version{8}, incarnation{3}, {{lease_id{1}, 2, 3, 4}}};
 
 } // namespace
 
-// -- in one process ---------------------------------------------------------------
+// -- in one process -----------------------------------------------------------
 
 TEST_CASE("in one process a payload is its pointer, both ways") {
   stage house;
@@ -192,8 +193,8 @@ TEST_CASE("in one process errors, versions and scores pass as they are") {
   stage house;
   auto server = make_server_stand_in(house);
   auto link = spawn_local_link(house.system(), server.handle);
-  auto pull
-    = house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
+  auto pull =
+    house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
   auto watch = house.ask<watch_header, payload>(link, watch_atom_v, version{3});
   house.tell(link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
   server->pulls.at(0).promise.deliver(
@@ -209,7 +210,7 @@ TEST_CASE("in one process errors, versions and scores pass as they are") {
   CHECK_FALSE(house.alive(link));
 }
 
-// -- in chunks --------------------------------------------------------------------
+// -- in chunks ----------------------------------------------------------------
 
 TEST_CASE("a push and its answer arrive whole, with the same bits") {
   line it;
@@ -267,8 +268,7 @@ TEST_CASE("many requests at once do not mix") {
   it.house.run();
   REQUIRE(it.server->pushes.size() == 6);
   for (const auto& push : it.server->pushes)
-    CHECK(same_bytes(push.gradient,
-                     random_payload(size, push.header.samples)));
+    CHECK(same_bytes(push.gradient, random_payload(size, push.header.samples)));
   for (auto& push : it.server->pushes)
     push.promise.deliver(
       release_header{version{push.header.samples}, incarnation{3}, {}},
@@ -276,7 +276,8 @@ TEST_CASE("many requests at once do not mix") {
   it.house.run();
   for (uint64_t i = 0; i < 6; ++i) {
     CHECK(answers[i]->get<release_header>().weights == version{i});
-    CHECK(same_bytes(answers[i]->get<payload>(), random_payload(size, 100 + i)));
+    CHECK(
+      same_bytes(answers[i]->get<payload>(), random_payload(size, 100 + i)));
   }
 }
 
@@ -314,7 +315,8 @@ TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
   }
   SECTION("larger than any memory") {
     gradient = payload{{element_type::float32, uint64_t{1} << 60},
-                       gradient.owner(), random_payload(1, 1).bytes().data()};
+                       gradient.owner(),
+                       random_payload(1, 1).bytes().data()};
     // Only the announcement, as a broken peer would send it.
     it.house.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1),
                   gradient.shape());
@@ -402,7 +404,8 @@ TEST_CASE("a peer that breaks the protocol is cut off") {
     it.house.run();
     it.house.tell(gateway, credit_atom_v, transfer_id{1}, uint64_t{1} << 20);
     CHECK(it.house.alive(gateway));
-    it.house.tell(gateway, credit_atom_v, transfer_id{1}, (5u << 20) + uint64_t{1});
+    it.house.tell(gateway, credit_atom_v, transfer_id{1},
+                  (5u << 20) + uint64_t{1});
     CHECK_FALSE(it.house.alive(gateway));
   }
   SECTION("a chunk that nobody announced is ignored") {

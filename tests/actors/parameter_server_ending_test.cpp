@@ -13,8 +13,8 @@ constexpr worker_id w0{0};
 constexpr worker_id w1{1};
 
 watch_answer watch(theatre& play, version after) {
-  auto out
-    = play.house.ask<watch_header, payload>(play.lead, watch_atom_v, after);
+  auto out =
+    play.house.ask<watch_header, payload>(play.lead, watch_atom_v, after);
   play.house.run();
   return out;
 }
@@ -25,7 +25,7 @@ void tell_score(theatre& play, version of, double accuracy) {
 
 } // namespace
 
-// -- versions to score ----------------------------------------------------------------
+// -- versions to score --------------------------------------------------------
 
 TEST_CASE("an evaluator gets the newest version that is due") {
   theatre play;
@@ -37,8 +37,8 @@ TEST_CASE("an evaluator gets the newest version that is due") {
   play.step();
   CHECK(first->get<watch_header>().weights == version{2});
   CHECK_FALSE(first->get<watch_header>().last);
-  CHECK(first->get<payload>().bytes().data()
-        == play.players[w0].asks->get<payload>().bytes().data());
+  CHECK(first->get<payload>().bytes().data() ==
+        play.players[w0].asks->get<payload>().bytes().data());
   // While it computes, versions 4 and 6 become due: it skips to the newest.
   for (int i = 0; i < 5; ++i)
     play.step();
@@ -60,9 +60,10 @@ TEST_CASE("a score is recorded at its version") {
       CHECK(what->step == 2);
 }
 
-// -- checkpoints ------------------------------------------------------------------------
+// -- checkpoints --------------------------------------------------------------
 
-TEST_CASE("every n-th version is saved; a slow writer never holds training up") {
+TEST_CASE(
+  "every n-th version is saved; a slow writer never holds training up") {
   theatre play;
   play.settings.checkpoint.checkpoint_freq = 2;
   play.writer->holds = true;
@@ -99,7 +100,7 @@ TEST_CASE("a snapshot says which samples are in its weights") {
   CHECK(manifest.policy().name() == "sync");
 }
 
-// -- the end ------------------------------------------------------------------------------
+// -- the end ------------------------------------------------------------------
 
 TEST_CASE("a run that reaches max-steps ends in stages") {
   theatre play;
@@ -209,8 +210,8 @@ TEST_CASE("who leaves while the run ends changes nothing any more") {
 TEST_CASE("a checkpoint that cannot be written fails the run with its line") {
   theatre play;
   play.settings.checkpoint.checkpoint_freq = 2;
-  play.writer->fails
-    = caf::make_error(errc::disk, std::string{"model: No space left"});
+  play.writer->fails =
+    caf::make_error(errc::disk, std::string{"model: No space left"});
   play.open(1);
   play.step();
   auto held = play.push(w0, 0);

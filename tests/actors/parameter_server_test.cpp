@@ -62,8 +62,8 @@ TEST_CASE("sync: the reply to a push is held until all have pushed") {
   auto third = play.push(w2, 3);
   for (const auto& answer : {first, second, third}) {
     CHECK(version_of(answer) == version{1});
-    CHECK(weights_of(answer).bytes().data()
-          == weights_of(first).bytes().data());
+    CHECK(weights_of(answer).bytes().data() ==
+          weights_of(first).bytes().data());
     CHECK(answer->get<release_header>().leases.size() == 1);
   }
   CHECK(lower_by(0.5f * 2, weights_of(first), before));
@@ -74,7 +74,7 @@ TEST_CASE("the gradients of a step count by their samples") {
   play.samples = 14;
   play.open(2);
   auto before = weights_of(play.players[w0].asks);
-  auto first = play.push(w0, 1); // 10 samples
+  auto first = play.push(w0, 1);  // 10 samples
   auto second = play.push(w1, 8); // The last 4 of the epoch.
   CHECK(lower_by(0.5f * (10 * 1 + 4 * 8) / 14, weights_of(second), before));
   auto update = play.recorder->of<notes::update>().at(0);
@@ -92,8 +92,8 @@ TEST_CASE("async: a push is answered at once with weights that have seen it") {
   for (uint64_t step = 1; step <= 3; ++step) {
     auto answer = play.push(w0, 1);
     CHECK(version_of(answer) == version{step});
-    CHECK(lower_by(0.5f * static_cast<float>(step), weights_of(answer),
-                   before));
+    CHECK(
+      lower_by(0.5f * static_cast<float>(step), weights_of(answer), before));
     play.settle(w0);
   }
   play.push(w1, 0);
@@ -139,21 +139,21 @@ TEST_CASE("a gradient of wrong size is refused and counted") {
     gradient = payload{};
   }
   SECTION("of a size only announced, without memory") {
-    gradient = payload{{element_type::float32, UINT64_MAX / 8}, nullptr,
-                       nullptr};
+    gradient =
+      payload{{element_type::float32, UINT64_MAX / 8}, nullptr, nullptr};
   }
   SECTION("of another type") {
     gradient = payload_buffer{{element_type::float64, lenet_size}}.seal();
   }
   SECTION("of its size, but with a NaN") {
     expected = errc::not_finite;
-    gradient = constant_payload(lenet_size,
-                                std::numeric_limits<float>::quiet_NaN());
+    gradient =
+      constant_payload(lenet_size, std::numeric_limits<float>::quiet_NaN());
   }
   SECTION("of its size, but infinite") {
     expected = errc::not_finite;
-    gradient
-      = constant_payload(lenet_size, -std::numeric_limits<float>::infinity());
+    gradient =
+      constant_payload(lenet_size, -std::numeric_limits<float>::infinity());
   }
   auto held = play.push(w0, 1);
   auto refused = play.push(play.next_header(w1), gradient);
@@ -240,8 +240,8 @@ TEST_CASE("what was meant for an earlier life of the server is refused") {
   play.open(1);
   auto header = play.next_header(w0);
   header.server = incarnation{1};
-  CHECK(play.push(header, constant_payload(lenet_size, 0))->code()
-        == errc::stale_incarnation);
+  CHECK(play.push(header, constant_payload(lenet_size, 0))->code() ==
+        errc::stale_incarnation);
   auto pull = play.house.ask<release_header, payload>(
     play.lead, pull_atom_v,
     pull_header{w0, incarnation{1}, incarnation{1}, lease_id{0}});
@@ -255,8 +255,8 @@ TEST_CASE("strangers are refused") {
   play.open(1);
   auto header = play.next_header(w0);
   header.id.worker = w2;
-  CHECK(play.push(header, constant_payload(lenet_size, 0))->code()
-        == errc::unknown_member);
+  CHECK(play.push(header, constant_payload(lenet_size, 0))->code() ==
+        errc::unknown_member);
   play.players[w2];
   CHECK(play.pull(w2)->code() == errc::unknown_member);
 }

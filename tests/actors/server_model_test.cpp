@@ -1,10 +1,9 @@
 // What a checkpoint keeps of a parameter server, through the real writer.
 
 #include "actors/checkpoint_writer.hpp"
+#include "config/failure.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/theatre.hpp"
-
-#include "config/failure.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -41,8 +40,8 @@ models::loaded_checkpoint save(const server_model& model, uint64_t step,
   auto what = std::make_shared<snapshot>();
   model.save(*what);
   what->manifest.set_step(step);
-  auto written
-    = house.ask<std::string>(writer, write_atom_v, snapshot_ptr{what});
+  auto written =
+    house.ask<std::string>(writer, write_atom_v, snapshot_ptr{what});
   house.run();
   REQUIRE(written->values);
   return models::read_checkpoint(folder / written->get<std::string>());
@@ -105,8 +104,8 @@ TEST_CASE("a server that is resumed goes on at its version, in a new life") {
     before.open(2);
     for (int i = 0; i < 3; ++i)
       before.step(0.1f);
-    auto writer
-      = before.house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+    auto writer =
+      before.house.make<checkpoint_writer_actor, checkpoint_writer_state>(
         checkpoint_writer_parts{folder.path(), 3});
     auto written = before.house.ask<std::string>(
       writer, write_atom_v, before.writer->snapshots.at(0));

@@ -1,5 +1,4 @@
 #include "actors/worker.hpp"
-
 #include "data/dataset.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
@@ -85,8 +84,8 @@ TEST_CASE("a worker loads all of its leases and computes the first") {
   CHECK(it.loader->leases[0] == first_lease);
   CHECK(it.loader->leases[1] == second_lease);
   REQUIRE(it.compute->tasks.size() == 1);
-  CHECK(it.compute->tasks[0].weights.bytes().data()
-        == it.weights.bytes().data());
+  CHECK(it.compute->tasks[0].weights.bytes().data() ==
+        it.weights.bytes().data());
   CHECK(it.compute->tasks[0].batch == it.batch);
 }
 
@@ -242,8 +241,8 @@ TEST_CASE("a worker ignores answers of an earlier role") {
     it.finish(1);
     REQUIRE(other->pushes.size() == 1);
     CHECK(other->pushes[0].header.from == third_lease.id);
-    CHECK(other->pushes[0].header.id
-          == push_id{next.worker, next.life, sequence{1}});
+    CHECK(other->pushes[0].header.id ==
+          push_id{next.worker, next.life, sequence{1}});
     return;
   }
   SECTION("a refusal") {

@@ -247,8 +247,8 @@ TEST_CASE("the run stops with the update that completes the last epoch") {
 }
 
 TEST_CASE("a run that is resumed at its end has reached it") {
-  CHECK(small_conductor(max_steps(9), version{9}).reached()
-        == "reached max-steps = 9");
+  CHECK(small_conductor(max_steps(9), version{9}).reached() ==
+        "reached max-steps = 9");
   CHECK_FALSE(small_conductor(max_steps(9), version{8}).reached());
 }
 

@@ -53,10 +53,9 @@ TEST_CASE("a chunk is its numbers and its bytes, nothing else") {
   auto source = random_payload(8, 3);
   auto bytes = to_wire(piece_of(source, 16, 4));
   REQUIRE(bytes.size() == 8 + 8 + 8 + 4);
-  CHECK(hex(bytes).substr(0, 48)
-        == "0000000000000007"
-           "0000000000000010"
-           "0000000000000004");
+  CHECK(hex(bytes).substr(0, 48) == "0000000000000007"
+                                    "0000000000000010"
+                                    "0000000000000004");
   CHECK(std::memcmp(bytes.data() + 24, source.bytes().data() + 16, 4) == 0);
 }
 

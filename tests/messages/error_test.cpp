@@ -1,5 +1,4 @@
 #include "messages/error.hpp"
-
 #include "messages/interfaces.hpp"
 #include "tests/support/wire.hpp"
 
@@ -74,7 +73,8 @@ TEST_CASE("a number or a name that is no error code is refused") {
 
 TEST_CASE("an error carries its line over the wire") {
   init_messages();
-  auto err = caf::make_error(errc::wrong_size, std::string{"worker 3: too big"});
+  auto err =
+    caf::make_error(errc::wrong_size, std::string{"worker 3: too big"});
   auto copy = from_wire<caf::error>(to_wire(err));
   REQUIRE(copy);
   CHECK(*copy == err);
@@ -86,6 +86,5 @@ TEST_CASE("an error without a line is shown by its name") {
   init_messages();
   CHECK(text_of(caf::make_error(errc::timed_out)) == "timed_out");
   CHECK(text_of(caf::make_error(caf::sec::request_timeout))
-          .find("request_timeout")
-        != std::string::npos);
+          .find("request_timeout") != std::string::npos);
 }

@@ -76,19 +76,19 @@ TEST_CASE("welcome comes through its bytes") {
 
 TEST_CASE("the numbers of the fields stay for ever") {
   proto::Hello hello;
-  REQUIRE(hello.ParseFromString(small_number(1, 1) + unknown_text(2, "b")
-                                + unknown_text(3, "c") + unknown_text(4, "d")
-                                + unknown_text(6, "f")));
+  REQUIRE(hello.ParseFromString(small_number(1, 1) + unknown_text(2, "b") +
+                                unknown_text(3, "c") + unknown_text(4, "d") +
+                                unknown_text(6, "f")));
   CHECK(hello.protocol() == 1);
   CHECK(hello.troupe_version() == "b");
   CHECK(hello.role() == "c");
   CHECK(hello.name() == "d");
   CHECK(hello.run_id() == "f");
   proto::Welcome welcome;
-  REQUIRE(welcome.ParseFromString(small_number(1, 1) + unknown_text(2, "b")
-                                  + small_number(3, 3) + unknown_text(4, "d")
-                                  + unknown_text(5, "e") + small_number(6, 6)
-                                  + small_number(8, 8) + small_number(9, 1)));
+  REQUIRE(welcome.ParseFromString(small_number(1, 1) + unknown_text(2, "b") +
+                                  small_number(3, 3) + unknown_text(4, "d") +
+                                  unknown_text(5, "e") + small_number(6, 6) +
+                                  small_number(8, 8) + small_number(9, 1)));
   CHECK(welcome.accepted());
   CHECK(welcome.refusal() == "b");
   CHECK(welcome.protocol() == 3);
@@ -104,8 +104,8 @@ TEST_CASE("a hello of another version can be read") {
     proto::Hello hello;
     hello.set_protocol(static_cast<uint32_t>(protocol));
     hello.set_role("worker");
-    auto bytes = hello.SerializeAsString() + unknown_text(19, "new in 2")
-                 + unknown_text(2000, "newer");
+    auto bytes = hello.SerializeAsString() + unknown_text(19, "new in 2") +
+                 unknown_text(2000, "newer");
     proto::Hello found;
     REQUIRE(found.ParseFromString(bytes));
     CHECK(found.protocol() == static_cast<uint32_t>(protocol));

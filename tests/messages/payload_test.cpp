@@ -1,11 +1,9 @@
-#include "messages/payload.hpp"
-
 #include "messages/interfaces.hpp"
-
-#include <catch2/catch_test_macros.hpp>
+#include "messages/payload.hpp"
 
 #include <caf/binary_serializer.hpp>
 #include <caf/byte_buffer.hpp>
+#include <catch2/catch_test_macros.hpp>
 
 #include <cstring>
 

@@ -130,8 +130,8 @@ TEST_CASE("shapes come through the wire") {
 TEST_CASE("an element type that does not exist is refused") {
   for (int number = 0; number < 256; ++number) {
     caf::byte_buffer bytes{static_cast<caf::byte>(number)};
-    CHECK(from_wire<element_type>(bytes).has_value()
-          == (number == 1 || number == 2));
+    CHECK(from_wire<element_type>(bytes).has_value() ==
+          (number == 1 || number == 2));
   }
 }
 
@@ -149,7 +149,8 @@ TEST_CASE("any bit pattern of a number comes through the wire") {
   std::mt19937_64 random{11};
   for (int i = 0; i < 10'000; ++i) {
     auto pattern = random();
-    real x{std::bit_cast<double>(i % 2 ? pattern : pattern & ~(0x7ffull << 52))};
+    real x{
+      std::bit_cast<double>(i % 2 ? pattern : pattern & ~(0x7ffull << 52))};
     REQUIRE(same_bits(round_trip(x), x));
   }
 }
@@ -166,6 +167,6 @@ TEST_CASE("a message that is cut short is refused") {
 
 TEST_CASE("numbers are shown as numbers to people") {
   CHECK(caf::deep_to_string(real{0.5}).find("0.5") != std::string::npos);
-  CHECK(caf::deep_to_string(watch_header{version{3}, true}).find('3')
-        != std::string::npos);
+  CHECK(caf::deep_to_string(watch_header{version{3}, true}).find('3') !=
+        std::string::npos);
 }

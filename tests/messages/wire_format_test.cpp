@@ -1,5 +1,5 @@
-// The wire format, byte by byte. When one of these fails, two releases no longer
-// understand each other: put the number back, or raise protocol_version.
+// The wire format, byte by byte. When one of these fails, two releases no
+// longer understand each other: put the number back, or raise protocol_version.
 
 #include "messages/interfaces.hpp"
 #include "messages/protocol.hpp"
@@ -109,16 +109,17 @@ TEST_CASE("a push header has these bytes") {
   header.compute_seconds = 0.5;
   header.wait_seconds = -0.0;
   header.data_seconds = 2;
-  CHECK(hex(to_wire(header))
-        == "00000001" "00000002" "0000000000000003" // id
-           "00000004"                               // server
-           "0000000000000005"                       // computed_on
-           "0000000000000006"                       // from
-           "0000000000000040"                       // samples
-           "000012688b70e62b"                       // loss, IEEE 754
-           "3fe0000000000000"                       // compute_seconds
-           "8000000000000000"                       // wait_seconds
-           "4000000000000000");                     // data_seconds
+  CHECK(hex(to_wire(header)) == "00000001"
+                                "00000002"
+                                "0000000000000003"   // id
+                                "00000004"           // server
+                                "0000000000000005"   // computed_on
+                                "0000000000000006"   // from
+                                "0000000000000040"   // samples
+                                "000012688b70e62b"   // loss, IEEE 754
+                                "3fe0000000000000"   // compute_seconds
+                                "8000000000000000"   // wait_seconds
+                                "4000000000000000"); // data_seconds
 }
 
 TEST_CASE("a release header has these bytes") {
@@ -126,12 +127,15 @@ TEST_CASE("a release header has these bytes") {
   header.weights = version{0x0102030405060708};
   header.server = incarnation{9};
   header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8}};
-  CHECK(hex(to_wire(header))
-        == "0102030405060708" // weights
-           "00000009"         // server
-           "02"               // leases
-           "0000000000000001" "0000000000000002"
-           "0000000000000003" "0000000000000004"
-           "0000000000000005" "0000000000000006"
-           "0000000000000007" "0000000000000008");
+  CHECK(hex(to_wire(header)) == "0102030405060708" // weights
+                                "00000009"         // server
+                                "02"               // leases
+                                "0000000000000001"
+                                "0000000000000002"
+                                "0000000000000003"
+                                "0000000000000004"
+                                "0000000000000005"
+                                "0000000000000006"
+                                "0000000000000007"
+                                "0000000000000008");
 }

@@ -360,8 +360,7 @@ TEST_CASE("A run waits only so long for the last score") {
   evaluator.kill();
 }
 
-// -- anything, at any moment
-// ----------------------------------------------------
+// -- anything, at any moment --------------------------------------------------
 
 namespace {
 

@@ -19,7 +19,9 @@ TEST_CASE("actors answer") {
   caf::actor_system_config config;
   caf::actor_system system{config};
   auto doubler = system.spawn([]() -> caf::behavior {
-    return {[](int32_t value) { return 2 * value; }};
+    return {[](int32_t value) {
+      return 2 * value;
+    }};
   });
   caf::scoped_actor self{system};
   int32_t answer = 0;

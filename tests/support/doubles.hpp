@@ -28,7 +28,7 @@ struct member_change {
   std::string reason;
 };
 
-// -- worker -----------------------------------------------------------------------
+// -- worker -------------------------------------------------------------------
 
 struct worker_notes {
   std::vector<registration> attached;
@@ -67,7 +67,7 @@ inline worker_stand_in make_worker_stand_in(stage& house) {
   return out;
 }
 
-// -- evaluator --------------------------------------------------------------------
+// -- evaluator ----------------------------------------------------------------
 
 struct evaluator_notes {
   std::vector<run_end> stopped;
@@ -89,7 +89,7 @@ inline evaluator_stand_in make_evaluator_stand_in(stage& house) {
   return out;
 }
 
-// -- coordinator --------------------------------------------------------------------
+// -- coordinator --------------------------------------------------------------
 
 struct coordinator_notes {
   std::vector<member_change> left;
@@ -121,7 +121,7 @@ inline coordinator_stand_in make_coordinator_stand_in(stage& house) {
   return out;
 }
 
-// -- parameter server ---------------------------------------------------------------
+// -- parameter server ---------------------------------------------------------
 
 /// A request for weights, held.
 template <class Header>
@@ -149,14 +149,14 @@ inline server_stand_in make_server_stand_in(stage& house) {
     return parameter_server_actor::behavior_type{
       [=](push_atom, const push_header& header,
           const payload& gradient) -> weights {
-        auto promise
-          = self->template make_response_promise<release_header, payload>();
+        auto promise =
+          self->template make_response_promise<release_header, payload>();
         seen->pushes.push_back({header, gradient, promise});
         return promise;
       },
       [=](pull_atom, const pull_header& header) -> weights {
-        auto promise
-          = self->template make_response_promise<release_header, payload>();
+        auto promise =
+          self->template make_response_promise<release_header, payload>();
         seen->pulls.push_back({header, {}, promise});
         return promise;
       },
@@ -194,7 +194,9 @@ inline lead_stand_in make_lead_stand_in(stage& house) {
   lead_stand_in out;
   auto seen = out.seen;
   using weights = caf::result<release_header, payload>;
-  auto no = [] { return caf::make_error(errc::failed); };
+  auto no = [] {
+    return caf::make_error(errc::failed);
+  };
   out.handle = house.stand_in<lead_actor>([=](auto* self) {
     return lead_actor::behavior_type{
       [=](push_atom, const push_header&, const payload&) -> weights {
@@ -234,7 +236,7 @@ inline lead_stand_in make_lead_stand_in(stage& house) {
   return out;
 }
 
-// -- at the side of the parameter server ----------------------------------------------
+// -- at the side of the parameter server --------------------------------------
 
 struct recorder_notes {
   std::vector<note_ptr> notes;
@@ -296,7 +298,7 @@ inline writer_stand_in make_writer_stand_in(stage& house) {
   return out;
 }
 
-// -- at the side of a worker or an evaluator -------------------------------------------
+// -- at the side of a worker or an evaluator ----------------------------------
 
 struct connector_notes {
   int asked = 0;

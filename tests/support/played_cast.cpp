@@ -65,16 +65,16 @@ bool played_cast::push_bad(worker_id who) {
 
 void played_cast::push_again(worker_id who) {
   const auto& player = players_.at(who);
-  if (player.last.value != 0
-      && conductor_.admit({who, player.life, player.last})
-           == cores::freshness::fresh)
+  if (player.last.value != 0 &&
+      conductor_.admit({who, player.life, player.last}) ==
+        cores::freshness::fresh)
     fail("takes a push for fresh that it has seen");
 }
 
 void played_cast::push_stale(worker_id who) {
   incarnation earlier{players_.at(who).life.value - 1};
-  if (conductor_.admit({who, earlier, sequence{1}})
-      != cores::freshness::stale_incarnation)
+  if (conductor_.admit({who, earlier, sequence{1}}) !=
+      cores::freshness::stale_incarnation)
     fail("admits an earlier life");
 }
 
@@ -102,8 +102,8 @@ lease played_cast::current_lease(worker_id who) const {
 void played_cast::check_ledger() const {
   const auto& ledger = conductor_.ledger();
   if (ledger.settled() != applied_)
-    fail("settled " + std::to_string(ledger.settled()) + " samples, applied "
-         + std::to_string(applied_));
+    fail("settled " + std::to_string(ledger.settled()) + " samples, applied " +
+         std::to_string(applied_));
   for (const auto& [id, push] : held_)
     if (ledger.find(push.from.id) == nullptr)
       fail("the lease of a held gradient is not out: " + to_string(id));
@@ -116,11 +116,12 @@ void played_cast::check_ledger() const {
   }
   for (uint64_t epoch = 0; epoch < ledger.epochs_completed(); ++epoch)
     if (auto found = covered_.find(epoch);
-        found == covered_.end() || std::ranges::count(found->second, false) != 0)
+        found == covered_.end() ||
+        std::ranges::count(found->second, false) != 0)
       fail("an epoch is complete without all of its samples");
 }
 
-// -- orders -----------------------------------------------------------------------
+// -- orders -------------------------------------------------------------------
 
 push_id played_cast::next_push(worker_id who) {
   auto& player = players_.at(who);

@@ -1,7 +1,7 @@
 #pragma once
 // A cast without actors for a conductor: plays the workers and the tensor half
-// of the parameter server, and holds every order to what conductor.hpp promises.
-// A broken promise throws `std::logic_error` with the policy's state.
+// of the parameter server, and holds every order to what conductor.hpp
+// promises. A broken promise throws `std::logic_error` with the policy's state.
 
 #include "actors/cores/conductor.hpp"
 
@@ -18,7 +18,7 @@ public:
   played_cast(const policies::policy_spec& spec, uint64_t samples,
               uint64_t batch, const cores::stop_limits& limits = {});
 
-  // -- what workers do ----------------------------------------------------------
+  // -- what workers do --------------------------------------------------------
 
   /// A new life of the worker; it asks for its first weights at `pull`.
   void enlist(worker_id who);
@@ -31,8 +31,8 @@ public:
   /// A computing worker pushes, or, when it was cancelled, gives up and pulls.
   void finish(worker_id who);
 
-  /// A computing worker pushes a gradient that is unusable, and pulls. True when
-  /// it is to be expelled.
+  /// A computing worker pushes a gradient that is unusable, and pulls. True
+  /// when it is to be expelled.
   bool push_bad(worker_id who);
 
   /// Messages that must be seen through: the newest push once more, and a push

@@ -83,10 +83,9 @@ public:
   template <class Handle, class F>
   Handle stand_in(F make_behavior) {
     using self_pointer = typename Handle::pointer;
-    return keep(system_.spawn([make_behavior](self_pointer self) ->
-                              typename Handle::behavior_type {
-                                return make_behavior(self);
-                              }));
+    return keep(system_.spawn(
+      [make_behavior](self_pointer self) ->
+      typename Handle::behavior_type { return make_behavior(self); }));
   }
 
   /// Sends a request; the answer is there after `run`, unless it is held.
@@ -120,7 +119,8 @@ public:
     auto probe = system_.spawn([=](caf::event_based_actor* self) {
       self->monitor(whom);
       self->set_down_handler([=](const caf::down_msg&) { *gone = true; });
-      return caf::behavior{[](caf::unit_t) {}};
+      return caf::behavior{[](caf::unit_t) {
+      }};
     });
     run();
     caf::anon_send_exit(probe, caf::exit_reason::kill);
@@ -145,8 +145,7 @@ private:
   /// than the run; a test that delivers a promise would send through it.
   void forget_contexts() {
     for (const auto& who : actors_)
-      static_cast<caf::local_actor*>(
-        caf::actor_cast<caf::abstract_actor*>(who))
+      static_cast<caf::local_actor*>(caf::actor_cast<caf::abstract_actor*>(who))
         ->context(nullptr);
   }
 

@@ -100,16 +100,16 @@ public:
   }
 
   weights_answer push(const push_header& header, const payload& gradient) {
-    auto out = house.ask<release_header, payload>(lead, push_atom_v, header,
-                                                  gradient);
+    auto out =
+      house.ask<release_header, payload>(lead, push_atom_v, header, gradient);
     house.run();
     return out;
   }
 
   /// The worker's next gradient, all of its numbers `x`.
   weights_answer push(worker_id who, float x) {
-    return players.at(who).asks
-           = push(next_header(who), constant_payload(lenet_size, x));
+    return players.at(who).asks =
+             push(next_header(who), constant_payload(lenet_size, x));
   }
 
   /// The worker takes the weights that it was given.

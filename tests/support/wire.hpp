@@ -18,8 +18,8 @@ caf::byte_buffer to_wire(const T& x) {
   caf::byte_buffer out;
   caf::binary_serializer sink{nullptr, out};
   if (!sink.apply(x))
-    throw std::runtime_error("cannot be written: "
-                             + caf::to_string(sink.get_error()));
+    throw std::runtime_error("cannot be written: " +
+                             caf::to_string(sink.get_error()));
   return out;
 }
 

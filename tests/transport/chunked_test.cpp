@@ -124,8 +124,8 @@ TEST_CASE("the sender does not copy, and stops when the window is full") {
     auto piece = sender.next();
     REQUIRE(piece);
     CHECK(piece->size == default_chunk_bytes);
-    CHECK(piece->bytes().data()
-          == source.bytes().data() + i * default_chunk_bytes);
+    CHECK(piece->bytes().data() ==
+          source.bytes().data() + i * default_chunk_bytes);
   }
   CHECK_FALSE(sender.next());
   CHECK(sender.credit(default_chunk_bytes - 1));
