@@ -6,6 +6,7 @@
 #include "actors/clock/run_clock.hpp"
 #include "actors/cores/backoff.hpp"
 #include "config/settings.hpp"
+#include "actors/still_valid.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 
@@ -92,10 +93,7 @@ private:
   /// Answers that belong to an earlier attempt are ignored.
   template <class F>
   auto in_this_attempt(F f) {
-    return [this, asked = attempt_, f](const auto&... xs) {
-      if (asked == attempt_)
-        f(xs...);
-    };
+    return while_unchanged(attempt_, std::move(f));
   }
 
   pointer self_;

@@ -67,7 +67,8 @@ coordinator_state::admit(const registration_request& wish,
     .then(
       [this, promise, seat]() mutable {
         promise.deliver(registration{seat.worker, seat.life, parts_.server});
-        gathered_.push_back(seat.worker);
+        if (membership_.contains(seat.worker, seat.life))
+          gathered_.push_back(seat.worker);
         start_if_due();
       },
       [promise](const caf::error&) mutable {
@@ -100,7 +101,7 @@ void coordinator_state::expel(worker_id who, incarnation life,
   if (!membership_.contains(who, life))
     return;
   self_->send(workers_.at(who).handle, stop_atom_v,
-              run_end{1, reason});
+              run_end{1, "worker " + to_string(who) + " " + reason});
   leave(who, life, reason);
 }
 
@@ -122,8 +123,11 @@ void coordinator_state::lost(const caf::actor_addr& who,
   leave_if_alone();
 }
 
+// Not before the server knows all members, so that the first step has them all.
 void coordinator_state::start_if_due() {
-  if (!membership_.started() && !membership_.start_if_due(now()))
+  if (!membership_.started()
+      && (gathered_.size() < workers_.size()
+          || !membership_.start_if_due(now())))
     return;
   if (!gathered_.empty())
     self_->send(parts_.lead, join_atom_v, std::exchange(gathered_, {}));

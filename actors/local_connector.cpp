@@ -1,6 +1,7 @@
 #include "actors/connector.hpp"
 #include "actors/links/local_link.hpp"
 
+#include <exception>
 #include <utility>
 
 namespace troupe {
@@ -13,8 +14,12 @@ local_connector_state::local_connector_state(pointer self,
 
 connector_actor::behavior_type local_connector_state::make_behavior() {
   link_ = spawn_local_link(self_->system(), parts_.lead);
-  performer_ = parts_.make(connector_actor{self_});
-  connect();
+  try {
+    performer_ = parts_.make(connector_actor{self_});
+    connect();
+  } catch (const std::exception& err) {
+    self_->send(parts_.lead, refuse_atom_v, std::string{err.what()});
+  }
   return {
     [this](connect_atom) { connect(); },
     [](tick_atom) {},
@@ -29,8 +34,15 @@ connector_actor::behavior_type local_connector_state::make_behavior() {
 
 void local_connector_state::connect() {
   if (auto* evaluator = std::get_if<evaluator_actor>(&performer_)) {
-    self_->send(parts_.coordinator, register_atom_v, *evaluator);
-    self_->send(*evaluator, attach_atom_v, link_);
+    self_
+      ->request(parts_.coordinator, caf::infinite, register_atom_v, *evaluator)
+      .then(
+        [this, who = *evaluator](incarnation) {
+          self_->send(who, attach_atom_v, link_);
+        },
+        [](const caf::error&) {
+          // The run is over: the coordinator says so to the evaluator.
+        });
     return;
   }
   auto worker = std::get<worker_actor>(performer_);

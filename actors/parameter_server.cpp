@@ -55,7 +55,8 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
-  record(notes::started{parts_.run_id, conductor_.policy().describe()});
+  record(notes::started{parts_.run_id,
+                        std::string{conductor_.policy().name()}});
   if (parts_.resumed)
     record(notes::resumed{parts_.life});
   // A run that is resumed may have reached its limits already.
@@ -81,7 +82,7 @@ auto parameter_server_state::push(const push_header& header,
                                                 + to_string(header.id)
                                                 + " has arrived before");
   }
-  if (auto why = model_.check(gradient); why != errc::none)
+  if (auto why = check(header, gradient); why != errc::none)
     return refuse(header, why);
   held_.emplace(header.id, held_push{header, gradient});
   auto answer = hold(header.id.worker);
@@ -99,18 +100,38 @@ auto parameter_server_state::pull(const pull_header& header)
   return answer;
 }
 
+// A gradient of somebody else's samples would count them twice.
+errc parameter_server_state::check(const push_header& header,
+                                   const payload& gradient) const {
+  if (!conductor_.holds(header.id.worker, header.from, header.samples))
+    return errc::protocol_violation;
+  return model_.check(gradient);
+}
+
 caf::error parameter_server_state::refuse(const push_header& header,
                                           errc why) {
   auto who = header.id.worker;
-  auto reason = why == errc::wrong_size
-                  ? "gradient does not have the model's size"
-                  : "gradient holds NaN or infinite numbers";
+  std::string reason = "gradient holds NaN or infinite numbers";
+  if (why == errc::wrong_size)
+    reason = "gradient does not have the model's size";
+  else if (why == errc::protocol_violation)
+    reason = "gradient is not of a lease of this worker";
   statistics_.refused(who, times_of(header));
   record(notes::refused{who, reason});
   if (conductor_.refuse({header.id, header.computed_on, header.from}))
-    self_->send(coordinator_, leave_atom_v, who, header.id.life,
-                std::string{"expelled: too many refused gradients in a row"});
+    expel(who, header.id.life, reason);
   return caf::make_error(why, "worker " + to_string(who) + ": " + reason);
+}
+
+void parameter_server_state::expel(worker_id who, incarnation life,
+                                   const std::string& reason) {
+  auto line = "expelled: its last "
+              + std::to_string(cores::refusals::default_limit)
+              + " gradients were refused (" + reason
+              + "); if the loss grew before, lower --lr";
+  self_->send(coordinator_, leave_atom_v, who, life, line);
+  if (conductor_.members() == 1)
+    fail("no worker is left; the last was " + line);
 }
 
 // The answer to the request being handled comes later. A worker has one request
@@ -153,12 +174,14 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
 
 void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
-  if (!conductor_.knows(who, life))
+  if (!conductor_.knows(who, life) || !members_.contains(who))
+    return;
+  auto gone = std::move(members_.extract(who).mapped());
+  if (ending_) // The weights stay as they are: no step closes any more.
     return;
   record(notes::left{who, life, reason});
-  if (auto& asks = members_.at(who).asks)
-    asks->deliver(caf::make_error(errc::unknown_member, reason));
-  members_.erase(who);
+  if (gone.asks)
+    gone.asks->deliver(caf::make_error(errc::unknown_member, reason));
   carry_out(conductor_.leave(who, life));
 }
 

@@ -89,7 +89,9 @@ private:
   void begin(const coordinator_actor& coordinator);
   weights_result push(const push_header& header, const payload& gradient);
   weights_result pull(const pull_header& header);
+  errc check(const push_header& header, const payload& gradient) const;
   caf::error refuse(const push_header& header, errc why);
+  void expel(worker_id who, incarnation life, const std::string& reason);
   weights_result hold(worker_id who);
   caf::error unwelcome(worker_id who, incarnation life,
                        incarnation server) const;

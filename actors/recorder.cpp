@@ -108,6 +108,9 @@ void recorder_state::put(const note& at, const notes::cancelled& what) {
 
 void recorder_state::put(const note& at, const notes::refused& what) {
   metrics_.refused(at.step, at.time, what.who, what.reason);
+  if (at.time - refusal_said_ < 1) // The log has them all.
+    return;
+  refusal_said_ = at.time;
   say("refused      worker " + to_string(what.who) + ": " + what.reason);
 }
 
@@ -168,7 +171,7 @@ void recorder_state::put(const note& at, const notes::finished& what) {
   std::string accuracy;
   if (summary.final_accuracy)
     accuracy = ", accuracy " + percent(*summary.final_accuracy);
-  say(summary.status + "    " + std::to_string(summary.steps) + " steps"
+  say(summary.status + std::string(13 - summary.status.size(), ' ') + std::to_string(summary.steps) + " steps"
       + accuracy + "; " + (parts_.folder / "summary.json").string());
 }
 

@@ -64,6 +64,7 @@ private:
   recording::tensorboard_log tensorboard_;
   recording::progress progress_;
   recording::progress_figures figures_;
+  double refusal_said_ = -1; ///< When stdout was last told of a refusal.
   std::optional<std::string> trouble_; ///< The first write that failed.
 };
 

@@ -5,6 +5,7 @@
 
 #include <caf/io/middleman.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 #include <utility>
@@ -55,8 +56,8 @@ void remote_connector_state::connect() {
   connecting_ = true;
   self_
     ->request(self_->system().middleman().actor_handle(),
-              to_timespan(patience), caf::connect_atom_v, parts_.host,
-              parts_.port)
+              to_timespan(std::min(patience, parts_.connect_timeout)),
+              caf::connect_atom_v, parts_.host, parts_.port)
     .then(in_this_attempt([this](const caf::node_id&,
                                  const caf::strong_actor_ptr& ptr,
                                  const std::set<std::string>& interface) {
@@ -164,7 +165,7 @@ void remote_connector_state::drop_link() {
     return;
   self_->demonitor(link_);
   self_->send_exit(link_, caf::exit_reason::user_shutdown);
-  link_ = {};
+  link_ = parameter_server_actor{};
 }
 
 // A place may become free, a server may come up; what was said about settings

@@ -94,6 +94,11 @@ cores::conductor make_conductor(const parameter_server_parts& parts) {
           cores::stop_rule{make_limits(parts.settings.training)}, start};
 }
 
+void require_fitting(const parameter_server_parts& parts) {
+  make_conductor(parts);
+  make_server_model(parts);
+}
+
 void fill_manifest(const parameter_server_parts& parts,
                    const cores::conductor& conductor, proto::Manifest& out) {
   out.set_troupe_version(std::string{config::version()});

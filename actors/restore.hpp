@@ -18,6 +18,10 @@ server_model make_server_model(const parameter_server_parts& parts);
 /// Throws `run_error` when the checkpoint is of another data set.
 cores::conductor make_conductor(const parameter_server_parts& parts);
 
+/// Throws `run_error` when the checkpoint to resume from is of another network,
+/// optimiser or data set.
+void require_fitting(const parameter_server_parts& parts);
+
 /// All but weights, optimiser, counters and files.
 void fill_manifest(const parameter_server_parts& parts,
                    const cores::conductor& conductor, proto::Manifest& out);

@@ -13,6 +13,12 @@ namespace troupe {
 
 namespace {
 
+models::flat_layout layout_of(const config::training_settings& settings,
+                              int64_t classes) {
+  auto net = models::make_network(settings.network, classes, settings.dtype);
+  return models::flat_layout::from(net->module());
+}
+
 /// Copies the tensors of a checkpoint into a flat buffer.
 void fill(const models::flat_layout& layout, const models::tensor_file& file,
           const std::string& where,
@@ -33,7 +39,26 @@ void fill(const models::flat_layout& layout, const models::tensor_file& file,
   }
 }
 
+payload_shape shape_of(const models::flat_layout& layout) {
+  return {to_element_type(layout.dtype()), layout.count()};
+}
+
 } // namespace
+
+payload_shape shape_of_weights(const config::training_settings& settings,
+                               int64_t classes) {
+  return shape_of(layout_of(settings, classes));
+}
+
+payload weights_of(const models::loaded_checkpoint& from,
+                   const config::training_settings& settings,
+                   int64_t classes) {
+  auto layout = layout_of(settings, classes);
+  payload_buffer memory{shape_of(layout)};
+  fill(layout, from.model, from.path.string(), std::identity{},
+       to_tensor(memory));
+  return std::move(memory).seal();
+}
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes)
@@ -77,7 +102,7 @@ server_model::server_model(const config::training_settings& settings,
 }
 
 payload_shape server_model::shape() const {
-  return {to_element_type(layout_->dtype()), layout_->count()};
+  return shape_of(*layout_);
 }
 
 errc server_model::check(const payload& gradient) const {

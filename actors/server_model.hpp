@@ -20,6 +20,15 @@
 
 namespace troupe {
 
+/// The shape of a network's weights.
+payload_shape shape_of_weights(const config::training_settings& settings,
+                               int64_t classes);
+
+/// The weights of a checkpoint. Throws `run_error` when they are not those of
+/// this network.
+payload weights_of(const models::loaded_checkpoint& from,
+                   const config::training_settings& settings, int64_t classes);
+
 class server_model {
 public:
   /// Draws the first weights from the seed.

@@ -89,7 +89,7 @@ void worker_state::take_weights(const release_header& header,
 // will be told.
 void worker_state::take_refusal(const caf::error& why) {
   if (why == errc::not_finite || why == errc::wrong_size
-      || why == errc::duplicate)
+      || why == errc::duplicate || why == errc::protocol_violation)
     pull(lease_id{0});
   else if (why == errc::unknown_member || why == errc::stale_incarnation)
     self_->send(parts_.home, connect_atom_v);

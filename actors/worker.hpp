@@ -5,6 +5,7 @@
 // thread of its own. One push is in flight at a time.
 
 #include "actors/clock/run_clock.hpp"
+#include "actors/still_valid.hpp"
 #include "messages/interfaces.hpp"
 
 #include <deque>
@@ -67,10 +68,7 @@ private:
   /// Ignores answers to what was asked in an earlier role.
   template <class F>
   auto in_this_role(F f) {
-    return [this, asked = roles_, f](const auto&... xs) {
-      if (asked == roles_)
-        f(xs...);
-    };
+    return while_unchanged(roles_, std::move(f));
   }
 
   pointer self_;

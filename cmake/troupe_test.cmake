@@ -2,16 +2,24 @@
 #                 SOURCES <file>... [LIBS <target>...]
 #                 [PCH torch|caf|torch_caf] [TIMEOUT <seconds>]
 #                 [SERIAL] [LOCK <resource>...] [OWN_MAIN] [ONE_PROCESS]
-#                 [DEPENDS <target>...])
+#                 [LINKS_TORCH] [DEPENDS <target>...])
 # A Catch2 program whose cases become CTest tests named <exe>.<case>.
 #   SERIAL       no other test runs meanwhile
 #   LOCK         no other test with the same resource runs meanwhile
 #   OWN_MAIN     the sources bring main()
 #   ONE_PROCESS  one CTest test for the whole program: for many small cases of a
 #                program that is slow to start, as those with LibTorch are
+#   LINKS_TORCH  needs LibTorch; a PCH with torch in its name implies it
 #   DEPENDS      targets to build first, such as a program that the test runs
+#
+# With TROUPE_SANITIZE only some tests exist, and the target sanitized_tests
+# builds just those: none that runs a program of ours, and those with LibTorch,
+# which cannot be had instrumented, only with TROUPE_SANITIZE_TORCH.
 
 include(Catch)
+if(TROUPE_SANITIZE)
+  add_custom_target(sanitized_tests)
+endif()
 
 set(troupe_test_environment
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
@@ -20,7 +28,7 @@ set(troupe_test_environment
     UBSAN_OPTIONS=print_stacktrace=1)
 
 function(troupe_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;OWN_MAIN;ONE_PROCESS"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;OWN_MAIN;ONE_PROCESS;LINKS_TORCH"
                         "NAME;LABEL;PCH;TIMEOUT" "SOURCES;LIBS;LOCK;DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "troupe_add_test: unknown ${arg_UNPARSED_ARGUMENTS}")
@@ -47,6 +55,16 @@ function(troupe_add_test)
   endif()
   if(arg_DEPENDS)
     add_dependencies(${arg_NAME} ${arg_DEPENDS})
+  endif()
+
+  if(TROUPE_SANITIZE)
+    if(arg_PCH MATCHES torch)
+      set(arg_LINKS_TORCH TRUE)
+    endif()
+    if(arg_DEPENDS OR (arg_LINKS_TORCH AND NOT TROUPE_SANITIZE_TORCH))
+      return()
+    endif()
+    add_dependencies(sanitized_tests ${arg_NAME})
   endif()
 
   set(properties LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4)

@@ -47,10 +47,11 @@ address parse_address(std::string_view text) {
 }
 
 std::string to_string(const address& where) {
-  auto port = ":" + std::to_string(where.port);
-  return where.host.find(':') == std::string::npos
-           ? where.host + port
-           : "[" + where.host + "]" + port;
+  auto result = where.host;
+  if (result.find(':') != std::string::npos)
+    result.insert(0, 1, '[').push_back(']');
+  result += ':';
+  return result += std::to_string(where.port);
 }
 
 bool is_loopback(std::string_view host) {

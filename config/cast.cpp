@@ -12,9 +12,16 @@ namespace troupe::config {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> free_to_change{
+/// Only the parameter server acts on these: other nodes may say what they like,
+/// and a resumed run may change them.
+constexpr std::array<std::string_view, 5> of_the_server{
   "cluster.workers", "training.epochs", "training.max-steps",
   "training.target-accuracy", "evaluation.eval-freq"};
+
+bool is_of_the_server(std::string_view id) {
+  return std::find(of_the_server.begin(), of_the_server.end(), id) !=
+         of_the_server.end();
+}
 
 const key* find_cast_key(std::string_view id) {
   auto dot = id.find('.');
@@ -78,7 +85,7 @@ std::string conflicts(const settings& own, const pairs& theirs) {
     if (!what)
       return "setting " + shown(id) +
              ": not known to the parameter server; is it another release?";
-    if (auto mine = what->get(own); mine != value)
+    if (auto mine = what->get(own); mine != value && !is_of_the_server(id))
       return "[" + what->section + "] " + what->name + " = " +
              or_nothing(value) + " here, but " + or_nothing(mine) +
              " at the parameter server: leave it out here, or start the "
@@ -90,10 +97,8 @@ std::string conflicts(const settings& own, const pairs& theirs) {
 
 std::string digest(const settings& all) {
   std::string text;
-  for (const auto& [id, value] : collect(all, [](std::string_view id) {
-         return std::find(free_to_change.begin(), free_to_change.end(), id) ==
-                free_to_change.end();
-       }))
+  for (const auto& [id, value] : collect(
+         all, [](std::string_view id) { return !is_of_the_server(id); }))
     text += id + "=" + value + "\n";
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016llx",

@@ -28,6 +28,7 @@ void apply_cast_settings(settings& own, const pairs& theirs);
 
 /// For the parameter server: one line on the first of a hello's settings that
 /// differs from its `own`, with both values and what to do; empty when all fit.
+/// Limits of the run and the like, on which no other node acts, always fit.
 std::string conflicts(const settings& own, const pairs& theirs);
 
 /// 16 hex digits over what makes the weights come about as they do: all

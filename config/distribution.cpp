@@ -78,7 +78,7 @@ const shape& shape_of(std::string_view name) {
       return candidate;
     known.push_back(candidate.name);
   }
-  throw bad_value("'" + shown(name) + "' is no distribution; known: " +
+  throw bad_value(in_quotes(name) + " is no distribution; known: " +
                   join(known, ", ") + did_you_mean(name, known));
 }
 
@@ -124,7 +124,7 @@ void take_argument(distribution& result, const shape& what,
   auto name = trim(argument.substr(0, equals));
   if (equals == std::string_view::npos) {
     if (what.name != "constant")
-      throw bad_value("'" + shown(name) + "' must be NAME=VALUE");
+      throw bad_value(in_quotes(name) + " must be NAME=VALUE");
     return take_number(result, what.parameters.front(), name);
   }
   auto value = trim(argument.substr(equals + 1));
@@ -137,7 +137,7 @@ void take_argument(distribution& result, const shape& what,
   for (const auto& candidate : what.parameters)
     if (candidate.name == name)
       return take_number(result, candidate, value);
-  throw bad_value(what.name + " has no parameter '" + shown(name) + "'");
+  throw bad_value(what.name + " has no parameter " + in_quotes(name));
 }
 
 distribution parse_at(std::string_view text, int depth) {

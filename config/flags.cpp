@@ -18,10 +18,10 @@ using source = origin::source;
   for (const auto& each : all_keys())
     known.push_back("--" + each.flag);
   if (argument.starts_with("--") && argument.size() > 2)
-    throw usage_error("unknown flag '" + shown(typed) + "'" +
+    throw usage_error("unknown flag " + in_quotes(typed) +
                       did_you_mean(typed, known));
   auto hint = argument.starts_with('-') ? did_you_mean("-" + typed, known) : "";
-  throw usage_error("unexpected argument '" + shown(argument) + "'" +
+  throw usage_error("unexpected argument " + in_quotes(argument) +
                     (hint.empty() ? "; flags begin with --" : hint));
 }
 

@@ -47,7 +47,7 @@ public:
     if (bare.empty())
       return;
     if (has_odd(line))
-      fail("control character in '" + shown(line) + "'");
+      fail("control character in " + in_quotes(line));
     if (bare.starts_with('['))
       open_section(bare);
     else
@@ -71,7 +71,7 @@ private:
   void open_section(std::string_view text) {
     auto name = trim(text.substr(1, text.find(']') - 1));
     if (text.find(']') != text.size() - 1 || name.empty())
-      fail("'" + shown(text) + "' must be [section]");
+      fail(in_quotes(text) + " must be [section]");
     section_ = name;
   }
 
@@ -80,11 +80,11 @@ private:
     auto name = trim(line.substr(0, equals));
     if (equals == std::string_view::npos || name.empty() ||
         without_comment(name).size() != name.size())
-      fail("'" + shown(line) + "' must be key = value");
+      fail(in_quotes(line) + " must be key = value");
     auto [first, is_new] =
       lines_.try_emplace({section_, std::string{name}}, line_);
     if (!is_new)
-      fail("'" + shown(name) + "' in [" + shown(section_) +
+      fail(in_quotes(name) + " in [" + shown(section_) +
            "] is given again; first in line " + std::to_string(first->second));
     entries_.push_back(
       {section_, std::string{name}, value_of(line.substr(equals + 1)), line_});

@@ -26,13 +26,13 @@ std::string unknown_section(std::string_view section) {
 /// A key's flag counts as a guess too: who writes `policy` in [policy] means
 /// `name`.
 std::string unknown_key(std::string_view section, std::string_view name) {
-  auto line = "unknown key '" + shown(name) + "' in [" + shown(section) + "]";
+  auto line = "unknown key " + in_quotes(name) + " in [" + shown(section) + "]";
   std::vector<std::string> guesses;
   for (const auto& candidate : all_keys()) {
     if (candidate.section != section)
       continue;
     if (candidate.flag == name)
-      return line + "; did you mean '" + candidate.name + "'?";
+      return line + "; did you mean " + in_quotes(candidate.name) + "?";
     guesses.push_back(candidate.name);
   }
   return line + did_you_mean(name, guesses);
@@ -99,8 +99,9 @@ const key& named_key(const std::string& where, std::string_view section,
   auto elsewhere = find_if([=](const key& each) { return each.name == name; });
   if (elsewhere)
     throw usage_error(
-      where + ": '" + elsewhere->name + "' belongs in [" + elsewhere->section +
-      "]" + (section.empty() ? "" : ", not in [" + shown(section) + "]"));
+      where + ": " + in_quotes(elsewhere->name) + " belongs in [" +
+      elsewhere->section + "]" +
+      (section.empty() ? "" : ", not in [" + shown(section) + "]"));
   const auto& sections = all_sections();
   if (std::find(sections.begin(), sections.end(), section) == sections.end())
     throw usage_error(where + ": " + unknown_section(section));

@@ -57,6 +57,9 @@ void refuse_unavailable(const resolved& what) {
   if (all.cluster.shards > 1)
     refuse(what, "cluster.shards",
            "this release has one parameter server shard only");
+  if (all.training.device != "cpu")
+    refuse(what, "training.device",
+           "this release computes without CUDA; use --device cpu");
   if (!all.cluster.listen.empty())
     refuse(what, "cluster.listen",
            "is for several shards, and this release has one; the parameter "

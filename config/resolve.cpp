@@ -29,6 +29,12 @@ void refuse_misspelt(const std::string& variable) {
                       did_you_mean(variable, known));
 }
 
+void fill_in_momentum(settings& all) {
+  if (all.policy.name == policy_kind::ssp
+      || all.policy.name == policy_kind::async)
+    all.training.momentum = asynchronous_momentum;
+}
+
 /// `epochs` has a default only where nothing else says when to stop.
 void fill_in_epochs(training_settings& training) {
   if (!training.epochs && !training.max_steps && !training.target_accuracy)
@@ -140,6 +146,8 @@ resolved resolve(std::span<const given> all) {
     if (auto found = last.find(&each); found != last.end())
       result.take(*found->second);
   fill_in_epochs(result.values.training);
+  if (!result.is_explicit("training.momentum"))
+    fill_in_momentum(result.values);
   return result;
 }
 

@@ -50,7 +50,8 @@ struct cluster_settings {
 struct training_settings {
   std::string network = "lenet";
   std::string optimizer = "sgd"; ///< sgd | adam | adamw
-  double lr = 0.01;
+  double lr = 0.03;
+  /// With ssp and async the default is `asynchronous_momentum`.
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
@@ -76,7 +77,12 @@ struct training_settings {
 };
 
 /// Epochs when no limit is given from any source.
-inline constexpr uint64_t default_epochs = 40;
+inline constexpr uint64_t default_epochs = 50;
+
+/// Momentum under ssp and async when none is given: gradients that arrive late
+/// act like momentum themselves, 1 - 1/M with M workers, and the two add up
+/// (Mitliagkas et al., "Asynchrony begets momentum", 2016).
+inline constexpr double asynchronous_momentum = 0;
 
 /// [data]
 struct data_settings {

@@ -69,7 +69,9 @@ public:
     entry.set = [part = part_, field, rule](settings& all,
                                             std::string_view text) {
       const T unset = settings{}.*part.*field;
-      if (text.empty() && text_of(unset).empty()) {
+      if (text.empty()) {
+        if (!text_of(unset).empty())
+          throw bad_value("needs a value");
         all.*part.*field = unset;
         return;
       }

@@ -69,6 +69,13 @@ std::string shown(std::string_view text) {
   return text.size() > longest_shown ? result + "..." : result;
 }
 
+std::string in_quotes(std::string_view text) {
+  std::string result{'\''};
+  result += shown(text);
+  result += '\'';
+  return result;
+}
+
 bool has_control_character(std::string_view text) {
   return std::any_of(text.begin(), text.end(), is_control);
 }
@@ -92,7 +99,7 @@ std::optional<std::string> nearest(std::string_view word,
 std::string did_you_mean(std::string_view word,
                          std::span<const std::string> candidates) {
   auto meant = nearest(word, candidates);
-  return meant ? "; did you mean '" + *meant + "'?" : "";
+  return meant ? "; did you mean " + in_quotes(*meant) + "?" : "";
 }
 
 std::string join(std::span<const std::string> parts, std::string_view between) {

@@ -15,6 +15,9 @@ std::string_view trim(std::string_view text);
 /// escaped, and long text is cut short.
 std::string shown(std::string_view text);
 
+/// `shown` between single quotes.
+std::string in_quotes(std::string_view text);
+
 /// Whether `text` has a control character (a NUL or a line break, say).
 bool has_control_character(std::string_view text);
 

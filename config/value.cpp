@@ -108,10 +108,11 @@ bool parse_bool(std::string_view text) {
 std::string print(double value) {
   std::array<char, 32> buffer;
   auto first = buffer.data(), last = first + buffer.size();
-  auto whole = value == std::floor(value) && std::abs(value) < 1e15;
+  auto size = std::abs(value);
+  auto readable = size == 0 || (size >= 1e-6 && size < 1e15);
   auto [end, error] =
-    whole ? std::to_chars(first, last, value, std::chars_format::fixed)
-          : std::to_chars(first, last, value);
+    readable ? std::to_chars(first, last, value, std::chars_format::fixed)
+             : std::to_chars(first, last, value);
   return {first, end};
 }
 

@@ -52,8 +52,11 @@ requires std::is_enum_v<Enum> std::string print(Enum value) {
 template <class Enum>
 std::string alternatives() {
   std::string result;
-  for (const auto& [value, word] : words(Enum{}))
-    result += (result.empty() ? "" : "|") + std::string{word};
+  for (const auto& [value, word] : words(Enum{})) {
+    if (!result.empty())
+      result += '|';
+    result += word;
+  }
   return result;
 }
 

@@ -64,7 +64,8 @@ using lease_id = strong_id<struct lease_tag, uint64_t>;
 /// Numbers a tensor transfer on one link.
 using transfer_id = strong_id<struct transfer_tag, uint64_t>;
 
-/// Identifies one gradient for ever: applied at most once.
+/// Identifies one gradient within one life of the parameter server: applied at
+/// most once.
 struct push_id {
   worker_id worker;
   incarnation life;

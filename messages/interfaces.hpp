@@ -15,8 +15,8 @@ using caf::result;
 /// same interface, so that nobody knows how far away the server is.
 using parameter_server_actor = caf::typed_actor<
   // Takes a gradient; the answer is the next weights. Errors: wrong_size,
-  // not_finite (then pull), unknown_member, stale_incarnation, expelled,
-  // duplicate, shutting_down, peer_lost.
+  // not_finite, protocol_violation, duplicate (then pull), unknown_member,
+  // stale_incarnation (then register anew), shutting_down, peer_lost.
   result<release_header, payload>(push_atom, push_header, payload),
   // Gives weights without taking a gradient.
   result<release_header, payload>(pull_atom, pull_header),

@@ -13,7 +13,9 @@ conductor::conductor(std::unique_ptr<policies::policy> policy,
 
 void conductor::enlist(worker_id who, incarnation life) {
   window_.set_incarnation(who, life);
-  members_[who] = member{.life = life};
+  member fresh;
+  fresh.life = life;
+  members_[who] = std::move(fresh);
 }
 
 orders conductor::join(std::span<const worker_id> who) {
@@ -66,9 +68,13 @@ orders conductor::pull(worker_id who, lease_id abandoned) {
   asking.asked = true;
   switch (asking.where) {
     case place::working:
-    case place::released:
-      give_back(asking, abandoned);
-      return carry_out(policy_->on_pull(who));
+    case place::released: {
+      auto late = std::erase(asking.leases, abandoned) != 0;
+      auto out = carry_out(policy_->on_pull(who));
+      if (late)
+        ledger_.give_back(abandoned);
+      return out;
+    }
     default: // Its release comes with a later decision.
       return {};
   }
@@ -96,12 +102,22 @@ bool conductor::knows(worker_id who, incarnation life) const {
   return found != members_.end() && found->second.life == life;
 }
 
+bool conductor::holds(worker_id who, lease_id id, uint64_t samples) const {
+  const auto& theirs = members_.at(who).leases;
+  const auto* what = ledger_.find(id);
+  return what != nullptr && what->count == samples
+         && std::ranges::find(theirs, id) != theirs.end();
+}
+
+// What came too late returns only after the release: one who is always late
+// would else get the same work for ever, and the epoch never end.
 orders conductor::carry_out(policies::decision what) {
   orders out;
+  std::vector<lease_id> late;
   for (const auto& id : what.drop) {
     auto gone = std::move(held_.extract(id).mapped());
     out.drop.push_back({id, current().value - gone.computed_on.value});
-    ledger_.give_back(gone.from);
+    late.push_back(gone.from);
     window_.done(id);
   }
   auto makes = version{current().value - what.updates.size()};
@@ -109,10 +125,14 @@ orders conductor::carry_out(policies::decision what) {
     makes = makes.next();
     out.updates.push_back(apply(step, makes));
     if (out.stop = end_after(makes); out.stop)
-      return out;
+      break;
   }
-  release(what.release, out);
-  out.cancel = std::move(what.cancel);
+  if (!out.stop) {
+    release(what.release, out);
+    out.cancel = std::move(what.cancel);
+  }
+  for (auto id : late)
+    ledger_.give_back(id);
   return out;
 }
 

@@ -103,6 +103,9 @@ public:
   /// reached its limits before.
   std::optional<std::string> reached();
 
+  /// Does the worker have this lease, of so many samples?
+  bool holds(worker_id who, lease_id id, uint64_t samples) const;
+
   version current() const {
     return policy_->current();
   }

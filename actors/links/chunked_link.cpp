@@ -104,6 +104,7 @@ void chunked_link_state::expect(transfer_id id, const payload_shape& shape) {
       || shape != expected_)
     return break_off("the parameter server sent weights of another size");
   found->second.incoming.emplace(shape);
+  finish_if_complete(found);
 }
 
 void chunked_link_state::take(const chunk& piece) {
@@ -114,9 +115,13 @@ void chunked_link_state::take(const chunk& piece) {
   if (!incoming.accept(piece))
     return break_off("the parameter server sent a piece out of place");
   self_->send(gateway_, credit_atom_v, piece.transfer, incoming.received());
-  if (!incoming.complete())
+  finish_if_complete(found);
+}
+
+void chunked_link_state::finish_if_complete(exchange_map::iterator which) {
+  if (!which->second.incoming->complete())
     return;
-  auto done = std::move(exchanges_.extract(found).mapped());
+  auto done = std::move(exchanges_.extract(which).mapped());
   answer(done, std::move(*done.incoming).take());
 }
 

@@ -37,6 +37,8 @@ private:
     std::optional<transport::chunk_receiver> incoming;
   };
 
+  using exchange_map = std::map<transfer_id, exchange>;
+
   caf::result<release_header, payload> push(const push_header& header,
                                             const payload& gradient);
   caf::result<release_header, payload> pull(const pull_header& header);
@@ -45,6 +47,7 @@ private:
   void credit(transfer_id id, uint64_t received);
   void expect(transfer_id id, const payload_shape& shape);
   void take(const chunk& piece);
+  void finish_if_complete(exchange_map::iterator which);
   void refuse(transfer_id id, const caf::error& why);
   void answer(exchange& done, payload weights);
   void break_off(const std::string& why);
@@ -54,7 +57,7 @@ private:
   gateway_actor gateway_;
   payload_shape expected_;
   transfer_id last_{0};
-  std::map<transfer_id, exchange> exchanges_;
+  exchange_map exchanges_;
 };
 
 } // namespace troupe

@@ -45,7 +45,10 @@ void gateway_state::expect(transfer_id id, const push_header& header,
   // Of another size than the model: no memory is taken; the server refuses it.
   if (shape != parts_.expected)
     return hand_over(id, header, payload{shape, nullptr, nullptr});
-  arriving_.emplace(id, arrival{header, transport::chunk_receiver{shape}});
+  transport::chunk_receiver gradient{shape};
+  if (gradient.complete()) // Empty: no piece will come.
+    return hand_over(id, header, std::move(gradient).take());
+  arriving_.emplace(id, arrival{header, std::move(gradient)});
 }
 
 void gateway_state::take(const chunk& piece) {
@@ -97,7 +100,10 @@ template <class Atom, class Header>
 void gateway_state::answer(Atom what, transfer_id id, const Header& header,
                            const payload& weights) {
   self_->send(peer_, what, id, header, weights.shape());
-  leaving_.emplace(id, transport::chunk_sender{id, weights});
+  transport::chunk_sender outgoing{id, weights};
+  if (outgoing.done()) // Empty: no credit will come.
+    return;
+  leaving_.emplace(id, std::move(outgoing));
   pump(id);
 }
 

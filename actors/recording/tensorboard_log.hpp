@@ -21,9 +21,9 @@ namespace troupe::recording {
 
 /// What a step shows; a figure that is not given, or not finite, is left out.
 struct update_scalars {
-  std::optional<double> loss;               ///< train/loss
-  std::optional<double> samples_per_second; ///< train/samples_per_second
-  std::optional<double> staleness_mean;     ///< train/staleness_mean
+  std::optional<double> loss = {};               ///< train/loss
+  std::optional<double> samples_per_second = {}; ///< train/samples_per_second
+  std::optional<double> staleness_mean = {};     ///< train/staleness_mean
 };
 
 class tensorboard_log {

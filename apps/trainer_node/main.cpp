@@ -24,10 +24,6 @@ using namespace troupe;
 /// s that actors have to end after the run has; then the process leaves anyway.
 constexpr auto grace = std::chrono::seconds(3);
 
-bool networked(const config::settings& settings) {
-  return settings.what != config::role::simulate;
-}
-
 void configure(caf::actor_system_config& target,
                const config::settings& settings) {
   auto seconds = [](double x) {
@@ -36,12 +32,14 @@ void configure(caf::actor_system_config& target,
   };
   // Actors on the scheduler only pass messages on.
   target.set("caf.scheduler.max-threads", 2);
-  target.set("caf.middleman.app-identifiers", std::vector<std::string>{"troupe"});
+  if (settings.what == config::role::simulate)
+    return;
+  target.load<caf::io::middleman>();
+  target.set("caf.middleman.app-identifiers",
+             std::vector<std::string>{"troupe"});
   auto silence = settings.cluster.liveness_timeout;
   target.set("caf.middleman.heartbeat-interval", seconds(silence / 4));
   target.set("caf.middleman.connection-timeout", seconds(silence));
-  if (networked(settings))
-    target.load<caf::io::middleman>();
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,
@@ -64,6 +62,29 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   std::_Exit(static_cast<int>(status));
 }
 
+void complain(const std::string& line) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "trainer_node: %s\n", line.c_str());
+}
+
+/// Tells the user; returns the exit status that says the same.
+exit_status complain_of(const std::exception& err) {
+  complain(err.what());
+  auto known = dynamic_cast<const failure*>(&err);
+  return known != nullptr ? known->status() : exit_status::failed;
+}
+
+/// Nobody would tell the actors that run already when a later one cannot start.
+app::node start_or_leave(caf::actor_system& system,
+                         const config::resolved& config,
+                         const app::end_callback& on_end) {
+  try {
+    return start(system, config, on_end);
+  } catch (const std::exception& err) {
+    leave_now(complain_of(err));
+  }
+}
+
 exit_status run(const config::resolved& config) {
   init_messages();
   caf::actor_system_config settings;
@@ -71,11 +92,11 @@ exit_status run(const config::resolved& config) {
   app::signal_pump signals;
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
-  auto node = start(system, config,
-                    [&signals](const run_end& how) { signals.end(how); });
+  auto node = start_or_leave(
+    system, config, [&signals](const run_end& how) { signals.end(how); });
   auto how = signals.wait(node.stop);
   if (!how.line.empty())
-    std::fprintf(stderr, "trainer_node: %s\n", how.line.c_str());
+    complain(how.line);
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;
   while (system.registry().running() > 0) {
@@ -91,18 +112,14 @@ exit_status run(const config::resolved& config) {
 int main(int argc, char** argv) {
   try {
     auto call = config::parse_command_line(argc, argv);
+    if (call.what == config::action::check)
+      call.text = app::plan_with_model(call.config);
     if (call.what != config::action::run) {
       std::cout << call.text;
       return 0;
     }
     return static_cast<int>(run(call.config));
-  } catch (const failure& err) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "trainer_node: %s\n", err.what());
-    return static_cast<int>(err.status());
   } catch (const std::exception& err) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "trainer_node: %s\n", err.what());
-    return 1;
+    return static_cast<int>(complain_of(err));
   }
 }

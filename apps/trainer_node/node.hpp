@@ -6,6 +6,7 @@
 #include "messages/interfaces.hpp"
 
 #include <functional>
+#include <string>
 
 namespace troupe::app {
 
@@ -16,6 +17,10 @@ struct node {
 
 /// Called once, on any thread, when the part of this process is over.
 using end_callback = std::function<void(const run_end&)>;
+
+/// What `--check` shows: the plan, with the size of the model. Reads the data
+/// set as the run would; throws `failure` when that cannot start.
+std::string plan_with_model(const config::resolved& config);
 
 /// The parameter server with coordinator, checkpoint writer and recorder; also
 /// all workers and the evaluator when the settings say `--simulate`. Throws

@@ -1,6 +1,7 @@
 // The process of a worker or an evaluator.
 
 #include "actors/connector.hpp"
+#include "actors/follower.hpp"
 #include "actors/performers.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
@@ -76,6 +77,18 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   auto connector = spawn<connector_actor, remote_connector_state>(
     system, placement::detached, std::move(parts));
   return {[connector] { anon_send(connector, ended_atom_v, run_end{}); }};
+}
+
+node start_follower(caf::actor_system& system, const config::resolved& config,
+                    const end_callback& on_end) {
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled, supervisor_parts{on_end});
+  const auto& settings = config.values;
+  auto follower = spawn<follower_actor, follower_state>(
+    system, placement::detached,
+    follower_parts{settings, settings.evaluation.follow,
+                   threads_share(settings), supervisor});
+  return {[follower] { anon_send(follower, ended_atom_v, run_end{}); }};
 }
 
 } // namespace troupe::app

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <netdb.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
@@ -18,6 +20,24 @@ int threads_share(const config::settings& settings) {
                && host != "::1";
   return static_cast<int>(
     alone ? cores : std::max(1u, cores / settings.cluster.workers));
+}
+
+bool can_listen(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found)
+      != 0)
+    return true;
+  auto fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  auto can = bind(fd, found->ai_addr, found->ai_addrlen) == 0
+             && listen(fd, 1) == 0;
+  close(fd);
+  freeaddrinfo(found);
+  return can;
 }
 
 size_t terminal_width() {

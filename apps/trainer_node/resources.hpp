@@ -5,12 +5,18 @@
 #include "messages/payload.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 namespace troupe::app {
 
 /// Intra-op threads of each computing thread: as configured, or this process's
 /// share of the cores. Workers on the loopback address share one machine.
 int threads_share(const config::settings& settings);
+
+/// Whether a socket of ours could listen there. A host that cannot be looked up
+/// is left to whoever opens it.
+bool can_listen(const std::string& host, uint16_t port);
 
 /// Columns of the terminal on stdout, 0 when it is none.
 size_t terminal_width();

@@ -9,6 +9,7 @@
 #include "actors/parameter_server.hpp"
 #include "actors/performers.hpp"
 #include "actors/recorder.hpp"
+#include "actors/restore.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/worker.hpp"
@@ -16,6 +17,7 @@
 #include "apps/trainer_node/resources.hpp"
 #include "config/cast.hpp"
 #include "config/failure.hpp"
+#include "config/plan.hpp"
 #include "config/report.hpp"
 #include "config/train_dir.hpp"
 #include "data/dataset.hpp"
@@ -61,15 +63,22 @@ find_checkpoint(const config::settings& settings,
   auto found = *resume == "auto"
                  ? models::newest_valid(folder, say)
                  : models::find_checkpoint(*resume, say);
+  if (!found && !models::list_checkpoints(folder).empty())
+    throw run_error("no usable checkpoint in " + folder.string()
+                    + "; --overwrite begins anew");
   if (!found)
     return nullptr;
   return std::make_shared<const models::loaded_checkpoint>(std::move(*found));
 }
 
+std::filesystem::path checkpoints_of(const config::run_directory& run) {
+  return run.path / "checkpoints";
+}
+
 origin find_origin(const config::settings& settings) {
   origin out;
   out.directory = config::open_run_directory(settings.training);
-  auto folder = out.directory.path / "checkpoints";
+  auto folder = checkpoints_of(out.directory);
   models::remove_leftovers(folder);
   out.checkpoint = find_checkpoint(settings, folder);
   if (!out.checkpoint) {
@@ -79,7 +88,6 @@ origin find_origin(const config::settings& settings) {
   const auto& manifest = out.checkpoint->manifest;
   out.life = incarnation{manifest.ps_incarnation() + 1};
   out.run_id = manifest.run_id();
-  models::set_aside_newer(folder, manifest.step(), say);
   return out;
 }
 
@@ -100,6 +108,45 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   return out;
 }
 
+/// All but the actors that serve it.
+parameter_server_parts make_server_parts(const config::resolved& config,
+                                         const data::dataset_pair& data,
+                                         const origin& from) {
+  const auto& settings = config.values;
+  parameter_server_parts out;
+  out.settings = settings;
+  out.config_ini = config::to_ini(settings);
+  out.config_digest = config::digest(settings);
+  out.run_id = from.run_id;
+  out.dataset = data.train->name();
+  out.samples = data.train->size();
+  out.classes = data.train->classes();
+  out.life = from.life;
+  out.resumed = from.checkpoint;
+  return out;
+}
+
+/// Why nothing is left to do, when a complete run is resumed as it is.
+std::optional<std::string> complete_already(const parameter_server_parts& parts,
+                                            const origin& from) {
+  if (!from.checkpoint
+      || !std::filesystem::exists(from.directory.path / "summary.json"))
+    return std::nullopt;
+  return make_conductor(parts).reached();
+}
+
+/// Changes the run directory, once the checkpoint is known to fit.
+void settle(const config::settings& settings, const origin& from,
+            const parameter_server_parts& parts) {
+  if (from.checkpoint) {
+    require_fitting(parts);
+    models::set_aside_newer(checkpoints_of(from.directory),
+                            from.checkpoint->manifest.step(), say);
+  }
+  models::replace_file(from.directory.path / "config.ini",
+                       config::to_ini(settings));
+}
+
 /// Workers and the evaluator of `--simulate`, in this process.
 void fill_stage(caf::actor_system& system, const computing_parts& computing,
                 const lead_actor& lead, const coordinator_actor& coordinator) {
@@ -118,21 +165,43 @@ void fill_stage(caf::actor_system& system, const computing_parts& computing,
     });
 }
 
+std::string host_of(const config::cluster_settings& cluster) {
+  return cluster.host == "localhost" ? "127.0.0.1" : cluster.host;
+}
+
+run_error no_port(const config::cluster_settings& cluster) {
+  return run_error("cannot listen on " + host_of(cluster) + ":"
+                   + std::to_string(cluster.port)
+                   + ": the port is in use or not ours; choose another "
+                     "[cluster] port or end the program that has it");
+}
+
+/// Before a run directory is made, rather than when the door opens.
+void require_port(const config::cluster_settings& cluster) {
+  if (!can_listen(host_of(cluster), cluster.port))
+    throw no_port(cluster);
+}
+
 /// Opens the door. Throws `run_error` when the port cannot be had.
 void publish(caf::actor_system& system, const doorkeeper_actor& door,
              const config::cluster_settings& cluster) {
-  auto host = cluster.host == "localhost" ? "127.0.0.1" : cluster.host;
+  auto host = host_of(cluster);
   auto port = system.middleman().publish(door, cluster.port, host.c_str(),
                                          true);
   if (!port)
-    throw run_error("cannot listen on " + host + ":"
-                    + std::to_string(cluster.port)
-                    + ": the port is in use or not ours; choose another "
-                      "[cluster] port or end the program that has it");
+    throw no_port(cluster);
   say("listening    on " + host + ":" + std::to_string(*port));
 }
 
 } // namespace
+
+std::string plan_with_model(const config::resolved& config) {
+  const auto& training = config.values.training;
+  auto data = data::load_dataset(config.values.data, training.seed);
+  data::require_batch(*data.train, training.batch_size);
+  return config::plan(config,
+                      shape_of_weights(training, data.train->classes()).count);
+}
 
 node start_server(caf::actor_system& system, const config::resolved& config,
                   const end_callback& on_end) {
@@ -140,9 +209,16 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto simulate = settings.what == config::role::simulate;
   auto data = data::load_dataset(settings.data, settings.training.seed);
   data::require_batch(*data.train, settings.training.batch_size);
+  if (!simulate)
+    require_port(settings.cluster);
   auto from = find_origin(settings);
-  models::replace_file(from.directory.path / "config.ini",
-                       config::to_ini(settings));
+  auto parts = make_server_parts(config, data, from);
+  if (auto reason = complete_already(parts, from)) {
+    say("complete     " + *reason + " before; raise the limit to go on");
+    on_end({});
+    return {[] {}};
+  }
+  settle(settings, from, parts);
 
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
     system, placement::scheduled, supervisor_parts{on_end});
@@ -155,19 +231,8 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     make_recorder_parts(settings, from, data.train->name()));
   auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
     system, placement::detached,
-    checkpoint_writer_parts{from.directory.path / "checkpoints",
+    checkpoint_writer_parts{checkpoints_of(from.directory),
                             settings.checkpoint.keep});
-
-  parameter_server_parts parts;
-  parts.settings = settings;
-  parts.config_ini = config::to_ini(settings);
-  parts.config_digest = config::digest(settings);
-  parts.run_id = from.run_id;
-  parts.dataset = data.train->name();
-  parts.samples = data.train->size();
-  parts.classes = data.train->classes();
-  parts.life = from.life;
-  parts.resumed = from.checkpoint;
   parts.recorder = recorder;
   parts.writer = writer;
   auto weights = shape_of_weights(settings.training, parts.classes);

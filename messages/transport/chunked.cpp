@@ -10,7 +10,7 @@ chunk_sender::chunk_sender(transfer_id id, payload source, uint64_t chunk_bytes,
                            uint64_t window_bytes)
   : id_(id),
     source_(std::move(source)),
-    chunk_bytes_(chunk_bytes),
+    chunk_bytes_(std::min(chunk_bytes, window_bytes)),
     window_bytes_(window_bytes) {
   // nop
 }

@@ -20,6 +20,8 @@ inline constexpr uint64_t default_window_bytes = 4u << 20;
 
 class chunk_sender {
 public:
+  /// Sends pieces of `chunk_bytes`, or of the whole window when that is
+  /// smaller; neither is 0.
   chunk_sender(transfer_id id, payload source,
                uint64_t chunk_bytes = default_chunk_bytes,
                uint64_t window_bytes = default_window_bytes);

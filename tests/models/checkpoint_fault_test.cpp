@@ -106,7 +106,7 @@ TEST_CASE("a checkpoint that the disk has no room for leaves nothing behind") {
     // Nobody else sees this file system, so look at it here.
     if (entries(folder.path()) != 1)
       return "there is something left behind";
-    if (newest_valid(folder.path(), {})->manifest.step() != 100)
+    if (find_checkpoint(folder.path(), {}).manifest.step() != 100)
       return "the one before is lost";
     write_sample(folder.path(), 300); // there is room again
     return result;
@@ -131,7 +131,7 @@ TEST_CASE("a checkpoint above the limit for files leaves nothing behind") {
   CHECK_THAT(line, ContainsSubstring("step-00000200 was not written") &&
                      EndsWith("File too large"));
   CHECK(entries(folder.path()) == 1);
-  CHECK(newest_valid(folder.path(), {})->manifest.step() == 100);
+  CHECK(find_checkpoint(folder.path(), {}).manifest.step() == 100);
 }
 
 TEST_CASE("a failed replacement leaves the checkpoint as it was") {
@@ -221,8 +221,44 @@ TEST_CASE("a killed writer leaves whole checkpoints only", "[kill]") {
     sample_tensors expected{step, 1 << 16};
     CHECK(std::ranges::equal(found->model.find("conv1.weight")->bytes,
                              expected.weights[0].bytes));
+    // Nor is an older one half written or half removed.
+    for (const auto& entry : list_checkpoints(dir))
+      CHECK_NOTHROW(read_checkpoint(entry.path));
     remove_leftovers(dir);
     CHECK(entries(dir) == list_checkpoints(dir).size());
     acknowledged = step;
+  }
+}
+
+TEST_CASE("a killed pruner leaves whole checkpoints only", "[kill]") {
+  temporary_folder folder;
+  const auto& dir = folder.path();
+  std::mt19937 random{21};
+  uint64_t step = 0;
+  for (int round = 0; round < 12; ++round) {
+    while (list_checkpoints(dir).size() < 40)
+      write_sample(dir, ++step);
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    auto child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      char ready = 1;
+      if (::write(ends[1], &ready, 1) == 1)
+        prune(dir, 1);
+      ::_exit(0);
+    }
+    char ready = 0;
+    REQUIRE(::read(ends[0], &ready, 1) == 1);
+    ::usleep(static_cast<useconds_t>(random() % 1500));
+    ::kill(child, SIGKILL);
+    REQUIRE(::waitpid(child, nullptr, 0) == child);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    for (const auto& entry : list_checkpoints(dir))
+      CHECK_NOTHROW(read_checkpoint(entry.path));
+    remove_leftovers(dir);
+    CHECK(list_checkpoints(dir).back().step == step);
+    CHECK(entries(dir) == list_checkpoints(dir).size());
   }
 }

@@ -1,0 +1,234 @@
+#include "actors/coordinator.hpp"
+
+#include "tests/support/doubles.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+using registered = answer_ptr<registration>;
+
+constexpr worker_id w0{0};
+constexpr worker_id w1{1};
+
+/// A coordinator with stand-ins for everybody around it.
+struct office {
+  explicit office(uint32_t workers, double join_timeout = 60) {
+    coordinator_parts parts;
+    parts.rules = {workers, join_timeout};
+    parts.liveness_timeout = 8;
+    parts.server = incarnation{7};
+    parts.lead = lead.handle;
+    parts.supervisor = supervisor.handle;
+    coordinator
+      = house.make<coordinator_actor, coordinator_state>(std::move(parts));
+    house.run();
+  }
+
+  registered enter(const worker_stand_in& who,
+                   const registration_request& wish = {}) {
+    auto out = house.ask<registration>(coordinator, register_atom_v, wish,
+                                       who.handle);
+    house.run();
+    return out;
+  }
+
+  worker_stand_in new_worker() { return make_worker_stand_in(house); }
+
+  stage house;
+  lead_stand_in lead = make_lead_stand_in(house);
+  supervisor_stand_in supervisor = make_supervisor_stand_in(house);
+  coordinator_actor coordinator;
+};
+
+registration_request rank(uint32_t number) {
+  return {true, worker_id{number}, "inproc"};
+}
+
+registration seat_of(const registered& from) {
+  return from->get<registration>();
+}
+
+} // namespace
+
+TEST_CASE("ranks are given in the order of joining") {
+  office it{3};
+  CHECK(it.lead->attached == 1);
+  for (uint32_t i = 0; i < 3; ++i) {
+    auto seat = seat_of(it.enter(it.new_worker()));
+    CHECK(seat.worker == worker_id{i});
+    CHECK(seat.life == incarnation{1});
+    CHECK(seat.server == incarnation{7});
+  }
+}
+
+TEST_CASE("a rank that is asked for is given when it is free") {
+  office it{3};
+  CHECK(seat_of(it.enter(it.new_worker(), rank(2))).worker == worker_id{2});
+  auto taken = it.enter(it.new_worker(), rank(2));
+  CHECK(taken->code() == errc::rank_taken);
+  CHECK(text_of(*taken->error).find("rank 2") != std::string::npos);
+  CHECK(seat_of(it.enter(it.new_worker())).worker == w0);
+}
+
+TEST_CASE("the cast enters in one go when it is complete") {
+  office it{3};
+  for (int i = 0; i < 2; ++i) {
+    it.enter(it.new_worker());
+    CHECK(it.lead->joined.empty());
+  }
+  it.enter(it.new_worker());
+  REQUIRE(it.lead->joined.size() == 1);
+  CHECK(it.lead->joined[0].size() == 3);
+  // A later one enters at once.
+  it.enter(it.new_worker());
+  REQUIRE(it.lead->joined.size() == 2);
+  CHECK((it.lead->joined[1] == std::vector{worker_id{3}}));
+}
+
+TEST_CASE("the cast enters in one go although the server is slow to enlist") {
+  office it{3};
+  it.lead->holds = true;
+  for (int i = 0; i < 3; ++i)
+    it.enter(it.new_worker());
+  REQUIRE(it.lead->enlistments.size() == 3);
+  for (auto& what : it.lead->enlistments) {
+    CHECK(it.lead->joined.empty());
+    what.promise.deliver();
+    it.house.run();
+  }
+  REQUIRE(it.lead->joined.size() == 1);
+  CHECK(it.lead->joined[0].size() == 3);
+}
+
+TEST_CASE("one who dies before it is enlisted does not hold the others up") {
+  office it{2};
+  it.lead->holds = true;
+  auto first = it.new_worker();
+  it.enter(first);
+  it.enter(it.new_worker());
+  it.house.kill(first.handle);
+  it.enter(it.new_worker());
+  for (auto& what : it.lead->enlistments)
+    what.promise.deliver();
+  it.house.run();
+  size_t entered = 0;
+  for (const auto& group : it.lead->joined)
+    entered += group.size();
+  CHECK(entered == 2);
+}
+
+TEST_CASE("after the join timeout training starts with those that are there") {
+  office it{3, 10};
+  auto first = it.new_worker();
+  it.enter(first);
+  it.house.advance(9);
+  CHECK(it.lead->joined.empty());
+  it.house.advance(2);
+  REQUIRE(it.lead->joined.size() == 1);
+  CHECK((it.lead->joined[0] == std::vector{w0}));
+}
+
+TEST_CASE("without a worker, training starts when the first one comes") {
+  office it{3, 10};
+  it.house.advance(11);
+  CHECK(it.lead->joined.empty());
+  it.enter(it.new_worker());
+  CHECK(it.lead->joined.size() == 1);
+}
+
+TEST_CASE("a worker that dies leaves, and comes back as a new incarnation") {
+  office it{2};
+  auto first = it.new_worker();
+  it.enter(first);
+  it.enter(it.new_worker());
+  it.house.kill(first.handle);
+  REQUIRE(it.lead->left.size() == 1);
+  CHECK(it.lead->left[0].worker == w0);
+  CHECK(it.lead->left[0].life == incarnation{1});
+  CHECK(it.lead->left[0].reason == "connection lost");
+  auto seat = seat_of(it.enter(it.new_worker(), rank(0)));
+  CHECK(seat.worker == w0);
+  CHECK(seat.life == incarnation{2});
+}
+
+TEST_CASE("a worker that is silent leaves; one that answers stays") {
+  office it{2};
+  auto talker = it.new_worker();
+  auto mute = it.new_worker();
+  it.enter(talker);
+  it.enter(mute);
+  it.house.advance(20);
+  CHECK(it.lead->left.empty());
+  CHECK(talker->pings >= 8);
+  mute->silent = true;
+  it.house.advance(6);
+  CHECK(it.lead->left.empty());
+  it.house.advance(8);
+  REQUIRE(it.lead->left.size() == 1);
+  CHECK(it.lead->left[0].worker == w1);
+  CHECK(it.lead->left[0].reason == "silent");
+}
+
+TEST_CASE("a worker that is expelled is told why") {
+  office it{1};
+  auto bad = it.new_worker();
+  auto seat = seat_of(it.enter(bad));
+  it.house.tell(it.coordinator, leave_atom_v, seat.worker, incarnation{9},
+                std::string{"another life"});
+  CHECK(it.lead->left.empty());
+  it.house.tell(it.coordinator, leave_atom_v, seat.worker, seat.life,
+                std::string{"expelled"});
+  REQUIRE(it.lead->left.size() == 1);
+  REQUIRE(bad->stopped.size() == 1);
+  CHECK(bad->stopped[0].status == 1);
+  CHECK(bad->stopped[0].line.find("expelled") != std::string::npos);
+}
+
+TEST_CASE("evaluators are counted") {
+  office it{1};
+  auto first = make_evaluator_stand_in(it.house);
+  auto second = make_evaluator_stand_in(it.house);
+  for (const auto& who : {first, second}) {
+    auto life = it.house.ask<incarnation>(it.coordinator, register_atom_v,
+                                          who.handle);
+    it.house.run();
+    CHECK(life->get<incarnation>() == incarnation{7});
+  }
+  it.house.kill(first.handle);
+  REQUIRE(it.lead->audience.size() == 3);
+  CHECK(it.lead->audience[0] == 1);
+  CHECK(it.lead->audience[1] == 2);
+  CHECK(it.lead->audience[2] == 1);
+}
+
+TEST_CASE("at the end workers go home, then evaluators, then the coordinator") {
+  office it{1};
+  auto worker = it.new_worker();
+  auto evaluator = make_evaluator_stand_in(it.house);
+  it.enter(worker);
+  it.house.ask<incarnation>(it.coordinator, register_atom_v, evaluator.handle);
+  it.house.run();
+  it.house.tell(it.coordinator, ending_atom_v);
+  CHECK(worker->stopped.size() == 1);
+  CHECK(evaluator->stopped.empty());
+  CHECK(it.enter(it.new_worker())->code() == errc::shutting_down);
+  it.house.tell(it.coordinator, ended_atom_v, run_end{1, "disk full"});
+  CHECK(evaluator->stopped.size() == 1);
+  CHECK(it.supervisor->ended.empty());
+  SECTION("when they have gone") {
+    it.house.kill(worker.handle);
+    CHECK(it.supervisor->ended.empty());
+    it.house.kill(evaluator.handle);
+  }
+  SECTION("or after a grace") {
+    it.house.advance(3.5);
+  }
+  REQUIRE(it.supervisor->ended.size() == 1);
+  CHECK(it.supervisor->ended[0].status == 1);
+  CHECK(it.supervisor->ended[0].line == "disk full");
+  CHECK_FALSE(it.house.alive(it.coordinator));
+}

@@ -1,0 +1,116 @@
+#include "actors/evaluator.hpp"
+
+#include "tests/support/doubles.hpp"
+#include "tests/support/payloads.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+struct critic {
+  critic() {
+    evaluator = house.make<evaluator_actor, evaluator_state>(
+      evaluator_parts{scorer.handle, home.handle});
+    house.tell(evaluator, attach_atom_v, server.handle);
+  }
+
+  /// The server shows a version.
+  void show(uint64_t number, bool last = false) {
+    server->watches.back().deliver(watch_header{version{number}, last},
+                                   constant_payload(2, 1));
+    house.run();
+  }
+
+  /// The scorer is done with its newest task.
+  void score_newest() {
+    auto what = scorer->versions.back();
+    scorer->promises.back().deliver(score{what, 1, 0.5, 10, 0.1});
+    house.run();
+  }
+
+  stage house;
+  scorer_stand_in scorer = make_scorer_stand_in(house);
+  connector_stand_in home = make_connector_stand_in(house);
+  server_stand_in server = make_server_stand_in(house);
+  evaluator_actor evaluator;
+};
+
+} // namespace
+
+TEST_CASE("an evaluator asks for what comes after the version it has scored") {
+  critic it;
+  REQUIRE(it.server->watched.size() == 1);
+  CHECK(it.server->watched[0] == version{0});
+  it.show(4);
+  REQUIRE(it.scorer->versions.size() == 1);
+  CHECK(it.scorer->versions[0] == version{4});
+  // It does not ask while its scorer computes: versions pass by.
+  CHECK(it.server->watched.size() == 1);
+  it.score_newest();
+  REQUIRE(it.server->scores.size() == 1);
+  CHECK(it.server->scores[0].weights == version{4});
+  REQUIRE(it.server->watched.size() == 2);
+  CHECK(it.server->watched[1] == version{4});
+}
+
+TEST_CASE("after the last version an evaluator asks for no more") {
+  critic it;
+  it.show(9, true);
+  it.score_newest();
+  CHECK(it.server->scores.size() == 1);
+  CHECK(it.server->watched.size() == 1);
+}
+
+TEST_CASE("an evaluator that loses its link forgets what it asked for") {
+  critic it;
+  SECTION("while it waits for a version") {
+    it.house.tell(it.evaluator, detach_atom_v);
+    it.show(4);
+    CHECK(it.scorer->versions.empty());
+  }
+  SECTION("while it scores") {
+    it.show(4);
+    it.house.tell(it.evaluator, detach_atom_v);
+    it.score_newest();
+    CHECK(it.server->scores.empty());
+  }
+  // The new server may have rolled back: it begins anew.
+  auto other = make_server_stand_in(it.house);
+  it.house.tell(it.evaluator, attach_atom_v, other.handle);
+  REQUIRE(other->watched.size() == 1);
+  CHECK(other->watched[0] == version{0});
+  CHECK(it.server->watched.size() == 1);
+}
+
+TEST_CASE("an evaluator answers while its scorer computes") {
+  critic it;
+  it.show(4);
+  auto ping = it.house.ask<>(it.evaluator, ping_atom_v);
+  it.house.run();
+  CHECK(ping->values);
+}
+
+TEST_CASE("an evaluator that is told to stop ends with its scorer") {
+  critic it;
+  it.show(4);
+  it.house.tell(it.evaluator, stop_atom_v, run_end{0, ""});
+  CHECK_FALSE(it.house.alive(it.evaluator));
+  CHECK_FALSE(it.house.alive(it.scorer.handle));
+  REQUIRE(it.home->ended.size() == 1);
+  CHECK(it.home->ended[0].status == 0);
+}
+
+TEST_CASE("an evaluator that cannot score says why and ends") {
+  critic it;
+  it.show(4);
+  it.scorer->promises.back().deliver(
+    caf::make_error(errc::failed, std::string{"out of memory"}));
+  it.house.run();
+  REQUIRE(it.home->ended.size() == 1);
+  CHECK(it.home->ended[0].status == 1);
+  CHECK(it.home->ended[0].line == "out of memory");
+  CHECK_FALSE(it.house.alive(it.evaluator));
+}

@@ -1,0 +1,423 @@
+// The links and the gateway between a worker and a parameter server.
+
+#include "actors/links/chunked_link.hpp"
+#include "actors/links/gateway.hpp"
+#include "actors/links/local_link.hpp"
+#include "tests/support/doubles.hpp"
+#include "tests/support/payloads.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+using weights_answer = answer_ptr<release_header, payload>;
+using watch_answer = answer_ptr<watch_header, payload>;
+
+constexpr uint64_t size = 2'000'001; // Eight chunks, the last one small.
+constexpr payload_shape shape{element_type::float32, size};
+
+push_header numbered(uint64_t number) {
+  push_header out;
+  out.id = {worker_id{1}, incarnation{1}, sequence{number}};
+  out.samples = number;
+  out.loss = 5e-324;
+  return out;
+}
+
+/// What went over the line between a link and its gateway.
+struct line_notes {
+  std::vector<uint64_t> sizes; ///< Of all chunks.
+  uint64_t sent = 0;           ///< Bytes of gradients.
+  uint64_t acknowledged = 0;
+  uint64_t most_open = 0; ///< The most bytes of gradients without credit.
+};
+
+/// A chunked link, and a gateway with a stand-in for the server; in between, an
+/// actor that listens.
+struct line {
+  explicit line(payload_shape weights = shape) : expected(weights) {
+    gateway = house.make<gateway_actor, gateway_state>(
+      gateway_parts{server.handle, coordinator.handle, expected});
+    auto listener = house.stand_in<gateway_actor>(
+      [seen = seen, to = gateway](auto* self) {
+        return listen(self, seen, to);
+      });
+    link = house.make<chunked_link_actor, chunked_link_state>(listener,
+                                                              expected);
+    auto end = caf::actor_cast<link_end_actor>(link);
+    auto back = house.stand_in<link_end_actor>(
+      [seen = seen, end](auto* self) { return listen_back(self, seen, end); });
+    auto attached
+      = house.ask<coordinator_actor>(gateway, attach_atom_v, back);
+    house.run();
+    REQUIRE(attached->values);
+  }
+
+  static gateway_actor::behavior_type
+  listen(gateway_actor::pointer self, const std::shared_ptr<line_notes>& seen,
+         const gateway_actor& to) {
+    self->monitor(to);
+    self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+    auto on = [=](auto... xs) { self->send(to, xs...); };
+    return {
+      [](attach_atom, const link_end_actor&) { return coordinator_actor{}; },
+      [=](push_atom x, transfer_id id, const push_header& header,
+          const payload_shape& what) { on(x, id, header, what); },
+      [=](pull_atom x, transfer_id id, const pull_header& header) {
+        on(x, id, header);
+      },
+      [=](watch_atom x, transfer_id id, version after) { on(x, id, after); },
+      [=](score_atom x, const score& found) { on(x, found); },
+      [=](chunk_atom x, const chunk& piece) {
+        seen->sizes.push_back(piece.size);
+        seen->sent += piece.size;
+        seen->most_open
+          = std::max(seen->most_open, seen->sent - seen->acknowledged);
+        on(x, piece);
+      },
+      [=](credit_atom x, transfer_id id, uint64_t received) {
+        on(x, id, received);
+      },
+    };
+  }
+
+  static link_end_actor::behavior_type
+  listen_back(link_end_actor::pointer self,
+              const std::shared_ptr<line_notes>& seen,
+              const link_end_actor& to) {
+    auto on = [=](auto... xs) { self->send(to, xs...); };
+    return {
+      [=](release_atom x, transfer_id id, const release_header& header,
+          const payload_shape& what) { on(x, id, header, what); },
+      [=](watch_atom x, transfer_id id, const watch_header& header,
+          const payload_shape& what) { on(x, id, header, what); },
+      [=](refuse_atom x, transfer_id id, const caf::error& why) {
+        on(x, id, why);
+      },
+      [=](chunk_atom x, const chunk& piece) {
+        seen->sizes.push_back(piece.size);
+        on(x, piece);
+      },
+      [=](credit_atom x, transfer_id id, uint64_t received) {
+        seen->acknowledged = received;
+        on(x, id, received);
+      },
+    };
+  }
+
+  weights_answer push(const push_header& header, const payload& gradient) {
+    auto out
+      = house.ask<release_header, payload>(link, push_atom_v, header, gradient);
+    house.run();
+    return out;
+  }
+
+  weights_answer pull() {
+    auto out = house.ask<release_header, payload>(
+      link, pull_atom_v, pull_header{worker_id{1}, incarnation{2},
+                                     incarnation{3}, lease_id{4}});
+    house.run();
+    return out;
+  }
+
+  watch_answer watch() {
+    auto out
+      = house.ask<watch_header, payload>(link, watch_atom_v, version{3});
+    house.run();
+    return out;
+  }
+
+  /// Another gateway, for this peer.
+  gateway_actor new_gateway(const link_end_actor& peer) {
+    auto out = house.make<gateway_actor, gateway_state>(
+      gateway_parts{server.handle, coordinator.handle, expected});
+    house.ask<coordinator_actor>(out, attach_atom_v, peer);
+    house.run();
+    return out;
+  }
+
+  payload_shape expected;
+  stage house;
+  std::shared_ptr<line_notes> seen = std::make_shared<line_notes>();
+  server_stand_in server = make_server_stand_in(house);
+  coordinator_stand_in coordinator = make_coordinator_stand_in(house);
+  gateway_actor gateway;
+  chunked_link_actor link;
+};
+
+/// A peer that takes everything and says nothing.
+link_end_actor make_deaf_peer(stage& house) {
+  return house.stand_in<link_end_actor>([](auto*) {
+    return link_end_actor::behavior_type{
+      [](release_atom, transfer_id, const release_header&,
+         const payload_shape&) {},
+      [](watch_atom, transfer_id, const watch_header&, const payload_shape&) {},
+      [](refuse_atom, transfer_id, const caf::error&) {},
+      [](chunk_atom, const chunk&) {},
+      [](credit_atom, transfer_id, uint64_t) {},
+    };
+  });
+}
+
+const release_header release{version{8},
+                             incarnation{3},
+                             {{lease_id{1}, 2, 3, 4}}};
+
+} // namespace
+
+// -- in one process ---------------------------------------------------------------
+
+TEST_CASE("in one process a payload is its pointer, both ways") {
+  stage house;
+  auto server = make_server_stand_in(house);
+  auto link = spawn_local_link(house.system(), server.handle);
+  auto gradient = random_payload(1000, 1);
+  auto answer = house.ask<release_header, payload>(link, push_atom_v,
+                                                   numbered(1), gradient);
+  house.run();
+  REQUIRE(server->pushes.size() == 1);
+  CHECK(server->pushes[0].gradient.bytes().data() == gradient.bytes().data());
+  auto weights = random_payload(1000, 2);
+  server->pushes[0].promise.deliver(release, weights);
+  house.run();
+  CHECK(answer->get<payload>().bytes().data() == weights.bytes().data());
+  CHECK(answer->get<release_header>().weights == version{8});
+  house.kill(link);
+}
+
+TEST_CASE("in one process errors, versions and scores pass as they are") {
+  stage house;
+  auto server = make_server_stand_in(house);
+  auto link = spawn_local_link(house.system(), server.handle);
+  auto pull
+    = house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
+  auto watch = house.ask<watch_header, payload>(link, watch_atom_v, version{3});
+  house.tell(link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
+  server->pulls.at(0).promise.deliver(
+    caf::make_error(errc::unknown_member, std::string{"who?"}));
+  auto weights = random_payload(10, 2);
+  server->watches.at(0).deliver(watch_header{version{4}, true}, weights);
+  house.run();
+  CHECK(pull->code() == errc::unknown_member);
+  CHECK(text_of(*pull->error) == "who?");
+  CHECK(watch->get<payload>().bytes().data() == weights.bytes().data());
+  CHECK(server->scores.size() == 1);
+  house.kill(server.handle);
+  CHECK_FALSE(house.alive(link));
+}
+
+// -- in chunks --------------------------------------------------------------------
+
+TEST_CASE("a push and its answer arrive whole, with the same bits") {
+  line it;
+  auto gradient = random_payload(size, 1);
+  auto answer = it.push(numbered(1), gradient);
+  REQUIRE(it.server->pushes.size() == 1);
+  CHECK(it.server->pushes[0].header.id == numbered(1).id);
+  CHECK(same_bits(it.server->pushes[0].header.loss, 5e-324));
+  CHECK(same_bytes(it.server->pushes[0].gradient, gradient));
+  CHECK(answer->open());
+  auto weights = random_payload(size, 2);
+  it.server->pushes[0].promise.deliver(release, weights);
+  it.house.run();
+  CHECK(same_bytes(answer->get<payload>(), weights));
+  CHECK(answer->get<release_header>().weights == version{8});
+  CHECK((answer->get<release_header>().leases == release.leases));
+}
+
+TEST_CASE("messages carry 1 MiB at most, and 4 MiB are on the way at most") {
+  line it;
+  it.push(numbered(1), random_payload(size, 1));
+  it.server->pushes.at(0).promise.deliver(release, random_payload(size, 2));
+  it.house.run();
+  CHECK(it.seen->sizes.size() == 2 * 8);
+  CHECK(std::ranges::max(it.seen->sizes) == 1u << 20);
+  CHECK(it.seen->sent == size * 4);
+  CHECK(it.seen->most_open == 4u << 20);
+}
+
+TEST_CASE("a pull and a watch are answered with weights") {
+  line it;
+  auto pull = it.pull();
+  auto watch = it.watch();
+  REQUIRE(it.server->pulls.size() == 1);
+  CHECK(it.server->pulls[0].header.life == incarnation{2});
+  CHECK(it.server->pulls[0].header.abandoned == lease_id{4});
+  CHECK(it.server->watched.at(0) == version{3});
+  auto weights = random_payload(size, 2);
+  auto due = random_payload(size, 3);
+  it.server->watches[0].deliver(watch_header{version{5}, true}, due);
+  it.server->pulls[0].promise.deliver(release, weights);
+  it.house.run();
+  CHECK(same_bytes(pull->get<payload>(), weights));
+  CHECK(same_bytes(watch->get<payload>(), due));
+  CHECK(watch->get<watch_header>().weights == version{5});
+  CHECK(watch->get<watch_header>().last);
+}
+
+TEST_CASE("many requests at once do not mix") {
+  line it;
+  std::vector<weights_answer> answers;
+  for (uint64_t i = 0; i < 6; ++i)
+    answers.push_back(it.house.ask<release_header, payload>(
+      it.link, push_atom_v, numbered(i), random_payload(size, i)));
+  it.house.run();
+  REQUIRE(it.server->pushes.size() == 6);
+  for (const auto& push : it.server->pushes)
+    CHECK(same_bytes(push.gradient,
+                     random_payload(size, push.header.samples)));
+  for (auto& push : it.server->pushes)
+    push.promise.deliver(
+      release_header{version{push.header.samples}, incarnation{3}, {}},
+      random_payload(size, 100 + push.header.samples));
+  it.house.run();
+  for (uint64_t i = 0; i < 6; ++i) {
+    CHECK(answers[i]->get<release_header>().weights == version{i});
+    CHECK(same_bytes(answers[i]->get<payload>(), random_payload(size, 100 + i)));
+  }
+}
+
+TEST_CASE("a score passes the line") {
+  line it;
+  it.house.tell(it.link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
+  REQUIRE(it.server->scores.size() == 1);
+  CHECK(it.server->scores[0].accuracy == 0.5);
+}
+
+TEST_CASE("errors pass the line with code and text") {
+  line it;
+  auto push = it.push(numbered(1), random_payload(size, 1));
+  auto pull = it.pull();
+  auto watch = it.watch();
+  auto no = caf::make_error(errc::not_finite, std::string{"worker 1: NaN"});
+  it.server->pushes.at(0).promise.deliver(no);
+  it.server->pulls.at(0).promise.deliver(no);
+  it.server->watches.at(0).deliver(no);
+  it.house.run();
+  CHECK(push->code() == errc::not_finite);
+  CHECK(text_of(*push->error) == "worker 1: NaN");
+  CHECK(pull->code() == errc::not_finite);
+  CHECK(watch->code() == errc::not_finite);
+}
+
+TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
+  line it;
+  payload gradient;
+  SECTION("too small") {
+    gradient = random_payload(size - 1, 1);
+  }
+  SECTION("empty") {
+    gradient = random_payload(0, 1);
+  }
+  SECTION("larger than any memory") {
+    gradient = payload{{element_type::float32, uint64_t{1} << 60},
+                       gradient.owner(), random_payload(1, 1).bytes().data()};
+    // Only the announcement, as a broken peer would send it.
+    it.house.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1),
+                  gradient.shape());
+    REQUIRE(it.server->pushes.size() == 1);
+    CHECK(it.server->pushes[0].gradient.shape() == gradient.shape());
+    CHECK_FALSE(it.server->pushes[0].gradient);
+    return;
+  }
+  auto answer = it.push(numbered(1), gradient);
+  REQUIRE(it.server->pushes.size() == 1);
+  CHECK(it.server->pushes[0].gradient.shape() == gradient.shape());
+  CHECK_FALSE(it.server->pushes[0].gradient);
+  it.server->pushes[0].promise.deliver(
+    caf::make_error(errc::wrong_size, std::string{"no"}));
+  it.house.run();
+  CHECK(answer->code() == errc::wrong_size);
+  // The line is as good as before.
+  auto next = it.push(numbered(2), random_payload(size, 2));
+  CHECK(same_bytes(it.server->pushes.at(1).gradient, random_payload(size, 2)));
+}
+
+TEST_CASE("when the gateway is gone all open requests are told") {
+  line it;
+  auto push = it.push(numbered(1), random_payload(size, 1));
+  auto pull = it.pull();
+  auto watch = it.watch();
+  SECTION("it died") {
+    it.house.kill(it.gateway);
+  }
+  SECTION("the server died") {
+    it.house.kill(it.server.handle);
+  }
+  CHECK(push->code() == errc::peer_lost);
+  CHECK(pull->code() == errc::peer_lost);
+  CHECK(watch->code() == errc::peer_lost);
+  CHECK_FALSE(it.house.alive(it.link));
+  CHECK_FALSE(it.house.alive(it.gateway));
+}
+
+TEST_CASE("a gateway ends with its link") {
+  line it;
+  auto gateway = it.new_gateway(caf::actor_cast<link_end_actor>(it.link));
+  CHECK(it.house.alive(gateway));
+  it.house.kill(it.link);
+  CHECK_FALSE(it.house.alive(gateway));
+  CHECK(it.house.alive(it.server.handle));
+}
+
+TEST_CASE("an empty payload arrives, both ways") {
+  line it{{element_type::float32, 0}};
+  auto answer = it.push(numbered(1), random_payload(0, 1));
+  REQUIRE(it.server->pushes.size() == 1);
+  CHECK(it.server->pushes[0].gradient);
+  it.server->pushes[0].promise.deliver(release, random_payload(0, 1));
+  it.house.run();
+  CHECK(answer->values);
+}
+
+TEST_CASE("a link does not take weights of another size") {
+  line it;
+  auto pull = it.pull();
+  it.server->pulls.at(0).promise.deliver(release, random_payload(size + 1, 1));
+  it.house.run();
+  CHECK(pull->code() == errc::peer_lost);
+  CHECK_FALSE(it.house.alive(it.link));
+}
+
+TEST_CASE("a peer that breaks the protocol is cut off") {
+  line it;
+  auto push = [&](uint64_t offset) {
+    chunk piece{transfer_id{1}, offset, random_payload(4, 1), 16, nullptr};
+    it.house.tell(it.gateway, chunk_atom_v, piece);
+  };
+  SECTION("a chunk out of place") {
+    it.house.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1), shape);
+    push(0);
+    CHECK(it.house.alive(it.gateway));
+    push(4);
+    CHECK_FALSE(it.house.alive(it.gateway));
+  }
+  SECTION("credit for what was not sent") {
+    auto gateway = it.new_gateway(make_deaf_peer(it.house));
+    it.house.tell(gateway, pull_atom_v, transfer_id{1}, pull_header{});
+    it.server->pulls.at(0).promise.deliver(release, random_payload(size, 2));
+    it.house.run();
+    it.house.tell(gateway, credit_atom_v, transfer_id{1}, uint64_t{1} << 20);
+    CHECK(it.house.alive(gateway));
+    it.house.tell(gateway, credit_atom_v, transfer_id{1}, (5u << 20) + uint64_t{1});
+    CHECK_FALSE(it.house.alive(gateway));
+  }
+  SECTION("a chunk that nobody announced is ignored") {
+    push(0);
+    CHECK(it.house.alive(it.gateway));
+  }
+  SECTION("credit that nobody waits for is ignored") {
+    it.house.tell(it.gateway, credit_atom_v, transfer_id{9}, uint64_t{1});
+    CHECK(it.house.alive(it.gateway));
+  }
+}
+
+TEST_CASE("an answer that nobody asked for cuts the line") {
+  line it;
+  auto end = caf::actor_cast<link_end_actor>(it.link);
+  it.house.tell(end, release_atom_v, transfer_id{77}, release, shape);
+  CHECK_FALSE(it.house.alive(it.link));
+}

@@ -1,0 +1,233 @@
+// Evaluators, checkpoints, and how a run ends.
+
+#include "tests/support/theatre.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr worker_id w0{0};
+constexpr worker_id w1{1};
+
+watch_answer watch(theatre& play, version after) {
+  auto out
+    = play.house.ask<watch_header, payload>(play.lead, watch_atom_v, after);
+  play.house.run();
+  return out;
+}
+
+void tell_score(theatre& play, version of, double accuracy) {
+  play.house.tell(play.lead, score_atom_v, score{of, 0.5, accuracy, 360, 0.1});
+}
+
+} // namespace
+
+// -- versions to score ----------------------------------------------------------------
+
+TEST_CASE("an evaluator gets the newest version that is due") {
+  theatre play;
+  play.open(1);
+  auto first = watch(play, version{0});
+  CHECK(first->open());
+  play.step();
+  CHECK(first->open());
+  play.step();
+  CHECK(first->get<watch_header>().weights == version{2});
+  CHECK_FALSE(first->get<watch_header>().last);
+  CHECK(first->get<payload>().bytes().data()
+        == play.players[w0].asks->get<payload>().bytes().data());
+  // While it computes, versions 4 and 6 become due: it skips to the newest.
+  for (int i = 0; i < 5; ++i)
+    play.step();
+  auto second = watch(play, version{2});
+  CHECK(second->get<watch_header>().weights == version{6});
+  CHECK(watch(play, version{6})->open());
+}
+
+TEST_CASE("a score is recorded at its version") {
+  theatre play;
+  play.open(1);
+  for (int i = 0; i < 3; ++i)
+    play.step();
+  tell_score(play, version{2}, 0.75);
+  REQUIRE(play.recorder->of<notes::evaluation>().size() == 1);
+  CHECK(play.recorder->of<notes::evaluation>()[0].found.accuracy == 0.75);
+  for (const auto& what : play.recorder->notes)
+    if (std::holds_alternative<notes::evaluation>(what->what))
+      CHECK(what->step == 2);
+}
+
+// -- checkpoints ------------------------------------------------------------------------
+
+TEST_CASE("every n-th version is saved; a slow writer never holds training up") {
+  theatre play;
+  play.settings.checkpoint.checkpoint_freq = 2;
+  play.writer->holds = true;
+  play.open(1);
+  for (int i = 0; i < 7; ++i)
+    play.step();
+  REQUIRE(play.writer->snapshots.size() == 1);
+  CHECK(play.writer->snapshots[0]->manifest.step() == 2);
+  play.writer->promises[0].deliver(std::string{"step-2"});
+  play.house.run();
+  // Of 4 and 6, which came due meanwhile, the newest.
+  REQUIRE(play.writer->snapshots.size() == 2);
+  CHECK(play.writer->snapshots[1]->manifest.step() == 6);
+  REQUIRE(play.recorder->of<notes::checkpoint>().size() == 1);
+  CHECK(play.recorder->of<notes::checkpoint>()[0].name == "step-2");
+}
+
+TEST_CASE("a snapshot says which samples are in its weights") {
+  theatre play;
+  play.samples = 100;
+  play.settings.checkpoint.checkpoint_freq = 3;
+  play.open(2);
+  for (int i = 0; i < 3; ++i)
+    play.step();
+  const auto& manifest = play.writer->snapshots.at(0)->manifest;
+  CHECK(manifest.step() == 3);
+  CHECK(manifest.ps_incarnation() == 1);
+  CHECK(manifest.ledger().samples() == 100);
+  CHECK(manifest.ledger().epochs_completed() == 0);
+  REQUIRE(manifest.ledger().open_epochs_size() == 1);
+  REQUIRE(manifest.ledger().open_epochs(0).unsettled_size() == 1);
+  CHECK(manifest.ledger().open_epochs(0).unsettled(0).first() == 60);
+  CHECK(manifest.ledger().open_epochs(0).unsettled(0).count() == 40);
+  CHECK(manifest.policy().name() == "sync");
+}
+
+// -- the end ------------------------------------------------------------------------------
+
+TEST_CASE("a run that reaches max-steps ends in stages") {
+  theatre play;
+  play.settings.training.max_steps = 3;
+  play.open(2);
+  play.step();
+  play.step();
+  play.writer->holds = true;
+  auto first = play.push(w0, 1);
+  CHECK(play.coordinator->ending == 0);
+  auto second = play.push(w1, 1);
+  CHECK(first->code() == errc::shutting_down);
+  CHECK(second->code() == errc::shutting_down);
+  CHECK(play.coordinator->ending == 1);
+  CHECK(play.pull(w0)->code() == errc::shutting_down);
+  REQUIRE(play.writer->snapshots.size() == 1);
+  CHECK(play.writer->snapshots[0]->manifest.step() == 3);
+  // The summary waits for the checkpoint.
+  CHECK(play.recorder->finished.empty());
+  play.writer->promises.at(0).deliver(std::string{"step-3"});
+  play.house.run();
+  CHECK(play.summary().status == "completed");
+  CHECK(play.summary().steps == 3);
+  CHECK(play.summary().samples_applied == 60);
+  CHECK(play.summary().gradients_applied == 6);
+  CHECK(play.summary().transport.at("worker-1") == "inproc");
+  REQUIRE(play.coordinator->ended.size() == 1);
+  CHECK(play.coordinator->ended[0].status == 0);
+  CHECK(play.coordinator->ended[0].line.empty());
+  CHECK_FALSE(play.house.alive(play.lead));
+  CHECK_FALSE(play.house.alive(play.writer.handle));
+  CHECK_FALSE(play.house.alive(play.recorder.handle));
+}
+
+TEST_CASE("the last version is scored before the run ends") {
+  theatre play;
+  play.settings.training.max_steps = 3;
+  play.open(1);
+  play.house.tell(play.lead, audience_atom_v, 1u);
+  auto seen = watch(play, version{0});
+  for (int i = 0; i < 2; ++i)
+    play.step();
+  CHECK(seen->get<watch_header>().weights == version{2});
+  play.push(w0, 0);
+  CHECK(play.recorder->finished.empty());
+  auto last = watch(play, version{2});
+  CHECK(last->get<watch_header>().weights == version{3});
+  CHECK(last->get<watch_header>().last);
+  SECTION("an older score is not enough") {
+    tell_score(play, version{2}, 0.5);
+    CHECK(play.recorder->finished.empty());
+    tell_score(play, version{3}, 0.75);
+    CHECK(play.summary().final_accuracy == 0.75);
+  }
+  SECTION("it is not waited for longer than eval-timeout") {
+    play.house.advance(play.settings.evaluation.eval_timeout + 1);
+    CHECK(play.summary().status == "completed");
+    CHECK_FALSE(play.summary().final_accuracy);
+  }
+  SECTION("nor when all evaluators are gone") {
+    play.house.tell(play.lead, audience_atom_v, 0u);
+    CHECK(play.summary().status == "completed");
+  }
+}
+
+TEST_CASE("an accuracy that is reached ends the run") {
+  theatre play;
+  play.settings.training.target_accuracy = 0.9;
+  play.open(1);
+  play.step();
+  play.step();
+  tell_score(play, version{2}, 0.89);
+  CHECK(play.coordinator->ending == 0);
+  tell_score(play, version{2}, 0.91);
+  CHECK(play.coordinator->ending == 1);
+  CHECK(play.summary().status == "completed");
+}
+
+TEST_CASE("a signal ends the run with a checkpoint and a summary") {
+  theatre play;
+  play.open(2);
+  play.step();
+  auto held = play.push(w0, 1);
+  play.house.tell(play.lead, stop_atom_v);
+  CHECK(held->code() == errc::shutting_down);
+  REQUIRE(play.writer->snapshots.size() == 1);
+  CHECK(play.writer->snapshots[0]->manifest.step() == 1);
+  CHECK(play.summary().status == "stopped");
+  CHECK(play.coordinator->ended.at(0).status == 75);
+}
+
+TEST_CASE("who leaves while the run ends changes nothing any more") {
+  theatre play;
+  play.open(2);
+  play.step();
+  play.push(w0, 1); // Held: the step waits for w1.
+  play.writer->holds = true;
+  play.house.tell(play.lead, stop_atom_v);
+  play.leave(w1);
+  play.leave(w0);
+  play.writer->promises.at(0).deliver(std::string{"step-1"});
+  play.house.run();
+  CHECK(play.summary().steps == 1);
+  CHECK(play.summary().gradients_applied == 2);
+}
+
+TEST_CASE("a checkpoint that cannot be written fails the run with its line") {
+  theatre play;
+  play.settings.checkpoint.checkpoint_freq = 2;
+  play.writer->fails
+    = caf::make_error(errc::disk, std::string{"model: No space left"});
+  play.open(1);
+  play.step();
+  auto held = play.push(w0, 0);
+  CHECK(play.summary().status == "failed");
+  REQUIRE(play.coordinator->ended.size() == 1);
+  CHECK(play.coordinator->ended[0].status == 1);
+  CHECK(play.coordinator->ended[0].line == "model: No space left");
+  CHECK_FALSE(play.house.alive(play.lead));
+}
+
+TEST_CASE("a run directory that cannot be written fails the run") {
+  theatre play;
+  play.open(1);
+  auto watching = watch(play, version{0});
+  play.house.tell(play.lead, refuse_atom_v, std::string{"metrics: full"});
+  CHECK(play.coordinator->ended.at(0).status == 1);
+  CHECK(play.coordinator->ended.at(0).line == "metrics: full");
+  CHECK(watching->code() == errc::shutting_down);
+  CHECK(play.writer->snapshots.empty());
+}

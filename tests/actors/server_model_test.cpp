@@ -1,0 +1,132 @@
+// What a checkpoint keeps of a parameter server, through the real writer.
+
+#include "actors/checkpoint_writer.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/theatre.hpp"
+
+#include "config/failure.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+config::training_settings settings_of(const std::string& optimizer) {
+  config::training_settings out;
+  out.optimizer = optimizer;
+  out.weight_decay = 1e-4;
+  return out;
+}
+
+/// One step with a gradient that differs from step to step.
+void step(server_model& model, uint64_t makes) {
+  payload_buffer memory{model.shape()};
+  std::mt19937_64 random{makes};
+  auto* numbers = reinterpret_cast<float*>(memory.bytes().data());
+  for (uint64_t i = 0; i < model.shape().count; ++i)
+    numbers[i] = static_cast<float>(random() % 1000) * 1e-3f - 0.5f;
+  std::vector<payload> gradients{std::move(memory).seal()};
+  std::vector<uint64_t> samples{8};
+  model.apply(version{makes}, gradients, samples);
+}
+
+/// Saved with the writer that a run has, and read again.
+models::loaded_checkpoint save(const server_model& model, uint64_t step,
+                               const std::filesystem::path& folder) {
+  stage house;
+  auto writer = house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+    checkpoint_writer_parts{folder, 3});
+  auto what = std::make_shared<snapshot>();
+  model.save(*what);
+  what->manifest.set_step(step);
+  auto written
+    = house.ask<std::string>(writer, write_atom_v, snapshot_ptr{what});
+  house.run();
+  REQUIRE(written->values);
+  return models::read_checkpoint(folder / written->get<std::string>());
+}
+
+} // namespace
+
+TEST_CASE("a model that is saved and loaded goes on with the same bits") {
+  for (auto name : {"sgd", "adam", "adamw"}) {
+    INFO(name);
+    testing::temporary_folder folder;
+    auto settings = settings_of(name);
+    server_model model{settings, 10};
+    for (uint64_t i = 1; i <= 3; ++i)
+      step(model, i);
+    auto saved = save(model, 3, folder.path());
+    server_model copy{settings, 10, saved};
+    CHECK(same_bytes(copy.newest(), model.newest()));
+    CHECK(copy.weights_sha256() == model.weights_sha256());
+    CHECK(same_bytes(weights_of(saved, settings, 10), model.newest()));
+    for (uint64_t i = 4; i <= 6; ++i) {
+      step(model, i);
+      step(copy, i);
+    }
+    CHECK(same_bytes(copy.newest(), model.newest()));
+  }
+}
+
+TEST_CASE("a snapshot does not change with the model") {
+  server_model model{settings_of("sgd"), 10};
+  step(model, 1);
+  snapshot before;
+  model.save(before);
+  auto weights = before.weights.bytes();
+  std::vector<std::byte> copy{weights.begin(), weights.end()};
+  auto slot = before.slots.at(0).flat.bytes();
+  std::vector<std::byte> slot_copy{slot.begin(), slot.end()};
+  step(model, 2);
+  step(model, 3);
+  CHECK(std::ranges::equal(weights, copy));
+  CHECK(std::ranges::equal(slot, slot_copy));
+}
+
+TEST_CASE("a checkpoint of another optimiser or network is refused") {
+  testing::temporary_folder folder;
+  server_model model{settings_of("adam"), 10};
+  step(model, 1);
+  auto saved = save(model, 1, folder.path());
+  CHECK_THROWS_AS((server_model{settings_of("sgd"), 10, saved}), run_error);
+  CHECK_THROWS_AS((server_model{settings_of("adam"), 7, saved}), run_error);
+}
+
+TEST_CASE("a server that is resumed goes on at its version, in a new life") {
+  testing::temporary_folder folder;
+  auto checkpoint = std::make_shared<models::loaded_checkpoint>();
+  {
+    theatre before;
+    before.samples = 100;
+    before.settings.checkpoint.checkpoint_freq = 3;
+    before.open(2);
+    for (int i = 0; i < 3; ++i)
+      before.step(0.1f);
+    auto writer
+      = before.house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+        checkpoint_writer_parts{folder.path(), 3});
+    auto written = before.house.ask<std::string>(
+      writer, write_atom_v, before.writer->snapshots.at(0));
+    before.house.run();
+    *checkpoint = models::read_checkpoint(folder / written->get<std::string>());
+  }
+  theatre after;
+  after.samples = 100;
+  after.life = incarnation{2};
+  after.resumed = checkpoint;
+  after.open(2);
+  const auto& one = after.players[worker_id{0}];
+  CHECK(one.reads == version{3});
+  CHECK(one.asks->get<release_header>().server == incarnation{2});
+  // 60 of the first epoch's samples are in the weights.
+  CHECK(one.leases.at(0).epoch == 0);
+  CHECK(one.leases.at(0).first == 60);
+  CHECK(same_bytes(one.asks->get<payload>(),
+                   weights_of(*checkpoint, after.settings.training, 10)));
+  after.step();
+  CHECK(one.reads == version{4});
+  CHECK(after.recorder->of<notes::resumed>().size() == 1);
+}

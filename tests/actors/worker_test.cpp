@@ -1,0 +1,292 @@
+#include "actors/worker.hpp"
+
+#include "data/dataset.hpp"
+#include "tests/support/doubles.hpp"
+#include "tests/support/payloads.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+const registration role{worker_id{3}, incarnation{2}, incarnation{5}};
+const lease first_lease{lease_id{11}, 0, 0, 8};
+const lease second_lease{lease_id{12}, 0, 8, 8};
+const lease third_lease{lease_id{13}, 0, 16, 8};
+
+/// A worker with stand-ins for everybody around it.
+struct desk {
+  desk() {
+    worker = house.make<worker_actor, worker_state>(
+      worker_parts{compute.handle, loader.handle, home.handle});
+    house.tell(worker, attach_atom_v, server.handle, role);
+  }
+
+  void give_weights(held_request<pull_header>& to, uint64_t number,
+                    std::vector<lease> leases) {
+    to.promise.deliver(release_header{version{number}, role.server, leases},
+                       weights);
+    house.run();
+  }
+
+  void give_weights(held_request<push_header>& to, uint64_t number,
+                    std::vector<lease> leases) {
+    to.promise.deliver(release_header{version{number}, role.server, leases},
+                       weights);
+    house.run();
+  }
+
+  /// The computation that began first is done, or has stopped when its token
+  /// said so.
+  void finish(size_t task) {
+    gradient_report report;
+    report.cancelled = compute->tasks[task].cancel->load();
+    report.gradient = constant_payload(4, 2);
+    report.samples = 8;
+    report.loss = 1.5;
+    report.seconds = 0.25;
+    compute->promises[task].deliver(report);
+    house.run();
+  }
+
+  bool cancelled(size_t task) const {
+    return compute->tasks[task].cancel->load();
+  }
+
+  stage house;
+  payload weights = constant_payload(4, 1);
+  batch_ptr batch = std::make_shared<data::batch>();
+  compute_stand_in compute = make_compute_stand_in(house);
+  loader_stand_in loader = make_loader_stand_in(house, batch);
+  connector_stand_in home = make_connector_stand_in(house);
+  server_stand_in server = make_server_stand_in(house);
+  worker_actor worker;
+};
+
+} // namespace
+
+TEST_CASE("a worker pulls first") {
+  desk it;
+  REQUIRE(it.server->pulls.size() == 1);
+  const auto& header = it.server->pulls[0].header;
+  CHECK(header.worker == role.worker);
+  CHECK(header.life == role.life);
+  CHECK(header.server == role.server);
+  CHECK(header.abandoned == lease_id{0});
+  CHECK(it.compute->tasks.empty());
+}
+
+TEST_CASE("a worker loads all of its leases and computes the first") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+  REQUIRE(it.loader->leases.size() == 2);
+  CHECK(it.loader->leases[0] == first_lease);
+  CHECK(it.loader->leases[1] == second_lease);
+  REQUIRE(it.compute->tasks.size() == 1);
+  CHECK(it.compute->tasks[0].weights.bytes().data()
+        == it.weights.bytes().data());
+  CHECK(it.compute->tasks[0].batch == it.batch);
+}
+
+TEST_CASE("a push tells all about its gradient") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+  it.house.advance(0.5);
+  it.finish(0);
+  REQUIRE(it.server->pushes.size() == 1);
+  const auto& [header, gradient, promise] = it.server->pushes[0];
+  CHECK(header.id == push_id{role.worker, role.life, sequence{1}});
+  CHECK(header.server == role.server);
+  CHECK(header.computed_on == version{7});
+  CHECK(header.from == first_lease.id);
+  CHECK(header.samples == 8);
+  CHECK(header.loss == 1.5);
+  CHECK(header.compute_seconds == 0.25);
+  CHECK(number_of(gradient, 0) == 2);
+}
+
+TEST_CASE("a worker has one push in flight and waits for its reply") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+  it.finish(0);
+  it.house.advance(3);
+  CHECK(it.compute->tasks.size() == 1);
+  CHECK(it.server->pushes.size() == 1);
+  it.give_weights(it.server->pushes[0], 8, {third_lease});
+  REQUIRE(it.compute->tasks.size() == 2);
+  it.finish(1);
+  REQUIRE(it.server->pushes.size() == 2);
+  CHECK(it.server->pushes[1].header.id.seq == sequence{2});
+  CHECK(it.server->pushes[1].header.from == second_lease.id);
+  CHECK(it.server->pushes[1].header.computed_on == version{8});
+  CHECK(std::abs(it.server->pushes[1].header.wait_seconds - 3) < 0.01);
+}
+
+TEST_CASE("a worker waits for its batch, however late") {
+  desk it;
+  it.loader->holds = true;
+  it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+  // The second batch is no use before the first.
+  it.loader->promises[1].deliver(loaded_batch{second_lease, it.batch});
+  it.house.run();
+  CHECK(it.compute->tasks.empty());
+  it.house.advance(2);
+  it.loader->promises[0].deliver(loaded_batch{first_lease, it.batch});
+  it.house.run();
+  REQUIRE(it.compute->tasks.size() == 1);
+  it.finish(0);
+  CHECK(it.server->pushes.at(0).header.from == first_lease.id);
+  CHECK(std::abs(it.server->pushes[0].header.data_seconds - 2) < 0.01);
+}
+
+TEST_CASE("a worker that is cancelled gives its lease up and pulls") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+  SECTION("for a version after the one it reads") {
+    it.house.tell(it.worker, cancel_atom_v, version{8});
+    CHECK(it.cancelled(0));
+    it.finish(0);
+    CHECK(it.server->pushes.empty());
+    REQUIRE(it.server->pulls.size() == 2);
+    CHECK(it.server->pulls[1].header.abandoned == first_lease.id);
+    it.give_weights(it.server->pulls[1], 8, {third_lease});
+    REQUIRE(it.compute->tasks.size() == 2);
+    CHECK_FALSE(it.cancelled(1));
+    it.finish(1);
+    CHECK(it.server->pushes.at(0).header.from == second_lease.id);
+    CHECK(it.server->pushes[0].header.id.seq == sequence{1});
+  }
+  SECTION("but not for the version that it reads: that news is late") {
+    it.house.tell(it.worker, cancel_atom_v, version{7});
+    CHECK_FALSE(it.cancelled(0));
+  }
+  SECTION("too late: the push is on its way") {
+    it.finish(0);
+    it.house.tell(it.worker, cancel_atom_v, version{8});
+    CHECK(it.server->pushes.size() == 1);
+    CHECK(it.server->pulls.size() == 1);
+  }
+}
+
+TEST_CASE("a worker answers while its compute actor computes") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease});
+  REQUIRE(it.compute->tasks.size() == 1);
+  auto ping = it.house.ask<>(it.worker, ping_atom_v);
+  it.house.run();
+  CHECK(ping->values);
+}
+
+TEST_CASE("a worker whose gradient is refused pulls and goes on") {
+  for (auto why : {errc::not_finite, errc::wrong_size, errc::duplicate}) {
+    desk it;
+    it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+    it.finish(0);
+    it.server->pushes[0].promise.deliver(
+      caf::make_error(why, std::string{"refused"}));
+    it.house.run();
+    REQUIRE(it.server->pulls.size() == 2);
+    CHECK(it.server->pulls[1].header.abandoned == lease_id{0});
+    it.give_weights(it.server->pulls[1], 7, {third_lease});
+    CHECK(it.compute->tasks.size() == 2);
+    CHECK(it.home->asked == 0);
+  }
+}
+
+TEST_CASE("a worker that has lost its place asks for a new one") {
+  for (auto why : {errc::unknown_member, errc::stale_incarnation}) {
+    desk it;
+    it.server->pulls[0].promise.deliver(
+      caf::make_error(why, std::string{"who?"}));
+    it.house.run();
+    CHECK(it.home->asked == 1);
+    CHECK(it.server->pulls.size() == 1);
+  }
+}
+
+TEST_CASE("a worker ignores answers of an earlier role") {
+  desk it;
+  const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
+  auto other = make_server_stand_in(it.house);
+  auto attach = [&] {
+    it.house.tell(it.worker, attach_atom_v, other.handle, next);
+  };
+  SECTION("weights") {
+    it.house.tell(it.worker, detach_atom_v);
+    it.give_weights(it.server->pulls[0], 7, {first_lease});
+    CHECK(it.loader->leases.empty());
+    CHECK(it.compute->tasks.empty());
+    attach();
+  }
+  SECTION("a batch") {
+    it.loader->holds = true;
+    it.give_weights(it.server->pulls[0], 7, {first_lease});
+    attach();
+    it.loader->promises[0].deliver(loaded_batch{first_lease, it.batch});
+    it.house.run();
+    CHECK(it.compute->tasks.empty());
+    it.loader->holds = false;
+  }
+  SECTION("a gradient, computed meanwhile") {
+    it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+    it.house.tell(it.worker, detach_atom_v);
+    CHECK(it.cancelled(0));
+    attach();
+    it.give_weights(other->pulls.at(0), 9, {third_lease, first_lease});
+    CHECK(it.compute->tasks.size() == 1); // The old one has not ended yet.
+    it.finish(0);
+    CHECK(it.server->pushes.empty());
+    REQUIRE(it.compute->tasks.size() == 2);
+    it.finish(1);
+    REQUIRE(other->pushes.size() == 1);
+    CHECK(other->pushes[0].header.from == third_lease.id);
+    CHECK(other->pushes[0].header.id
+          == push_id{next.worker, next.life, sequence{1}});
+    return;
+  }
+  SECTION("a refusal") {
+    attach();
+    it.server->pulls[0].promise.deliver(caf::make_error(errc::unknown_member));
+    it.house.run();
+    CHECK(it.home->asked == 0);
+  }
+  REQUIRE(other->pulls.size() == 1);
+  CHECK(other->pulls[0].header.life == next.life);
+  CHECK(other->pulls[0].header.server == next.server);
+  it.give_weights(other->pulls[0], 9, {third_lease});
+  CHECK(it.compute->tasks.size() == 1);
+}
+
+TEST_CASE("a worker that is told to stop ends with its helpers") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease});
+  it.house.tell(it.worker, stop_atom_v, run_end{0, ""});
+  CHECK_FALSE(it.house.alive(it.worker));
+  CHECK_FALSE(it.house.alive(it.compute.handle));
+  CHECK_FALSE(it.house.alive(it.loader.handle));
+  CHECK(it.cancelled(0));
+  REQUIRE(it.home->ended.size() == 1);
+  CHECK_FALSE(it.home->ended[0].failed());
+}
+
+TEST_CASE("a worker that cannot compute or load says why and leaves") {
+  desk it;
+  SECTION("load") {
+    it.loader->holds = true;
+    it.give_weights(it.server->pulls[0], 7, {first_lease});
+    it.loader->promises[0].deliver(
+      caf::make_error(errc::bad_data, std::string{"no such sample"}));
+  }
+  SECTION("compute") {
+    it.give_weights(it.server->pulls[0], 7, {first_lease});
+    it.compute->promises[0].deliver(
+      caf::make_error(errc::failed, std::string{"no such sample"}));
+  }
+  it.house.run();
+  REQUIRE(it.home->ended.size() == 1);
+  CHECK(it.home->ended[0].status == 1);
+  CHECK(it.home->ended[0].line == "no such sample");
+  CHECK_FALSE(it.house.alive(it.worker));
+}

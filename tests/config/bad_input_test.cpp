@@ -1,0 +1,217 @@
+#include "tests/config/support.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::config;
+using namespace troupe::config::test;
+
+namespace {
+
+struct bad {
+  const char* typed;
+  const char* line;
+};
+
+constexpr bad bad_flags[] = {
+  {"", "nothing to do: give --simulate for the whole cast in one process, or "
+       "--role; --help shows all flags"},
+  {"foo", "unexpected argument 'foo'; flags begin with --"},
+  {"-lr 3", "unexpected argument '-lr'; did you mean '--lr'?"},
+  {"--", "unexpected argument '--'; flags begin with --"},
+  {"--batchsize 3", "unknown flag '--batchsize'; did you mean '--batch-size'?"},
+  {"--batch_size=3",
+   "unknown flag '--batch_size'; did you mean '--batch-size'?"},
+  {"--simulat", "unknown flag '--simulat'; did you mean '--simulate'?"},
+  {"--frobnicate", "unknown flag '--frobnicate'"},
+  {"--simulate=yes", "--simulate takes no value"},
+  {"--simulate --role ps",
+   "--simulate and --role, or two roles, contradict each other: give one"},
+  {"--role", "--role needs a value"},
+  {"--role wrker", "--role wrker: must be one of ps, worker, evaluator, "
+                   "checkpoint-writer, auto; did you mean 'worker'?"},
+  {"--config a --config b", "--config is given twice"},
+  {"--set lr=3", "--set lr=3: must be section.key=value"},
+  {"--set training.lr", "--set training.lr: must be section.key=value"},
+  {"--set training.momentun=3",
+   "--set training.momentun=3: unknown key 'momentun' in [training]; did you "
+   "mean 'momentum'?"},
+  {"--set policy.lr=3",
+   "--set policy.lr=3: 'lr' belongs in [training], not in [policy]"},
+  {"--set training.lr=x", "--set training.lr=x: must be a number"},
+  {"--lr", "--lr needs a value"},
+  {"--lr --momentum 0.5", "--lr needs a value"},
+  {"--lr=", "--lr \"\": needs a value"},
+  {"--lr 0", "--lr 0: must be above 0"},
+  {"--lr -0.1", "--lr -0.1: must be above 0"},
+  {"--lr nan", "--lr nan: must be finite"},
+  {"--lr inf", "--lr inf: must be finite"},
+  {"--lr 1e999", "--lr 1e999: is out of the range of a double"},
+  {"--lr 0.1x", "--lr 0.1x: must be a number"},
+  {"--lr 0,1", "--lr 0,1: must be a number"},
+  {"--momentum 1", "--momentum 1: must be at least 0 and below 1"},
+  {"--weight-decay -1", "--weight-decay -1: must be at least 0"},
+  {"--beta2 1.5", "--beta2 1.5: must be at least 0 and below 1"},
+  {"--epsilon 0", "--epsilon 0: must be above 0"},
+  {"--batch-size 0", "--batch-size 0: must be at least 1"},
+  {"--batch-size -5", "--batch-size -5: must not be negative"},
+  {"--batch-size 6.4", "--batch-size 6.4: must be a whole number"},
+  {"--batch-size 64;x", "--batch-size 64;x: must be a whole number"},
+  {"--batch-size 99999999999", "--batch-size 99999999999: must be at most "
+                               "16777216"},
+  {"--batch-size 99999999999999999999999",
+   "--batch-size 99999999999999999999999: must be at most "
+   "18446744073709551615"},
+  {"--workers 0", "--workers 0: must be at least 1"},
+  {"--workers 4294967296", "--workers 4294967296: must be at most 4294967295"},
+  {"--shards 0", "--shards 0: must be at least 1"},
+  {"--port 65536", "--port 65536: must be at most 65535"},
+  {"--port http", "--port http: must be a whole number"},
+  {"--host=", "--host \"\": needs a value"},
+  {"--host http://ps", "--host http://ps: must be a host name or an address"},
+  {"--listen 4243", "--listen 4243: must be HOST:PORT"},
+  {"--listen ::1:4243", "--listen ::1:4243: must be HOST:PORT; an IPv6 host "
+                        "needs brackets: [::1]:4242"},
+  {"--insecure-network maybe",
+   "--insecure-network maybe: must be true or false"},
+  {"--join-timeout 0", "--join-timeout 0: must be above 0 and at most 1e9"},
+  {"--connect-timeout 1e10",
+   "--connect-timeout 1e10: must be above 0 and at most 1e9"},
+  {"--transport nccl",
+   "--transport nccl: must be one of auto, inproc, chunked"},
+  {"--network resnet", "--network resnet: must be lenet"},
+  {"--optimizer sdg",
+   "--optimizer sdg: must be one of sgd, adam, adamw; did you mean 'sgd'?"},
+  {"--lr-schedule cosine", "--lr-schedule cosine: must be constant"},
+  {"--dataset cifar10",
+   "--dataset cifar10: must be one of digits, mnist, fashion-mnist"},
+  {"--policy bsp", "--policy bsp: must be one of sync, backup, ssp, async; did "
+                   "you mean 'ssp'?"},
+  {"--late never", "--late never: must be one of drop, cancel"},
+  {"--dtype half", "--dtype half: must be one of float32, float64"},
+  {"--device gpu", "--device gpu: must be cpu, cuda or cuda:INDEX"},
+  {"--device cuda:", "--device cuda:: must be cpu, cuda or cuda:INDEX"},
+  {"--device cuda:x", "--device cuda:x: must be cpu, cuda or cuda:INDEX"},
+  {"--epochs 0", "--epochs 0: must be at least 1"},
+  {"--max-steps 0", "--max-steps 0: must be at least 1"},
+  {"--target-accuracy 0", "--target-accuracy 0: must be above 0 and at most 1"},
+  {"--target-accuracy 97",
+   "--target-accuracy 97: must be above 0 and at most 1"},
+  {"--eval-freq 0", "--eval-freq 0: must be at least 1"},
+  {"--keep 0", "--keep 0: must be at least 1"},
+  {"--clock warp", "--clock warp: must be one of real, virtual"},
+  {"--compute-time 1", "--compute-time 1: '1' is no distribution; known: "
+                       "constant, gamma, exp, pareto, transient, slow"},
+  {"--compute-time gamma(mean=1)", "--compute-time gamma(mean=1): gamma needs "
+                                   "cv"},
+  {"--link-rate 0", "--link-rate 0: must be above 0"},
+  {"--link-latency -1", "--link-latency -1: must be at least 0"},
+};
+
+constexpr bad bad_wholes[] = {
+  {"--policy backup --workers 1",
+   "[policy] backup-workers = 1 (default): must be less than the number of "
+   "workers, 1"},
+  {"--policy backup --backup-workers 9",
+   "--backup-workers 9: must be less than the number of workers, 4"},
+  {"--nesterov --momentum 0", "--nesterov true: needs a momentum above 0"},
+  {"--resume --overwrite",
+   "--overwrite true: contradicts resume: give one of the two"},
+  {"--dataset mnist", "--dataset mnist: is read from files: give their folder "
+                      "with --data-dir"},
+  {"--shards 2", "--shards 2: this release has one parameter server shard "
+                 "only"},
+  {"--listen 127.0.0.1:1", "--listen 127.0.0.1:1: is for several shards"},
+  {"--clock virtual", "--clock virtual: this release has no virtual clock"},
+  {"--gradients none", "--gradients none: needs the virtual clock"},
+  {"--compute-time constant(1)",
+   "--compute-time constant(1): needs the virtual clock"},
+  {"--link-rate 1e9", "--link-rate 1e9: needs the virtual clock"},
+  {"--link-latency 0.1", "--link-latency 0.1: needs the virtual clock"},
+};
+
+} // namespace
+
+TEST_CASE("wrong flags are one clear line", "[bad]") {
+  for (const auto& [typed, line] : bad_flags) {
+    INFO(typed);
+    CHECK(complaint([&, t = typed] { parse(split(t)); }) == line);
+  }
+}
+
+TEST_CASE("settings that do not fit together are refused", "[bad]") {
+  for (const auto& [typed, line] : bad_wholes) {
+    INFO(typed);
+    auto said = complaint(
+      [&, t = typed] { parse(split("--simulate " + std::string{t})); });
+    CHECK(said.starts_with(line));
+  }
+}
+
+TEST_CASE("backup-workers is free where the policy does not use it", "[bad]") {
+  CHECK_NOTHROW(parse(split("--simulate --workers 1")));
+  CHECK_NOTHROW(parse(split("--simulate --backup-workers 9")));
+}
+
+TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
+  auto said = [](const std::string& line) {
+    return complaint([&] { parse(split(line)); });
+  };
+  CHECK(said("--role worker --port 0") ==
+        "--port 0: only the parameter server can take any free port");
+  CHECK(said("--role ps --port 0") == "");
+  CHECK(said("--role ps --rank 1") ==
+        "--rank 1: must be below the number of shards, 1");
+  CHECK(said("--role worker --rank 1") == "");
+  CHECK(said("--role worker --transport inproc")
+          .starts_with("--transport inproc: connects actors of one process"));
+  CHECK(said("--role worker --dataset mnist")
+          .starts_with("--dataset mnist: is read from files"));
+  CHECK(said("--role worker --dataset mnist --data-dir x") == "");
+  CHECK(said("--role checkpoint-writer")
+          .starts_with("--role checkpoint-writer: in this release"));
+}
+
+TEST_CASE("a wrong value names the place where it stands", "[bad]") {
+  scratch folder;
+  auto file = folder.write("c.ini", "[training]\n\nbatch-size = 0\n");
+  CHECK(complaint([&] {
+          parse({"--simulate", "--config", file});
+        }) == file + ":3: [training] batch-size = 0: must be at least 1");
+  auto no_clock = folder.write("d.ini", "[simulation]\nclock = virtual\n");
+  CHECK(complaint([&] {
+          parse({"--simulate", "--config", no_clock});
+        }).starts_with(no_clock + ":2: [simulation] clock = virtual: "));
+  CHECK(complaint([] {
+          parse({"--simulate"}, {{"TROUPE_TRAINING_BATCH_SIZE", "0"}});
+        }) == "TROUPE_TRAINING_BATCH_SIZE=0: must be at least 1");
+}
+
+TEST_CASE("a misspelt variable is refused with the nearest one", "[bad]") {
+  CHECK(complaint([] {
+          parse({"--simulate"}, {{"TROUPE_TRAINING_BATCHSIZE", "3"}});
+        }) == "environment: unknown variable TROUPE_TRAINING_BATCHSIZE; did "
+              "you mean 'TROUPE_TRAINING_BATCH_SIZE'?");
+}
+
+TEST_CASE("control characters are refused, and shown escaped", "[bad]") {
+  CHECK(complaint([] {
+          parse({"--simulate", "--train-dir", "a\nb"});
+        }) == "--train-dir a\\x0ab: must not hold control characters");
+}
+
+TEST_CASE("a long value is cut short in the complaint", "[bad]") {
+  auto line = complaint([] {
+    parse({"--simulate", "--lr", std::string(100000, '9') + "x"});
+  });
+  CHECK(line.size() < 150);
+}
+
+TEST_CASE("bad usage has exit status 2", "[bad]") {
+  try {
+    parse({"--lr", "0"});
+    FAIL("was accepted");
+  } catch (const failure& error) {
+    CHECK(error.status() == exit_status::usage);
+  }
+}

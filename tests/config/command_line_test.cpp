@@ -1,0 +1,142 @@
+#include "config/command_line.hpp"
+#include "tests/config/support.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe::config;
+using namespace troupe::config::test;
+
+TEST_CASE("a flag beats the environment beats the file beats the default",
+          "[precedence]") {
+  scratch folder;
+  auto file = folder.write("a.ini", "[training]\nlr = 0.2\nmomentum = 0.2\n"
+                                    "weight-decay = 0.2\n");
+  environment variables{{"TROUPE_TRAINING_LR", "0.3"},
+                        {"TROUPE_TRAINING_MOMENTUM", "0.3"}};
+  auto all = resolved_from({"--lr", "0.4", "--config", file}, variables);
+  CHECK(all.values.training.lr == 0.4);
+  CHECK(all.values.training.momentum == 0.3);
+  CHECK(all.values.training.weight_decay == 0.2);
+  CHECK(all.values.training.beta1 == training_settings{}.beta1);
+  CHECK(all.origin_of("training.lr").to_string() == "flag --lr");
+  CHECK(all.origin_of("training.momentum").to_string() ==
+        "environment TROUPE_TRAINING_MOMENTUM");
+  CHECK(all.origin_of("training.weight-decay").to_string() == file + ":4");
+  CHECK(all.origin_of("training.beta1").to_string() == "default");
+  CHECK(all.is_explicit("training.weight-decay"));
+  CHECK_FALSE(all.is_explicit("training.beta1"));
+}
+
+TEST_CASE("among flags, --set included, the last one counts", "[precedence]") {
+  CHECK(resolved_from(split("--lr 1 --lr 2")).values.training.lr == 2);
+  CHECK(resolved_from(split("--lr 1 --set training.lr=3")).values.training.lr ==
+        3);
+  CHECK(resolved_from(split("--set training.lr=3 --lr 1")).values.training.lr ==
+        1);
+}
+
+TEST_CASE("only the value that counts is looked at", "[precedence]") {
+  scratch folder;
+  auto file = folder.write("a.ini", "[cluster]\nshards = 0\n");
+  CHECK(
+    resolved_from({"--config", file, "--shards", "1"}).values.cluster.shards ==
+    1);
+}
+
+TEST_CASE("an empty variable counts as not given", "[precedence]") {
+  auto all = resolved_from({}, {{"TROUPE_TRAINING_LR", ""}});
+  CHECK_FALSE(all.is_explicit("training.lr"));
+}
+
+TEST_CASE("variables of others are not ours to judge", "[precedence]") {
+  CHECK_NOTHROW(resolved_from(
+    {}, {{"TROUPE_CACHE", "x"}, {"TROUPE_TORCH_DIR", "y"}, {"PATH", "z"}}));
+}
+
+TEST_CASE("epochs has a default only when no limit is given", "[limits]") {
+  auto limits = [](const std::string& line) {
+    return resolved_from(split(line)).values.training;
+  };
+  CHECK(limits("").epochs == default_epochs);
+  CHECK(limits("--epochs 3").epochs == 3);
+  CHECK(limits("--max-steps 5").epochs == std::nullopt);
+  CHECK(limits("--target-accuracy 0.9").epochs == std::nullopt);
+  CHECK(limits("--max-steps 5 --epochs 2").epochs == 2);
+  CHECK(limits("--epochs=").epochs == default_epochs);
+  CHECK(resolved_from({}, {{"TROUPE_TRAINING_MAX_STEPS", "5"}})
+          .values.training.epochs == std::nullopt);
+  scratch folder;
+  auto file = folder.write("a.ini", "[training]\nepochs = 9\n");
+  auto all = resolved_from({"--config", file, "--max-steps=7", "--epochs", ""});
+  CHECK(all.values.training.epochs == std::nullopt);
+  CHECK(all.values.training.max_steps == 7);
+}
+
+TEST_CASE("a flag that may stand alone may also have a value", "[flags]") {
+  auto training = [](const std::string& line) {
+    return resolved_from(split(line)).values.training;
+  };
+  CHECK(training("--overwrite").overwrite);
+  CHECK(training("--overwrite true --lr 1").overwrite);
+  CHECK_FALSE(training("--overwrite=false").overwrite);
+  CHECK_FALSE(training("--overwrite no").overwrite);
+  CHECK(training("--resume").resume == "auto");
+  CHECK(training("--resume --lr 1").resume == "auto");
+  CHECK(training("--resume runs/a").resume == "runs/a");
+  CHECK(training("").resume == std::nullopt);
+}
+
+TEST_CASE("a negative number is a value, not a flag", "[flags]") {
+  CHECK(complaint([] { resolved_from(split("--weight-decay -1")); }) ==
+        "--weight-decay -1: must be at least 0");
+}
+
+TEST_CASE("the role is read", "[flags]") {
+  CHECK(parse(split("--simulate")).config.values.what == role::simulate);
+  CHECK(parse(split("--role ps")).config.values.what == role::ps);
+  CHECK(parse(split("--role worker")).config.values.what == role::worker);
+  CHECK(parse(split("--role=evaluator")).config.values.what == role::evaluator);
+}
+
+TEST_CASE("actions come with their text", "[flags]") {
+  CHECK(parse(split("--simulate")).what == action::run);
+  CHECK(parse(split("--simulate")).text.empty());
+  CHECK(parse(split("--version")).what == action::version);
+  CHECK(parse(split("--version")).text.starts_with("trainer_node "));
+  CHECK(parse(split("--help")).what == action::help);
+  CHECK(parse(split("-h --role ps")).what == action::help);
+  CHECK(parse(split("--simulate --check")).what == action::check);
+  CHECK(parse(split("--print-config")).what == action::print_config);
+}
+
+TEST_CASE("print-config shows what would be refused", "[flags]") {
+  auto text = parse(split("--print-config --shards 2 --role ps")).text;
+  CHECK(text.find("shards = 2 ") != std::string::npos);
+}
+
+TEST_CASE("a network that strangers reach needs consent", "[trust]") {
+  CHECK_NOTHROW(parse(split("--role ps --host 127.3.2.1")));
+  CHECK_NOTHROW(parse(split("--role ps --host ::1")));
+  CHECK_NOTHROW(parse(split("--role worker --host localhost")));
+  CHECK_NOTHROW(parse(split("--role ps --host 0.0.0.0 --insecure-network")));
+  CHECK_NOTHROW(parse(split("--simulate --host 10.0.0.1")));
+  CHECK_NOTHROW(
+    parse(split("--role evaluator --host 10.0.0.1 --follow runs/a")));
+  for (auto role : {"ps", "worker", "evaluator"})
+    for (auto host : {"0.0.0.0", "10.0.0.1", "example.org",
+                      "::", "127.0.0.1.example.org", "127.1", "127.0.0.256"}) {
+      INFO(role << " at " << host);
+      auto line = complaint([&] { parse({"--role", role, "--host", host}); });
+      CHECK(line.starts_with("--host " + std::string{host} +
+                             ": is no loopback address"));
+      CHECK(line.find("--insecure-network") != std::string::npos);
+    }
+}
+
+TEST_CASE("every role accepts every flag", "[flags]") {
+  for (auto role : {"ps", "worker", "evaluator"})
+    CHECK_NOTHROW(parse(
+      split("--eval-freq 5 --policy ssp --staleness 2 --overwrite --keep 2 "
+            "--follow ps --threads 1 --role " +
+            std::string{role})));
+}

@@ -1,0 +1,116 @@
+#include "config/launch.hpp"
+#include "tests/config/support.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe::config;
+using namespace troupe::config::test;
+
+namespace {
+
+resolved launched(const environment& variables, const std::string& more = "") {
+  return parse(split("--role auto " + more), variables).config;
+}
+
+std::string said(const environment& variables, const std::string& more = "") {
+  return complaint([&] { launched(variables, more); });
+}
+
+environment torchrun(int rank, int processes) {
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(processes)},
+          {"MASTER_ADDR", "localhost"},
+          {"MASTER_PORT", "29500"}};
+}
+
+} // namespace
+
+TEST_CASE("rank 0 is the parameter server, the others are workers",
+          "[launch]") {
+  auto server = launched(torchrun(0, 4));
+  CHECK(server.values.what == role::ps);
+  CHECK(server.values.cluster.workers == 3);
+  CHECK(server.values.cluster.rank == std::nullopt);
+  CHECK(server.origin_of("cluster.workers").to_string() ==
+        "environment WORLD_SIZE");
+  for (uint32_t rank = 1; rank < 4; ++rank) {
+    auto worker = launched(torchrun(static_cast<int>(rank), 4));
+    CHECK(worker.values.what == role::worker);
+    CHECK(worker.values.cluster.rank == rank - 1);
+    CHECK(worker.values.cluster.workers == 3);
+  }
+}
+
+TEST_CASE("the last process is the evaluator when asked for", "[launch]") {
+  CHECK(launched(torchrun(0, 4), "--evaluator").values.what == role::ps);
+  auto worker = launched(torchrun(2, 4), "--evaluator");
+  CHECK(worker.values.what == role::worker);
+  CHECK(worker.values.cluster.workers == 2);
+  auto last = launched(torchrun(3, 4), "--evaluator --workers 2");
+  CHECK(last.values.what == role::evaluator);
+  CHECK(last.values.cluster.rank == std::nullopt);
+}
+
+TEST_CASE("the launcher says where to meet, unless told otherwise",
+          "[launch]") {
+  auto all = launched(torchrun(0, 2));
+  CHECK(all.values.cluster.host == "localhost");
+  CHECK(all.values.cluster.port == 29500);
+  CHECK(all.origin_of("cluster.host").to_string() == "environment MASTER_ADDR");
+  CHECK(launched(torchrun(0, 2), "--port 7").values.cluster.port == 7);
+  auto variables = torchrun(0, 2);
+  variables["TROUPE_CLUSTER_PORT"] = "8";
+  CHECK(launched(variables).values.cluster.port == 8);
+  scratch folder;
+  auto file = folder.write("a.ini", "[cluster]\nhost = 127.0.0.9\n");
+  CHECK(launched(torchrun(0, 2), "--config " + file).values.cluster.host ==
+        "localhost");
+}
+
+TEST_CASE("the port that torchrun itself holds is left to it", "[launch]") {
+  auto variables = torchrun(1, 2);
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  CHECK(launched(variables).values.cluster.port == 29501);
+  variables["MASTER_PORT"] = "65535";
+  CHECK(said(variables) == "MASTER_PORT=65536: must be at most 65535");
+}
+
+TEST_CASE("Open MPI and Slurm launch too, torchrun within them wins",
+          "[launch]") {
+  environment mpi{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "3"}};
+  CHECK(launched(mpi).values.cluster.rank == 0);
+  CHECK(launched(mpi).values.cluster.workers == 2);
+  environment slurm{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "6"}};
+  CHECK(launched(slurm).values.what == role::ps);
+  CHECK(launched(slurm).values.cluster.workers == 5);
+  slurm.merge(torchrun(1, 2));
+  CHECK(launched(slurm).values.cluster.workers == 1);
+}
+
+TEST_CASE("a launch that does not fit is refused", "[launch]") {
+  CHECK(said({}).starts_with("--role auto: no launch environment"));
+  CHECK(said({{"RANK", "0"}}).starts_with("--role auto: no launch"));
+  CHECK(said(torchrun(2, 2)) == "RANK=2: must be below WORLD_SIZE=2");
+  CHECK(said({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) ==
+        "RANK=x: must be a whole number");
+  CHECK(said(torchrun(0, 1)) ==
+        "WORLD_SIZE=1: --role auto needs a parameter server and at least one "
+        "worker");
+  CHECK(said(torchrun(0, 2), "--evaluator") ==
+        "WORLD_SIZE=2: --role auto needs a parameter server, an evaluator and "
+        "at least one worker");
+  CHECK(said(torchrun(0, 4), "--workers 4") ==
+        "--workers 4: does not fit WORLD_SIZE=4, which makes a parameter "
+        "server and 3 workers");
+  auto variables = torchrun(1, 2);
+  variables["MASTER_ADDR"] = "node1";
+  CHECK(said(variables).starts_with("MASTER_ADDR=node1: is no loopback"));
+  CHECK(said(variables, "--insecure-network") == "");
+}
+
+TEST_CASE("a launch environment means nothing to a named role", "[launch]") {
+  auto all = parse(split("--role worker"), torchrun(0, 9)).config;
+  CHECK(all.values.what == role::worker);
+  CHECK(all.values.cluster.workers == cluster_settings{}.workers);
+  CHECK(all.values.cluster.port == cluster_settings{}.port);
+}

@@ -1,0 +1,91 @@
+#include "messages/error.hpp"
+
+#include "messages/interfaces.hpp"
+#include "tests/support/wire.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <set>
+#include <string>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr auto count = static_cast<uint8_t>(errc::count_);
+
+} // namespace
+
+TEST_CASE("every error code comes back from its name, number and bytes") {
+  std::set<std::string> names;
+  for (uint8_t number = 0; number < count; ++number) {
+    auto code = static_cast<errc>(number);
+    auto name = to_string(code);
+    INFO(name);
+    CHECK(names.insert(name).second);
+    errc found{};
+    CHECK(from_string(name, found));
+    CHECK(found == code);
+    CHECK(from_integer(number, found));
+    CHECK(found == code);
+    CHECK(to_wire(code) == caf::byte_buffer{static_cast<caf::byte>(number)});
+    CHECK(from_wire<errc>(to_wire(code)) == code);
+  }
+}
+
+TEST_CASE("error codes have their numbers for ever") {
+  CHECK(static_cast<int>(errc::none) == 0);
+  CHECK(static_cast<int>(errc::protocol_mismatch) == 1);
+  CHECK(static_cast<int>(errc::settings_conflict) == 2);
+  CHECK(static_cast<int>(errc::unknown_member) == 3);
+  CHECK(static_cast<int>(errc::stale_incarnation) == 4);
+  CHECK(static_cast<int>(errc::wrong_size) == 5);
+  CHECK(static_cast<int>(errc::not_finite) == 6);
+  CHECK(static_cast<int>(errc::duplicate) == 7);
+  CHECK(static_cast<int>(errc::rank_taken) == 8);
+  CHECK(static_cast<int>(errc::cancelled) == 9);
+  CHECK(static_cast<int>(errc::peer_lost) == 10);
+  CHECK(static_cast<int>(errc::unreachable) == 11);
+  CHECK(static_cast<int>(errc::shutting_down) == 12);
+  CHECK(static_cast<int>(errc::timed_out) == 13);
+  CHECK(static_cast<int>(errc::bad_data) == 14);
+  CHECK(static_cast<int>(errc::damaged_checkpoint) == 15);
+  CHECK(static_cast<int>(errc::disk) == 16);
+  CHECK(static_cast<int>(errc::protocol_violation) == 17);
+  CHECK(static_cast<int>(errc::expelled) == 18);
+  CHECK(static_cast<int>(errc::failed) == 19);
+  CHECK(count == 20);
+}
+
+TEST_CASE("a number or a name that is no error code is refused") {
+  errc code = errc::disk;
+  for (int number = count; number < 256; ++number) {
+    CHECK_FALSE(from_integer(static_cast<uint8_t>(number), code));
+    caf::byte_buffer bytes{static_cast<caf::byte>(number)};
+    CHECK_FALSE(from_wire<errc>(bytes).has_value());
+  }
+  CHECK_FALSE(from_string("", code));
+  CHECK_FALSE(from_string("Disk", code));
+  CHECK_FALSE(from_string("count_", code));
+  CHECK(code == errc::disk);
+  CHECK(to_string(static_cast<errc>(200)) == "invalid");
+}
+
+TEST_CASE("an error carries its line over the wire") {
+  init_messages();
+  auto err = caf::make_error(errc::wrong_size, std::string{"worker 3: too big"});
+  auto copy = from_wire<caf::error>(to_wire(err));
+  REQUIRE(copy);
+  CHECK(*copy == err);
+  CHECK(*copy == errc::wrong_size);
+  CHECK(text_of(*copy) == "worker 3: too big");
+}
+
+TEST_CASE("an error without a line is shown by its name") {
+  init_messages();
+  CHECK(text_of(caf::make_error(errc::timed_out)) == "timed_out");
+  CHECK(text_of(caf::make_error(caf::sec::request_timeout))
+          .find("request_timeout")
+        != std::string::npos);
+}

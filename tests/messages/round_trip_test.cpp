@@ -1,0 +1,171 @@
+// Every message through CAF's binary format and back. The structured bindings
+// name every field: a field that is added makes this file fail to compile.
+
+#include "messages/interfaces.hpp"
+#include "tests/support/wire.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <tuple>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+uint64_t bits(real x) {
+  return std::bit_cast<uint64_t>(x.value);
+}
+
+auto fields(const push_header& x) {
+  const auto& [id, server, on, from, samples, loss, compute, wait, data] = x;
+  return std::tuple{id,         server,        on,         from,      samples,
+                    bits(loss), bits(compute), bits(wait), bits(data)};
+}
+
+auto fields(const pull_header& x) {
+  const auto& [worker, life, server, abandoned] = x;
+  return std::tuple{worker, life, server, abandoned};
+}
+
+auto fields(const release_header& x) {
+  const auto& [weights, server, leases] = x;
+  return std::tuple{weights, server, leases};
+}
+
+auto fields(const watch_header& x) {
+  const auto& [weights, last] = x;
+  return std::tuple{weights, last};
+}
+
+auto fields(const score& x) {
+  const auto& [weights, loss, accuracy, samples, seconds] = x;
+  return std::tuple{weights, bits(loss), bits(accuracy), samples,
+                    bits(seconds)};
+}
+
+auto fields(const registration_request& x) {
+  const auto& [has_rank, rank, transport] = x;
+  return std::tuple{has_rank, rank, transport};
+}
+
+auto fields(const registration& x) {
+  const auto& [worker, life, server] = x;
+  return std::tuple{worker, life, server};
+}
+
+auto fields(const run_end& x) {
+  const auto& [status, line] = x;
+  return std::tuple{status, line};
+}
+
+template <class T>
+void check_fields(const T& x) {
+  CHECK(fields(round_trip(x)) == fields(x));
+  CHECK(fields(x) != fields(T{}));
+}
+
+const lease first_lease{lease_id{0x1122334455667788}, 2, 3, 4};
+const lease second_lease{lease_id{6}, 7, 8, UINT64_MAX};
+
+} // namespace
+
+TEST_CASE("ids come through the wire") {
+  CHECK(round_trip(worker_id{0xfffffffe}) == worker_id{0xfffffffe});
+  CHECK(round_trip(shard_id{7}) == shard_id{7});
+  CHECK(round_trip(version{UINT64_MAX}) == version{UINT64_MAX});
+  CHECK(round_trip(incarnation{0x01020304}) == incarnation{0x01020304});
+  CHECK(round_trip(sequence{1ull << 40}) == sequence{1ull << 40});
+  CHECK(round_trip(lease_id{9}) == lease_id{9});
+  CHECK(round_trip(transfer_id{10}) == transfer_id{10});
+  push_id push{worker_id{1}, incarnation{2}, sequence{3}};
+  CHECK(round_trip(push) == push);
+  std::vector<worker_id> workers{worker_id{3}, worker_id{1}};
+  CHECK(round_trip(workers) == workers);
+}
+
+TEST_CASE("leases come through the wire") {
+  CHECK(round_trip(first_lease) == first_lease);
+  std::vector<lease> leases{first_lease, second_lease};
+  CHECK(round_trip(leases) == leases);
+}
+
+TEST_CASE("messages between worker and server come through the wire") {
+  check_fields(push_header{{worker_id{1}, incarnation{2}, sequence{3}},
+                           incarnation{4},
+                           version{5},
+                           lease_id{6},
+                           7,
+                           0.125,
+                           9.5,
+                           10.25,
+                           11.75});
+  check_fields(
+    pull_header{worker_id{1}, incarnation{2}, incarnation{3}, lease_id{4}});
+  check_fields(
+    release_header{version{1}, incarnation{2}, {first_lease, second_lease}});
+  check_fields(release_header{version{1}, incarnation{2}, {}});
+  check_fields(watch_header{version{1}, true});
+  check_fields(score{version{1}, 2.5, 0.75, 360, 1e-3});
+}
+
+TEST_CASE("messages of membership come through the wire") {
+  check_fields(registration_request{true, worker_id{2}, "tcp"});
+  check_fields(registration{worker_id{1}, incarnation{2}, incarnation{3}});
+  check_fields(run_end{3, "no space left on device"});
+}
+
+TEST_CASE("shapes come through the wire") {
+  for (auto type : {element_type::float32, element_type::float64}) {
+    CHECK(round_trip(type) == type);
+    payload_shape shape{type, 431'080};
+    CHECK(round_trip(shape) == shape);
+  }
+}
+
+TEST_CASE("an element type that does not exist is refused") {
+  for (int number = 0; number < 256; ++number) {
+    caf::byte_buffer bytes{static_cast<caf::byte>(number)};
+    CHECK(from_wire<element_type>(bytes).has_value()
+          == (number == 1 || number == 2));
+  }
+}
+
+TEST_CASE("numbers keep every bit") {
+  for (double x :
+       {0.0, -0.0, 1.0, 1e-40, 1e-310, 5e-324, -5e-324, 1e308,
+        std::numeric_limits<double>::infinity(),
+        -std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::quiet_NaN(), -std::nan("17"),
+        static_cast<double>(std::numeric_limits<float>::denorm_min())})
+    CHECK(same_bits(round_trip(real{x}), real{x}));
+}
+
+TEST_CASE("any bit pattern of a number comes through the wire") {
+  std::mt19937_64 random{11};
+  for (int i = 0; i < 10'000; ++i) {
+    auto pattern = random();
+    real x{std::bit_cast<double>(i % 2 ? pattern : pattern & ~(0x7ffull << 52))};
+    REQUIRE(same_bits(round_trip(x), x));
+  }
+}
+
+TEST_CASE("a message that is cut short is refused") {
+  push_header header;
+  header.samples = 12;
+  auto bytes = to_wire(header);
+  while (!bytes.empty()) {
+    bytes.pop_back();
+    REQUIRE_FALSE(from_wire<push_header>(bytes).has_value());
+  }
+}
+
+TEST_CASE("numbers are shown as numbers to people") {
+  CHECK(caf::deep_to_string(real{0.5}).find("0.5") != std::string::npos);
+  CHECK(caf::deep_to_string(watch_header{version{3}, true}).find('3')
+        != std::string::npos);
+}

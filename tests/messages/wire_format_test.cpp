@@ -1,0 +1,137 @@
+// The wire format, byte by byte. When one of these fails, two releases no longer
+// understand each other: put the number back, or raise protocol_version.
+
+#include "messages/interfaces.hpp"
+#include "messages/protocol.hpp"
+#include "tests/support/wire.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+template <class T>
+constexpr int id_of = caf::type_id_v<T>;
+
+} // namespace
+
+TEST_CASE("the protocol has this number") {
+  CHECK(protocol_version == 1);
+}
+
+TEST_CASE("types have these ids") {
+  CHECK(caf::first_custom_type_id == 200);
+  CHECK(id_of<errc> == 200);
+  CHECK(id_of<worker_id> == 201);
+  CHECK(id_of<shard_id> == 202);
+  CHECK(id_of<version> == 203);
+  CHECK(id_of<incarnation> == 204);
+  CHECK(id_of<sequence> == 205);
+  CHECK(id_of<lease_id> == 206);
+  CHECK(id_of<transfer_id> == 207);
+  CHECK(id_of<push_id> == 208);
+  CHECK(id_of<lease> == 209);
+  CHECK(id_of<push_header> == 210);
+  CHECK(id_of<pull_header> == 211);
+  CHECK(id_of<release_header> == 212);
+  CHECK(id_of<watch_header> == 213);
+  CHECK(id_of<score> == 214);
+  CHECK(id_of<registration_request> == 215);
+  CHECK(id_of<registration> == 216);
+  CHECK(id_of<run_end> == 217);
+  CHECK(id_of<element_type> == 218);
+  CHECK(id_of<payload_shape> == 219);
+  CHECK(id_of<payload> == 220);
+  CHECK(id_of<chunk> == 221);
+  CHECK(id_of<snapshot_ptr> == 222);
+  CHECK(id_of<note_ptr> == 223);
+  CHECK(id_of<loaded_batch> == 224);
+  CHECK(id_of<compute_task> == 225);
+  CHECK(id_of<gradient_report> == 226);
+  CHECK(id_of<std::vector<worker_id>> == 227);
+  CHECK(id_of<std::vector<lease>> == 228);
+  CHECK(caf::id_block::troupe_data::end == 229);
+}
+
+TEST_CASE("atoms have these ids") {
+  CHECK(id_of<push_atom> == 400);
+  CHECK(id_of<pull_atom> == 401);
+  CHECK(id_of<watch_atom> == 402);
+  CHECK(id_of<score_atom> == 403);
+  CHECK(id_of<release_atom> == 404);
+  CHECK(id_of<refuse_atom> == 405);
+  CHECK(id_of<chunk_atom> == 406);
+  CHECK(id_of<credit_atom> == 407);
+  CHECK(id_of<attach_atom> == 408);
+  CHECK(id_of<detach_atom> == 409);
+  CHECK(id_of<cancel_atom> == 410);
+  CHECK(id_of<ping_atom> == 411);
+  CHECK(id_of<stop_atom> == 412);
+  CHECK(id_of<cast_atom> == 413);
+  CHECK(id_of<register_atom> == 414);
+  CHECK(id_of<enlist_atom> == 415);
+  CHECK(id_of<join_atom> == 416);
+  CHECK(id_of<leave_atom> == 417);
+  CHECK(id_of<audience_atom> == 418);
+  CHECK(id_of<ending_atom> == 419);
+  CHECK(id_of<ended_atom> == 420);
+  CHECK(id_of<note_atom> == 421);
+  CHECK(id_of<finish_atom> == 422);
+  CHECK(id_of<write_atom> == 423);
+  CHECK(id_of<compute_atom> == 424);
+  CHECK(id_of<evaluate_atom> == 425);
+  CHECK(id_of<load_atom> == 426);
+  CHECK(id_of<tick_atom> == 427);
+  CHECK(id_of<connect_atom> == 428);
+  CHECK(caf::id_block::troupe_atoms::end == 429);
+}
+
+TEST_CASE("handles of actors have these ids") {
+  CHECK(id_of<parameter_server_actor> == 600);
+  CHECK(id_of<worker_actor> == 601);
+  CHECK(id_of<evaluator_actor> == 602);
+  CHECK(id_of<coordinator_actor> == 603);
+  CHECK(id_of<gateway_actor> == 604);
+  CHECK(id_of<link_end_actor> == 605);
+  CHECK(caf::id_block::troupe_handles::end == 606);
+}
+
+TEST_CASE("a push header has these bytes") {
+  push_header header;
+  header.id = {worker_id{1}, incarnation{2}, sequence{3}};
+  header.server = incarnation{4};
+  header.computed_on = version{5};
+  header.from = lease_id{6};
+  header.samples = 64;
+  header.loss = 1e-310;
+  header.compute_seconds = 0.5;
+  header.wait_seconds = -0.0;
+  header.data_seconds = 2;
+  CHECK(hex(to_wire(header))
+        == "00000001" "00000002" "0000000000000003" // id
+           "00000004"                               // server
+           "0000000000000005"                       // computed_on
+           "0000000000000006"                       // from
+           "0000000000000040"                       // samples
+           "000012688b70e62b"                       // loss, IEEE 754
+           "3fe0000000000000"                       // compute_seconds
+           "8000000000000000"                       // wait_seconds
+           "4000000000000000");                     // data_seconds
+}
+
+TEST_CASE("a release header has these bytes") {
+  release_header header;
+  header.weights = version{0x0102030405060708};
+  header.server = incarnation{9};
+  header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8}};
+  CHECK(hex(to_wire(header))
+        == "0102030405060708" // weights
+           "00000009"         // server
+           "02"               // leases
+           "0000000000000001" "0000000000000002"
+           "0000000000000003" "0000000000000004"
+           "0000000000000005" "0000000000000006"
+           "0000000000000007" "0000000000000008");
+}

@@ -1,0 +1,542 @@
+// What users, files, disks and peers can get wrong: each is one clear line on
+// stderr, the right exit status, and nothing left half-written.
+
+#include "tests/data/idx_files.hpp"
+#include "tests/process/stage.hpp"
+
+#include <arpa/inet.h>
+#include <catch2/catch_test_macros.hpp>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
+using namespace troupe::testing;
+namespace fs = std::filesystem;
+namespace idx = troupe::test;
+
+namespace {
+
+/// One row of the table.
+struct row {
+  const char* what;
+  const char* typed; ///< The command line.
+  int status;
+  const char* line; ///< Pattern of what follows "trainer_node: ".
+};
+
+flags split(const std::string& typed) {
+  std::istringstream in{typed};
+  flags result;
+  for (std::string word; in >> word;)
+    result.push_back(word);
+  return result;
+}
+
+/// Ended with `status`, and stderr is one to three plain lines.
+void check_refusal(child& who, int status, const std::string& line) {
+  auto found = who.wait();
+  INFO(who.report());
+  CHECK(found == status);
+  auto said = who.err();
+  auto lines = std::count(said.begin(), said.end(), '\n');
+  CHECK((lines >= 1 && lines <= 3));
+  INFO("wanted: " << line);
+  CHECK(std::regex_match(said, std::regex{"trainer_node: " + line + "\n"}));
+  for (const auto* noise : {"terminate called", "what():", "Exception raised",
+                            "frame #", "caf::", "c10::"})
+    CHECK(said.find(noise) == std::string::npos);
+}
+
+/// Runs each row in home() of the stage, where nothing may change.
+template <size_t N>
+void check_table(stage& on, const row (&table)[N]) {
+  for (const auto& [what, typed, status, line] : table) {
+    INFO(what << ": trainer_node " << typed);
+    auto before = files_below(on.home());
+    auto who = on.start("row", split(typed));
+    check_refusal(who, status, line);
+    auto after = files_below(on.home());
+    std::erase_if(
+      after, [](const std::string& name) { return name.starts_with("row."); });
+    std::erase_if(
+      before, [](const std::string& name) { return name.starts_with("row."); });
+    CHECK(after == before);
+  }
+}
+
+void write(const fs::path& path, const idx::bytes& content) {
+  fs::create_directories(path.parent_path());
+  spill(path, {content.begin(), content.end()});
+}
+
+/// A good data set of 28 x 28 images in `folder`.
+void write_data(const fs::path& folder, uint32_t samples) {
+  for (const auto* part : {"train", "t10k"}) {
+    idx::bytes labels(samples);
+    for (uint32_t i = 0; i < samples; ++i)
+      labels[i] = static_cast<uint8_t>(i % 10);
+    auto name = std::string{part};
+    write(folder / (name + "-images-idx3-ubyte"),
+          idx::images_file(samples, 28, 28, idx::bytes(samples * 784, 7)));
+    write(folder / (name + "-labels-idx1-ubyte"),
+          idx::labels_file(samples, labels));
+  }
+}
+
+} // namespace
+
+// -- the command line ---------------------------------------------------------
+
+constexpr row bad_calls[] = {
+  {"no role", "", 2, "nothing to do: give --simulate .*--role.*"},
+  {"unknown flag", "--frobnicate", 2, "unknown flag '--frobnicate'"},
+  {"misspelt flag", "--simulate --batchsize 3", 2,
+   "unknown flag '--batchsize'; did you mean '--batch-size'\\?"},
+  {"misspelt role", "--role wrker", 2,
+   "--role wrker: .*did you mean 'worker'\\?"},
+  {"wrong type", "--simulate --batch-size many", 2,
+   "--batch-size many: must be a whole number"},
+  {"out of range", "--simulate --momentum 1.5", 2,
+   "--momentum 1\\.5: must be at least 0 and below 1"},
+  {"missing value", "--simulate --lr", 2, "--lr needs a value"},
+  {"no such file", "--simulate --config nothing.ini", 2,
+   ".*nothing\\.ini.*No such file.*"},
+  {"a folder as file", "--simulate --config folder", 2,
+   ".*folder.*: (is|Is) .*(directory|folder|file).*"},
+  {"misspelt key", "--simulate --config misspelt.ini", 2,
+   "misspelt\\.ini:3: unknown key 'momentun' in \\[training\\]; did you mean "
+   "'momentum'\\?"},
+  {"unknown section", "--simulate --config section.ini", 2,
+   "section\\.ini:2: 'lr' belongs in \\[training\\], not in \\[trainning\\]"},
+  {"wrong type in a file", "--simulate --config type.ini", 2,
+   "type\\.ini:2: \\[training\\] batch-size = x: must be a whole number"},
+  {"binary file", "--simulate --config binary.ini", 2, "binary\\.ini:1: .*"},
+  {"unknown network", "--simulate --network resnet", 2,
+   "--network resnet: must be lenet"},
+  {"unknown data set", "--simulate --dataset cifar10", 2,
+   "--dataset cifar10: must be one of digits, .*"},
+  {"unknown policy", "--simulate --policy bsp", 2,
+   "--policy bsp: must be one of sync, backup, ssp, async.*"},
+  {"unknown optimizer", "--simulate --optimizer sdg", 2,
+   "--optimizer sdg: must be one of .*did you mean 'sgd'\\?"},
+  {"too many backups", "--simulate --policy backup --backup-workers 4", 2,
+   "--backup-workers 4: must be less than the number of workers, 4"},
+  {"open network", "--role ps --host 0.0.0.0", 2,
+   "--host 0\\.0\\.0\\.0: is no loopback address.*--insecure-network.*"},
+  {"not available yet", "--simulate --clock virtual", 2,
+   "--clock virtual: this release has no virtual clock yet.*"},
+  {"no such device", "--simulate --device cuda", 2,
+   "--device cuda: this release computes without CUDA; use --device cpu"},
+};
+
+TEST_CASE("Bad command lines and configurations") {
+  stage on;
+  fs::create_directory(on.home() / "folder");
+  spill(on.home() / "misspelt.ini", "[training]\nlr = 0.1\nmomentun = 0.9\n");
+  spill(on.home() / "section.ini", "[trainning]\nlr = 0.1\n");
+  spill(on.home() / "type.ini", "[training]\nbatch-size = x\n");
+  spill(on.home() / "binary.ini", std::string("\x7f"
+                                              "ELF\0\1\2\n",
+                                              8));
+  check_table(on, bad_calls);
+}
+
+// -- data files ---------------------------------------------------------------
+
+constexpr row bad_data[] = {
+  {"no files named", "--simulate --dataset mnist", 2,
+   "--dataset mnist: is read from files: give their folder with --data-dir"},
+  {"no such folder", "--simulate --dataset mnist --data-dir nothing", 1,
+   "mnist: no file train-images-idx3-ubyte .* in any of: nothing, .*"},
+  {"cut off", "--simulate --dataset mnist --data-dir cut", 1,
+   "cut/train-images-idx3-ubyte: at byte 16: the header promises .*"},
+  {"no IDX file", "--simulate --dataset mnist --data-dir magic", 1,
+   "magic/train-images-idx3-ubyte: at byte 0: not an IDX file of images.*"},
+  {"gzip cut off", "--simulate --dataset mnist --data-dir gzip", 1,
+   "gzip/train-images-idx3-ubyte\\.gz: at byte \\d+: the compressed data is "
+   "cut off"},
+  {"label out of range", "--simulate --dataset mnist --data-dir label", 1,
+   "label/train-labels-idx1-ubyte: at byte 13: label 10 is not in 0 to 9"},
+  {"images without labels", "--simulate --dataset mnist --data-dir count", 1,
+   "count/train-images-idx3-ubyte has 99 images, but .* has 100 labels"},
+  {"smaller than a batch",
+   "--simulate --dataset mnist --data-dir good --batch-size 101", 1,
+   "the data set mnist has 100 samples, fewer than a batch of 101"},
+};
+
+TEST_CASE("Bad data files") {
+  stage on;
+  auto at = [&](const char* folder) {
+    return on.home() / folder;
+  };
+  for (const auto* folder : {"good", "cut", "magic", "gzip", "label", "count"})
+    write_data(at(folder), 100);
+  auto images = idx::images_file(100, 28, 28, idx::bytes(78400, 7));
+  auto cut = images;
+  cut.resize(40000);
+  write(at("cut") / "train-images-idx3-ubyte", cut);
+  auto magic = images;
+  magic[2] = 0x0d;
+  write(at("magic") / "train-images-idx3-ubyte", magic);
+  fs::remove(at("gzip") / "train-images-idx3-ubyte");
+  auto packed = idx::gzip(images);
+  packed.resize(packed.size() / 2);
+  write(at("gzip") / "train-images-idx3-ubyte.gz", packed);
+  idx::bytes labels(100, 0);
+  labels[5] = 10;
+  write(at("label") / "train-labels-idx1-ubyte", idx::labels_file(100, labels));
+  write(at("count") / "train-images-idx3-ubyte",
+        idx::images_file(99, 28, 28, idx::bytes(99 * 784, 7)));
+  check_table(on, bad_data);
+}
+
+// -- the run directory --------------------------------------------------------
+
+constexpr row bad_folders[] = {
+  {"holds a run", "--simulate --train-dir run", 2,
+   "train-dir run: holds a run already: give --resume .*--overwrite.*"},
+  {"is a file", "--simulate --train-dir file", 2,
+   "train-dir file: is no folder"},
+  {"is below a file", "--simulate --train-dir file/run", 1,
+   "cannot use train-dir file/run: Not a directory"},
+  {"cannot be made", "--simulate --train-dir /proc/nothing/run", 1,
+   "cannot use train-dir /proc/nothing/run: .*"},
+  {"no such checkpoint", "--simulate --train-dir run --resume nothing", 2,
+   "resume nothing: no such folder"},
+  {"resume and overwrite", "--simulate --train-dir run --resume --overwrite", 2,
+   "--overwrite true: contradicts resume: give one of the two"},
+  {"another optimizer",
+   "--simulate --train-dir run --resume --optimizer adam --max-steps 9", 1,
+   "run/checkpoints/step-00000006: made with optimizer 'sgd', this run uses "
+   "'adam'; give --optimizer sgd"},
+  {"another type of weights",
+   "--simulate --train-dir run --resume --dtype float64 --max-steps 9", 1,
+   "run/checkpoints/step-00000006: .*"},
+  {"another data set",
+   "--simulate --train-dir run --resume --dataset mnist --data-dir good "
+   "--max-steps 9",
+   1,
+   "run/checkpoints/step-00000006: made with 1437 training samples, this data "
+   "set has 100; resume with the same data"},
+};
+
+namespace {
+
+/// A short run with checkpoints at steps 2, 4 and 6: each the last of a start,
+/// since those between may be skipped while the disk is slow.
+void make_run(stage& on) {
+  for (const auto* steps : {"2", "4", "6"}) {
+    auto all = on.simulate({"--workers", "1", "--max-steps", steps, "--resume",
+                            "--set", "cluster.evaluator=false"});
+    check_end(all, 0);
+  }
+  REQUIRE(checkpoints_of(on.run()) ==
+          std::vector<std::string>{"step-00000002", "step-00000004",
+                                   "step-00000006"});
+}
+
+void flip_a_byte(const fs::path& path) {
+  auto text = slurp(path);
+  text[text.size() / 2] ^= 1;
+  spill(path, text);
+}
+
+} // namespace
+
+TEST_CASE("Bad run directories and checkpoints of other runs") {
+  stage on;
+  make_run(on);
+  spill(on.home() / "file", "mine");
+  write_data(on.home() / "good", 100);
+  auto metrics = slurp(on.run() / "metrics.jsonl");
+  auto config = slurp(on.run() / "config.ini");
+  auto summary = slurp(on.run() / "summary.json");
+  check_table(on, bad_folders);
+  CHECK(slurp(on.home() / "file") == "mine");
+  CHECK(slurp(on.run() / "metrics.jsonl") == metrics);
+  CHECK(slurp(on.run() / "config.ini") == config);
+  CHECK(slurp(on.run() / "summary.json") == summary);
+}
+
+TEST_CASE("A damaged checkpoint gives way to the one before") {
+  stage on;
+  make_run(on);
+  auto checkpoint = on.run() / "checkpoints" / "step-00000006";
+  for (const auto* file :
+       {"model.safetensors", "optimizer.safetensors", "manifest.pb"}) {
+    INFO(file);
+    auto copy = on.home() / "copy";
+    fs::copy(on.run(), copy, fs::copy_options::recursive);
+    flip_a_byte(copy / "checkpoints" / "step-00000006" / file);
+    auto all =
+      on.start("damaged", {"--simulate", "--workers", "1", "--train-dir",
+                           copy.string(), "--resume", "--max-steps", "7"});
+    check_end(all, 0);
+    CHECK(all.said("step-00000006 cannot be used: .*; trying the one before"));
+    CHECK(all.said("resumed +from step 4; 2 updates"));
+    CHECK(read_summary(copy)["steps"] == 7);
+    fs::remove_all(copy);
+  }
+}
+
+TEST_CASE("Damaged checkpoints only") {
+  stage on;
+  make_run(on);
+  for (const auto& name : checkpoints_of(on.run()))
+    flip_a_byte(on.run() / "checkpoints" / name / "model.safetensors");
+  auto before = files_below(on.run());
+  auto metrics = slurp(on.run() / "metrics.jsonl");
+  auto one = on.simulate(
+    {"--resume", (on.run() / "checkpoints" / "step-00000006").string()});
+  check_refusal(one, 1,
+                "checkpoint .*step-00000006 cannot be used: the checksum of "
+                "model\\.safetensors does not match");
+  auto all = on.simulate({"--resume", on.run().string()});
+  check_refusal(all, 1, "no usable checkpoint in .*/run/checkpoints");
+  auto newest = on.simulate({"--resume"});
+  check_refusal(newest, 1,
+                "no usable checkpoint in .*/run/checkpoints; --overwrite "
+                "begins anew");
+  CHECK(files_below(on.run()) == before);
+  CHECK(slurp(on.run() / "metrics.jsonl") == metrics);
+}
+
+// -- the disk -----------------------------------------------------------------
+
+namespace {
+
+/// A run that meets a full disk: it says so, and what is there is whole.
+void check_full(stage& on, child& who, const std::string& reason) {
+  check_refusal(who, 1, ".*" + reason + ".*");
+  for (const auto& name : files_below(on.run())) {
+    INFO(name);
+    CHECK(name.find("tmp") == std::string::npos);
+  }
+}
+
+} // namespace
+
+TEST_CASE("Files that may not grow") {
+  stage on;
+  child_options how;
+  how.largest_file = 1 << 20;
+  auto who =
+    on.start("simulate",
+             {"--simulate", "--workers", "1", "--train-dir", on.run().string(),
+              "--checkpoint-freq", "2", "--max-steps", "1000"},
+             how);
+  check_full(on, who, "checkpoint .* was not written: .*File too large");
+  CHECK(on.summary()["status"] == "failed");
+  CHECK(checkpoints_of(on.run()).empty());
+}
+
+TEST_CASE("A full disk") {
+  stage on;
+  fs::create_directory(on.run());
+  // A file system of our own, in a view of our own: it goes when we go.
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("troupe", on.run().c_str(), "tmpfs", 0, "size=8m") != 0)
+    SKIP("this needs the right to mount a file system");
+  auto who = on.simulate(
+    {"--workers", "1", "--checkpoint-freq", "2", "--max-steps", "1000"});
+  check_full(on, who, "checkpoint .* was not written: .*No space left.*");
+  auto kept = checkpoints_of(on.run());
+  REQUIRE(!kept.empty());
+  ::mount("troupe", on.run().c_str(), "tmpfs", MS_REMOUNT, "size=64m");
+  auto again = on.simulate({"--workers", "1", "--resume", "--max-steps", "9"});
+  check_end(again, 0);
+  CHECK(again.said("resumed +from step"));
+  ::umount2(on.run().c_str(), MNT_DETACH);
+}
+
+// -- peers --------------------------------------------------------------------
+
+namespace {
+
+/// A TCP socket that closes when it goes.
+class socket_guard {
+public:
+  explicit socket_guard(int fd) : fd_(fd) {
+    if (fd < 0)
+      throw std::runtime_error("no socket");
+  }
+
+  ~socket_guard() { ::close(fd_); }
+
+  socket_guard(const socket_guard&) = delete;
+  socket_guard& operator=(const socket_guard&) = delete;
+
+  int fd() const { return fd_; }
+
+private:
+  int fd_;
+};
+
+sockaddr_in address_of(const std::string& port) {
+  sockaddr_in result{};
+  result.sin_family = AF_INET;
+  result.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
+  result.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return result;
+}
+
+/// Listens without ever answering, unless somebody accepts.
+int listen_on(const std::string& port) {
+  auto fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  auto address = address_of(port);
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(fd, 64) != 0)
+    throw std::runtime_error("cannot listen on " + port);
+  return fd;
+}
+
+int connect_to(const std::string& port) {
+  auto fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  auto address = address_of(port);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    throw std::runtime_error("cannot connect to " + port);
+  return fd;
+}
+
+void say(int fd, const std::string& text) {
+  [[maybe_unused]] auto sent =
+    ::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/// Bytes without sense, always the same.
+std::string noise(size_t size) {
+  std::string result(size, '\0');
+  uint32_t state = 1;
+  for (auto& x : result) {
+    state = state * 1664525 + 1013904223;
+    x = static_cast<char>(state >> 24);
+  }
+  return result;
+}
+
+/// A header as CAF's protocol has it, that promises 4 GiB.
+std::string greedy_header() {
+  auto result = std::string(16, '\0');
+  result.replace(4, 4, "\xff\xff\xff\xff");
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("A port that is in use") {
+  stage on;
+  socket_guard taken{listen_on(on.port())};
+  auto server = on.server({});
+  check_refusal(server, 1,
+                "cannot listen on 127\\.0\\.0\\.1:" + on.port() +
+                  ": .*in use.*");
+  CHECK(!fs::exists(on.run()));
+}
+
+TEST_CASE("A peer that never answers") {
+  stage on;
+  socket_guard mute{listen_on(on.port())};
+  auto worker = on.worker({"--connect-timeout", "2"});
+  check_refusal(worker, 1,
+                "no parameter server at 127\\.0\\.0\\.1:" + on.port() +
+                  " within 2 s .*");
+}
+
+TEST_CASE("A peer that talks nonsense") {
+  stage on;
+  socket_guard babbler{listen_on(on.port())};
+  auto worker = on.worker({"--connect-timeout", "2"});
+  auto text = noise(1000);
+  std::vector<std::unique_ptr<socket_guard>> open;
+  eventually("the worker's end", [&] {
+    auto fd = ::accept(babbler.fd(), nullptr, nullptr);
+    if (fd >= 0) {
+      say(fd, text);
+      open.push_back(std::make_unique<socket_guard>(fd));
+    }
+    return !worker.running();
+  });
+  check_refusal(
+    worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" + on.port() + ".*");
+}
+
+TEST_CASE("A node whose settings are not those of the cast") {
+  stage on;
+  auto server = on.listening_server({"--workers", "1", "--epochs", "1"});
+  auto other = on.worker({"--batch-size", "32"});
+  check_refusal(other, 2,
+                "127\\.0\\.0\\.1:" + on.port() +
+                  " refuses this node: \\[training\\] batch-size = 32 here, "
+                  "but 64 at the parameter server: .*");
+  auto third = on.evaluator({"--network", "lenet", "--seed", "2"});
+  check_refusal(third, 2, ".*\\[training\\] seed = 2 here, but 1 at .*");
+  auto worker = on.worker({"--batch-size", "64"});
+  check_end(server, 0);
+  check_end(worker, 0);
+}
+
+TEST_CASE("A node without what the cast needs") {
+  stage on;
+  write_data(on.home() / "good", 100);
+  write_data(on.home() / "other", 90);
+  auto server = on.listening_server(
+    {"--workers", "1", "--epochs", "1", "--batch-size", "10", "--dataset",
+     "mnist", "--data-dir", (on.home() / "good").string()});
+  auto blind = on.worker();
+  check_refusal(blind, 2, ".*mnist needs --data-dir.*");
+  auto lost = on.worker({"--data-dir", "nothing"});
+  check_refusal(lost, 1, "mnist: no file train-images-idx3-ubyte .*");
+  auto wrong = on.worker({"--data-dir", "other"});
+  check_refusal(wrong, 1, ".*leaves the data set of 90 samples");
+  auto worker = on.worker({"--data-dir", "good"});
+  check_end(server, 0);
+  check_end(worker, 0);
+}
+
+TEST_CASE("A rank that is taken") {
+  stage on;
+  auto server = on.listening_server({"--workers", "2", "--epochs", "1"});
+  auto first = on.worker({"--rank", "0"});
+  first.await("connected");
+  auto second = on.worker({"--rank", "0", "--connect-timeout", "2"});
+  check_refusal(second, 1, ".*within 2 s .*rank.*taken.*");
+  auto third = on.worker();
+  check_end(server, 0);
+  check_end(first, 0);
+  check_end(third, 0);
+}
+
+TEST_CASE("Strangers at the door do not disturb a run") {
+  stage on;
+  auto server = on.listening_server({"--workers", "1", "--epochs", "4"});
+  const std::string greetings[] = {"",
+                                   "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                                   std::string(4, '\0'),
+                                   std::string(64, '\0'),
+                                   std::string(64, '\xff'),
+                                   greedy_header(),
+                                   noise(1 << 20)};
+  std::vector<std::unique_ptr<socket_guard>> open;
+  auto visit = [&] {
+    for (const auto& text : greetings) {
+      socket_guard leaves{connect_to(on.port())};
+      say(leaves.fd(), text);
+      open.push_back(std::make_unique<socket_guard>(connect_to(on.port())));
+      say(open.back()->fd(), text); // This one stays.
+    }
+  };
+  visit();
+  auto worker = on.worker();
+  on.await(server, "training", is_kind("update"));
+  visit();
+  check_end(server, 0);
+  check_end(worker, 0);
+  CHECK(on.summary()["status"] == "completed");
+}

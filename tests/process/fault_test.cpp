@@ -1,0 +1,424 @@
+// What dies, stalls or is told to stop while training, and what the others do.
+
+#include "tests/process/stage.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <thread>
+
+using namespace troupe::testing;
+
+namespace {
+
+flags operator+(flags left, const flags& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+std::vector<child> workers_of(stage& on, size_t count, const flags& more = {}) {
+  std::vector<child> result;
+  for (size_t i = 0; i < count; ++i)
+    result.push_back(on.worker(more));
+  return result;
+}
+
+void check_ends(std::vector<child>& all) {
+  for (auto& one : all)
+    check_end(one, 0);
+}
+
+auto is_step(uint64_t least) {
+  return [least](const json& line) {
+    return line["kind"] == "update" && line["step"] >= least;
+  };
+}
+
+auto is_gradient_of(uint32_t who) {
+  return [who](const json& line) {
+    if (line["kind"] != "update")
+      return false;
+    auto all = line["workers"].get<std::vector<uint32_t>>();
+    return std::find(all.begin(), all.end(), who) != all.end();
+  };
+}
+
+auto is_joined(uint32_t who, uint64_t life) {
+  return [who, life](const json& line) {
+    return line["kind"] == "joined" && is_about(line, who, life);
+  };
+}
+
+/// A completed run of so many epochs whose committed model has seen each sample
+/// of each epoch once: the updates that were not rolled back hold as many
+/// samples as the ledger of the last checkpoint.
+committed check_completed(stage& on, uint64_t epochs) {
+  auto summary = on.summary();
+  INFO(summary.dump(2));
+  CHECK(summary["status"] == "completed");
+  auto kept = committed_of(on.metrics());
+  CHECK(summary["steps"] == kept.updates.size());
+  CHECK(summary["samples_applied"] == kept.samples);
+  auto checkpoints = checkpoints_of(on.run());
+  REQUIRE(!checkpoints.empty());
+  CHECK(settled_in(on.run() / "checkpoints" / checkpoints.back()) ==
+        kept.samples);
+  CHECK(kept.samples >= epochs * digits);
+  // The others go on meanwhile when a worker is late with the last samples.
+  if (summary["policy"] != "backup")
+    CHECK(kept.samples < (epochs + 1) * digits);
+  for (const auto& name : files_below(on.run())) {
+    INFO(name);
+    CHECK(name.find("tmp") == std::string::npos);
+  }
+  return kept;
+}
+
+void kill_a_worker(const std::string& policy) {
+  stage on;
+  auto server = on.listening_server(
+    {"--policy", policy, "--workers", "3", "--epochs", "15"});
+  auto workers = workers_of(on, 2);
+  on.await(server, "two workers", is_joined(1, 1));
+  workers.push_back(on.worker()); // Surely rank 2.
+  auto begun = on.await(server, "gradients of worker 2", is_gradient_of(2));
+  workers[2].kill();
+  auto left = on.await(
+    server, "that it left",
+    [](const json& line) {
+      return line["kind"] == "left" && is_about(line, 2, 1);
+    },
+    begun);
+  on.await(server, "the others going on", is_kind("update"), left);
+  workers[2] = on.worker();
+  auto joined = on.await(server, "that it is back", is_joined(2, 2), left);
+  on.await(server, "its gradients", is_gradient_of(2), joined);
+  check_end(server, 0);
+  check_ends(workers);
+  check_completed(on, 15);
+}
+
+} // namespace
+
+// -- workers die --------------------------------------------------------------
+
+TEST_CASE("sync: a killed worker is missed and a new one takes part") {
+  kill_a_worker("sync");
+}
+
+TEST_CASE("backup: a killed worker is missed and a new one takes part") {
+  kill_a_worker("backup");
+}
+
+TEST_CASE("ssp: a killed worker is missed and a new one takes part") {
+  kill_a_worker("ssp");
+}
+
+TEST_CASE("async: a killed worker is missed and a new one takes part") {
+  kill_a_worker("async");
+}
+
+TEST_CASE("backup: epochs end although a worker is always late") {
+  stage on;
+  auto server = on.listening_server(
+    {"--policy", "backup", "--workers", "3", "--epochs", "3"});
+  auto workers = workers_of(on, 3);
+  on.await(server, "training", is_kind("update"));
+  auto stopped = true;
+  eventually("the end of the run", [&] { // A tenth of the time is left to it.
+    stopped = !stopped;
+    workers[0].signal(stopped ? SIGSTOP : SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(stopped ? 45 : 0));
+    return !server.running();
+  });
+  workers[0].signal(SIGCONT);
+  check_end(server, 0);
+  check_ends(workers);
+  check_completed(on, 3);
+  CHECK(on.summary()["gradients_dropped"] > 0);
+}
+
+TEST_CASE("A worker that stalls is dropped and comes back") {
+  stage on;
+  auto server = on.listening_server(
+    {"--workers", "3", "--epochs", "15", "--liveness-timeout", "2"});
+  auto workers = workers_of(on, 2, {"--liveness-timeout", "2"});
+  on.await(server, "two workers", is_joined(1, 1));
+  workers.push_back(on.worker({"--liveness-timeout", "2"}));
+  auto begun = on.await(server, "gradients of worker 2", is_gradient_of(2));
+  workers[2].signal(SIGSTOP);
+  auto left = on.await(server, "that it left", is_kind("left"), begun);
+  CHECK(is_about(on.metrics()[left], 2, 1));
+  on.await(server, "the others going on", is_kind("update"), left);
+  workers[2].signal(SIGCONT);
+  auto joined = on.await(server, "that it is back", is_joined(2, 2), left);
+  on.await(server, "its gradients", is_gradient_of(2), joined);
+  check_end(server, 0);
+  check_ends(workers);
+  check_completed(on, 15);
+}
+
+TEST_CASE("A worker that is told to stop leaves and the others go on") {
+  stage on;
+  auto server = on.listening_server({"--workers", "2", "--epochs", "10"});
+  auto workers = workers_of(on, 2);
+  on.await(server, "training", is_step(3));
+  workers[0].signal(SIGTERM);
+  check_end(workers[0], 0);
+  CHECK(workers[0].err().empty());
+  auto left = on.await(server, "that it left", is_kind("left"));
+  on.await(server, "the other going on", is_kind("update"), left);
+  check_end(server, 0);
+  check_end(workers[1], 0);
+  check_completed(on, 10);
+}
+
+// -- the parameter server dies ------------------------------------------------
+
+TEST_CASE("A killed parameter server is resumed and its workers come back") {
+  stage on;
+  const flags what{"--workers",         "3",  "--epochs", "15",
+                   "--checkpoint-freq", "10", "--policy", "ssp"};
+  auto server = on.listening_server(what);
+  auto workers = workers_of(on, 3);
+  auto saved = on.await(server, "a checkpoint", is_kind("checkpoint"));
+  on.await(server, "more than it holds", is_kind("update"), saved);
+  server.kill();
+  auto before = on.metrics().size();
+  server = on.server(what + flags{"--resume", "auto"});
+  auto resumed = on.await(server, "that it goes on", is_kind("resumed"));
+  CHECK(resumed >= before - 1);
+  CHECK(on.metrics()[resumed]["incarnation"] == 2);
+  for (uint32_t i = 0; i < 3; ++i)
+    on.await(server, "worker " + std::to_string(i), is_gradient_of(i), resumed);
+  check_end(server, 0);
+  check_ends(workers);
+  auto kept = check_completed(on, 15);
+  CHECK(kept.resumes == 1);
+  CHECK(kept.rolled_back > 0);
+  CHECK(server.said("resumed +from step \\d+; " +
+                    std::to_string(kept.rolled_back) +
+                    " updates made after it were rolled back"));
+}
+
+TEST_CASE("A parameter server that stalls is waited for") {
+  stage on;
+  const flags soon{"--liveness-timeout", "2"};
+  auto server =
+    on.listening_server(soon + flags{"--workers", "2", "--epochs", "8"});
+  auto workers = workers_of(on, 2, soon);
+  on.await(server, "training", is_step(5));
+  server.signal(SIGSTOP);
+  for (auto& worker : workers)
+    worker.await("waiting +for the parameter server");
+  server.signal(SIGCONT);
+  check_end(server, 0);
+  check_ends(workers);
+  check_completed(on, 8);
+}
+
+TEST_CASE("Nodes give up when their parameter server is gone for good") {
+  stage on;
+  const flags soon{"--connect-timeout", "1"};
+  auto server = on.listening_server({"--workers", "1", "--epochs", "1000"});
+  auto evaluator = on.evaluator(soon);
+  auto worker = on.worker(soon);
+  evaluator.await("connected");
+  on.await(server, "training", is_step(2));
+  server.kill();
+  for (auto* node : {&worker, &evaluator}) {
+    check_end(*node, 1);
+    CHECK(node->err().starts_with("trainer_node: no parameter server at "));
+  }
+}
+
+TEST_CASE("Workers wait for a parameter server that is not there yet") {
+  stage on;
+  auto workers = workers_of(on, 2);
+  for (auto& worker : workers)
+    worker.await("waiting +for the parameter server at 127.0.0.1:" + on.port());
+  auto server = on.server({"--workers", "2", "--epochs", "1"});
+  check_end(server, 0);
+  check_ends(workers);
+  check_completed(on, 1);
+}
+
+TEST_CASE("A worker gives up when no parameter server comes") {
+  stage on;
+  auto worker = on.worker({"--connect-timeout", "1"});
+  check_end(worker, 1);
+  CHECK(worker.err() ==
+        "trainer_node: no parameter server at 127.0.0.1:" + on.port() +
+          " within 1 s (nobody answers there); check [cluster] host and port, "
+          "or raise --connect-timeout\n");
+}
+
+// -- signals ------------------------------------------------------------------
+
+TEST_CASE("The parameter server stops at a signal and goes on later") {
+  stage on;
+  const flags what{"--workers",         "2",   "--epochs", "12",
+                   "--checkpoint-freq", "1000"};
+  auto server = on.listening_server(what);
+  auto workers = workers_of(on, 2);
+  on.await(server, "training", is_step(5));
+  server.signal(SIGINT);
+  check_end(server, 75);
+  check_ends(workers);
+  auto summary = on.summary();
+  CHECK(summary["status"] == "stopped");
+  auto kept = committed_of(on.metrics());
+  CHECK(summary["samples_applied"] == kept.samples);
+  REQUIRE(checkpoints_of(on.run()).size() == 1);
+
+  server = on.listening_server(what + flags{"--resume", "auto"});
+  workers = workers_of(on, 2);
+  check_end(server, 0);
+  check_ends(workers);
+  auto all = check_completed(on, 12);
+  CHECK(all.resumes == 1);
+  CHECK(all.rolled_back == 0);
+}
+
+TEST_CASE("A second Ctrl-C ends the parameter server at once") {
+  stage on;
+  auto server = on.listening_server({"--workers", "1", "--epochs", "1000"});
+  auto evaluator = on.evaluator({"--connect-timeout", "1"});
+  evaluator.await("connected .* as evaluator");
+  auto worker = on.worker({"--connect-timeout", "1"});
+  on.await(server, "training", is_step(2));
+  evaluator.signal(SIGSTOP); // The server would wait for its score.
+  server.signal(SIGINT);
+  server.await("stopping ");
+  server.signal(SIGINT);
+  check_end(server, 130);
+  evaluator.kill();
+}
+
+TEST_CASE("A run in one process stops at each of the signals") {
+  for (auto number : {SIGINT, SIGTERM, SIGUSR1}) {
+    stage on;
+    auto all = on.simulate({"--workers", "2", "--epochs", "1000"});
+    on.await(all, "training", is_step(2));
+    all.signal(number);
+    check_end(all, 75);
+    CHECK(on.summary()["status"] == "stopped");
+    CHECK(checkpoints_of(on.run()).size() >= 1);
+    CHECK(all.err().empty());
+  }
+}
+
+// -- the evaluator ------------------------------------------------------------
+
+TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
+  stage on;
+  auto evaluator = on.evaluator({"--follow", on.run().string()});
+  auto server = on.listening_server(
+    {"--workers", "1", "--epochs", "3", "--checkpoint-freq", "20"});
+  auto worker = on.worker();
+  check_end(server, 0);
+  check_end(worker, 0);
+  check_end(evaluator, 0);
+  auto steps = on.summary()["steps"].get<uint64_t>();
+  CHECK(
+    evaluator.said("evaluation +step " + std::to_string(steps) + " +accuracy"));
+}
+
+TEST_CASE("A run ends without its evaluator") {
+  for (auto number : {SIGKILL, SIGTERM}) {
+    stage on;
+    auto server = on.listening_server({"--workers", "2", "--epochs", "5"});
+    auto evaluator = on.evaluator();
+    evaluator.await("connected .* as evaluator");
+    auto workers = workers_of(on, 2);
+    on.await(server, "training", is_step(5));
+    evaluator.signal(number);
+    check_end(evaluator, number == SIGKILL ? 128 + SIGKILL : 0);
+    check_end(server, 0);
+    check_ends(workers);
+    CHECK(on.summary()["final_accuracy"].is_null());
+  }
+}
+
+TEST_CASE("A run waits only so long for the last score") {
+  stage on;
+  auto server = on.listening_server(
+    {"--workers", "2", "--epochs", "2", "--eval-timeout", "1"});
+  auto evaluator = on.evaluator();
+  evaluator.await("connected .* as evaluator");
+  evaluator.signal(SIGSTOP);
+  auto workers = workers_of(on, 2);
+  check_end(server, 0);
+  check_ends(workers);
+  auto summary = on.summary();
+  CHECK(summary["status"] == "completed");
+  CHECK(summary["final_accuracy"].is_null());
+  evaluator.kill();
+}
+
+// -- anything, at any moment
+// ----------------------------------------------------
+
+namespace {
+
+/// Kills a worker, then the parameter server, at moments of the seed's choice.
+void kill_both(uint64_t seed) {
+  std::mt19937_64 random{seed};
+  auto any = [&](double low, double high) {
+    return std::uniform_real_distribution<double>{low, high}(random);
+  };
+  const char* policies[] = {"sync", "backup", "ssp", "async"};
+  const flags what{"--workers",         "3",
+                   "--epochs",          "4",
+                   "--checkpoint-freq", std::to_string(1 + random() % 8),
+                   "--policy",          policies[seed % 4]};
+  auto reaches = [](double epoch) {
+    return [epoch](const json& line) {
+      return line["kind"] == "update" && line["epoch"].get<double>() >= epoch;
+    };
+  };
+  auto nap = [&] {
+    std::this_thread::sleep_for(
+      std::chrono::microseconds(static_cast<int64_t>(any(0, 2e5))));
+  };
+
+  stage on;
+  auto server = on.server(what);
+  auto workers = workers_of(on, 3);
+  auto first = any(0, 1.5);
+  on.await(server, "epoch " + std::to_string(first), reaches(first));
+  nap();
+  auto& victim = workers[random() % 3];
+  victim.kill();
+  victim = on.worker();
+  auto second = first + any(0, 1);
+  on.await(server, "epoch " + std::to_string(second), reaches(second));
+  nap();
+  server.kill();
+  server = on.server(what + flags{"--resume", "auto"});
+  check_end(server, 0);
+  check_ends(workers);
+  auto kept = check_completed(on, 4);
+  std::cout << "repetition " << seed << ": " << what.back() << ", "
+            << kept.rolled_back << " updates rolled back, "
+            << kept.updates.size() << " kept" << std::endl;
+}
+
+} // namespace
+
+TEST_CASE("Kill -9 of a worker, then of the parameter server, never hangs") {
+  auto number = [](const char* name, uint64_t otherwise) -> uint64_t {
+    const auto* wish = std::getenv(name);
+    return wish != nullptr ? std::stoull(wish) : otherwise;
+  };
+  auto first = number("TROUPE_FAULT_FIRST_SEED", 0);
+  auto end = first + number("TROUPE_FAULT_REPETITIONS", 3);
+  for (auto seed = first; seed < end; ++seed) {
+    INFO("seed " << seed);
+    kill_both(seed);
+  }
+}

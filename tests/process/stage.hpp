@@ -1,0 +1,100 @@
+#pragma once
+// A folder, a port and the trainer_node processes of one test, and what a run
+// leaves in its directory.
+
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::testing {
+
+using nlohmann::json;
+using flags = std::vector<std::string>;
+
+/// Training images of the digits.
+inline constexpr uint64_t digits = 1437;
+
+/// The program under test, then `more`.
+std::vector<std::string> trainer_node(const flags& more);
+
+/// The complete lines of a run's metrics so far.
+std::vector<json> read_metrics(const std::filesystem::path& run);
+
+json read_summary(const std::filesystem::path& run);
+
+/// Names in `folder`, sorted; folders as "name/...".
+std::vector<std::string> files_below(const std::filesystem::path& folder);
+
+/// Names of the checkpoints of a run, oldest first.
+std::vector<std::string> checkpoints_of(const std::filesystem::path& run);
+
+std::function<bool(const json&)> is_kind(const std::string& kind);
+
+/// A line about worker `who`, of its life `life` where the line says.
+bool is_about(const json& line, uint32_t who, uint64_t life);
+
+/// What is in the weights at the end: the updates that no resume rolled back.
+struct committed {
+  std::vector<json> updates;
+  uint64_t samples = 0;
+  uint64_t resumes = 0;
+  uint64_t rolled_back = 0; ///< updates
+};
+
+/// Walks the metrics and rolls back at each resume. Throws when the steps do
+/// not follow each other or a resume counts its losses wrong.
+committed committed_of(const std::vector<json>& metrics);
+
+/// Samples, counted once per epoch, that the ledger of a checkpoint holds for
+/// applied. Since it keeps ranges, it cannot count one twice.
+uint64_t settled_in(const std::filesystem::path& checkpoint);
+
+/// The processes of one run on this machine.
+class stage {
+public:
+  stage();
+
+  std::filesystem::path run() const { return home_ / "run"; }
+  std::filesystem::path home() const { return home_.path(); }
+  const std::string& port() const { return port_; }
+
+  /// The parameter server of this stage with the run directory run().
+  child server(const flags& more);
+  child worker(const flags& more = {});
+  child evaluator(const flags& more = {});
+  child simulate(const flags& more);
+
+  /// A parameter server that has opened its door.
+  child listening_server(const flags& more);
+
+  /// Any command of the program, in home().
+  child start(const std::string& name, const flags& more,
+              const child_options& how = {});
+
+  std::vector<json> metrics() const { return read_metrics(run()); }
+  json summary() const { return read_summary(run()); }
+
+  /// Waits until the metrics have such a line at or after line `from`; returns
+  /// the line's number. Throws when `server` ends before.
+  size_t await(child& server, const std::string& what,
+               const std::function<bool(const json&)>& wanted, size_t from = 0);
+
+private:
+  child in_cast(const std::string& role, const flags& more);
+
+  temporary_folder home_;
+  std::string port_;
+  std::map<std::string, int> counts_;
+};
+
+/// Waits for the end of a process and checks its exit status; a failure shows
+/// what the process said.
+void check_end(child& who, int status, std::chrono::seconds limit = patience);
+
+} // namespace troupe::testing

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Holds the documentation to the program.
+
+docs/configuration.md must have a row for every key and flag of trainer_node's
+help, with the same default, and none besides; and every relative link in the
+Markdown files must lead to a file, every `#anchor` to a heading.
+Prints one line for every breach; exits 1 if there is one.
+Usage: check_docs.py ROOT TRAINER_NODE
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+REFERENCE = "docs/configuration.md"
+FLAGS = "Flags that are not keys"
+SKIPPED = ("build", "runs", ".git", ".cache", ".venv")
+
+
+def keys_of_help(text):
+    """(section, key) -> default or "" for each flag; start flags are in FLAGS."""
+    found, section, current = {}, FLAGS, None
+    for line in text.splitlines():
+        head = re.match(r"\[([a-z-]+)\]$", line)
+        flag = re.match(r"  --([a-z0-9-]+)(.*)", line)
+        if head:
+            section, current = head.group(1), None
+        elif flag:
+            name = "name" if flag.group(1) == "policy" else flag.group(1)
+            current = (section, name)
+            found[current] = flag.group(2)
+        elif current and line.startswith(" " * 10):
+            found[current] += " " + line.strip()
+        else:
+            current = None
+    return {key: default_in(text) for key, text in found.items()}
+
+
+def default_in(help_text):
+    match = (re.search(r"\(default: ([^)]*)\)", help_text)
+             or re.search(r"none of the three is given: (\S+)", help_text))
+    return match.group(1) if match else ""
+
+
+def keys_of_reference(text):
+    """The same of the tables in the reference."""
+    found, section = {}, None
+    for line in text.splitlines():
+        head = re.match(r"## \[?([^\]]+)\]?$", line)
+        row = re.match(r"\| `(?:--)?([a-z0-9-]+)` \| (?:`([^`]*)`|-)?", line)
+        if head:
+            section = head.group(1)
+        elif row and section:
+            found[(section, row.group(1))] = row.group(2) or ""
+    return found
+
+
+def name_of(key):
+    return f"--{key[1]}" if key[0] == FLAGS else f"[{key[0]}] {key[1]}"
+
+
+def check_reference(help_text, reference):
+    program, written = keys_of_help(help_text), keys_of_reference(reference)
+    if len(program) < 10:
+        yield "the program's help could not be read"
+    for key in program.keys() - written.keys():
+        yield f"{REFERENCE}: no row for {name_of(key)}"
+    for key in written.keys() - program.keys():
+        yield f"{REFERENCE}: {name_of(key)} is not in the program's help"
+    for key in program.keys() & written.keys():
+        # The help does not spell out that a switch is off.
+        theirs, ours = program[key] or "false", written[key] or "false"
+        if key[0] != FLAGS and theirs != ours:
+            yield (f"{REFERENCE}: {name_of(key)} has default {ours}, the "
+                   f"program says {theirs}")
+
+
+def anchors_of(text):
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-")
+            for h in headings}
+
+
+def check_links(root):
+    for file in sorted(root.rglob("*.md")):
+        path = file.relative_to(root)
+        if path.parts[0] in SKIPPED:
+            continue
+        for target in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            to = file.parent / name if name else file
+            if not to.exists():
+                yield f"{path}: no such file: {target}"
+            elif anchor and anchor not in anchors_of(to.read_text()):
+                yield f"{path}: no such heading: {target}"
+
+
+def main():
+    root, program = Path(sys.argv[1]), sys.argv[2]
+    help_text = subprocess.run([program, "--help"], check=True, timeout=60,
+                               capture_output=True, text=True).stdout
+    found = [*check_reference(help_text, (root / REFERENCE).read_text()),
+             *check_links(root)]
+    print("\n".join(sorted(found)) or "the documentation fits the program")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

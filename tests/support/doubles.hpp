@@ -1,0 +1,414 @@
+#pragma once
+// Stand-ins for actors of ours. Each keeps what it was told; those that answer
+// later keep the promise for the test to deliver.
+
+#include "actors/notes.hpp"
+#include "actors/snapshot.hpp"
+#include "tests/support/stage.hpp"
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace troupe::test {
+
+/// What a stand-in has seen, and its handle.
+template <class Seen, class Handle>
+struct stand_in {
+  std::shared_ptr<Seen> seen = std::make_shared<Seen>();
+  Handle handle;
+
+  Seen* operator->() const { return seen.get(); }
+};
+
+struct member_change {
+  worker_id worker;
+  incarnation life;
+  std::string reason;
+};
+
+// -- worker -----------------------------------------------------------------------
+
+struct worker_notes {
+  std::vector<registration> attached;
+  int detached = 0;
+  std::vector<version> cancelled;
+  std::vector<run_end> stopped;
+  int pings = 0;
+  bool silent = false; ///< Leaves pings unanswered.
+  std::vector<caf::typed_response_promise<void>> unanswered;
+};
+
+using worker_stand_in = stand_in<worker_notes, worker_actor>;
+
+inline worker_stand_in make_worker_stand_in(stage& house) {
+  worker_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<worker_actor>([seen](auto* self) {
+    return worker_actor::behavior_type{
+      [seen](attach_atom, const parameter_server_actor&,
+             const registration& as) { seen->attached.push_back(as); },
+      [seen](detach_atom) { ++seen->detached; },
+      [seen](cancel_atom, version before) {
+        seen->cancelled.push_back(before);
+      },
+      [seen, self](ping_atom) -> caf::result<void> {
+        ++seen->pings;
+        if (!seen->silent)
+          return caf::unit;
+        seen->unanswered.push_back(
+          self->template make_response_promise<void>());
+        return seen->unanswered.back();
+      },
+      [seen](stop_atom, const run_end& how) { seen->stopped.push_back(how); },
+    };
+  });
+  return out;
+}
+
+// -- evaluator --------------------------------------------------------------------
+
+struct evaluator_notes {
+  std::vector<run_end> stopped;
+};
+
+using evaluator_stand_in = stand_in<evaluator_notes, evaluator_actor>;
+
+inline evaluator_stand_in make_evaluator_stand_in(stage& house) {
+  evaluator_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<evaluator_actor>([seen](auto*) {
+    return evaluator_actor::behavior_type{
+      [](attach_atom, const parameter_server_actor&) {},
+      [](detach_atom) {},
+      [](ping_atom) {},
+      [seen](stop_atom, const run_end& how) { seen->stopped.push_back(how); },
+    };
+  });
+  return out;
+}
+
+// -- coordinator --------------------------------------------------------------------
+
+struct coordinator_notes {
+  std::vector<member_change> left;
+  int ending = 0;
+  std::vector<run_end> ended;
+};
+
+using coordinator_stand_in = stand_in<coordinator_notes, coordinator_actor>;
+
+inline coordinator_stand_in make_coordinator_stand_in(stage& house) {
+  coordinator_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<coordinator_actor>([seen](auto*) {
+    return coordinator_actor::behavior_type{
+      [](register_atom, const registration_request&, const worker_actor&) {
+        return registration{};
+      },
+      [](register_atom, const evaluator_actor&) { return incarnation{1}; },
+      [seen](leave_atom, worker_id who, incarnation life,
+             const std::string& reason) {
+        seen->left.push_back({who, life, reason});
+      },
+      [](join_atom) {},
+      [seen](ending_atom) { ++seen->ending; },
+      [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
+      [](tick_atom) {},
+    };
+  });
+  return out;
+}
+
+// -- parameter server ---------------------------------------------------------------
+
+/// A request for weights, held.
+template <class Header>
+struct held_request {
+  Header header;
+  payload gradient; ///< Of a push.
+  caf::typed_response_promise<release_header, payload> promise;
+};
+
+struct server_notes {
+  std::vector<held_request<push_header>> pushes;
+  std::vector<held_request<pull_header>> pulls;
+  std::vector<version> watched;
+  std::vector<caf::typed_response_promise<watch_header, payload>> watches;
+  std::vector<score> scores;
+};
+
+using server_stand_in = stand_in<server_notes, parameter_server_actor>;
+
+inline server_stand_in make_server_stand_in(stage& house) {
+  server_stand_in out;
+  auto seen = out.seen;
+  using weights = caf::result<release_header, payload>;
+  out.handle = house.stand_in<parameter_server_actor>([seen](auto* self) {
+    return parameter_server_actor::behavior_type{
+      [=](push_atom, const push_header& header,
+          const payload& gradient) -> weights {
+        auto promise
+          = self->template make_response_promise<release_header, payload>();
+        seen->pushes.push_back({header, gradient, promise});
+        return promise;
+      },
+      [=](pull_atom, const pull_header& header) -> weights {
+        auto promise
+          = self->template make_response_promise<release_header, payload>();
+        seen->pulls.push_back({header, {}, promise});
+        return promise;
+      },
+      [=](watch_atom, version after) -> caf::result<watch_header, payload> {
+        seen->watched.push_back(after);
+        seen->watches.push_back(
+          self->template make_response_promise<watch_header, payload>());
+        return seen->watches.back();
+      },
+      [=](score_atom, const score& found) { seen->scores.push_back(found); },
+    };
+  });
+  return out;
+}
+
+struct lead_notes {
+  struct enlisted {
+    worker_id worker;
+    incarnation life;
+    caf::typed_response_promise<void> promise;
+  };
+
+  bool holds = false; ///< Answers enlistments only when the test does.
+  std::vector<enlisted> enlistments;
+  std::vector<std::vector<worker_id>> joined;
+  std::vector<member_change> left;
+  std::vector<uint32_t> audience;
+  std::vector<std::string> refused;
+  int attached = 0;
+};
+
+using lead_stand_in = stand_in<lead_notes, lead_actor>;
+
+inline lead_stand_in make_lead_stand_in(stage& house) {
+  lead_stand_in out;
+  auto seen = out.seen;
+  using weights = caf::result<release_header, payload>;
+  auto no = [] { return caf::make_error(errc::failed); };
+  out.handle = house.stand_in<lead_actor>([=](auto* self) {
+    return lead_actor::behavior_type{
+      [=](push_atom, const push_header&, const payload&) -> weights {
+        return no();
+      },
+      [=](pull_atom, const pull_header&) -> weights { return no(); },
+      [=](watch_atom, version) -> caf::result<watch_header, payload> {
+        return no();
+      },
+      [](score_atom, const score&) {},
+      [seen](attach_atom, const coordinator_actor&) { ++seen->attached; },
+      [=](enlist_atom, worker_id who, incarnation life, const std::string&,
+          const worker_actor&) -> caf::result<void> {
+        auto promise = self->template make_response_promise<void>();
+        seen->enlistments.push_back({who, life, promise});
+        if (!seen->holds)
+          promise.deliver();
+        return promise;
+      },
+      [seen](join_atom, const std::vector<worker_id>& who) {
+        seen->joined.push_back(who);
+      },
+      [seen](leave_atom, worker_id who, incarnation life,
+             const std::string& reason) {
+        seen->left.push_back({who, life, reason});
+      },
+      [seen](audience_atom, uint32_t count) {
+        seen->audience.push_back(count);
+      },
+      [seen](refuse_atom, const std::string& line) {
+        seen->refused.push_back(line);
+      },
+      [](tick_atom) {},
+      [](stop_atom) {},
+    };
+  });
+  return out;
+}
+
+// -- at the side of the parameter server ----------------------------------------------
+
+struct recorder_notes {
+  std::vector<note_ptr> notes;
+  std::vector<note_ptr> finished;
+
+  /// The notes of one kind.
+  template <class What>
+  std::vector<What> of() const {
+    std::vector<What> out;
+    for (const auto& what : notes)
+      if (auto* found = std::get_if<What>(&what->what))
+        out.push_back(*found);
+    return out;
+  }
+};
+
+using recorder_stand_in = stand_in<recorder_notes, recorder_actor>;
+
+inline recorder_stand_in make_recorder_stand_in(stage& house) {
+  recorder_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<recorder_actor>([seen](auto*) {
+    return recorder_actor::behavior_type{
+      [seen](note_atom, const note_ptr& what) { seen->notes.push_back(what); },
+      [seen](finish_atom, const note_ptr& what) {
+        seen->finished.push_back(what);
+      },
+    };
+  });
+  return out;
+}
+
+struct writer_notes {
+  std::vector<snapshot_ptr> snapshots;
+  bool holds = false; ///< Answers only when the test does.
+  std::vector<caf::typed_response_promise<std::string>> promises;
+  std::optional<caf::error> fails;
+};
+
+using writer_stand_in = stand_in<writer_notes, checkpoint_writer_actor>;
+
+inline writer_stand_in make_writer_stand_in(stage& house) {
+  writer_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<checkpoint_writer_actor>([seen](auto* self) {
+    return checkpoint_writer_actor::behavior_type{
+      [=](write_atom, const snapshot_ptr& what) -> caf::result<std::string> {
+        seen->snapshots.push_back(what);
+        if (seen->fails)
+          return *seen->fails;
+        if (!seen->holds)
+          return "step-" + std::to_string(what->manifest.step());
+        seen->promises.push_back(
+          self->template make_response_promise<std::string>());
+        return seen->promises.back();
+      },
+    };
+  });
+  return out;
+}
+
+// -- at the side of a worker or an evaluator -------------------------------------------
+
+struct connector_notes {
+  int asked = 0;
+  std::vector<run_end> ended;
+};
+
+using connector_stand_in = stand_in<connector_notes, connector_actor>;
+
+inline connector_stand_in make_connector_stand_in(stage& house) {
+  connector_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<connector_actor>([seen](auto*) {
+    return connector_actor::behavior_type{
+      [seen](connect_atom) { ++seen->asked; },
+      [](tick_atom) {},
+      [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
+    };
+  });
+  return out;
+}
+
+struct compute_notes {
+  std::vector<compute_task> tasks;
+  std::vector<caf::typed_response_promise<gradient_report>> promises;
+};
+
+using compute_stand_in = stand_in<compute_notes, compute_actor>;
+
+inline compute_stand_in make_compute_stand_in(stage& house) {
+  compute_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<compute_actor>([seen](auto* self) {
+    return compute_actor::behavior_type{
+      [=](compute_atom,
+          const compute_task& task) -> caf::result<gradient_report> {
+        seen->tasks.push_back(task);
+        seen->promises.push_back(
+          self->template make_response_promise<gradient_report>());
+        return seen->promises.back();
+      },
+    };
+  });
+  return out;
+}
+
+struct loader_notes {
+  bool holds = false; ///< Answers only when the test does.
+  std::vector<lease> leases;
+  std::vector<caf::typed_response_promise<loaded_batch>> promises;
+};
+
+using loader_stand_in = stand_in<loader_notes, loader_actor>;
+
+inline loader_stand_in make_loader_stand_in(stage& house, batch_ptr batch) {
+  loader_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<loader_actor>([seen, batch](auto* self) {
+    return loader_actor::behavior_type{
+      [=](load_atom, const lease& what) -> caf::result<loaded_batch> {
+        seen->leases.push_back(what);
+        auto promise = self->template make_response_promise<loaded_batch>();
+        seen->promises.push_back(promise);
+        if (!seen->holds)
+          promise.deliver(loaded_batch{what, batch});
+        return promise;
+      },
+    };
+  });
+  return out;
+}
+
+struct scorer_notes {
+  std::vector<version> versions;
+  std::vector<payload> weights;
+  std::vector<caf::typed_response_promise<score>> promises;
+};
+
+using scorer_stand_in = stand_in<scorer_notes, scorer_actor>;
+
+inline scorer_stand_in make_scorer_stand_in(stage& house) {
+  scorer_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<scorer_actor>([seen](auto* self) {
+    return scorer_actor::behavior_type{
+      [=](evaluate_atom, version what,
+          const payload& weights) -> caf::result<score> {
+        seen->versions.push_back(what);
+        seen->weights.push_back(weights);
+        seen->promises.push_back(self->template make_response_promise<score>());
+        return seen->promises.back();
+      },
+    };
+  });
+  return out;
+}
+
+struct supervisor_notes {
+  std::vector<run_end> ended;
+};
+
+using supervisor_stand_in = stand_in<supervisor_notes, supervisor_actor>;
+
+inline supervisor_stand_in make_supervisor_stand_in(stage& house) {
+  supervisor_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<supervisor_actor>([seen](auto*) {
+    return supervisor_actor::behavior_type{
+      [](attach_atom, const std::string&, const caf::strong_actor_ptr&) {},
+      [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
+    };
+  });
+  return out;
+}
+
+} // namespace troupe::test
