@@ -10,10 +10,14 @@ gateway_state::gateway_state(pointer self, gateway_parts parts)
 }
 
 gateway_actor::behavior_type gateway_state::make_behavior() {
-  // It outlives the server, so that an evaluator hears that the run is over
-  // before its link breaks.
+  self_->monitor(parts_.server);
   self_->monitor(parts_.coordinator);
-  self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    // It outlives a server whose work is done, so that an evaluator hears that
+    // the run is over before its link breaks.
+    if (down.reason || down.source != parts_.server.address())
+      self_->quit();
+  });
   return {
     [this](attach_atom, const link_end_actor& peer) { return attach(peer); },
     [this](push_atom, transfer_id id, const push_header& header,
