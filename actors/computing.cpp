@@ -28,9 +28,12 @@ compute_state::compute_state(pointer self, const computing_parts& parts)
 
 compute_actor::behavior_type compute_state::make_behavior() {
   at::set_num_threads(threads_);
-  return {[this](compute_atom, const compute_task& task) {
-    return compute(task);
-  }};
+  return {
+    [this](compute_atom, const compute_task& task) { return compute(task); },
+    [](cancel_atom) {
+      // Too late: the flag of the task has been seen.
+    },
+  };
 }
 
 caf::result<gradient_report>

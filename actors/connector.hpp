@@ -5,6 +5,7 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/cores/backoff.hpp"
+#include "actors/links/simulated_link.hpp"
 #include "actors/still_valid.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
@@ -32,6 +33,8 @@ struct local_connector_parts {
   lead_actor lead;
   coordinator_actor coordinator;
   std::function<performer(const connector_actor&)> make;
+  std::optional<worker_id> rank; ///< Asked for at every registration.
+  std::optional<link_terms> terms; ///< Of a simulated link; else a plain one.
 };
 
 class local_connector_state {

@@ -133,7 +133,7 @@ void coordinator_state::start_if_due() {
 // -- liveness -----------------------------------------------------------------
 
 void coordinator_state::tick() {
-  if (ending_)
+  if (ending_ || parts_.liveness_timeout == 0)
     return;
   for (const auto& seat : membership_.silent(now(), parts_.liveness_timeout))
     leave(seat.worker, seat.life, "silent");

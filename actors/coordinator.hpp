@@ -15,7 +15,8 @@ namespace troupe {
 
 struct coordinator_parts {
   cores::membership_rules rules;
-  double liveness_timeout = 15; ///< s of silence until a member is gone.
+  /// s of silence until a member is gone; 0: as long as its actor lives.
+  double liveness_timeout = 15;
   incarnation server;           ///< The life of the parameter server.
   lead_actor lead;
   supervisor_actor supervisor;

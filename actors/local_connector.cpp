@@ -13,7 +13,9 @@ local_connector_state::local_connector_state(pointer self,
 }
 
 connector_actor::behavior_type local_connector_state::make_behavior() {
-  link_ = spawn_local_link(self_->system(), parts_.lead);
+  auto& system = self_->system();
+  link_ = parts_.terms ? spawn_simulated_link(system, parts_.lead, *parts_.terms)
+                       : spawn_local_link(system, parts_.lead);
   try {
     performer_ = parts_.make(connector_actor{self_});
     connect();
@@ -46,7 +48,10 @@ void local_connector_state::connect() {
   auto worker = std::get<worker_actor>(performer_);
   self_
     ->request(parts_.coordinator, caf::infinite, register_atom_v,
-              registration_request{false, worker_id{0}, "inproc"}, worker)
+              registration_request{parts_.rank.has_value(),
+                                   parts_.rank.value_or(worker_id{0}),
+                                   parts_.terms ? "simulated" : "inproc"},
+              worker)
     .then(
       [this, worker](const registration& as) {
         self_->send(worker, attach_atom_v, link_, as);

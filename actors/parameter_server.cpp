@@ -17,9 +17,8 @@ parameter_server_state::parameter_server_state(pointer self,
     statistics_(parts_.settings.cluster.workers), clock_(self) {
   if (!parts_.resumed)
     return;
-  auto before = statistics_.load(parts_.resumed->manifest.counters());
-  clock_ = run_clock{self, before.elapsed_seconds};
-  wall_before_ = before.wall_seconds - before.elapsed_seconds;
+  before_ = statistics_.load(parts_.resumed->manifest.counters());
+  clock_ = run_clock{self, before_.elapsed_seconds};
   epochs_noted_ = conductor_.ledger().epochs_completed();
   last_checkpoint_ = conductor_.current();
 }
@@ -195,9 +194,24 @@ double parameter_server_state::elapsed() const {
   return clock_.elapsed(self_);
 }
 
+double parameter_server_state::epochs() const {
+  if (parts_.samples == cores::endless)
+    return 0;
+  return static_cast<double>(statistics_.samples_applied()) /
+         static_cast<double>(parts_.samples);
+}
+
 recording::run_times parameter_server_state::times() const {
-  auto seconds = elapsed();
-  return {seconds, seconds + wall_before_, std::nullopt};
+  recording::run_times out;
+  out.elapsed_seconds = elapsed();
+  out.wall_seconds = before_.wall_seconds + wall_.elapsed();
+  if (!parts_.began)
+    return out;
+  out.virtual_seconds = before_.virtual_seconds.value_or(0);
+  if (auto start = parts_.began(); start && last_update_ > *start)
+    *out.virtual_seconds += std::chrono::duration<double>(last_update_ - *start)
+                              .count();
+  return out;
 }
 
 } // namespace troupe

@@ -6,6 +6,7 @@
 // Spawned on a thread of its own, since it computes.
 
 #include "actors/clock/run_clock.hpp"
+#include "actors/clock/wall_clock.hpp"
 #include "actors/cores/conductor.hpp"
 #include "actors/cores/evaluation_board.hpp"
 #include "actors/notes.hpp"
@@ -14,6 +15,7 @@
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,13 +32,15 @@ struct parameter_server_parts {
   std::string config_digest;
   std::string run_id;
   std::string dataset;  ///< Name of the data set.
-  uint64_t samples = 0; ///< In the training set.
+  uint64_t samples = 0; ///< In the training set; may be `cores::endless`.
   int64_t classes = 0;
   incarnation life{1}; ///< Of this server: 1, or one more than before.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
   recorder_actor recorder;
   checkpoint_writer_actor writer;
   int threads = 1; ///< Intra-op threads of this actor's thread.
+  /// Virtual clock: when the first computation began. Else empty.
+  std::function<std::optional<caf::actor_clock::time_point>()> began;
 };
 
 class parameter_server_state {
@@ -101,6 +105,7 @@ private:
   void set_audience(uint32_t evaluators);
   static recording::push_times times_of(const push_header& header);
   double elapsed() const;
+  double epochs() const;
   recording::run_times times() const;
 
   // -- steps and versions (parameter_server_steps.cpp) ------------------------
@@ -153,8 +158,9 @@ private:
   cores::evaluation_board board_;
   recording::run_statistics statistics_;
   run_clock clock_;
-  double wall_before_ =
-    0; ///< Wall seconds before this start, less the clock's.
+  wall_clock wall_;
+  recording::run_times before_; ///< Those of the checkpoint.
+  caf::actor_clock::time_point last_update_;
   coordinator_actor coordinator_;
   std::map<worker_id, member> members_;
   std::map<std::string, std::string> transports_; ///< Of all workers so far.

@@ -116,8 +116,7 @@ recording::summary parameter_server_state::make_summary() const {
   out.status = ending_->status;
   out.policy = std::string{conductor_.policy().name()};
   out.steps = conductor_.current().value;
-  out.epochs = static_cast<double>(out.samples_applied) /
-               static_cast<double>(parts_.samples);
+  out.epochs = epochs();
   out.workers = settings.cluster.workers;
   out.shards = settings.cluster.shards;
   if (last_score_ && last_score_->weights == conductor_.current()) {

@@ -3,6 +3,7 @@
 #include "actors/parameter_server.hpp"
 #include "actors/restore.hpp"
 
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -39,6 +40,7 @@ void parameter_server_state::apply(const cores::update_order& step) {
                         times_of(parts.back().header));
   }
   model_.apply(step.makes, gradients, samples);
+  last_update_ = self_->clock().now();
   note_update(step, parts);
   note_epochs();
   if (board_.updated(step.makes))
@@ -81,8 +83,7 @@ void parameter_server_state::note_update(const cores::update_order& step,
       {header.id.worker, step.gradients[i].staleness, header.samples});
   }
   out.loss = loss / static_cast<double>(out.samples);
-  out.epoch = static_cast<double>(statistics_.samples_applied()) /
-              static_cast<double>(parts_.samples);
+  out.epoch = epochs();
   out.lr = parts_.settings.training.lr;
   out.progress = progress(step.makes, out);
   record_at(step.makes, std::move(out));
@@ -101,7 +102,8 @@ parameter_server_state::progress(version step,
   out.step = step.value;
   out.max_steps = parts_.settings.training.max_steps;
   out.epoch = last.epoch;
-  out.loss = last.loss;
+  if (std::isfinite(last.loss))
+    out.loss = last.loss;
   out.samples_per_second = static_cast<double>(statistics_.samples_applied()) /
                            std::max(elapsed(), 1e-9);
   if (last_score_)
@@ -150,7 +152,7 @@ void parameter_server_state::take_score(const score& found) {
 }
 
 void parameter_server_state::checkpoint() {
-  if (last_checkpoint_ == conductor_.current())
+  if (last_checkpoint_ == conductor_.current() || !model_.has_weights())
     return;
   last_checkpoint_ = conductor_.current();
   next_snapshot_ = take_snapshot();

@@ -1,6 +1,7 @@
 #include "actors/performers.hpp"
 
 #include "actors/evaluator.hpp"
+#include "actors/simulation/machine.hpp"
 #include "actors/spawning.hpp"
 #include "actors/worker.hpp"
 
@@ -14,6 +15,17 @@ worker_actor make_worker(caf::actor_system& system,
     spawn<compute_actor, compute_state>(system, placement::detached, computing);
   parts.loader =
     spawn<loader_actor, loader_state>(system, placement::detached, computing);
+  parts.home = home;
+  return spawn<worker_actor, worker_state>(system, placement::scheduled,
+                                           std::move(parts));
+}
+
+worker_actor make_worker(caf::actor_system& system,
+                         const std::shared_ptr<simulation::machine>& machine,
+                         worker_id who, const connector_actor& home) {
+  worker_parts parts;
+  parts.compute = simulation::spawn_compute(system, machine, who);
+  parts.loader = simulation::spawn_loader(system);
   parts.home = home;
   return spawn<worker_actor, worker_state>(system, placement::scheduled,
                                            std::move(parts));

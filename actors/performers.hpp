@@ -6,9 +6,18 @@
 
 namespace troupe {
 
+namespace simulation {
+struct machine;
+} // namespace simulation
+
 worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const connector_actor& home);
+
+/// A worker whose machine is simulated.
+worker_actor make_worker(caf::actor_system& system,
+                         const std::shared_ptr<simulation::machine>& machine,
+                         worker_id who, const connector_actor& home);
 
 evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,

@@ -12,6 +12,9 @@ namespace {
 
 using recording::line_file;
 
+/// Workers of a cast whose first joining is said one by one.
+constexpr uint32_t most_said = 64;
+
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
@@ -74,10 +77,8 @@ void recorder_state::put(const note& at, const notes::update& what) {
                       {what.loss, what.progress.samples_per_second,
                        staleness / static_cast<double>(what.gradients.size())});
   figures_ = what.progress;
-  if (auto text = progress_.show(figures_, at.time)) {
-    std::fputs(text->c_str(), stdout);
-    std::fflush(stdout);
-  }
+  if (auto text = progress_.show(figures_, wall_.elapsed()))
+    show(*text);
 }
 
 void recorder_state::put(const note& at, const notes::evaluation& what) {
@@ -106,9 +107,9 @@ void recorder_state::put(const note& at, const notes::cancelled& what) {
 
 void recorder_state::put(const note& at, const notes::refused& what) {
   metrics_.refused(at.step, at.time, what.who, what.reason);
-  if (at.time - refusal_said_ < 1) // The log has them all.
+  if (wall_.elapsed() - refusal_said_ < 1) // The log has them all.
     return;
-  refusal_said_ = at.time;
+  refusal_said_ = wall_.elapsed();
   say("refused      worker " + to_string(what.who) + ": " + what.reason);
 }
 
@@ -116,6 +117,8 @@ void recorder_state::put(const note& at, const notes::refused& what) {
 
 void recorder_state::put(const note& at, const notes::joined& what) {
   metrics_.joined(at.step, at.time, what.who, what.life);
+  if (parts_.workers > most_said && what.life.value == 1)
+    return; // The log has them all.
   say("joined       worker " + to_string(what.who) +
       (what.life.value > 1 ? " (life " + to_string(what.life) + ")" : ""));
 }
@@ -158,7 +161,7 @@ void recorder_state::put(const note& at, const notes::warning& what) {
 
 void recorder_state::put(const note& at, const notes::stopping& what) {
   metrics_.stopping(at.step, at.time, what.reason);
-  std::fputs(progress_.show_last(figures_).c_str(), stdout);
+  show(progress_.show_last(figures_));
   say("stopping     " + what.reason);
 }
 
@@ -175,8 +178,13 @@ void recorder_state::put(const note& at, const notes::finished& what) {
 }
 
 void recorder_state::say(const std::string& line) {
-  std::fputs(progress_.clear().c_str(), stdout);
-  std::puts(line.c_str());
+  show(progress_.clear() + line + "\n");
+}
+
+void recorder_state::show(const std::string& text) {
+  if (parts_.silent)
+    return;
+  std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 

@@ -2,6 +2,7 @@
 // The recorder: writes the run directory (metrics, TensorBoard events, summary)
 // and tells on stdout how the run goes, on a thread of its own.
 
+#include "actors/clock/wall_clock.hpp"
 #include "actors/notes.hpp"
 #include "actors/recording/tensorboard_log.hpp"
 #include "messages/interfaces.hpp"
@@ -22,6 +23,7 @@ struct recorder_parts {
   size_t terminal_width = 0;           ///< 0: stdout is no terminal.
   double started_at = 0;               ///< s since 1970, for TensorBoard.
   std::optional<uint64_t> resume_step; ///< Goes on from this step.
+  bool silent = false;                 ///< Says nothing on stdout.
 };
 
 class recorder_state {
@@ -56,6 +58,7 @@ private:
   void put(const note& at, const notes::finished& what);
 
   void say(const std::string& line);
+  void show(const std::string& text);
 
   pointer self_;
   recorder_parts parts_;
@@ -64,6 +67,7 @@ private:
   recording::tensorboard_log tensorboard_;
   recording::progress progress_;
   recording::progress_figures figures_;
+  wall_clock wall_; ///< For stdout: a person waits in real time.
   double refusal_said_ = -1; ///< When stdout was last told of a refusal.
   std::optional<std::string> trouble_; ///< The first write that failed.
 };

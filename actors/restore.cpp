@@ -80,6 +80,8 @@ policies::policy_spec make_policy_spec(const config::settings& settings) {
 
 server_model make_server_model(const parameter_server_parts& parts) {
   const auto& settings = parts.settings.training;
+  if (parts.settings.simulation.gradients == "none")
+    return {};
   if (parts.resumed)
     return {settings, parts.classes, *parts.resumed};
   return {settings, parts.classes};

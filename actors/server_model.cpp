@@ -101,18 +101,22 @@ server_model::server_model(const config::training_settings& settings,
 }
 
 payload_shape server_model::shape() const {
-  return shape_of(*layout_);
+  return has_weights() ? shape_of(*layout_) : payload_shape{};
 }
 
 errc server_model::check(const payload& gradient) const {
   if (gradient.shape() != shape())
     return errc::wrong_size;
+  if (!has_weights())
+    return errc::none;
   return models::all_finite(to_tensor(gradient)) ? errc::none
                                                  : errc::not_finite;
 }
 
 void server_model::apply(version makes, std::span<const payload> gradients,
                          std::span<const uint64_t> samples) {
+  if (!has_weights())
+    return;
   at::NoGradGuard guard;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
@@ -132,7 +136,9 @@ void server_model::save(snapshot& out) const {
   out.manifest.mutable_optimizer()->set_steps(optimizer_->steps());
 }
 
-std::string server_model::weights_sha256() const {
+std::optional<std::string> server_model::weights_sha256() const {
+  if (!has_weights())
+    return std::nullopt;
   return models::weights_sha256(to_tensor(newest_), *layout_);
 }
 

@@ -31,6 +31,9 @@ payload weights_of(const models::loaded_checkpoint& from,
 
 class server_model {
 public:
+  /// No weights at all: versions are only counted (`--gradients none`).
+  server_model() = default;
+
   /// Draws the first weights from the seed.
   server_model(const config::training_settings& settings, int64_t classes);
 
@@ -43,6 +46,9 @@ public:
     return layout_;
   }
 
+  bool has_weights() const { return layout_ != nullptr; }
+
+  /// Empty without weights.
   payload_shape shape() const;
 
   /// The newest version; shares its memory.
@@ -59,8 +65,9 @@ public:
   /// Adds weights, optimiser slots (copied) and their counts to a snapshot.
   void save(snapshot& out) const;
 
-  /// SHA-256 of the newest weights, as summary.json has it.
-  std::string weights_sha256() const;
+  /// SHA-256 of the newest weights, as summary.json has it; nothing without
+  /// weights.
+  std::optional<std::string> weights_sha256() const;
 
 private:
   void publish(version id, at::Tensor flat);

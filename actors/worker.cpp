@@ -35,7 +35,7 @@ void worker_state::attach(const parameter_server_actor& link,
 void worker_state::detach() {
   ++roles_;
   if (running_)
-    running_->cancel->store(true);
+    give_up();
   role_.reset();
   work_.clear();
   weights_ = {};
@@ -44,7 +44,14 @@ void worker_state::detach() {
 
 void worker_state::cancel(version before) {
   if (running_ && running_->weights < before)
-    running_->cancel->store(true);
+    give_up();
+}
+
+// A compute actor that is busy looks at the flag; one that only waits for the
+// virtual clock reads its mail.
+void worker_state::give_up() {
+  running_->cancel->store(true);
+  self_->send(parts_.compute, cancel_atom_v);
 }
 
 void worker_state::leave(const run_end& how) {
@@ -122,7 +129,7 @@ void worker_state::compute(assignment work) {
   has_weights_ = false;
   self_
     ->request(parts_.compute, caf::infinite, compute_atom_v,
-              compute_task{std::move(work.batch),
+              compute_task{work.what, std::move(work.batch),
                            std::exchange(weights_, payload{}),
                            running_->cancel})
     .then(

@@ -54,6 +54,7 @@ private:
   void attach(const parameter_server_actor& link, const registration& as);
   void detach();
   void cancel(version before);
+  void give_up();
   void leave(const run_end& how);
 
   void pull(lease_id abandoned);

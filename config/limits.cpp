@@ -64,17 +64,6 @@ void refuse_unavailable(const resolved& what) {
     refuse(what, "cluster.listen",
            "is for several shards, and this release has one; the parameter "
            "server listens at [cluster] host and port");
-  if (all.simulation.clock == clock_kind::virtual_time)
-    refuse(what, "simulation.clock",
-           "this release has no virtual clock yet; use --clock real");
-  if (all.simulation.gradients == "none")
-    refuse(what, "simulation.gradients",
-           "needs the virtual clock, which this release does not have yet");
-  for (auto id : {"simulation.compute-time", "simulation.link-rate",
-                  "simulation.link-latency"})
-    if (!key_of(id).get(all).empty())
-      refuse(what, id,
-             "needs the virtual clock, which this release does not have yet");
 }
 
 } // namespace troupe::config

@@ -36,9 +36,16 @@ void fill_in_momentum(settings& all) {
 }
 
 /// `epochs` has a default only where nothing else says when to stop.
-void fill_in_epochs(training_settings& training) {
-  if (!training.epochs && !training.max_steps && !training.target_accuracy)
+void fill_in_epochs(settings& all) {
+  auto& training = all.training;
+  if (all.simulation.gradients != "none" && !training.epochs && !training.max_steps && !training.target_accuracy)
     training.epochs = default_epochs;
+}
+
+void fill_in_compute_time(simulation_settings& simulation) {
+  if (simulation.clock == clock_kind::virtual_time &&
+      simulation.compute_time.empty())
+    simulation.compute_time = default_compute_time;
 }
 
 } // namespace
@@ -145,9 +152,10 @@ resolved resolve(std::span<const given> all) {
   for (const auto& each : all_keys())
     if (auto found = last.find(&each); found != last.end())
       result.take(*found->second);
-  fill_in_epochs(result.values.training);
+  fill_in_epochs(result.values);
   if (!result.is_explicit("training.momentum"))
     fill_in_momentum(result.values);
+  fill_in_compute_time(result.values.simulation);
   return result;
 }
 

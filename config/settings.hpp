@@ -120,16 +120,20 @@ struct checkpoint_settings {
   bool operator==(const checkpoint_settings&) const = default;
 };
 
-/// [simulation]
+/// [simulation] Everything but `clock` is for the virtual clock.
 struct simulation_settings {
   clock_kind clock = clock_kind::real;
+  /// s of one gradient, a distribution; under the virtual clock
+  /// `default_compute_time` when not given.
   std::string compute_time;
-  std::string link_rate;
-  std::string link_latency;
+  std::string link_rate;    ///< Bytes/s; empty: without limit.
+  std::string link_latency; ///< s; empty: none.
   std::string gradients = "real"; ///< real | none
 
   bool operator==(const simulation_settings&) const = default;
 };
+
+inline constexpr const char* default_compute_time = "constant(1)";
 
 struct settings {
   role what = role::none;

@@ -60,6 +60,33 @@ void check_transport(const resolved& all) {
            "connects actors of one process only (--simulate); use auto");
 }
 
+/// Real nodes take no notice of the section: one file may serve both.
+void check_simulation(const resolved& all) {
+  const auto& values = all.values;
+  const auto& what = values.simulation;
+  auto virtual_clock = what.clock == clock_kind::virtual_time;
+  if (values.what != role::simulate) {
+    if (virtual_clock)
+      refuse(all, "simulation.clock",
+             "is for the whole cast in one process: use it with --simulate");
+    return;
+  }
+  if (!virtual_clock)
+    for (auto id : {"simulation.compute-time", "simulation.link-rate",
+                    "simulation.link-latency", "simulation.gradients"})
+      if (key_of(id).get(values) != key_of(id).get(settings{}))
+        refuse(all, id, "needs the virtual clock: add --clock virtual");
+  if (what.gradients != "none")
+    return;
+  if (!values.training.max_steps)
+    refuse(all, "simulation.gradients",
+           "never learns and has no epochs: say when to stop with --max-steps");
+  for (auto id : {"training.epochs", "training.target-accuracy",
+                  "training.resume", "cluster.evaluator"})
+    if (all.is_explicit(id) && key_of(id).get(values) != "false")
+      refuse(all, id, "means nothing with --gradients none");
+}
+
 /// Only a node that talks to no other is exempt: without encryption either end
 /// of a connection is open to whoever is in between.
 void check_network(const resolved& all) {
@@ -88,6 +115,7 @@ void validate(const resolved& all) {
   check_training(all);
   check_data(all);
   check_transport(all);
+  check_simulation(all);
   check_network(all);
 }
 

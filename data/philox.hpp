@@ -27,7 +27,11 @@ constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
 
 /// What a stream of random numbers is for. Streams of different purpose are
 /// independent although they share the seed.
-enum class random_purpose : uint32_t { epoch_order = 1, train_test_split = 2 };
+enum class random_purpose : uint32_t {
+  epoch_order = 1,
+  train_test_split = 2,
+  compute_time = 3
+};
 
 /// A sequence of random numbers: a function of (seed, purpose, index) alone.
 /// Not thread-safe; cheap to make, so make one for each use.

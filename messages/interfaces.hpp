@@ -105,7 +105,9 @@ using recorder_actor = caf::typed_actor<
 /// Computes gradients on a thread of its own.
 using compute_actor = caf::typed_actor<
   // Forward and backward over one batch. Errors: failed.
-  result<gradient_report>(compute_atom, compute_task)>;
+  result<gradient_report>(compute_atom, compute_task),
+  // The computation that was asked for last is of no use any more.
+  result<void>(cancel_atom)>;
 
 /// Scores weights on a thread of its own.
 using scorer_actor = caf::typed_actor<

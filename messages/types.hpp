@@ -130,7 +130,8 @@ using cancel_ptr = std::shared_ptr<std::atomic<bool>>;
 
 /// One gradient to compute.
 struct compute_task {
-  batch_ptr batch;
+  lease from;
+  batch_ptr batch; ///< The samples of the lease.
   payload weights;
   cancel_ptr cancel;
 };

@@ -49,10 +49,13 @@ struct ledger_state {
   bool operator==(const ledger_state&) const = default;
 };
 
+/// So many samples that the first epoch never ends.
+inline constexpr uint64_t endless = UINT64_MAX;
+
 class lease_ledger {
 public:
   /// A ledger of a data set with `samples` samples, dealt out in leases of
-  /// `batch`. With UINT64_MAX samples the first epoch never ends. Throws
+  /// `batch`. Throws
   /// `std::invalid_argument` when one of them is 0.
   lease_ledger(uint64_t samples, uint64_t batch);
 

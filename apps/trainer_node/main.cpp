@@ -4,6 +4,7 @@
 
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/signals.hpp"
+#include "apps/trainer_node/virtual_run.hpp"
 #include "config/command_line.hpp"
 #include "config/failure.hpp"
 
@@ -54,7 +55,7 @@ app::node start(caf::actor_system& system, const config::resolved& config,
              ? app::start_performer(system, config, on_end)
              : app::start_follower(system, config, on_end);
   default:
-    return app::start_server(system, config, on_end);
+    return app::start_server(system, config, {on_end});
   }
 }
 
@@ -87,6 +88,19 @@ app::node start_or_leave(caf::actor_system& system,
   }
 }
 
+/// Says what went wrong, if anything, and leaves with the status of the end.
+exit_status leave_with(const run_end& how) {
+  if (!how.line.empty())
+    complain(how.line);
+  return static_cast<exit_status>(how.status);
+}
+
+exit_status run_virtual(const config::resolved& config) {
+  app::signal_pump signals;
+  return leave_with(
+    app::run_in_virtual_time(config, {[&] { return signals.arrived(); }}));
+}
+
 exit_status run(const config::resolved& config) {
   init_messages();
   caf::actor_system_config settings;
@@ -97,16 +111,18 @@ exit_status run(const config::resolved& config) {
   auto node = start_or_leave(
     system, config, [&signals](const run_end& how) { signals.end(how); });
   auto how = signals.wait(node.stop);
-  if (!how.line.empty())
-    complain(how.line);
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;
   while (system.registry().running() > 0) {
     if (std::chrono::steady_clock::now() > deadline)
-      leave_now(static_cast<exit_status>(how.status));
+      leave_now(leave_with(how));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return static_cast<exit_status>(how.status);
+  return leave_with(how);
+}
+
+bool is_virtual(const config::settings& settings) {
+  return settings.simulation.clock == config::clock_kind::virtual_time;
 }
 
 } // namespace
@@ -120,7 +136,9 @@ int main(int argc, char** argv) {
       std::cout << call.text;
       return 0;
     }
-    return static_cast<int>(run(call.config));
+    return static_cast<int>(is_virtual(call.config.values)
+                              ? run_virtual(call.config)
+                              : run(call.config));
   } catch (const std::exception& err) {
     return static_cast<int>(complain_of(err));
   }

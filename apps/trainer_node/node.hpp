@@ -22,11 +22,17 @@ using end_callback = std::function<void(const run_end&)>;
 /// set as the run would; throws `failure` when that cannot start.
 std::string plan_with_model(const config::resolved& config);
 
+struct server_options {
+  end_callback on_end;
+  bool silent = false; ///< Says nothing on stdout.
+};
+
 /// The parameter server with coordinator, checkpoint writer and recorder; also
-/// all workers and the evaluator when the settings say `--simulate`. Throws
+/// all workers and the evaluator when the settings say `--simulate`, under the
+/// virtual clock if they say so (then `system` must be under it). Throws
 /// `failure` when it cannot start.
 node start_server(caf::actor_system& system, const config::resolved& config,
-                  const end_callback& on_end);
+                  const server_options& options);
 
 /// A worker or an evaluator that looks for its parameter server.
 node start_performer(caf::actor_system& system, const config::resolved& config,

@@ -14,6 +14,8 @@ namespace troupe::app {
 int threads_share(const config::settings& settings) {
   if (settings.training.threads != 0)
     return static_cast<int>(settings.training.threads);
+  if (settings.simulation.clock == config::clock_kind::virtual_time)
+    return 1; // Sums depend on the number of threads.
   auto cores = std::max(1u, std::thread::hardware_concurrency());
   const auto& host = settings.cluster.host;
   auto alone = settings.what != config::role::simulate &&

@@ -1,18 +1,14 @@
 // The process of the parameter server, and of `--simulate`.
 
 #include "actors/checkpoint_writer.hpp"
-#include "actors/computing.hpp"
-#include "actors/connector.hpp"
 #include "actors/coordinator.hpp"
 #include "actors/doorkeeper.hpp"
-#include "actors/evaluator.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/performers.hpp"
 #include "actors/recorder.hpp"
 #include "actors/restore.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
-#include "actors/worker.hpp"
+#include "apps/trainer_node/cast_of_one_process.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "config/cast.hpp"
@@ -39,7 +35,21 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-std::string new_run_id() {
+bool is_virtual(const config::settings& settings) {
+  return settings.simulation.clock == config::clock_kind::virtual_time;
+}
+
+bool trains(const config::settings& settings) {
+  return settings.simulation.gradients != "none";
+}
+
+/// Classes of a network that learns nothing: only its size counts.
+constexpr int64_t usual_classes = 10;
+
+/// A virtual run is the same run however often it is made.
+std::string new_run_id(const config::settings& settings) {
+  if (is_virtual(settings))
+    return "virtual-" + config::digest(settings);
   std::random_device source;
   char text[17];
   std::snprintf(text, sizeof text, "%08x%08x", source(), source());
@@ -81,7 +91,7 @@ origin find_origin(const config::settings& settings) {
   models::remove_leftovers(folder);
   out.checkpoint = find_checkpoint(settings, folder);
   if (!out.checkpoint) {
-    out.run_id = new_run_id();
+    out.run_id = new_run_id(settings);
     return out;
   }
   const auto& manifest = out.checkpoint->manifest;
@@ -92,7 +102,7 @@ origin find_origin(const config::settings& settings) {
 
 recorder_parts make_recorder_parts(const config::settings& settings,
                                    const origin& from,
-                                   const std::string& dataset) {
+                                   const std::string& dataset, bool silent) {
   recorder_parts out;
   out.folder = from.directory.path;
   out.network = settings.training.network;
@@ -101,9 +111,19 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   out.shards = settings.cluster.shards;
   out.seed = settings.training.seed;
   out.terminal_width = terminal_width();
-  out.started_at = time_of_day();
+  out.started_at = is_virtual(settings) ? 0 : time_of_day();
+  out.silent = silent;
   if (from.checkpoint)
     out.resume_step = from.checkpoint->manifest.step();
+  return out;
+}
+
+/// The samples of the run; none where nothing is trained.
+data::dataset_pair load_data(const config::settings& settings) {
+  if (!trains(settings))
+    return {};
+  auto out = data::load_dataset(settings.data, settings.training.seed);
+  data::require_batch(*out.train, settings.training.batch_size);
   return out;
 }
 
@@ -117,9 +137,9 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   out.config_ini = config::to_ini(settings);
   out.config_digest = config::digest(settings);
   out.run_id = from.run_id;
-  out.dataset = data.train->name();
-  out.samples = data.train->size();
-  out.classes = data.train->classes();
+  out.dataset = data.train ? data.train->name() : "none";
+  out.samples = data.train ? data.train->size() : cores::endless;
+  out.classes = data.train ? data.train->classes() : usual_classes;
   out.life = from.life;
   out.resumed = from.checkpoint;
   return out;
@@ -144,24 +164,6 @@ void settle(const config::settings& settings, const origin& from,
   }
   models::replace_file(from.directory.path / "config.ini",
                        config::to_ini(settings));
-}
-
-/// Workers and the evaluator of `--simulate`, in this process.
-void fill_stage(caf::actor_system& system, const computing_parts& computing,
-                const lead_actor& lead, const coordinator_actor& coordinator) {
-  auto connect = [&](auto make) {
-    spawn<connector_actor, local_connector_state>(
-      system, placement::scheduled,
-      local_connector_parts{lead, coordinator, make});
-  };
-  for (uint32_t i = 0; i < computing.settings.cluster.workers; ++i)
-    connect([&system, computing](const connector_actor& home) {
-      return make_worker(system, computing, home);
-    });
-  if (computing.settings.cluster.evaluator.value_or(true))
-    connect([&system, computing](const connector_actor& home) {
-      return make_evaluator(system, computing, home);
-    });
 }
 
 std::string host_of(const config::cluster_settings& cluster) {
@@ -195,40 +197,46 @@ void publish(caf::actor_system& system, const doorkeeper_actor& door,
 } // namespace
 
 std::string plan_with_model(const config::resolved& config) {
-  const auto& training = config.values.training;
-  auto data = data::load_dataset(config.values.data, training.seed);
-  data::require_batch(*data.train, training.batch_size);
-  return config::plan(config,
-                      shape_of_weights(training, data.train->classes()).count);
+  auto data = load_data(config.values);
+  auto classes = data.train ? data.train->classes() : usual_classes;
+  return config::plan(
+    config, shape_of_weights(config.values.training, classes).count);
 }
 
 node start_server(caf::actor_system& system, const config::resolved& config,
-                  const end_callback& on_end) {
+                  const server_options& options) {
   const auto& settings = config.values;
   auto simulate = settings.what == config::role::simulate;
-  auto data = data::load_dataset(settings.data, settings.training.seed);
-  data::require_batch(*data.train, settings.training.batch_size);
+  auto data = load_data(settings);
   if (!simulate)
     require_port(settings.cluster);
   auto from = find_origin(settings);
   auto parts = make_server_parts(config, data, from);
   if (auto reason = complete_already(parts, from)) {
     say("complete     " + *reason + " before; raise the limit to go on");
-    on_end({});
+    options.on_end({});
     return {[] {
     }};
   }
   settle(settings, from, parts);
 
+  computing_parts computing{settings, data, threads_share(settings)};
+  std::shared_ptr<simulation::machine> machine;
+  if (is_virtual(settings)) {
+    machine = simulation::make_machine(computing);
+    parts.began = [machine] {
+      return machine->began;
+    };
+  }
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
-    system, placement::scheduled, supervisor_parts{on_end});
+    system, placement::scheduled, supervisor_parts{options.on_end});
   auto guard = [&](const char* name, const auto& who) {
     anon_send(supervisor, attach_atom_v, std::string{name},
               caf::actor_cast<caf::strong_actor_ptr>(who));
   };
   auto recorder = spawn<recorder_actor, recorder_state>(
     system, placement::detached,
-    make_recorder_parts(settings, from, data.train->name()));
+    make_recorder_parts(settings, from, parts.dataset, options.silent));
   auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
     system, placement::detached,
     checkpoint_writer_parts{checkpoints_of(from.directory),
@@ -241,7 +249,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
     coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},
-                      settings.cluster.liveness_timeout,
+                      machine ? 0 : settings.cluster.liveness_timeout,
                       from.life,
                       lead,
                       supervisor});
@@ -249,11 +257,14 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   guard("checkpoint writer", writer);
   guard("parameter server", lead);
   guard("coordinator", coordinator);
-  say("run          " + from.directory.path.string());
+  if (!options.silent)
+    say("run          " + from.directory.path.string());
 
-  if (simulate) {
-    fill_stage(system, {settings, data, threads_share(settings)}, lead,
-               coordinator);
+  house with{lead, coordinator};
+  if (machine) {
+    fill_stage(system, computing, machine, weights, with);
+  } else if (simulate) {
+    fill_stage(system, computing, with);
   } else {
     auto door = spawn<doorkeeper_actor, doorkeeper_state>(
       system, placement::scheduled,

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace troupe::app {
 
@@ -49,8 +50,19 @@ void signal_pump::end(const run_end& how) {
     std::abort();
 }
 
+bool signal_pump::arrived() {
+  pollfd what{signals_, POLLIN, 0};
+  if (poll(&what, 1, 0) <= 0)
+    return false;
+  signalfd_siginfo info{};
+  if (read(signals_, &info, sizeof info) != sizeof info)
+    return false;
+  if (std::exchange(asked_, true) && info.ssi_signo == SIGINT)
+    std::_Exit(static_cast<int>(exit_status::interrupted));
+  return true;
+}
+
 run_end signal_pump::wait(const std::function<void()>& stop) {
-  bool stopping = false;
   for (;;) {
     pollfd what[] = {{signals_, POLLIN, 0}, {ended_, POLLIN, 0}};
     if (poll(what, 2, -1) < 0)
@@ -62,11 +74,11 @@ run_end signal_pump::wait(const std::function<void()>& stop) {
     signalfd_siginfo info{};
     if (read(signals_, &info, sizeof info) != sizeof info)
       continue;
-    if (stopping && info.ssi_signo == SIGINT)
+    auto again = std::exchange(asked_, true);
+    if (again && info.ssi_signo == SIGINT)
       std::_Exit(static_cast<int>(exit_status::interrupted));
-    if (!stopping)
+    if (!again)
       stop();
-    stopping = true;
   }
 }
 

@@ -22,6 +22,9 @@ public:
   /// The run is over. Callable from any thread; only the first call counts.
   void end(const run_end& how);
 
+  /// Whether a signal has arrived that asks the run to stop. Does not wait.
+  bool arrived();
+
   /// Waits for the end; calls `stop` at the first signal.
   run_end wait(const std::function<void()>& stop);
 
@@ -29,6 +32,7 @@ private:
   int signals_;
   int ended_;
   std::mutex mutex_;
+  bool asked_ = false; ///< The first signal has come.
   bool over_ = false;
   run_end how_;
 };

@@ -321,6 +321,7 @@ inline connector_stand_in make_connector_stand_in(stage& house) {
 }
 
 struct compute_notes {
+  int cancels = 0;
   std::vector<compute_task> tasks;
   std::vector<caf::typed_response_promise<gradient_report>> promises;
 };
@@ -339,6 +340,7 @@ inline compute_stand_in make_compute_stand_in(stage& house) {
           self->template make_response_promise<gradient_report>());
         return seen->promises.back();
       },
+      [seen](cancel_atom) { ++seen->cancels; },
     };
   });
   return out;

@@ -1,13 +1,10 @@
 #pragma once
 // An actor system that a test drives by hand: nothing runs but in `run`, in one
-// thread and in a fixed order, and time stands still but in `advance`. The only
-// place that knows CAF's test scheduler.
+// thread and in a fixed order, and time stands still but in `advance`.
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/spawning.hpp"
 #include "messages/interfaces.hpp"
-
-#include <caf/scheduler/test_coordinator.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -43,7 +40,7 @@ using answer_ptr = std::shared_ptr<answer<Ts...>>;
 
 class stage {
 public:
-  stage() : system_(config_), jobs_(dynamic_cast<jobs&>(system_.scheduler())) {
+  stage() : system_(config_), time_(system_) {
     // nop
   }
 
@@ -51,14 +48,14 @@ public:
   ~stage() {
     for (const auto& who : actors_)
       caf::anon_send_exit(who, caf::exit_reason::kill);
-    jobs_.run();
+    time_.settle();
   }
 
   caf::actor_system& system() { return system_; }
 
   /// Handles messages until there are none.
   void run() {
-    jobs_.run();
+    time_.settle();
     forget_contexts();
   }
 
@@ -66,7 +63,7 @@ public:
   void advance(double seconds) {
     constexpr double step = 0.05;
     for (; seconds > 0; seconds -= step) {
-      jobs_.advance_time(to_timespan(std::min(seconds, step)));
+      time_.advance(to_timespan(std::min(seconds, step)));
       run();
     }
   }
@@ -129,10 +126,8 @@ public:
   }
 
 private:
-  using jobs = caf::scheduler::test_coordinator;
-
   struct config : caf::actor_system_config {
-    config() { set("caf.scheduler.policy", "testing"); }
+    config() { virtual_time::choose(*this); }
   };
 
   template <class Handle>
@@ -152,7 +147,7 @@ private:
   bool ready_ = (init_messages(), true);
   config config_;
   caf::actor_system system_;
-  jobs& jobs_;
+  virtual_time time_;
   std::vector<caf::strong_actor_ptr> actors_;
 };
 

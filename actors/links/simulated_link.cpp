@@ -1,0 +1,104 @@
+#include "actors/links/simulated_link.hpp"
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/spawning.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+class simulated_link_state {
+public:
+  using pointer =
+    parameter_server_actor::stateful_pointer<simulated_link_state>;
+
+  static constexpr const char* name = "troupe.simulated-link";
+
+  simulated_link_state(pointer self, parameter_server_actor server,
+                       const link_terms& terms)
+    : self_(self), server_(std::move(server)), terms_(terms), clock_(self) {
+    // nop
+  }
+
+  parameter_server_actor::behavior_type make_behavior() {
+    self_->monitor(server_);
+    self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
+    return {
+      [this](push_atom msg, const push_header& header, const payload& gradient)
+        -> caf::result<release_header, payload> {
+        return carry<release_header>(bytes_of(gradient), msg, header, gradient);
+      },
+      [this](pull_atom msg, const pull_header& header)
+        -> caf::result<release_header, payload> {
+        return carry<release_header>(0, msg, header);
+      },
+      [this](watch_atom msg, version after)
+        -> caf::result<watch_header, payload> {
+        return carry<watch_header>(0, msg, after);
+      },
+      [this](score_atom msg, const score& found) {
+        self_->run_delayed(through(up_, 0), [this, msg, found] {
+          self_->send(server_, msg, found);
+        });
+      },
+    };
+  }
+
+private:
+  /// Sends a request up, and what it is answered down.
+  template <class Header, class... Ts>
+  caf::result<Header, payload> carry(uint64_t bytes, const Ts&... message) {
+    auto promise = self_->make_response_promise<Header, payload>();
+    self_->run_delayed(through(up_, bytes), [=, this] {
+      self_->request(server_, caf::infinite, message...)
+        .then(
+          [=, this](const Header& header, const payload& weights) {
+            deliver(promise, through(down_, bytes_of(weights)), header,
+                    weights);
+          },
+          [=, this](const caf::error& why) {
+            deliver(promise, through(down_, 0), why);
+          });
+    });
+    return promise;
+  }
+
+  template <class Promise, class... Ts>
+  void deliver(Promise promise, caf::timespan after, const Ts&... answer) {
+    self_->run_delayed(after, [=]() mutable { promise.deliver(answer...); });
+  }
+
+  /// How long a message of so many bytes takes that enters one way now.
+  caf::timespan through(double& free_at, uint64_t bytes) {
+    auto now = clock_.elapsed(self_);
+    free_at =
+      std::max(free_at, now) + static_cast<double>(bytes) / terms_.rate;
+    return to_timespan(free_at - now + terms_.latency);
+  }
+
+  uint64_t bytes_of(const payload& tensor) const {
+    return tensor ? tensor.shape().bytes() : terms_.tensor_bytes;
+  }
+
+  pointer self_;
+  parameter_server_actor server_;
+  link_terms terms_;
+  run_clock clock_;
+  double up_ = 0;   ///< When the way to the server is free.
+  double down_ = 0; ///< When the way back is.
+};
+
+} // namespace
+
+parameter_server_actor
+spawn_simulated_link(caf::actor_system& system,
+                     const parameter_server_actor& server,
+                     const link_terms& terms) {
+  return spawn<parameter_server_actor, simulated_link_state>(
+    system, placement::scheduled, server, terms);
+}
+
+} // namespace troupe

@@ -1,0 +1,157 @@
+#include "actors/simulation/machine.hpp"
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/spawning.hpp"
+#include "actors/tensor_payload.hpp"
+
+#include <exception>
+#include <limits>
+#include <utility>
+
+namespace troupe::simulation {
+
+// -- what is computed ---------------------------------------------------------
+
+replica::replica(const computing_parts& parts)
+  : dtype_(parts.settings.training.dtype), train_(parts.data.train),
+    order_(parts.settings.training.seed, train_->size()),
+    engine_(parts.settings.training, train_->classes()) {
+  // nop
+}
+
+gradient_report replica::compute(const lease& from, const payload& weights) {
+  auto indices = order_.lease_indices(from.epoch, from.first, from.count);
+  auto batch = train_->gather(indices, dtype_);
+  const auto& layout = engine_.layout();
+  payload_buffer memory{{to_element_type(layout.dtype()), layout.count()}};
+  auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
+                           to_tensor(memory));
+  gradient_report report;
+  report.gradient = std::move(memory).seal();
+  report.samples = found.samples;
+  report.loss = found.loss;
+  return report;
+}
+
+machine::machine(durations how_long, std::unique_ptr<replica> computes)
+  : takes(std::move(how_long)), network(std::move(computes)) {
+  // nop
+}
+
+std::shared_ptr<machine> make_machine(const computing_parts& parts) {
+  const auto& what = parts.settings.simulation;
+  auto real = what.gradients != "none";
+  return std::make_shared<machine>(
+    durations{config::parse_distribution(what.compute_time),
+              parts.settings.training.seed},
+    real ? std::make_unique<replica>(parts) : nullptr);
+}
+
+// -- how long it takes --------------------------------------------------------
+
+namespace {
+
+class compute_state {
+public:
+  using pointer = compute_actor::stateful_pointer<compute_state>;
+
+  static constexpr const char* name = "troupe.simulated-compute";
+
+  compute_state(pointer self, std::shared_ptr<machine> machine, worker_id who)
+    : self_(self), machine_(std::move(machine)), who_(who), clock_(self) {
+    // nop
+  }
+
+  compute_actor::behavior_type make_behavior() {
+    return {
+      [this](compute_atom, const compute_task& task) { return begin(task); },
+      [this](cancel_atom) { cancel(); },
+    };
+  }
+
+private:
+  struct job {
+    compute_task task;
+    caf::typed_response_promise<gradient_report> asks;
+  };
+
+  caf::result<gradient_report> begin(const compute_task& task) {
+    if (!machine_->began)
+      machine_->began = self_->clock().now();
+    clock_ = run_clock{self_};
+    job_ = job{task, self_->make_response_promise<gradient_report>()};
+    auto takes = machine_->takes.draw(who_, draws_);
+    self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
+      if (job_ && number == draws_) // Else it was cancelled.
+        finish();
+    });
+    return job_->asks;
+  }
+
+  void finish() {
+    auto done = *std::exchange(job_, std::nullopt);
+    try {
+      auto report = compute(done.task);
+      report.seconds = clock_.elapsed(self_);
+      done.asks.deliver(std::move(report));
+    } catch (const std::exception& err) {
+      done.asks.deliver(caf::make_error(errc::failed, std::string{err.what()}));
+    }
+  }
+
+  gradient_report compute(const compute_task& task) {
+    if (machine_->network)
+      return machine_->network->compute(task.from, task.weights);
+    gradient_report report;
+    report.samples = task.from.count;
+    report.loss = std::numeric_limits<double>::quiet_NaN();
+    return report;
+  }
+
+  void cancel() {
+    if (!job_)
+      return;
+    auto given_up = *std::exchange(job_, std::nullopt);
+    gradient_report report;
+    report.cancelled = true;
+    report.seconds = clock_.elapsed(self_);
+    given_up.asks.deliver(std::move(report));
+  }
+
+  pointer self_;
+  std::shared_ptr<machine> machine_;
+  worker_id who_;
+  uint64_t draws_ = 0;
+  std::optional<job> job_;
+  run_clock clock_; ///< Since the computation began.
+};
+
+class loader_state {
+public:
+  using pointer = loader_actor::stateful_pointer<loader_state>;
+
+  static constexpr const char* name = "troupe.simulated-loader";
+
+  explicit loader_state(pointer) {}
+
+  loader_actor::behavior_type make_behavior() {
+    return {[](load_atom, const lease& what) {
+      static const auto nothing = std::make_shared<const data::batch>();
+      return loaded_batch{what, nothing};
+    }};
+  }
+};
+
+} // namespace
+
+compute_actor spawn_compute(caf::actor_system& system,
+                            std::shared_ptr<machine> machine, worker_id who) {
+  return spawn<compute_actor, compute_state>(system, placement::scheduled,
+                                             std::move(machine), who);
+}
+
+loader_actor spawn_loader(caf::actor_system& system) {
+  return spawn<loader_actor, loader_state>(system, placement::scheduled);
+}
+
+} // namespace troupe::simulation

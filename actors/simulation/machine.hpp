@@ -1,0 +1,55 @@
+#pragma once
+// What stands in for the machines of simulated workers: how long they take, and
+// one network that computes for all of them. Workers own no module, no buffers
+// and no samples, so that each costs bytes, not models.
+
+#include "actors/computing.hpp"
+#include "actors/simulation/durations.hpp"
+#include "data/permutation.hpp"
+#include "models/compute.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace troupe::simulation {
+
+/// The network that computes for all simulated workers. Not thread-safe; all of
+/// a virtual run is one thread.
+class replica {
+public:
+  explicit replica(const computing_parts& parts);
+
+  /// Gathers the samples of the lease and computes their gradient. Throws
+  /// `run_error`.
+  gradient_report compute(const lease& from, const payload& weights);
+
+private:
+  config::scalar_type dtype_;
+  std::shared_ptr<const data::dataset> train_;
+  data::epoch_order order_;
+  models::compute_engine engine_;
+};
+
+/// What all simulated workers of a run share.
+struct machine {
+  durations takes;
+  std::unique_ptr<replica> network; ///< Null: `--gradients none`.
+  /// When the first computation began, on the run's clock.
+  std::optional<caf::actor_clock::time_point> began;
+
+  machine(durations how_long, std::unique_ptr<replica> computes);
+};
+
+/// The machine that the settings declare. `data` may be empty under
+/// `--gradients none`.
+std::shared_ptr<machine> make_machine(const computing_parts& parts);
+
+/// The compute actor of one simulated worker: an answer takes as long as drawn,
+/// and is computed when that time is over. A cancel is answered at once.
+compute_actor spawn_compute(caf::actor_system& system,
+                            std::shared_ptr<machine> machine, worker_id who);
+
+/// The loader of one simulated worker: hands leases on without samples.
+loader_actor spawn_loader(caf::actor_system& system);
+
+} // namespace troupe::simulation

@@ -1,0 +1,22 @@
+#pragma once
+// `--clock virtual`: the whole cast on the calling thread, as fast as it goes.
+
+#include "config/resolve.hpp"
+#include "messages/types.hpp"
+
+#include <functional>
+
+namespace troupe::app {
+
+struct virtual_run_options {
+  /// Looked at now and then: true ends the run as a first Ctrl-C does.
+  std::function<bool()> interrupted;
+  bool silent = false; ///< Says nothing on stdout.
+};
+
+/// Runs to the end. Throws `failure` when the run cannot start, and `run_error`
+/// when it stands still: nothing is under way and no timer is set.
+run_end run_in_virtual_time(const config::resolved& config,
+                            const virtual_run_options& options);
+
+} // namespace troupe::app

@@ -1,0 +1,65 @@
+#pragma once
+// Runs under the virtual clock, in the process of the test.
+
+#include "apps/trainer_node/virtual_run.hpp"
+#include "config/command_line.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+using nlohmann::json;
+
+inline std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream in{path};
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+/// What a run leaves.
+struct virtual_outcome {
+  json summary;
+  std::string metrics;
+
+  std::string sha256() const { return summary["weights_sha256"]; }
+
+  double seconds() const { return summary["virtual_seconds"]; }
+
+  double seconds_per_step() const {
+    return seconds() / summary["steps"].get<double>();
+  }
+
+  /// Virtual seconds for so many applied gradients.
+  double seconds_per(double gradients) const {
+    return seconds() * gradients / summary["gradients_applied"].get<double>();
+  }
+};
+
+/// `trainer_node --simulate --clock virtual ARGUMENTS` into `folder`.
+inline virtual_outcome run_in(const std::filesystem::path& folder,
+                              std::vector<std::string> arguments) {
+  std::vector<std::string> all{"--simulate", "--clock", "virtual",
+                               "--train-dir", folder.string()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  auto call = config::parse_command_line(all, config::environment{});
+  auto end = app::run_in_virtual_time(call.config, {{}, true});
+  if (end.status != 0)
+    throw std::runtime_error("the run failed: " + end.line);
+  return {json::parse(text_of_file(folder / "summary.json")),
+          text_of_file(folder / "metrics.jsonl")};
+}
+
+inline virtual_outcome run(const std::vector<std::string>& arguments) {
+  testing::temporary_folder folder;
+  return run_in(folder / "run", arguments);
+}
+
+} // namespace troupe::test
