@@ -33,7 +33,7 @@ struct local_connector_parts {
   lead_actor lead;
   coordinator_actor coordinator;
   std::function<performer(const connector_actor&)> make;
-  std::optional<worker_id> rank; ///< Asked for at every registration.
+  std::optional<worker_id> rank;   ///< Asked for at every registration.
   std::optional<link_terms> terms; ///< Of a simulated link; else a plain one.
 };
 

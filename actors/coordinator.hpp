@@ -17,7 +17,7 @@ struct coordinator_parts {
   cores::membership_rules rules;
   /// s of silence until a member is gone; 0: as long as its actor lives.
   double liveness_timeout = 15;
-  incarnation server;           ///< The life of the parameter server.
+  incarnation server; ///< The life of the parameter server.
   lead_actor lead;
   supervisor_actor supervisor;
 };

@@ -14,8 +14,9 @@ local_connector_state::local_connector_state(pointer self,
 
 connector_actor::behavior_type local_connector_state::make_behavior() {
   auto& system = self_->system();
-  link_ = parts_.terms ? spawn_simulated_link(system, parts_.lead, *parts_.terms)
-                       : spawn_local_link(system, parts_.lead);
+  link_ = parts_.terms
+            ? spawn_simulated_link(system, parts_.lead, *parts_.terms)
+            : spawn_local_link(system, parts_.lead);
   try {
     performer_ = parts_.make(connector_actor{self_});
     connect();

@@ -209,8 +209,8 @@ recording::run_times parameter_server_state::times() const {
     return out;
   out.virtual_seconds = before_.virtual_seconds.value_or(0);
   if (auto start = parts_.began(); start && last_update_ > *start)
-    *out.virtual_seconds += std::chrono::duration<double>(last_update_ - *start)
-                              .count();
+    *out.virtual_seconds +=
+      std::chrono::duration<double>(last_update_ - *start).count();
   return out;
 }
 

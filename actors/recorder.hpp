@@ -67,7 +67,7 @@ private:
   recording::tensorboard_log tensorboard_;
   recording::progress progress_;
   recording::progress_figures figures_;
-  wall_clock wall_; ///< For stdout: a person waits in real time.
+  wall_clock wall_;          ///< For stdout: a person waits in real time.
   double refusal_said_ = -1; ///< When stdout was last told of a refusal.
   std::optional<std::string> trouble_; ///< The first write that failed.
 };

@@ -7,6 +7,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace troupe::config {
 
 namespace {
@@ -32,13 +35,14 @@ void refuse_misspelt(const std::string& variable) {
 void fill_in_momentum(settings& all) {
   if (all.policy.name == policy_kind::ssp ||
       all.policy.name == policy_kind::async)
-    all.training.momentum = asynchronous_momentum;
+    all.training.momentum = asynchronous_momentum(all.cluster.workers);
 }
 
 /// `epochs` has a default only where nothing else says when to stop.
 void fill_in_epochs(settings& all) {
   auto& training = all.training;
-  if (all.simulation.gradients != "none" && !training.epochs && !training.max_steps && !training.target_accuracy)
+  if (all.simulation.gradients != "none" && !training.epochs &&
+      !training.max_steps && !training.target_accuracy)
     training.epochs = default_epochs;
 }
 
@@ -49,6 +53,11 @@ void fill_in_compute_time(simulation_settings& simulation) {
 }
 
 } // namespace
+
+double asynchronous_momentum(uint32_t workers) {
+  auto missing = training_settings{}.momentum - (1 - 1.0 / workers);
+  return std::max(0.0, std::floor(100 * missing + 1e-6) / 100);
+}
 
 std::string origin::to_string() const {
   switch (from) {

@@ -51,7 +51,7 @@ struct training_settings {
   std::string network = "lenet";
   std::string optimizer = "sgd"; ///< sgd | adam | adamw
   double lr = 0.03;
-  /// With ssp and async the default is `asynchronous_momentum`.
+  /// With ssp and async the default is less; see `asynchronous_momentum`.
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
@@ -79,10 +79,11 @@ struct training_settings {
 /// Epochs when no limit is given from any source.
 inline constexpr uint64_t default_epochs = 50;
 
-/// Momentum under ssp and async when none is given: gradients that arrive late
+/// Momentum under ssp and async when none is given. Gradients that arrive late
 /// act like momentum themselves, 1 - 1/M with M workers, and the two add up
-/// (Mitliagkas et al., "Asynchrony begets momentum", 2016).
-inline constexpr double asynchronous_momentum = 0;
+/// (Mitliagkas et al., "Asynchrony begets momentum", 2016): what is missing to
+/// the 0.9 of the others, in hundredths.
+double asynchronous_momentum(uint32_t workers);
 
 /// [data]
 struct data_settings {
@@ -126,8 +127,8 @@ struct simulation_settings {
   /// s of one gradient, a distribution; under the virtual clock
   /// `default_compute_time` when not given.
   std::string compute_time;
-  std::string link_rate;    ///< Bytes/s; empty: without limit.
-  std::string link_latency; ///< s; empty: none.
+  std::string link_rate;          ///< Bytes/s; empty: without limit.
+  std::string link_latency;       ///< s; empty: none.
   std::string gradients = "real"; ///< real | none
 
   bool operator==(const simulation_settings&) const = default;

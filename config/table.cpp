@@ -59,10 +59,11 @@ void add_training(std::vector<key>& table) {
          "how the parameter server applies gradients",
          one_of{known_optimizers()});
   at.add("lr", &s::lr, scope::cast, "X", "learning rate", above_zero);
-  at.add("momentum", &s::momentum, scope::cast, "X",
-         "of sgd; when not given, 0 with ssp and async, where late gradients "
-         "act like momentum",
-         below_one);
+  at.add(
+    "momentum", &s::momentum, scope::cast, "X",
+    "of sgd; when not given, less with ssp and async, where late gradients "
+    "act like momentum",
+    below_one);
   at.add("nesterov", &s::nesterov, scope::cast, "BOOL",
          "Nesterov's momentum for sgd");
   at.add("weight-decay", &s::weight_decay, scope::cast, "X",

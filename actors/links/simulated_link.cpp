@@ -27,16 +27,16 @@ public:
     self_->monitor(server_);
     self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
     return {
-      [this](push_atom msg, const push_header& header, const payload& gradient)
-        -> caf::result<release_header, payload> {
+      [this](push_atom msg, const push_header& header,
+             const payload& gradient) -> caf::result<release_header, payload> {
         return carry<release_header>(bytes_of(gradient), msg, header, gradient);
       },
       [this](pull_atom msg, const pull_header& header)
         -> caf::result<release_header, payload> {
         return carry<release_header>(0, msg, header);
       },
-      [this](watch_atom msg, version after)
-        -> caf::result<watch_header, payload> {
+      [this](watch_atom msg,
+             version after) -> caf::result<watch_header, payload> {
         return carry<watch_header>(0, msg, after);
       },
       [this](score_atom msg, const score& found) {
@@ -74,8 +74,7 @@ private:
   /// How long a message of so many bytes takes that enters one way now.
   caf::timespan through(double& free_at, uint64_t bytes) {
     auto now = clock_.elapsed(self_);
-    free_at =
-      std::max(free_at, now) + static_cast<double>(bytes) / terms_.rate;
+    free_at = std::max(free_at, now) + static_cast<double>(bytes) / terms_.rate;
     return to_timespan(free_at - now + terms_.latency);
   }
 

@@ -31,9 +31,10 @@ void add_evaluator(caf::actor_system& system, const computing_parts& computing,
                    const std::optional<link_terms>& terms = {}) {
   if (!computing.settings.cluster.evaluator.value_or(true))
     return;
-  auto parts = parts_of(with, [&system, computing](const connector_actor& home) {
-    return make_evaluator(system, computing, home);
-  });
+  auto parts =
+    parts_of(with, [&system, computing](const connector_actor& home) {
+      return make_evaluator(system, computing, home);
+    });
   parts.terms = terms;
   connect(system, std::move(parts));
 }

@@ -97,8 +97,9 @@ exit_status leave_with(const run_end& how) {
 
 exit_status run_virtual(const config::resolved& config) {
   app::signal_pump signals;
-  return leave_with(
-    app::run_in_virtual_time(config, {[&] { return signals.arrived(); }}));
+  return leave_with(app::run_in_virtual_time(config, {[&] {
+                                               return signals.arrived();
+                                             }}));
 }
 
 exit_status run(const config::resolved& config) {

@@ -199,8 +199,8 @@ void publish(caf::actor_system& system, const doorkeeper_actor& door,
 std::string plan_with_model(const config::resolved& config) {
   auto data = load_data(config.values);
   auto classes = data.train ? data.train->classes() : usual_classes;
-  return config::plan(
-    config, shape_of_weights(config.values.training, classes).count);
+  return config::plan(config,
+                      shape_of_weights(config.values.training, classes).count);
 }
 
 node start_server(caf::actor_system& system, const config::resolved& config,

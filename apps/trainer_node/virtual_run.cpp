@@ -32,10 +32,8 @@ run_end run_in_virtual_time(const config::resolved& config,
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
   std::optional<run_end> how;
-  auto node = start_server(system, config, {[&](const run_end& end) {
-                                              how = end;
-                                            },
-                                            options.silent});
+  auto node = start_server(
+    system, config, {[&](const run_end& end) { how = end; }, options.silent});
   virtual_time time{system};
   while (!how) {
     if (options.interrupted && options.interrupted())

@@ -122,7 +122,13 @@ constexpr bad bad_wholes[] = {
   {"--shards 2", "--shards 2: this release has one parameter server shard "
                  "only"},
   {"--listen 127.0.0.1:1", "--listen 127.0.0.1:1: is for several shards"},
-  {"--clock virtual", "--clock virtual: this release has no virtual clock"},
+  {"--clock virtual --gradients none",
+   "--gradients none: never learns and has no epochs: say when to stop with "
+   "--max-steps"},
+  {"--clock virtual --gradients none --max-steps 9 --epochs 2",
+   "--epochs 2: means nothing with --gradients none"},
+  {"--clock virtual --gradients none --max-steps 9 --target-accuracy 0.9",
+   "--target-accuracy 0.9: means nothing with --gradients none"},
   {"--gradients none", "--gradients none: needs the virtual clock"},
   {"--compute-time constant(1)",
    "--compute-time constant(1): needs the virtual clock"},
@@ -178,10 +184,12 @@ TEST_CASE("a wrong value names the place where it stands", "[bad]") {
   CHECK(complaint([&] {
           parse({"--simulate", "--config", file});
         }) == file + ":3: [training] batch-size = 0: must be at least 1");
-  auto no_clock = folder.write("d.ini", "[simulation]\nclock = virtual\n");
+  auto clock = folder.write("d.ini", "[simulation]\nclock = virtual\n");
   CHECK(complaint([&] {
-          parse({"--simulate", "--config", no_clock});
-        }).starts_with(no_clock + ":2: [simulation] clock = virtual: "));
+          parse({"--role", "ps", "--config", clock});
+        })
+          .starts_with(clock + ":2: [simulation] clock = virtual: is for the "
+                               "whole cast in one process"));
   CHECK(complaint([] {
           parse({"--simulate"}, {{"TROUPE_TRAINING_BATCH_SIZE", "0"}});
         }) == "TROUPE_TRAINING_BATCH_SIZE=0: must be at least 1");

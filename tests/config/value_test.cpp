@@ -128,3 +128,12 @@ TEST_CASE("nesting is bounded", "[distribution]") {
     deep = "slow(base=" + deep + ",worker=0,factor=2)";
   CHECK(reason(deep) == "is nested too deeply");
 }
+
+TEST_CASE("momentum and asynchrony add up to the momentum of sync") {
+  CHECK(asynchronous_momentum(1) == 0.9);
+  CHECK(asynchronous_momentum(2) == 0.4);
+  CHECK(asynchronous_momentum(3) == 0.23);
+  CHECK(asynchronous_momentum(4) == 0.15);
+  CHECK(asynchronous_momentum(10) == 0);
+  CHECK(asynchronous_momentum(64) == 0);
+}

@@ -129,8 +129,10 @@ constexpr row bad_calls[] = {
    "--backup-workers 4: must be less than the number of workers, 4"},
   {"open network", "--role ps --host 0.0.0.0", 2,
    "--host 0\\.0\\.0\\.0: is no loopback address.*--insecure-network.*"},
-  {"not available yet", "--simulate --clock virtual", 2,
-   "--clock virtual: this release has no virtual clock yet.*"},
+  {"virtual time of one role", "--role ps --clock virtual", 2,
+   "--clock virtual: is for the whole cast in one process.*--simulate"},
+  {"not available yet", "--simulate --shards 2", 2,
+   "--shards 2: this release has one parameter server shard only"},
   {"no such device", "--simulate --device cuda", 2,
    "--device cuda: this release computes without CUDA; use --device cpu"},
 };

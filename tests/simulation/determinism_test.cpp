@@ -44,9 +44,9 @@ TEST_CASE("two hundred seeds give the same run twice, and each another one") {
 
 TEST_CASE("a longer run with scores and checkpoints is the same twice") {
   std::vector<std::string> arguments{
-    "--policy",    "ssp", "--workers", "6", "--epochs", "4",
-    "--eval-freq", "10",  "--checkpoint-freq", "20", "--compute-time",
-    "gamma(mean=1,cv=0.5)"};
+    "--policy",          "ssp", "--workers",      "6",
+    "--epochs",          "4",   "--eval-freq",    "10",
+    "--checkpoint-freq", "20",  "--compute-time", "gamma(mean=1,cv=0.5)"};
   auto first = run(arguments);
   auto second = run(arguments);
   CHECK(first.sha256() == second.sha256());

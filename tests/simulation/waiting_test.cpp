@@ -23,9 +23,10 @@ constexpr const char* one_slow =
 /// Waiting alone: nothing is computed.
 virtual_outcome wait(const char* takes, int workers, uint64_t steps,
                      const strings& policy) {
-  strings all{"--gradients", "none",          "--compute-time", takes,
-              "--workers",   std::to_string(workers), "--max-steps",
-              std::to_string(steps)};
+  strings all{"--gradients",    "none",
+              "--compute-time", takes,
+              "--workers",      std::to_string(workers),
+              "--max-steps",    std::to_string(steps)};
   all.insert(all.end(), policy.begin(), policy.end());
   return run(all);
 }
@@ -73,27 +74,17 @@ void check(const row& x) {
 } // namespace
 
 TEST_CASE("16 workers wait as the independent simulator says: exponential") {
-  check({skewed,
-         2.19,
-         {{1.77, 1.69}, {1.56, 1.44}},
-         1.00,
-         {1.40, 1.15, 1.06}});
+  check({skewed, 2.19, {{1.77, 1.69}, {1.56, 1.44}}, 1.00, {1.40, 1.15, 1.06}});
 }
 
 TEST_CASE("16 workers wait as the independent simulator says: transient") {
-  check({transient,
-         3.38,
-         {{2.31, 1.85}, {1.79, 1.28}},
-         1.20,
-         {2.27, 1.63, 1.36}});
+  check(
+    {transient, 3.38, {{2.31, 1.85}, {1.79, 1.28}}, 1.20, {2.27, 1.63, 1.36}});
 }
 
 TEST_CASE("16 workers wait as the independent simulator says: one slow") {
-  check({one_slow,
-         4.00,
-         {{1.18, 1.18}, {1.13, 1.13}},
-         1.05,
-         {4.00, 4.00, 4.00}});
+  check(
+    {one_slow, 4.00, {{1.18, 1.18}, {1.13, 1.13}}, 1.05, {4.00, 4.00, 4.00}});
 }
 
 TEST_CASE("async: mean staleness is N-1 for any compute time") {
@@ -109,8 +100,9 @@ TEST_CASE("ssp: staleness never exceeds (2s+1)(N-1)") {
   for (auto takes : {skewed, transient, one_slow})
     for (int workers : {2, 5, 16})
       for (int s : {0, 1, 3}) {
-        auto found = wait(takes, workers, 5000,
-                          {"--policy", "ssp", "--staleness", std::to_string(s)});
+        auto found =
+          wait(takes, workers, 5000,
+               {"--policy", "ssp", "--staleness", std::to_string(s)});
         CHECK(found.summary["staleness"]["max"].get<int>() <=
               (2 * s + 1) * (workers - 1));
       }
