@@ -58,7 +58,7 @@ public:
   static constexpr const char* name = "troupe.simulated-compute";
 
   compute_state(pointer self, std::shared_ptr<machine> machine, worker_id who)
-    : self_(self), machine_(std::move(machine)), who_(who), clock_(self) {
+    : self_(self), machine_(std::move(machine)), who_(who) {
     // nop
   }
 
@@ -73,13 +73,13 @@ private:
   struct job {
     compute_task task;
     caf::typed_response_promise<gradient_report> asks;
+    double began; ///< s since the first computation of the run.
   };
 
   caf::result<gradient_report> begin(const compute_task& task) {
     if (!machine_->began)
       machine_->began = self_->clock().now();
-    clock_ = run_clock{self_};
-    job_ = job{task, self_->make_response_promise<gradient_report>()};
+    job_ = job{task, self_->make_response_promise<gradient_report>(), now()};
     auto takes = machine_->takes.draw(who_, draws_);
     self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
       if (job_ && number == draws_) // Else it was cancelled.
@@ -92,7 +92,7 @@ private:
     auto done = *std::exchange(job_, std::nullopt);
     try {
       auto report = compute(done.task);
-      report.seconds = clock_.elapsed(self_);
+      report.seconds = finished(done, false);
       done.asks.deliver(std::move(report));
     } catch (const std::exception& err) {
       done.asks.deliver(caf::make_error(errc::failed, std::string{err.what()}));
@@ -114,8 +114,22 @@ private:
     auto given_up = *std::exchange(job_, std::nullopt);
     gradient_report report;
     report.cancelled = true;
-    report.seconds = clock_.elapsed(self_);
+    report.seconds = finished(given_up, true);
     given_up.asks.deliver(std::move(report));
+  }
+
+  /// Returns how long it took.
+  double finished(const job& what, bool cancelled) {
+    auto end = now();
+    if (machine_->watch)
+      machine_->watch({who_, what.began, end, cancelled});
+    return end - what.began;
+  }
+
+  double now() const {
+    std::chrono::duration<double> since =
+      self_->clock().now() - *machine_->began;
+    return since.count();
   }
 
   pointer self_;
@@ -123,7 +137,6 @@ private:
   worker_id who_;
   uint64_t draws_ = 0;
   std::optional<job> job_;
-  run_clock clock_; ///< Since the computation began.
 };
 
 class loader_state {

@@ -8,6 +8,7 @@
 #include "data/permutation.hpp"
 #include "models/compute.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -30,12 +31,21 @@ private:
   models::compute_engine engine_;
 };
 
+/// A computation of a worker, whether it was of use or not.
+struct computation {
+  worker_id worker;
+  double begin = 0; ///< Virtual s since the first of the run began.
+  double end = 0;
+  bool cancelled = false;
+};
+
 /// What all simulated workers of a run share.
 struct machine {
   durations takes;
   std::unique_ptr<replica> network; ///< Null: `--gradients none`.
   /// When the first computation began, on the run's clock.
   std::optional<caf::actor_clock::time_point> began;
+  std::function<void(const computation&)> watch; ///< Told of each, if set.
 
   machine(durations how_long, std::unique_ptr<replica> computes);
 };

@@ -2,6 +2,7 @@
 // of its role, passes signals on, and turns the end of the run into an exit
 // status.
 
+#include "apps/compare/compare.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/signals.hpp"
 #include "apps/trainer_node/virtual_run.hpp"
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <string_view>
 #include <thread>
 
 namespace {
@@ -55,7 +57,7 @@ app::node start(caf::actor_system& system, const config::resolved& config,
              ? app::start_performer(system, config, on_end)
              : app::start_follower(system, config, on_end);
   default:
-    return app::start_server(system, config, {on_end});
+    return app::start_server(system, config, {on_end, false, {}});
   }
 }
 
@@ -97,9 +99,11 @@ exit_status leave_with(const run_end& how) {
 
 exit_status run_virtual(const config::resolved& config) {
   app::signal_pump signals;
-  return leave_with(app::run_in_virtual_time(config, {[&] {
-                                               return signals.arrived();
-                                             }}));
+  app::virtual_run_options options;
+  options.interrupted = [&] {
+    return signals.arrived();
+  };
+  return leave_with(app::run_in_virtual_time(config, options));
 }
 
 exit_status run(const config::resolved& config) {
@@ -130,6 +134,11 @@ bool is_virtual(const config::settings& settings) {
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string_view{argv[1]} == "compare") {
+      app::signal_pump signals;
+      return static_cast<int>(app::compare({argv + 2, argv + argc},
+                                           [&] { return signals.arrived(); }));
+    }
     auto call = config::parse_command_line(argc, argv);
     if (call.what == config::action::check)
       call.text = app::plan_with_model(call.config);

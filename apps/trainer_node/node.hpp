@@ -2,6 +2,7 @@
 // The casts of actors that a process can hold. Composition only: what the
 // actors do is theirs.
 
+#include "actors/simulation/machine.hpp"
 #include "config/resolve.hpp"
 #include "messages/interfaces.hpp"
 
@@ -25,6 +26,8 @@ std::string plan_with_model(const config::resolved& config);
 struct server_options {
   end_callback on_end;
   bool silent = false; ///< Says nothing on stdout.
+  /// Virtual clock: told of each computation, if set.
+  std::function<void(const simulation::computation&)> watch;
 };
 
 /// The parameter server with coordinator, checkpoint writer and recorder; also

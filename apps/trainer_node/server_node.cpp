@@ -224,6 +224,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   std::shared_ptr<simulation::machine> machine;
   if (is_virtual(settings)) {
     machine = simulation::make_machine(computing);
+    machine->watch = options.watch;
     parts.began = [machine] {
       return machine->began;
     };

@@ -33,7 +33,8 @@ run_end run_in_virtual_time(const config::resolved& config,
   system.await_actors_before_shutdown(false);
   std::optional<run_end> how;
   auto node = start_server(
-    system, config, {[&](const run_end& end) { how = end; }, options.silent});
+    system, config,
+    {[&](const run_end& end) { how = end; }, options.silent, options.watch});
   virtual_time time{system};
   while (!how) {
     if (options.interrupted && options.interrupted())

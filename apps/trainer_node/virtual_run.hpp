@@ -1,6 +1,7 @@
 #pragma once
 // `--clock virtual`: the whole cast on the calling thread, as fast as it goes.
 
+#include "actors/simulation/machine.hpp"
 #include "config/resolve.hpp"
 #include "messages/types.hpp"
 
@@ -12,6 +13,7 @@ struct virtual_run_options {
   /// Looked at now and then: true ends the run as a first Ctrl-C does.
   std::function<bool()> interrupted;
   bool silent = false; ///< Says nothing on stdout.
+  std::function<void(const simulation::computation&)> watch; ///< May be empty.
 };
 
 /// Runs to the end. Throws `failure` when the run cannot start, and `run_error`

@@ -1,0 +1,37 @@
+#pragma once
+// What `trainer_node compare` is asked to compare.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::app {
+
+/// One policy with its arguments, as in `--policies`:
+///
+///   sync   backup:B   backup:B:cancel   ssp:S   async
+///
+/// followed by settings of its own, such as `sync/lr=0.1/momentum=0`.
+struct contender {
+  std::string label; ///< As it was written.
+  std::string policy;
+  std::vector<std::string> flags; ///< For trainer_node.
+};
+
+/// Reads a list with commas in between. Throws `usage_error`.
+std::vector<contender> parse_contenders(const std::string& text);
+
+/// The command line of `compare`.
+struct comparison_request {
+  std::vector<contender> contenders;
+  uint64_t seeds = 5;                ///< 1, 2, ..., seeds
+  std::optional<std::string> folder; ///< `--train-dir`, where all goes.
+  bool help = false;
+  std::vector<std::string> flags; ///< All others, for every run.
+};
+
+/// Reads what follows `compare`. Throws `usage_error`.
+comparison_request parse_comparison(const std::vector<std::string>& arguments);
+
+} // namespace troupe::app

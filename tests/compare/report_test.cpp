@@ -1,0 +1,55 @@
+#include "apps/compare/compare.hpp"
+#include "apps/compare/page.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <sstream>
+
+using namespace troupe;
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ostringstream out;
+  out << std::ifstream{path}.rdbuf();
+  return out.str();
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t out = 0;
+  for (auto at = text.find(what); at != std::string::npos;
+       at = text.find(what, at + 1))
+    ++out;
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a comparison leaves a table, its figures and a page with plots") {
+  testing::temporary_folder folder;
+  auto report = folder / "report";
+  auto status = app::compare(
+    {"--policies", "sync,backup:1:cancel,ssp:1,async", "--seeds", "2",
+     "--workers", "3", "--max-steps", "4", "--batch-size", "8", "--train-dir",
+     report.string(), "--compute-time", "exp(offset=0.5,mean=0.5)"},
+    {});
+  CHECK(status == exit_status::done);
+  auto found = nlohmann::json::parse(text_of(report / "report.json"));
+  REQUIRE(found["runs"].size() == 8);
+  CHECK(found["target_accuracy"] == 0.95);
+  // As many gradients for everybody.
+  CHECK(found["runs"][0]["steps"] == 4);
+  CHECK(found["runs"][2]["steps"] == 6);
+  CHECK(found["runs"][4]["steps"] == 12);
+  CHECK(found["runs"][6]["accuracy"].size() == 2);
+  CHECK(count(text_of(report / "report.csv"), "\n") == 9);
+  REQUIRE(app::can_draw());
+  auto page = text_of(report / "report.html");
+  CHECK(count(page, "data:image/svg+xml;base64,") == 6);
+  CHECK(page.ends_with("</html>\n"));
+  CHECK(std::filesystem::exists(report / "sync-seed-1" / "metrics.jsonl"));
+  CHECK(std::filesystem::exists(report / "backup-1-cancel-seed-2"));
+}
