@@ -23,12 +23,9 @@ worker_actor make_worker(caf::actor_system& system,
 worker_actor make_worker(caf::actor_system& system,
                          const std::shared_ptr<simulation::machine>& machine,
                          worker_id who, const connector_actor& home) {
-  worker_parts parts;
-  parts.compute = simulation::spawn_compute(system, machine, who);
-  parts.loader = simulation::spawn_loader(system);
-  parts.home = home;
-  return spawn<worker_actor, worker_state>(system, placement::scheduled,
-                                           std::move(parts));
+  auto its_own = simulation::spawn_machine(system, machine, who);
+  return spawn<worker_actor, worker_state>(
+    system, placement::scheduled, worker_parts{its_own, its_own, home});
 }
 
 evaluator_actor make_evaluator(caf::actor_system& system,

@@ -1,5 +1,7 @@
 #include "actors/links/gateway.hpp"
 
+#include "messages/protocol.hpp"
+
 #include <utility>
 
 namespace troupe {
@@ -54,6 +56,9 @@ void gateway_state::expect(transfer_id id, const push_header& header,
   transport::chunk_receiver gradient{shape};
   if (gradient.complete()) // Empty: no piece will come.
     return hand_over(id, header, std::move(gradient).take());
+  if (arriving_.size() == max_pushes_in_flight)
+    return self_->quit(caf::make_error(
+      errc::protocol_violation, std::string{"too many gradients at a time"}));
   arriving_.emplace(id, arrival{header, std::move(gradient)});
 }
 

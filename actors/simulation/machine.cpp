@@ -51,21 +51,25 @@ std::shared_ptr<machine> make_machine(const computing_parts& parts) {
 
 namespace {
 
-class compute_state {
+class machine_state {
 public:
-  using pointer = compute_actor::stateful_pointer<compute_state>;
+  using pointer = machine_actor::stateful_pointer<machine_state>;
 
-  static constexpr const char* name = "troupe.simulated-compute";
+  static constexpr const char* name = "troupe.simulated-machine";
 
-  compute_state(pointer self, std::shared_ptr<machine> machine, worker_id who)
+  machine_state(pointer self, std::shared_ptr<machine> machine, worker_id who)
     : self_(self), machine_(std::move(machine)), who_(who) {
     // nop
   }
 
-  compute_actor::behavior_type make_behavior() {
+  machine_actor::behavior_type make_behavior() {
     return {
       [this](compute_atom, const compute_task& task) { return begin(task); },
       [this](cancel_atom) { cancel(); },
+      [](load_atom, const lease& what) {
+        static const auto nothing = std::make_shared<const data::batch>();
+        return loaded_batch{what, nothing};
+      },
     };
   }
 
@@ -139,32 +143,12 @@ private:
   std::optional<job> job_;
 };
 
-class loader_state {
-public:
-  using pointer = loader_actor::stateful_pointer<loader_state>;
-
-  static constexpr const char* name = "troupe.simulated-loader";
-
-  explicit loader_state(pointer) {}
-
-  loader_actor::behavior_type make_behavior() {
-    return {[](load_atom, const lease& what) {
-      static const auto nothing = std::make_shared<const data::batch>();
-      return loaded_batch{what, nothing};
-    }};
-  }
-};
-
 } // namespace
 
-compute_actor spawn_compute(caf::actor_system& system,
-                            std::shared_ptr<machine> machine, worker_id who) {
-  return spawn<compute_actor, compute_state>(system, placement::scheduled,
-                                             std::move(machine), who);
-}
-
-loader_actor spawn_loader(caf::actor_system& system) {
-  return spawn<loader_actor, loader_state>(system, placement::scheduled);
+machine_actor spawn_machine(caf::actor_system& system,
+                            std::shared_ptr<machine> shared, worker_id who) {
+  return spawn<machine_actor, machine_state>(system, placement::scheduled,
+                                             std::move(shared), who);
 }
 
 } // namespace troupe::simulation

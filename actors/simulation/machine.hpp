@@ -54,12 +54,13 @@ struct machine {
 /// `--gradients none`.
 std::shared_ptr<machine> make_machine(const computing_parts& parts);
 
-/// The compute actor of one simulated worker: an answer takes as long as drawn,
-/// and is computed when that time is over. A cancel is answered at once.
-compute_actor spawn_compute(caf::actor_system& system,
-                            std::shared_ptr<machine> machine, worker_id who);
+/// Compute actor and loader in one.
+using machine_actor = compute_actor::extend_with<loader_actor>;
 
-/// The loader of one simulated worker: hands leases on without samples.
-loader_actor spawn_loader(caf::actor_system& system);
+/// The machine of one simulated worker. A gradient takes as long as drawn, and
+/// is computed when that time is over; a cancel is answered at once. Leases are
+/// handed on without samples, which `shared` gathers.
+machine_actor spawn_machine(caf::actor_system& system,
+                            std::shared_ptr<machine> shared, worker_id who);
 
 } // namespace troupe::simulation

@@ -103,12 +103,15 @@ void scale(config::resolved& what) {
 run_figures run_one(const contender& who, const config::resolved& what,
                     const std::function<bool()>& interrupted) {
   std::vector<stretch> timeline;
+  double timeline_end = 0;
   auto limit = stretches_per_worker * what.values.cluster.workers;
   virtual_run_options options;
   options.interrupted = interrupted;
   options.silent = true;
   options.watch = [&](const simulation::computation& one) {
     if (timeline.size() < limit)
+      timeline_end = one.end;
+    if (one.begin < timeline_end)
       timeline.push_back({one.worker.value, one.begin, one.end, one.cancelled});
   };
   auto end = run_in_virtual_time(what, options);
@@ -119,6 +122,7 @@ run_figures run_one(const contender& who, const config::resolved& what,
     throw run_error(folder.string() + ": " + end.line);
   auto out = read_run(folder, who.label, what.values.training.target_accuracy);
   out.timeline = std::move(timeline);
+  out.timeline_end = timeline_end;
   return out;
 }
 

@@ -43,7 +43,8 @@ struct run_figures {
   double wall_seconds = 0;
   std::vector<scored_point> scores;
   std::vector<uint64_t> staleness; ///< [i]: applied gradients of staleness i.
-  std::vector<stretch> timeline;   ///< Of the first virtual seconds.
+  std::vector<stretch> timeline;   ///< All that begin before `timeline_end`.
+  double timeline_end = 0;         ///< Virtual s.
 };
 
 /// Reads `summary.json` and `metrics.jsonl`. Throws `run_error`.

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <sstream>
 
 namespace troupe::app {
@@ -126,6 +127,10 @@ std::vector<double> staleness_of(const contender_figures& one) {
     }
   for (auto& x : out)
     x /= std::max(1.0, sum);
+  // The last few of a long tail would squeeze all others.
+  for (double tail = 0; out.size() > 1 && tail + out.back() < 1e-3;
+       out.pop_back())
+    tail += out.back();
   return out;
 }
 
@@ -152,17 +157,25 @@ std::string staleness_plot(const comparison& all,
 
 // -- who computes and who waits -----------------------------------------------
 
+/// The time that all timelines cover.
+double horizon_of(const comparison& all) {
+  auto out = std::numeric_limits<double>::infinity();
+  for (const auto& one : all.contenders)
+    out = std::min(out, one.runs.front().timeline_end);
+  return out;
+}
+
 std::string timeline_plot(const contender_figures& one, size_t number,
-                          const std::filesystem::path& folder) {
+                          double horizon, const std::filesystem::path& folder) {
   const auto& stretches = one.runs.front().timeline;
   uint32_t workers = 0;
   for (const auto& x : stretches)
     workers = std::max(workers, x.worker + 1);
   std::ostringstream script;
   script << "set xlabel \"virtual seconds\"\nset ylabel \"worker\"\n"
-            "set yrange ["
-         << workers << ":-1]\nset ytics 1\nset key above\n"
-         << "set style fill solid 0.85 noborder\n";
+         << "set xrange [0:" << horizon << "]\nset yrange [" << workers - 0.4
+         << ":-0.6]\nset ytics 0," << 1 + workers / 32 << "\nset key above\n"
+         << "set style fill solid 0.85 border rgb \"white\"\n";
   for (auto cancelled : {false, true}) {
     script << (cancelled ? "$c" : "$d") << " << EOD\n";
     for (const auto& x : stretches)
@@ -225,10 +238,12 @@ std::string to_page(const comparison& all,
   out +=
     "<h2>Who computes and who waits</h2>\n<p>The first run of each policy. "
     "White is waiting, or a message on its way.</p>\n";
+  auto horizon = horizon_of(all);
   for (size_t i = 0; i < all.contenders.size(); ++i)
     out += "<h3>" + escaped(all.contenders[i].label) +
            "</h3>\n<img alt=\"timeline\" src=\"data:image/svg+xml;base64," +
-           base64(timeline_plot(all.contenders[i], i, folder)) + "\">\n";
+           base64(timeline_plot(all.contenders[i], i, horizon, folder)) +
+           "\">\n";
   return out + "<p>Troupe " + std::string{config::version()} +
          "</p>\n</body>\n</html>\n";
 }

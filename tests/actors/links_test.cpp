@@ -3,6 +3,7 @@
 #include "actors/links/chunked_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
+#include "messages/protocol.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
@@ -336,6 +337,16 @@ TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
   // The line is as good as before.
   auto next = it.push(numbered(2), random_payload(size, 2));
   CHECK(same_bytes(it.server->pushes.at(1).gradient, random_payload(size, 2)));
+}
+
+TEST_CASE("a peer that announces too many gradients loses its connection") {
+  line it;
+  for (uint64_t i = 0; i < max_pushes_in_flight; ++i)
+    it.house.tell(it.gateway, push_atom_v, transfer_id{i}, numbered(i), shape);
+  CHECK(it.house.alive(it.gateway));
+  it.house.tell(it.gateway, push_atom_v, transfer_id{99}, numbered(99), shape);
+  CHECK_FALSE(it.house.alive(it.gateway));
+  CHECK(it.server->pushes.empty());
 }
 
 TEST_CASE("when the gateway is gone all open requests are told") {
