@@ -15,7 +15,9 @@ void conductor::enlist(worker_id who, incarnation life) {
   window_.set_incarnation(who, life);
   member fresh;
   fresh.life = life;
-  members_[who] = std::move(fresh);
+  auto& known = members_[who];
+  in_cast_ -= known.where != place::enlisted;
+  known = std::move(fresh);
 }
 
 orders conductor::join(std::span<const worker_id> who) {
@@ -25,6 +27,7 @@ orders conductor::join(std::span<const worker_id> who) {
     if (found == members_.end() || found->second.where != place::enlisted)
       continue;
     found->second.where = place::waiting;
+    ++in_cast_;
     entering.push_back(id);
   }
   return carry_out(policy_->on_join(entering));
@@ -40,6 +43,7 @@ orders conductor::leave(worker_id who, incarnation life) {
   refusals_.forget(who);
   if (gone.where == place::enlisted)
     return {};
+  --in_cast_;
   return carry_out(policy_->on_leave(who));
 }
 
@@ -88,13 +92,6 @@ std::optional<std::string> conductor::scored(double accuracy) {
 
 std::optional<std::string> conductor::reached() {
   return end_after(current());
-}
-
-size_t conductor::members() const {
-  return static_cast<size_t>(
-    std::ranges::count_if(members_, [](const auto& entry) {
-      return entry.second.where != place::enlisted;
-    }));
 }
 
 bool conductor::knows(worker_id who, incarnation life) const {

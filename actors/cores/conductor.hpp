@@ -113,7 +113,7 @@ public:
   const lease_ledger& ledger() const { return ledger_; }
 
   /// Workers in the cast.
-  size_t members() const;
+  size_t members() const { return in_cast_; }
 
   /// Is this life of the worker enlisted or in the cast?
   bool knows(worker_id who, incarnation life) const;
@@ -154,6 +154,8 @@ private:
   push_window window_;
   refusals refusals_;
   std::map<worker_id, member> members_;
+  size_t in_cast_ = 0; ///< Of these, those not merely enlisted; asked for at
+                       ///< every update.
   std::map<push_id, held_push> held_;
 };
 

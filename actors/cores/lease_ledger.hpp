@@ -55,8 +55,7 @@ inline constexpr uint64_t endless = UINT64_MAX;
 class lease_ledger {
 public:
   /// A ledger of a data set with `samples` samples, dealt out in leases of
-  /// `batch`. Throws
-  /// `std::invalid_argument` when one of them is 0.
+  /// `batch`. Throws `std::invalid_argument` when one of them is 0.
   lease_ledger(uint64_t samples, uint64_t batch);
 
   /// Takes up a state; all of its unsettled samples are to be handed out. Empty

@@ -24,7 +24,7 @@ constexpr double usual_target = 0.95;
 /// is known as well as this.
 constexpr uint64_t usual_eval_freq = 2;
 
-/// Virtual seconds of a timeline, in mean computation times.
+/// Computations in a timeline, in the mean over the workers.
 constexpr size_t stretches_per_worker = 20;
 
 constexpr const char* help_text =
@@ -118,15 +118,16 @@ run_figures run_one(const contender& who, const config::resolved& what,
   const fs::path folder = what.values.training.train_dir;
   if (end.status == static_cast<uint8_t>(exit_status::try_again))
     throw failure(exit_status::try_again, "stopped by a signal; no report");
-  if (end.failed())
-    throw run_error(folder.string() + ": " + end.line);
   auto out = read_run(folder, who.label, what.values.training.target_accuracy);
+  out.failure = end.line;
   out.timeline = std::move(timeline);
   out.timeline_end = timeline_end;
   return out;
 }
 
 std::string line_of(const run_figures& run) {
+  if (!run.failure.empty())
+    return "failed: " + run.failure;
   char text[160];
   if (run.seconds_to_target)
     std::snprintf(text, sizeof text, "reached the target after %.1f virtual s",
@@ -186,6 +187,7 @@ exit_status compare(const std::vector<std::string>& arguments,
   all.command = command_of(arguments);
   auto runs = request.contenders.size() * request.seeds;
   size_t done = 0;
+  auto failed = false;
   for (const auto& who : request.contenders) {
     auto& theirs = all.contenders.emplace_back();
     theirs.label = who.label;
@@ -194,6 +196,8 @@ exit_status compare(const std::vector<std::string>& arguments,
       scale(what);
       all.target_accuracy = what.values.training.target_accuracy;
       theirs.runs.push_back(run_one(who, what, interrupted));
+      // One that diverges is a result, too: the others go on.
+      failed = failed || !theirs.runs.back().failure.empty();
       say("[" + std::to_string(++done) + "/" + std::to_string(runs) + "] " +
           who.label + ", seed " + std::to_string(seed) + ": " +
           line_of(theirs.runs.back()));
@@ -209,7 +213,7 @@ exit_status compare(const std::vector<std::string>& arguments,
     say("report       " + (folder / "report.csv").string() +
         "; for the page with plots install gnuplot (Debian: gnuplot-nox)");
   }
-  return exit_status::done;
+  return failed ? exit_status::failed : exit_status::done;
 }
 
 } // namespace troupe::app

@@ -29,6 +29,7 @@ struct stretch {
 struct run_figures {
   std::string label;
   uint64_t seed = 0;
+  std::string failure; ///< Why it ended early; empty when it did not.
   uint64_t steps = 0;
   double seconds = 0;                      ///< Virtual.
   std::optional<double> seconds_to_target; ///< Virtual; none: not reached.

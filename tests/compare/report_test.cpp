@@ -53,3 +53,17 @@ TEST_CASE("a comparison leaves a table, its figures and a page with plots") {
   CHECK(std::filesystem::exists(report / "sync-seed-1" / "metrics.jsonl"));
   CHECK(std::filesystem::exists(report / "backup-1-cancel-seed-2"));
 }
+
+TEST_CASE("a run that diverges is reported, and the others go on") {
+  testing::temporary_folder folder;
+  auto report = folder / "report";
+  auto status =
+    app::compare({"--policies", "async/lr=3,sync", "--seeds", "1", "--workers",
+                  "4", "--max-steps", "10", "--train-dir", report.string()},
+                 {});
+  CHECK(status == exit_status::failed);
+  auto found = nlohmann::json::parse(text_of(report / "report.json"));
+  REQUIRE(found["runs"].size() == 2);
+  CHECK(found["runs"][0]["seconds_to_target"].is_null());
+  CHECK(found["runs"][1]["steps"] == 10);
+}
