@@ -3,6 +3,7 @@
 #include "apps/compare/contender.hpp"
 #include "apps/compare/figures.hpp"
 #include "apps/compare/page.hpp"
+#include "apps/compare/plots.hpp"
 #include "apps/trainer_node/virtual_run.hpp"
 #include "config/command_line.hpp"
 #include "config/train_dir.hpp"
@@ -207,7 +208,7 @@ exit_status compare(const std::vector<std::string>& arguments,
   models::replace_file(folder / "report.json", to_json(all));
   std::fputs(("\n" + to_table(all) + "\n").c_str(), stdout);
   if (can_draw()) {
-    models::replace_file(folder / "report.html", to_page(all, folder));
+    write_page(all, folder);
     say("report       " + (folder / "report.html").string());
   } else {
     say("report       " + (folder / "report.csv").string() +

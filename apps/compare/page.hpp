@@ -1,6 +1,5 @@
 #pragma once
-// The page of a comparison: one HTML file with its plots inside. The drawing is
-// gnuplot's.
+// The page of a comparison: one HTML file with its plots inside.
 
 #include "apps/compare/figures.hpp"
 
@@ -8,11 +7,8 @@
 
 namespace troupe::app {
 
-/// Whether there is a gnuplot to draw with.
-bool can_draw();
-
-/// The page. Plots are drawn in `folder`, which must exist, and removed there.
-/// Throws `run_error` when gnuplot fails.
-std::string to_page(const comparison& all, const std::filesystem::path& folder);
+/// Writes `report.html` into the folder, and each plot as `plots/<name>.svg`.
+/// Throws `run_error` when gnuplot or the disk fails.
+void write_page(const comparison& all, const std::filesystem::path& folder);
 
 } // namespace troupe::app

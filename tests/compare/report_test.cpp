@@ -1,5 +1,5 @@
 #include "apps/compare/compare.hpp"
-#include "apps/compare/page.hpp"
+#include "apps/compare/plots.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -49,6 +49,9 @@ TEST_CASE("a comparison leaves a table, its figures and a page with plots") {
   REQUIRE(app::can_draw());
   auto page = text_of(report / "report.html");
   CHECK(count(page, "data:image/svg+xml;base64,") == 6);
+  for (const auto* plot : {"accuracy", "staleness", "timeline-4"})
+    CHECK(count(text_of(report / "plots" / (plot + std::string{".svg"})),
+                "</svg>") == 1);
   CHECK(page.ends_with("</html>\n"));
   CHECK(std::filesystem::exists(report / "sync-seed-1" / "metrics.jsonl"));
   CHECK(std::filesystem::exists(report / "backup-1-cancel-seed-2"));
