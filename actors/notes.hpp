@@ -31,7 +31,9 @@ struct update {
   double lr = 0;
   uint64_t samples = 0;
   std::vector<recording::applied_gradient> gradients;
-  recording::progress_figures progress;
+  double samples_per_second = 0; ///< Since the run began.
+  /// For whoever watches; there when it is due.
+  std::optional<recording::progress_figures> progress;
 };
 
 struct evaluation {
@@ -78,6 +80,7 @@ struct warning {
 
 struct stopping {
   std::string reason;
+  recording::progress_figures progress; ///< As it stands now.
 };
 
 /// The last note: the recorder adds the wall time.

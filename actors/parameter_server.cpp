@@ -168,7 +168,8 @@ void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
   if (!conductor_.knows(who, life) || !members_.contains(who))
     return;
-  auto gone = std::move(members_.extract(who).mapped());
+  auto gone = std::move(members_.at(who));
+  members_.erase(who);
   if (ending_) // The weights stay as they are: no step closes any more.
     return;
   record(notes::left{who, life, reason});

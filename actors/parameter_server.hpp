@@ -16,10 +16,12 @@
 #include "messages/interfaces.hpp"
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -118,8 +120,8 @@ private:
   void note_update(const cores::update_order& step,
                    const std::vector<held_push>& parts);
   void note_epochs();
-  recording::progress_figures progress(version step,
-                                       const notes::update& last) const;
+  double samples_per_second() const;
+  recording::progress_figures progress() const;
   watch_result watch(version after);
   void show_due();
   void take_score(const score& found);
@@ -161,10 +163,12 @@ private:
   wall_clock wall_;
   recording::run_times before_; ///< Those of the checkpoint.
   caf::actor_clock::time_point last_update_;
+  double last_loss_ = std::numeric_limits<double>::quiet_NaN();
+  double progress_due_ = 0; ///< On `wall_`: when to tell a watcher again.
   coordinator_actor coordinator_;
-  std::map<worker_id, member> members_;
+  policies::by_rank<member> members_;
   std::map<std::string, std::string> transports_; ///< Of all workers so far.
-  std::map<push_id, held_push> held_;
+  std::unordered_map<push_id, held_push, cores::push_hash> held_;
   std::vector<watcher> watchers_;
   uint32_t audience_ = 0;
   uint64_t epochs_noted_ = 0;

@@ -13,7 +13,7 @@ void parameter_server_state::begin_ending(std::string status,
                                           std::string reason) {
   if (ending_)
     return;
-  record(notes::stopping{reason});
+  record(notes::stopping{reason, progress()});
   ending_ = ending{std::move(status), {}, false, false, false};
   send_workers_home();
   board_.finish(conductor_.current());
@@ -33,7 +33,7 @@ void parameter_server_state::fail(std::string line) {
   if (ending_ && ending_->closed)
     return;
   if (!ending_) {
-    record(notes::stopping{line});
+    record(notes::stopping{line, progress()});
     ending_ = ending{};
     send_workers_home();
   }

@@ -85,7 +85,12 @@ void parameter_server_state::note_update(const cores::update_order& step,
   out.loss = loss / static_cast<double>(out.samples);
   out.epoch = epochs();
   out.lr = parts_.settings.training.lr;
-  out.progress = progress(step.makes, out);
+  out.samples_per_second = samples_per_second();
+  last_loss_ = out.loss;
+  if (wall_.elapsed() >= progress_due_) {
+    progress_due_ = wall_.elapsed() + recording::figures_interval;
+    out.progress = progress();
+  }
   record_at(step.makes, std::move(out));
 }
 
@@ -95,17 +100,20 @@ void parameter_server_state::note_epochs() {
     record(notes::epoch{epochs_noted_});
 }
 
-recording::progress_figures
-parameter_server_state::progress(version step,
-                                 const notes::update& last) const {
+double parameter_server_state::samples_per_second() const {
+  return static_cast<double>(statistics_.samples_applied()) /
+         std::max(elapsed(), 1e-9);
+}
+
+// Who is waited for is a walk over the cast: not for every update.
+recording::progress_figures parameter_server_state::progress() const {
   recording::progress_figures out;
-  out.step = step.value;
+  out.step = conductor_.current().value;
   out.max_steps = parts_.settings.training.max_steps;
-  out.epoch = last.epoch;
-  if (std::isfinite(last.loss))
-    out.loss = last.loss;
-  out.samples_per_second = static_cast<double>(statistics_.samples_applied()) /
-                           std::max(elapsed(), 1e-9);
+  out.epoch = epochs();
+  if (std::isfinite(last_loss_))
+    out.loss = last_loss_;
+  out.samples_per_second = samples_per_second();
   if (last_score_)
     out.accuracy = last_score_->accuracy;
   out.workers = static_cast<uint32_t>(conductor_.members());

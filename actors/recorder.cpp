@@ -15,6 +15,10 @@ using recording::line_file;
 /// Workers of a cast whose first joining is said one by one.
 constexpr uint32_t most_said = 64;
 
+/// Bytes that are gathered, and for how many s at most.
+constexpr size_t most_gathered = 1 << 16;
+constexpr double flush_interval = 1;
+
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
@@ -28,10 +32,12 @@ recorder_state::recorder_state(pointer self, recorder_parts parts)
     last_step_before_(parts_.resume_step ? recording::last_update_step(
                                              parts_.folder / "metrics.jsonl")
                                          : std::nullopt),
-    metrics_(parts_.folder / "metrics.jsonl", parts_.resume_step
-                                                ? line_file::mode::resume
-                                                : line_file::mode::fresh),
-    tensorboard_(parts_.folder, parts_.started_at, parts_.resume_step),
+    metrics_(parts_.folder / "metrics.jsonl",
+             parts_.resume_step ? line_file::mode::resume
+                                : line_file::mode::fresh,
+             parts_.gathers ? most_gathered : 0),
+    tensorboard_(parts_.folder, parts_.started_at, parts_.resume_step,
+                 parts_.gathers ? most_gathered : 0),
     progress_(parts_.terminal_width) {
   // nop
 }
@@ -46,8 +52,10 @@ recorder_actor::behavior_type recorder_state::make_behavior() {
 // The parameter server does not wait for notes, so it is told of the first one
 // that could not be written.
 caf::result<void> recorder_state::write(const note& what) try {
-  if (!trouble_)
+  if (!trouble_) {
     std::visit([&](const auto& kind) { put(what, kind); }, what.what);
+    flush_if_due();
+  }
   return caf::unit;
 } catch (const std::exception& err) {
   trouble_ = err.what();
@@ -58,6 +66,8 @@ caf::result<void> recorder_state::write(const note& what) try {
 
 caf::result<void> recorder_state::finish(const note& what) try {
   std::visit([&](const auto& kind) { put(what, kind); }, what.what);
+  metrics_.flush();
+  tensorboard_.flush();
   self_->quit();
   return caf::unit;
 } catch (const std::exception& err) {
@@ -74,10 +84,11 @@ void recorder_state::put(const note& at, const notes::update& what) {
   for (const auto& part : what.gradients)
     staleness += static_cast<double>(part.staleness);
   tensorboard_.update(at.step, at.time,
-                      {what.loss, what.progress.samples_per_second,
+                      {what.loss, what.samples_per_second,
                        staleness / static_cast<double>(what.gradients.size())});
-  figures_ = what.progress;
-  if (auto text = progress_.show(figures_, wall_.elapsed()))
+  if (!what.progress)
+    return;
+  if (auto text = progress_.show(*what.progress, wall_.elapsed()))
     show(*text);
 }
 
@@ -161,7 +172,7 @@ void recorder_state::put(const note& at, const notes::warning& what) {
 
 void recorder_state::put(const note& at, const notes::stopping& what) {
   metrics_.stopping(at.step, at.time, what.reason);
-  show(progress_.show_last(figures_));
+  show(progress_.show_last(what.progress));
   say("stopping     " + what.reason);
 }
 
@@ -175,6 +186,14 @@ void recorder_state::put(const note& at, const notes::finished& what) {
   say(summary.status + std::string(13 - summary.status.size(), ' ') +
       std::to_string(summary.steps) + " steps" + accuracy + "; " +
       (parts_.folder / "summary.json").string());
+}
+
+void recorder_state::flush_if_due() {
+  if (!parts_.gathers || wall_.elapsed() - flushed_ < flush_interval)
+    return;
+  flushed_ = wall_.elapsed();
+  metrics_.flush();
+  tensorboard_.flush();
 }
 
 void recorder_state::say(const std::string& line) {

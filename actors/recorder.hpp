@@ -24,6 +24,9 @@ struct recorder_parts {
   double started_at = 0;               ///< s since 1970, for TensorBoard.
   std::optional<uint64_t> resume_step; ///< Goes on from this step.
   bool silent = false;                 ///< Says nothing on stdout.
+  /// Lines and records may be written up to a second late, and are whole only
+  /// at the end: for runs that nobody resumes, where they are most of the work.
+  bool gathers = false;
 };
 
 class recorder_state {
@@ -57,6 +60,7 @@ private:
   void put(const note& at, const notes::stopping& what);
   void put(const note& at, const notes::finished& what);
 
+  void flush_if_due();
   void say(const std::string& line);
   void show(const std::string& text);
 
@@ -66,9 +70,9 @@ private:
   recording::metrics_log metrics_;
   recording::tensorboard_log tensorboard_;
   recording::progress progress_;
-  recording::progress_figures figures_;
   wall_clock wall_;          ///< For stdout: a person waits in real time.
   double refusal_said_ = -1; ///< When stdout was last told of a refusal.
+  double flushed_ = 0;       ///< When what is gathered was last written.
   std::optional<std::string> trouble_; ///< The first write that failed.
 };
 

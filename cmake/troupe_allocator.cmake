@@ -10,6 +10,12 @@ if(TROUPE_MIMALLOC AND NOT TROUPE_SANITIZE)
     target_link_options(
       Troupe::allocator INTERFACE
       "SHELL:-Wl,--push-state,--no-as-needed ${TROUPE_MIMALLOC_LIBRARY} -Wl,--pop-state")
+    find_path(TROUPE_MIMALLOC_INCLUDE mimalloc.h PATH_SUFFIXES mimalloc-2.0)
+    if(TROUPE_MIMALLOC_INCLUDE)
+      target_include_directories(Troupe::allocator INTERFACE
+                                 ${TROUPE_MIMALLOC_INCLUDE})
+      target_compile_definitions(Troupe::allocator INTERFACE TROUPE_HAS_MIMALLOC)
+    endif()
   else()
     message(STATUS "mimalloc not found: the programs use the C library's malloc")
   endif()

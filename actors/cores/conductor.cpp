@@ -36,7 +36,8 @@ orders conductor::join(std::span<const worker_id> who) {
 orders conductor::leave(worker_id who, incarnation life) {
   if (!knows(who, life))
     return {};
-  auto gone = std::move(members_.extract(who).mapped());
+  auto gone = std::move(members_.at(who));
+  members_.erase(who);
   for (auto id : gone.leases)
     ledger_.give_back(id);
   window_.forget(who);

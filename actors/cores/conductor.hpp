@@ -9,15 +9,17 @@
 // orders out in the order of their members. Not thread-safe; one owner.
 
 #include "actors/cores/lease_ledger.hpp"
+#include "actors/cores/push_hash.hpp"
 #include "actors/cores/push_window.hpp"
 #include "actors/cores/refusals.hpp"
 #include "actors/cores/stop_rule.hpp"
+#include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace troupe::cores {
@@ -153,10 +155,10 @@ private:
   stop_rule stop_;
   push_window window_;
   refusals refusals_;
-  std::map<worker_id, member> members_;
+  policies::by_rank<member> members_;
   size_t in_cast_ = 0; ///< Of these, those not merely enlisted; asked for at
                        ///< every update.
-  std::map<push_id, held_push> held_;
+  std::unordered_map<push_id, held_push, push_hash> held_;
 };
 
 } // namespace troupe::cores

@@ -53,14 +53,14 @@ lease lease_ledger::grant(worker_id who) {
   lease result{next_lease_, number, first, count};
   next_lease_ = next_lease_.next();
   leases_.emplace(result.id, entry{result, who});
-  held_by_[who].push_back(result.id);
   return result;
 }
 
 bool lease_ledger::settle(lease_id id) {
-  if (!leases_.contains(id))
+  auto out = leases_.find(id);
+  if (out == leases_.end())
     return false;
-  auto what = take_out(id).what;
+  auto what = take_out(out);
   unsettled_ -= what.count;
   auto epoch = open_.find(what.epoch);
   if (epoch->second.out == 0 && epoch->second.free.empty())
@@ -69,23 +69,22 @@ bool lease_ledger::settle(lease_id id) {
 }
 
 bool lease_ledger::give_back(lease_id id) {
-  if (!leases_.contains(id))
+  auto out = leases_.find(id);
+  if (out == leases_.end())
     return false;
-  free(take_out(id).what);
+  free(take_out(out));
   return true;
 }
 
 std::vector<lease> lease_ledger::give_back_all(worker_id who,
                                                std::span<const lease_id> keep) {
   std::vector<lease> result;
-  auto held = held_by_.find(who);
-  if (held == held_by_.end())
-    return result;
-  for (auto id : std::vector<lease_id>{held->second})
-    if (std::find(keep.begin(), keep.end(), id) == keep.end()) {
-      result.push_back(take_out(id).what);
-      free(result.back());
-    }
+  for (const auto& [id, x] : leases_)
+    if (x.holder == who && std::ranges::find(keep, id) == keep.end())
+      result.push_back(x.what);
+  std::ranges::sort(result, {}, &lease::id);
+  for (const auto& what : result)
+    give_back(what.id);
   return result;
 }
 
@@ -146,15 +145,10 @@ void lease_ledger::open_epoch() {
   ++next_epoch_;
 }
 
-lease_ledger::entry lease_ledger::take_out(lease_id id) {
-  auto i = leases_.find(id);
-  auto result = i->second;
-  leases_.erase(i);
-  auto held = held_by_.find(result.holder);
-  std::erase(held->second, id);
-  if (held->second.empty())
-    held_by_.erase(held);
-  --open_[result.what.epoch].out;
+lease lease_ledger::take_out(lease_map::iterator which) {
+  auto result = which->second.what;
+  leases_.erase(which);
+  --open_[result.epoch].out;
   return result;
 }
 

@@ -81,7 +81,7 @@ public:
 
   /// Gives back what `who` has, except for the leases in `keep` (those of
   /// gradients that are in but not yet applied); returns them in the order in
-  /// which they were granted.
+  /// which they were granted. Goes through all leases that are out.
   std::vector<lease> give_back_all(worker_id who,
                                    std::span<const lease_id> keep = {});
 
@@ -122,11 +122,13 @@ private:
     worker_id holder;
   };
 
+  using lease_map = std::unordered_map<lease_id, entry>;
+
   /// Adds a range, joined with its neighbours.
   static void insert(range_map& ranges, uint64_t first, uint64_t count);
 
   void open_epoch();
-  entry take_out(lease_id id);
+  lease take_out(lease_map::iterator which);
   void free(const lease& what);
 
   uint64_t samples_;
@@ -136,8 +138,7 @@ private:
   lease_id next_lease_{1};
   std::map<uint64_t, epoch_state> open_;
   std::set<uint64_t> grantable_; ///< Open epochs with free positions.
-  std::unordered_map<lease_id, entry> leases_;
-  std::unordered_map<worker_id, std::vector<lease_id>> held_by_;
+  lease_map leases_;
 };
 
 } // namespace troupe::cores

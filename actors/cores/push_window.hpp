@@ -9,10 +9,10 @@
 //
 // A value. Not thread-safe; one owner.
 
+#include "actors/policies/by_rank.hpp"
 #include "messages/ids.hpp"
 
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace troupe::cores {
@@ -57,7 +57,7 @@ private:
   };
 
   uint32_t in_flight_;
-  std::unordered_map<worker_id, record> workers_;
+  policies::by_rank<record> workers_;
 };
 
 } // namespace troupe::cores

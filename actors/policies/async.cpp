@@ -32,7 +32,7 @@ version async::current() const {
 decision async::on_join(std::span<const worker_id> who) {
   decision out;
   for (auto id : who)
-    if (!members_.insert(id).second)
+    if (!members_.try_emplace(id).second)
       throw std::logic_error("worker " + to_string(id) + " joined twice");
   out.release.assign(who.begin(), who.end());
   std::sort(out.release.begin(), out.release.end());
@@ -75,7 +75,7 @@ uint64_t async::staleness_bound(uint32_t) const {
 
 std::vector<uint64_t> async::member_numbers() const {
   std::vector<uint64_t> result;
-  for (auto who : members_)
+  for (auto& [who, nothing] : members_)
     result.push_back(who.value);
   return result;
 }
@@ -99,10 +99,10 @@ bool async::load(std::string_view text) {
   if (!in.name(known_as) || !in.number("v", v.value) ||
       !in.rows("members", 1, numbers) || !in.end())
     return false;
-  std::set<worker_id> members;
+  by_rank<member> members;
   for (auto x : numbers)
-    if (x > std::numeric_limits<uint32_t>::max() ||
-        !members.insert(worker_id{static_cast<uint32_t>(x)}).second)
+    if (x >= most_ranks ||
+        !members.try_emplace(worker_id{static_cast<uint32_t>(x)}).second)
       return false;
   current_ = v;
   members_ = std::move(members);

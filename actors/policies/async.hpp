@@ -1,8 +1,7 @@
 #pragma once
 
+#include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
-
-#include <set>
 
 namespace troupe::policies {
 
@@ -40,7 +39,9 @@ private:
   std::vector<uint64_t> member_numbers() const;
 
   version current_;
-  std::set<worker_id> members_;
+  struct member {};
+
+  by_rank<member> members_;
 };
 
 } // namespace troupe::policies

@@ -169,11 +169,11 @@ bool ssp::load(std::string_view text) {
       !in.rows("held", 1, held) || !in.end())
     return false;
   auto known = [&](uint64_t who) {
-    return who <= std::numeric_limits<uint32_t>::max() &&
+    return who < most_ranks &&
            result.clocks.contains(worker_id{static_cast<uint32_t>(who)});
   };
   for (size_t i = 0; i < clocks.size(); i += 2) {
-    if (clocks[i] > std::numeric_limits<uint32_t>::max() || known(clocks[i]))
+    if (clocks[i] >= most_ranks || known(clocks[i]))
       return false;
     result.enter(worker_id{static_cast<uint32_t>(clocks[i])}, clocks[i + 1]);
   }

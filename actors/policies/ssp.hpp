@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
 
 #include <map>
@@ -55,7 +56,7 @@ private:
   /// What changes; apart, so that `load` can build one and swap it in.
   struct cast {
     version current;
-    std::map<worker_id, uint64_t> clocks;
+    by_rank<uint64_t> clocks;
     std::map<uint64_t, size_t> members_at; ///< Clock -> how many are there.
     std::set<std::pair<uint64_t, worker_id>> held;
 

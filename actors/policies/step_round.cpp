@@ -129,7 +129,7 @@ bool step_round::load(state_reader& in) {
     return false;
   for (size_t i = 0; i < members.size(); i += 3) {
     auto now = members[i + 1];
-    if (members[i] > max32 || now > static_cast<uint64_t>(state::held))
+    if (members[i] >= most_ranks || now > static_cast<uint64_t>(state::held))
       return false;
     member m{static_cast<state>(now), version{members[i + 2]}};
     worker_id who{static_cast<uint32_t>(members[i])};

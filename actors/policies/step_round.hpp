@@ -10,10 +10,9 @@
 // A round knows who is where and what a close does. When to close is the
 // policy's business.
 
+#include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
 #include "actors/policies/state_text.hpp"
-
-#include <map>
 
 namespace troupe::policies {
 
@@ -81,7 +80,7 @@ private:
 
   std::vector<uint64_t> in_state(state what) const;
 
-  std::map<worker_id, member> members_;
+  by_rank<member> members_;
   std::vector<push_id> gradients_;
   version current_;
   size_t computing_ = 0;

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <exception>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace troupe::recording {
 
@@ -62,8 +64,8 @@ uint64_t whole_size(int handle, uint64_t size,
 
 } // namespace
 
-line_file::line_file(std::filesystem::path path, mode how)
-  : path_(std::move(path)) {
+line_file::line_file(std::filesystem::path path, mode how, size_t gathers)
+  : path_(std::move(path)), gathers_(gathers) {
   auto flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC |
                (how == mode::fresh ? O_TRUNC : 0);
   handle_ = ::open(path_.c_str(), flags, 0644);
@@ -85,12 +87,23 @@ line_file::line_file(std::filesystem::path path, mode how)
 }
 
 line_file::~line_file() {
+  try {
+    flush();
+  } catch (const std::exception&) {
+    // Whoever needs to know has flushed before.
+  }
   ::close(handle_);
 }
 
 void line_file::append(std::string_view line) {
-  std::string text{line};
-  text += '\n';
+  gathered_ += line;
+  gathered_ += '\n';
+  if (gathered_.size() >= gathers_)
+    flush();
+}
+
+void line_file::flush() {
+  auto text = std::exchange(gathered_, {});
   size_t done = 0;
   while (done < text.size()) {
     auto n = ::write(handle_, text.data() + done, text.size() - done);
@@ -108,6 +121,8 @@ void line_file::append(std::string_view line) {
     done += static_cast<size_t>(n);
   }
   size_ += text.size();
+  text.clear();
+  gathered_ = std::move(text); // Its memory serves the next lines.
 }
 
 } // namespace troupe::recording

@@ -61,7 +61,11 @@ class metrics_log {
 public:
   using mode = line_file::mode;
 
-  metrics_log(const std::filesystem::path& path, mode how);
+  /// `gathers`: see `line_file`.
+  metrics_log(const std::filesystem::path& path, mode how, size_t gathers = 0);
+
+  /// Writes what is gathered.
+  void flush() { file_.flush(); }
 
   void update(const update_record& what);
   void evaluation(const evaluation_record& what);
@@ -107,6 +111,7 @@ public:
 
 private:
   line_file file_;
+  std::string line_; ///< Memory for the line of an update.
 };
 
 } // namespace troupe::recording

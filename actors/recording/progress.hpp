@@ -22,6 +22,9 @@ struct progress_figures {
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
 };
 
+/// s between two sets of figures, when updates come faster than anybody reads.
+inline constexpr double figures_interval = 0.1;
+
 class progress {
 public:
   /// On a terminal (`width` > 0 columns) one live line that is drawn over

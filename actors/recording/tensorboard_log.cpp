@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace troupe::recording {
 
@@ -58,8 +60,9 @@ std::string framed(const std::string& data) {
 } // namespace
 
 tensorboard_log::tensorboard_log(const fs::path& folder, double start,
-                                 std::optional<uint64_t> resume_step)
-  : start_(start) {
+                                 std::optional<uint64_t> resume_step,
+                                 size_t gathers)
+  : start_(start), gathers_(gathers) {
   for (unsigned number = 0; handle_ < 0; ++number) {
     path_ = folder / file_name(start, number);
     handle_ =
@@ -86,6 +89,11 @@ tensorboard_log::tensorboard_log(const fs::path& folder, double start,
 }
 
 tensorboard_log::~tensorboard_log() {
+  try {
+    flush();
+  } catch (const std::exception&) {
+    // Whoever needs to know has flushed before.
+  }
   ::close(handle_);
 }
 
@@ -120,8 +128,14 @@ void tensorboard_log::append_scalars(uint64_t step, double time,
 }
 
 void tensorboard_log::append(const Event& event) {
-  auto record = framed(event.SerializeAsString());
-  for (std::string_view rest{record}; !rest.empty();) {
+  gathered_ += framed(event.SerializeAsString());
+  if (gathered_.size() >= gathers_)
+    flush();
+}
+
+void tensorboard_log::flush() {
+  auto records = std::exchange(gathered_, {});
+  for (std::string_view rest{records}; !rest.empty();) {
     auto n = ::write(handle_, rest.data(), rest.size());
     if (n < 0 && errno != EINTR)
       fail("write", path_);

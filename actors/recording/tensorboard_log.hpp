@@ -1,6 +1,7 @@
 #pragma once
 // A TensorBoard event file: records framed as TFRecords, each an Event message.
-// Every record is written whole, at once. Not thread-safe; one owner.
+// Every record is written whole, at once unless records are gathered. Not
+// thread-safe; one owner.
 //
 // TensorBoard shows `wall_time`; the caller gives it as the time of day of the
 // start plus the run's time (start 0 in virtual time, so that the file depends
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -29,10 +31,12 @@ struct update_scalars {
 class tensorboard_log {
 public:
   /// Makes the next event file in `folder`. `start` is in s since 1970; with
-  /// `resume_step`, TensorBoard forgets older points from that step on. Throws
-  /// `run_error` when the file cannot be made.
+  /// `resume_step`, TensorBoard forgets older points from that step on. Records
+  /// are gathered until they are `gathers` bytes. Throws `run_error` when the
+  /// file cannot be made.
   tensorboard_log(const std::filesystem::path& folder, double start,
-                  std::optional<uint64_t> resume_step = std::nullopt);
+                  std::optional<uint64_t> resume_step = std::nullopt,
+                  size_t gathers = 0);
 
   ~tensorboard_log();
 
@@ -45,6 +49,9 @@ public:
   /// eval/loss and eval/accuracy.
   void evaluation(uint64_t step, double time, double loss, double accuracy);
 
+  /// Writes what is gathered. Throws `run_error` (disk full).
+  void flush();
+
   const std::filesystem::path& path() const noexcept { return path_; }
 
 private:
@@ -56,6 +63,8 @@ private:
 
   std::filesystem::path path_;
   double start_;
+  size_t gathers_;
+  std::string gathered_;
   int handle_ = -1;
 };
 

@@ -113,6 +113,7 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   out.terminal_width = terminal_width();
   out.started_at = is_virtual(settings) ? 0 : time_of_day();
   out.silent = silent;
+  out.gathers = is_virtual(settings) && !trains(settings);
   if (from.checkpoint)
     out.resume_step = from.checkpoint->manifest.step();
   return out;

@@ -1,6 +1,7 @@
 #include "apps/trainer_node/virtual_run.hpp"
 
 #include "actors/clock/virtual_time.hpp"
+#include "actors/clock/wall_clock.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "config/failure.hpp"
 
@@ -13,8 +14,10 @@ namespace troupe::app {
 
 namespace {
 
-/// Messages between two looks at `interrupted`.
+/// Messages handled at a time, and s that pass between two looks at
+/// `interrupted`, which costs more than a message.
 constexpr size_t at_a_time = 4096;
+constexpr double look_interval = 0.02;
 
 /// Handles what can be handled now, then what the next timer brings. False when
 /// nothing is left to come.
@@ -36,9 +39,14 @@ run_end run_in_virtual_time(const config::resolved& config,
     system, config,
     {[&](const run_end& end) { how = end; }, options.silent, options.watch});
   virtual_time time{system};
+  wall_clock wall;
+  double looked = 0;
   while (!how) {
-    if (options.interrupted && options.interrupted())
-      node.stop();
+    if (options.interrupted && wall.elapsed() - looked > look_interval) {
+      looked = wall.elapsed();
+      if (options.interrupted())
+        node.stop();
+    }
     if (!go_on(time))
       throw run_error("the simulation stands still: every actor waits for "
                       "another; this is a bug of Troupe");

@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -155,4 +156,42 @@ TEST_CASE("a log that cannot be written says so in one line") {
   temporary_folder folder;
   CHECK_THROWS_WITH((metrics_log{folder / "no" / "x", mode::fresh}),
                     Catch::Matchers::EndsWith("No such file or directory"));
+}
+
+TEST_CASE("an update's line is what the JSON library would write") {
+  auto x = GENERATE(0.0, -0.0, 1.0, 0.1, 1.0 / 3, 1e-5, 123456789.5, 1e15, 1e16,
+                    2.5e-308, 1.7e308, -12.25, NAN, -INFINITY);
+  auto gradients = GENERATE(
+    std::vector<applied_gradient>{}, std::vector<applied_gradient>{{w1, 3, 64}},
+    std::vector<applied_gradient>{{w0, 0, 1}, {w1, 1000000, 2}});
+  temporary_folder folder;
+  auto path = folder / "metrics.jsonl";
+  metrics_log log{path, mode::fresh};
+  log.update({UINT64_MAX, x, x, x, x, gradients});
+  auto text = slurp(path);
+  auto line = nlohmann::ordered_json::parse(text);
+  CHECK(line.dump() + "\n" == text);
+  CHECK(line["loss"].dump() == nlohmann::ordered_json(x).dump());
+  CHECK(line["gradients"] == gradients.size());
+  CHECK(line["workers"].size() == gradients.size());
+}
+
+TEST_CASE("lines that are gathered are there when there are enough, or asked") {
+  temporary_folder folder;
+  auto path = folder / "metrics.jsonl";
+  auto lines = [&] {
+    return std::ranges::count(slurp(path), '\n');
+  };
+  {
+    metrics_log log{path, mode::fresh, 100};
+    log.cancelled(1, 0.5, w0);
+    CHECK(lines() == 0);
+    log.flush();
+    CHECK(lines() == 1);
+    log.cancelled(2, 0.5, w0);
+    log.cancelled(3, 0.5, w0);
+    CHECK(lines() == 3);
+    log.cancelled(4, 0.5, w0);
+  }
+  CHECK(lines() == 4);
 }

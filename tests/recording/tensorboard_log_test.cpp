@@ -73,6 +73,19 @@ TEST_CASE("figures that are absent or not finite are left out") {
   CHECK(text.find("train/samples_per_second") != std::string::npos);
 }
 
+TEST_CASE("records that are gathered are the same ones, later") {
+  temporary_folder folder;
+  tensorboard_log at_once{folder.path(), 0};
+  tensorboard_log gathered{folder.path(), 0, std::nullopt, 1 << 16};
+  for (auto* log : {&at_once, &gathered}) {
+    log->update(1, 0, {.loss = 1.5});
+    log->update(2, 1, {.loss = 1.25});
+  }
+  CHECK(slurp(gathered.path()).empty());
+  gathered.flush();
+  CHECK(slurp(gathered.path()) == slurp(at_once.path()));
+}
+
 TEST_CASE("each start of a run has a file of its own, later ones behind") {
   temporary_folder folder;
   tensorboard_log one{folder.path(), 0};

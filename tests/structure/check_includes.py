@@ -2,7 +2,7 @@
 """Holds the code to the directions in which it may include.
 
 A target links only leftward: config <- messages <- {data, models} <- actors
-<- apps. Prints file:line and the rule for every breach; exits 1 if there is one.
+<- apps <- bench. Prints file:line and the rule for every breach; exits 1 if there is one.
 Usage: check_includes.py [ROOT]
 """
 
@@ -36,6 +36,7 @@ FORBIDDEN = {
     "actors/policies": (CAF + TORCH + SOCKETS + CLOCKS + RANDOM,
                         "policies are pure: no actors, tensors, clock, chance"),
     "apps": ((), ""),
+    "bench": ((), ""),
 }
 
 # Folder -> the folders of ours that it may include.
@@ -50,6 +51,7 @@ USES = {
                      "actors/cores", "actors/policies"),
     "actors/policies": ("config", "messages/ids.hpp", "actors/policies"),
     "apps": ("config", "messages", "data", "models", "actors", "apps"),
+    "bench": ("config", "messages", "data", "models", "actors", "apps", "bench"),
 }
 
 OURS = ("config", "messages", "data", "models", "actors", "apps", "tests", "bench")

@@ -1,0 +1,87 @@
+// troupe_bench: measures Troupe beside what it is compared with.
+
+#include "bench/topics.hpp"
+#include "config/failure.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+
+struct topic {
+  std::string_view name;
+  void (*measure)(const bench::setting& how, bench::report& out);
+};
+
+/// In the order in which they are measured when none is named.
+constexpr topic topics[] = {{"simulate", bench::simulate}};
+
+struct request {
+  std::vector<topic> what;
+  std::optional<std::filesystem::path> json;
+  bench::setting how;
+};
+
+topic find_topic(std::string_view name) {
+  std::string known;
+  for (const auto& x : topics) {
+    if (x.name == name)
+      return x;
+    known += (known.empty() ? "" : ", ") + std::string{x.name};
+  }
+  throw usage_error("no such topic: " + std::string{name} +
+                    "; there is: " + known);
+}
+
+request parse(const std::vector<std::string>& arguments) {
+  request out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& word = arguments[i];
+    if (word == "--quick")
+      out.how.quick = true;
+    else if (word == "--json" && i + 1 < arguments.size())
+      out.json = arguments[++i];
+    else if (word == "--json")
+      throw usage_error("--json needs a file");
+    else if (word.starts_with("-"))
+      throw usage_error("unknown flag: " + word +
+                        "; known are --json FILE and --quick");
+    else
+      out.what.push_back(find_topic(word));
+  }
+  if (out.what.empty())
+    out.what.assign(std::begin(topics), std::end(topics));
+  out.how.trainer_node =
+    std::filesystem::read_symlink("/proc/self/exe").parent_path() /
+    "trainer_node";
+  return out;
+}
+
+void run(const request& what) {
+  bench::report out;
+  for (const auto& one : what.what)
+    one.measure(what.how, out);
+  if (what.json)
+    out.save(*what.json);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(parse({argv + 1, argv + argc}));
+    return 0;
+  } catch (const std::exception& err) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "troupe_bench: %s\n", err.what());
+    auto known = dynamic_cast<const failure*>(&err);
+    return static_cast<int>(known != nullptr ? known->status()
+                                             : exit_status::failed);
+  }
+}

@@ -1,0 +1,195 @@
+// Virtual runs with real gradients, beside a plain LibTorch loop over the same
+// batches with as many updates, in the same process and on the same thread.
+
+#include "apps/trainer_node/virtual_run.hpp"
+#include "bench/folder.hpp"
+#include "bench/simulate/parts.hpp"
+#include "config/command_line.hpp"
+#include "data/dataset.hpp"
+#include "data/permutation.hpp"
+#include "messages/lease.hpp"
+#include "models/network.hpp"
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+namespace troupe::bench {
+
+namespace {
+
+/// A run: so many updates, each of so many gradients.
+struct shape {
+  const char* policy;
+  uint64_t updates;
+  uint64_t gradients; ///< Of an update.
+};
+
+config::resolved settings_of(const shape& what, const std::string& train_dir) {
+  std::vector<std::string> flags{"--simulate",
+                                 "--clock",
+                                 "virtual",
+                                 "--evaluator",
+                                 "false",
+                                 "--workers",
+                                 "4",
+                                 "--policy",
+                                 what.policy,
+                                 "--max-steps",
+                                 std::to_string(what.updates),
+                                 "--train-dir",
+                                 train_dir};
+  return config::parse_command_line(flags, {}).config;
+}
+
+/// The loss of the last update.
+double last_loss(const std::filesystem::path& train_dir) {
+  std::ifstream in{train_dir / "metrics.jsonl"};
+  double out = NAN;
+  for (std::string text; std::getline(in, text);) {
+    auto line = nlohmann::json::parse(text);
+    if (line["kind"] == "update")
+      out = line["loss"];
+  }
+  return out;
+}
+
+/// Returns the loss of the last update.
+double run_in_virtual_time(const shape& what) {
+  folder scratch;
+  auto run = settings_of(what, scratch.path());
+  app::virtual_run_options options;
+  options.silent = true;
+  auto how = app::run_in_virtual_time(run, options);
+  if (how.failed())
+    throw run_error("the virtual run failed: " + how.line);
+  return last_loss(scratch.path());
+}
+
+/// One channel's images are the same in memory either way; told so, LibTorch
+/// takes the faster of its kernels. So does Troupe.
+at::Tensor channels_last(const at::Tensor& inputs) {
+  auto height = inputs.size(2);
+  auto width = inputs.size(3);
+  return inputs.as_strided(inputs.sizes(), {height * width, 1, width, 1});
+}
+
+/// The leases of a run in which none returns: all samples in turn, the last of
+/// an epoch short.
+class walk {
+public:
+  walk(uint64_t samples, uint64_t batch) : samples_(samples), batch_(batch) {
+    // nop
+  }
+
+  std::vector<lease> next(uint64_t count) {
+    std::vector<lease> out;
+    for (uint64_t i = 0; i < count; ++i) {
+      auto size = std::min(batch_, samples_ - first_);
+      out.push_back({lease_id{0}, epoch_, first_, size});
+      first_ += size;
+      if (first_ == samples_)
+        first_ = 0, ++epoch_;
+    }
+    return out;
+  }
+
+private:
+  uint64_t samples_;
+  uint64_t batch_;
+  uint64_t epoch_ = 0;
+  uint64_t first_ = 0;
+};
+
+/// What one would write with LibTorch alone: gradients of an update are summed
+/// where they arise, nobody is stale. Returns the mean loss of the last update.
+double run_bare(const shape& what) {
+  auto settings = settings_of(what, "/unused").values;
+  const auto& training = settings.training;
+  at::set_num_threads(1);
+  auto train = data::load_dataset(settings.data, training.seed).train;
+  data::epoch_order order{training.seed, train->size()};
+  auto net =
+    models::make_network(training.network, train->classes(), training.dtype);
+  models::initialise(*net, training.seed);
+  torch::optim::SGD optimizer{
+    net->module().parameters(),
+    torch::optim::SGDOptions(training.lr).momentum(training.momentum)};
+  walk through{train->size(), training.batch_size};
+  double loss_of_update = NAN;
+  for (uint64_t update = 0; update < what.updates; ++update) {
+    auto parts = through.next(what.gradients);
+    double samples = 0;
+    for (const auto& part : parts)
+      samples += static_cast<double>(part.count);
+    optimizer.zero_grad();
+    loss_of_update = 0;
+    for (const auto& part : parts) {
+      auto batch =
+        train->gather(order.lease_indices(part.epoch, part.first, part.count),
+                      training.dtype);
+      auto scores = net->forward(channels_last(batch.inputs));
+      auto loss = at::cross_entropy_loss(scores, batch.targets) *
+                  (static_cast<double>(part.count) / samples);
+      loss.backward();
+      loss_of_update += loss.item<double>();
+    }
+    optimizer.step();
+  }
+  return loss_of_update;
+}
+
+/// With nobody stale, both must have learned the same.
+void require_same(double ours, double theirs) {
+  if (std::abs(ours - theirs) > 0.02 * std::abs(theirs))
+    throw run_error("the virtual run and the plain loop differ: last loss " +
+                    std::to_string(ours) + " and " + std::to_string(theirs));
+}
+
+void measure(const shape& what, const setting& how, report& out) {
+  size_t rounds = how.quick ? 1 : 5;
+  double ours = 0;
+  double theirs = 0;
+  auto gradients = static_cast<double>(what.updates * what.gradients);
+  auto ms = [=](double seconds) {
+    return seconds * 1e3 / gradients;
+  };
+  auto found = alternate(rounds,
+                         {[&] { ours = run_in_virtual_time(what); },
+                          [&] {
+                            theirs = run_bare(what);
+                          }},
+                         [&](size_t round) {
+                           out.progress(std::string{what.policy} + ", round " +
+                                        std::to_string(round + 1) + " of " +
+                                        std::to_string(rounds));
+                         });
+  if (what.gradients > 1)
+    require_same(ours, theirs);
+  auto name = "simulate/real_gradients/" + std::string{what.policy};
+  out.add(compare(name + "/wall", ms(found[0].seconds), "ms", "LibTorch alone",
+                  ms(found[1].seconds), better::lower));
+  out.add(compare(name + "/cpu", ms(found[0].cpu_seconds), "ms",
+                  "LibTorch alone", ms(found[1].cpu_seconds), better::lower));
+}
+
+} // namespace
+
+void measure_overhead(const setting& how, report& out) {
+  out.begin("a gradient of LeNet, batch 64, in a virtual run of 4 workers "
+            "(target: at most 5 % more, a ratio of 0.952)");
+  uint64_t gradients = how.quick ? 16 : 240;
+  measure({"sync", gradients / 4, 4}, how, out);
+  measure({"async", gradients, 1}, how, out);
+}
+
+void simulate(const setting& how, report& out) {
+  measure_policy_events(how, out);
+  measure_growth(how, out);
+  measure_overhead(how, out);
+}
+
+} // namespace troupe::bench

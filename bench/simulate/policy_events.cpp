@@ -1,0 +1,265 @@
+// Plays casts against a policy, and against the conductor that the parameter
+// server asks: no actors, no messages, no tensors.
+
+#include "actors/cores/conductor.hpp"
+#include "bench/simulate/parts.hpp"
+#include "data/philox.hpp"
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace troupe::bench {
+
+namespace {
+
+constexpr double target = 1e6; // events a second
+
+policies::policy_spec spec_of(const std::string& name, uint32_t workers) {
+  policies::policy_spec out;
+  out.name = name;
+  out.workers = workers;
+  return out;
+}
+
+/// The kinds of events, and how often each comes in 1,024: mostly gradients.
+enum class event { arrival, pull, rejoin };
+
+class dice {
+public:
+  uint32_t below(uint32_t bound) { return bits_.below(bound); }
+
+  event next_event() {
+    auto x = below(1024);
+    return x < 8 ? event::rejoin : x < 24 ? event::pull : event::arrival;
+  }
+
+private:
+  data::philox_stream bits_{1, data::random_purpose::compute_time, 0};
+};
+
+/// The workers that compute; whose gradient comes next is chance.
+class crowd {
+public:
+  void add(worker_id who) { workers_.push_back(who); }
+
+  worker_id take_one(dice& random) {
+    auto place = random.below(static_cast<uint32_t>(workers_.size()));
+    std::swap(workers_[place], workers_.back());
+    auto who = workers_.back();
+    workers_.pop_back();
+    return who;
+  }
+
+private:
+  std::vector<worker_id> workers_;
+};
+
+std::vector<worker_id> ranks_below(uint32_t workers) {
+  std::vector<worker_id> out;
+  for (uint32_t i = 0; i < workers; ++i)
+    out.push_back(worker_id{i});
+  return out;
+}
+
+/// A policy and the cast that it decides for.
+class policy_player {
+public:
+  policy_player(const std::string& name, uint32_t workers)
+    : policy_(policies::make_policy(spec_of(name, workers))), cast_(workers) {
+    policy_->reset(version{0});
+    take(policy_->on_join(ranks_below(workers)));
+  }
+
+  /// Returns how many events it was.
+  uint64_t play(uint64_t at_least) {
+    uint64_t done = 0;
+    while (done < at_least)
+      done += play_one();
+    return done;
+  }
+
+private:
+  struct worker {
+    incarnation life{1};
+    sequence last{0};
+    version reads;
+  };
+
+  uint64_t play_one() {
+    auto who = computing_.take_one(random_);
+    auto& its = cast_[who.value];
+    switch (random_.next_event()) {
+    case event::arrival:
+      its.last = its.last.next();
+      take(policy_->on_arrival({{who, its.life, its.last}, its.reads}));
+      return 1;
+    case event::pull:
+      take(policy_->on_pull(who));
+      return 1;
+    default:
+      take(policy_->on_leave(who));
+      its = {its.life.next(), sequence{0}, {}};
+      take(policy_->on_join({&who, 1}));
+      return 2;
+    }
+  }
+
+  void take(const policies::decision& what) {
+    for (auto who : what.release) {
+      cast_[who.value].reads = policy_->current();
+      computing_.add(who);
+    }
+  }
+
+  std::unique_ptr<policies::policy> policy_;
+  std::vector<worker> cast_;
+  crowd computing_;
+  dice random_;
+};
+
+/// The same for a conductor, with its ledger, window and stop rule.
+class conductor_player {
+public:
+  conductor_player(const std::string& name, uint32_t workers)
+    : conductor_(policies::make_policy(spec_of(name, workers)),
+                 cores::lease_ledger{cores::endless, batch}, cores::stop_rule{},
+                 version{0}),
+      cast_(workers) {
+    auto all = ranks_below(workers);
+    for (auto who : all)
+      conductor_.enlist(who, cast_[who.value].life);
+    take(conductor_.join(all));
+    for (auto who : all)
+      take(conductor_.pull(who, lease_id{0}));
+  }
+
+  uint64_t play(uint64_t at_least) {
+    uint64_t done = 0;
+    while (done < at_least)
+      done += play_one();
+    return done;
+  }
+
+private:
+  static constexpr uint64_t batch = 64;
+
+  struct worker {
+    incarnation life{1};
+    sequence last{0};
+    version reads;
+    std::vector<lease> work; ///< The first is the one it computes.
+  };
+
+  uint64_t play_one() {
+    auto who = computing_.take_one(random_);
+    switch (random_.next_event()) {
+    case event::arrival:
+      arrive(who);
+      return 1;
+    case event::pull:
+      pull(who);
+      return 1;
+    default:
+      rejoin(who);
+      return 3;
+    }
+  }
+
+  lease take_work(worker& its) {
+    auto out = its.work.front();
+    its.work.erase(its.work.begin());
+    return out;
+  }
+
+  void arrive(worker_id who) {
+    auto& its = cast_[who.value];
+    auto from = take_work(its);
+    its.last = its.last.next();
+    push_id id{who, its.life, its.last};
+    if (conductor_.admit(id) == cores::freshness::fresh &&
+        conductor_.holds(who, from.id, from.count))
+      take(conductor_.push({id, its.reads, from.id}));
+  }
+
+  void pull(worker_id who) {
+    take(conductor_.pull(who, take_work(cast_[who.value]).id));
+  }
+
+  /// Leaves, joins again and asks for weights: three events.
+  void rejoin(worker_id who) {
+    auto& its = cast_[who.value];
+    take(conductor_.leave(who, its.life));
+    its = {its.life.next(), sequence{0}, {}, {}};
+    conductor_.enlist(who, its.life);
+    take(conductor_.join({&who, 1}));
+    take(conductor_.pull(who, lease_id{0}));
+  }
+
+  void take(const cores::orders& what) {
+    for (const auto& next : what.release) {
+      auto& its = cast_[next.worker.value];
+      its.reads = conductor_.current();
+      its.work.insert(its.work.end(), next.leases.begin(), next.leases.end());
+      computing_.add(next.worker);
+    }
+  }
+
+  cores::conductor conductor_;
+  std::vector<worker> cast_;
+  crowd computing_;
+  dice random_;
+};
+
+/// A cast that is played on with, as in a long run.
+struct subject {
+  std::string name;
+  std::function<uint64_t(uint64_t at_least)> play;
+  uint64_t events = 0; ///< Of the last round.
+};
+
+template <class Player>
+subject subject_of(const char* what, const std::string& policy,
+                   uint32_t workers) {
+  auto player = std::make_shared<Player>(policy, workers);
+  return {std::string{"simulate/"} + what + "/" + policy + "/" +
+            std::to_string(workers),
+          [player](uint64_t at_least) {
+            return player->play(at_least);
+          }};
+}
+
+std::vector<subject> subjects() {
+  std::vector<subject> out;
+  for (uint32_t workers : {16, 10000})
+    for (const std::string policy : policies_compared) {
+      out.push_back(subject_of<policy_player>("policy", policy, workers));
+      out.push_back(subject_of<conductor_player>("conductor", policy, workers));
+    }
+  return out;
+}
+
+} // namespace
+
+void measure_policy_events(const setting& how, report& out) {
+  size_t rounds = how.quick ? 1 : 5;
+  uint64_t events = how.quick ? 20'000 : 1'000'000;
+  out.begin("policy events a second of one core (arrivals, pulls, leaves, "
+            "joins), casts of 16 and 10,000");
+  auto all = subjects();
+  std::vector<std::function<void()>> works;
+  for (auto& x : all) {
+    x.play(events / 4); // The first ones are not counted.
+    works.push_back([&x, events] { x.events = x.play(events); });
+  }
+  auto found = alternate(rounds, works, [&](size_t round) {
+    out.progress("policy events, round " + std::to_string(round + 1) + " of " +
+                 std::to_string(rounds));
+  });
+  for (size_t i = 0; i < all.size(); ++i)
+    out.add(compare(all[i].name,
+                    static_cast<double>(all[i].events) / found[i].cpu_seconds,
+                    "1/s", "target", target, better::higher));
+}
+
+} // namespace troupe::bench

@@ -1,0 +1,64 @@
+// Whether the benchmarks work and say what they should, never how fast it was.
+
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+using namespace troupe;
+
+namespace {
+
+testing::child bench(const testing::temporary_folder& folder,
+                     std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), TROUPE_BENCH);
+  return testing::child{arguments, folder / "bench"};
+}
+
+} // namespace
+
+TEST_CASE("a bench shows each figure beside its reference, and keeps it") {
+  testing::temporary_folder folder;
+  auto file = folder / "figures.json";
+  auto run = bench(folder, {"simulate", "--quick", "--json", file.string()});
+  auto status = run.wait();
+  INFO(run.report());
+  REQUIRE(status == 0);
+  auto found = nlohmann::json::parse(testing::slurp(file));
+  REQUIRE(found.is_array());
+  std::set<std::string> names;
+  for (const auto& x : found) {
+    CHECK(x.size() == 6);
+    auto name = x.at("name").get<std::string>();
+    INFO(name);
+    CHECK(name.starts_with("simulate/"));
+    CHECK(names.insert(name).second);
+    CHECK(x.at("value").get<double>() > 0);
+    CHECK_FALSE(x.at("unit").get<std::string>().empty());
+    CHECK_FALSE(x.at("reference").get<std::string>().empty());
+    CHECK(x.at("reference_value").get<double>() > 0);
+    CHECK(x.at("ratio").get<double>() > 0);
+    CHECK(run.said(name));
+  }
+  for (std::string policy : {"sync", "backup", "ssp", "async"}) {
+    INFO(policy);
+    CHECK(names.contains("simulate/policy/" + policy + "/16"));
+    CHECK(names.contains("simulate/conductor/" + policy + "/10000"));
+    CHECK(names.contains("simulate/run/" + policy + "/100x2/seconds"));
+    CHECK(names.contains("simulate/run/" + policy + "/100x2/peak_memory"));
+  }
+  CHECK(names.contains("simulate/real_gradients/sync/cpu"));
+  CHECK(names.contains("simulate/real_gradients/async/wall"));
+}
+
+TEST_CASE("a topic that is not there is named in one line") {
+  testing::temporary_folder folder;
+  auto run = bench(folder, {"simulat"});
+  CHECK(run.wait() == 2);
+  CHECK(run.err() ==
+        "troupe_bench: no such topic: simulat; there is: simulate\n");
+  CHECK(run.out().empty());
+}
