@@ -2,6 +2,7 @@
 // of its role, passes signals on, and turns the end of the run into an exit
 // status.
 
+#include "apps/calibrate/calibrate.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
@@ -148,6 +149,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::compare({argv + 2, argv + argc},
                                            [&] { return signals.arrived(); }));
     }
+    if (argc > 1 && std::string_view{argv[1]} == "calibrate")
+      return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
     auto call = config::parse_command_line(argc, argv);
     if (call.what == config::action::check)
       call.text = app::plan_with_model(call.config);
