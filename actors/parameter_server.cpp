@@ -14,7 +14,8 @@ parameter_server_state::parameter_server_state(pointer self,
   : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
     conductor_(make_conductor(parts_)),
     board_(parts_.settings.evaluation.eval_freq),
-    statistics_(parts_.settings.cluster.workers), clock_(self) {
+    statistics_(parts_.settings.cluster.workers), clock_(self),
+    tape_(parts_.tape, self->clock().now()) {
   if (!parts_.resumed)
     return;
   before_ = statistics_.load(parts_.resumed->manifest.counters());
@@ -43,9 +44,9 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](leave_atom, worker_id who, incarnation life,
            const std::string& reason) { leave(who, life, reason); },
     [this](audience_atom, uint32_t evaluators) { set_audience(evaluators); },
-    [this](refuse_atom, const std::string& line) { fail(line); },
+    [this](refuse_atom, const std::string& line) { fail_for_others(line); },
     [this](tick_atom) { give_score_up(); },
-    [this](stop_atom) { begin_ending("stopped", "stopped by a signal"); },
+    [this](stop_atom) { stop(); },
   };
 }
 
@@ -56,8 +57,11 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
   if (parts_.resumed)
     record(notes::resumed{parts_.life});
   // A run that is resumed may have reached its limits already.
-  if (auto reason = conductor_.reached())
-    begin_ending("completed", *reason);
+  cores::orders decided;
+  decided.stop = conductor_.reached();
+  keep(inputs::started{}, decided);
+  if (decided.stop)
+    begin_ending("completed", *decided.stop);
 }
 
 // -- what workers send --------------------------------------------------------
@@ -81,7 +85,10 @@ auto parameter_server_state::push(const push_header& header,
     return refuse(header, why);
   held_.emplace(header.id, held_push{header, gradient});
   auto answer = hold(header.id.worker);
-  carry_out(conductor_.push({header.id, header.computed_on, header.from}));
+  auto from = lease_of(header);
+  auto decided = conductor_.push({header.id, header.computed_on, header.from});
+  keep(inputs::arrived{header, from}, decided);
+  carry_out(decided);
   return answer;
 }
 
@@ -89,7 +96,9 @@ auto parameter_server_state::pull(const pull_header& header) -> weights_result {
   if (auto err = unwelcome(header.worker, header.life, header.server))
     return err;
   auto answer = hold(header.worker);
-  carry_out(conductor_.pull(header.worker, header.abandoned));
+  auto decided = conductor_.pull(header.worker, header.abandoned);
+  keep(inputs::pulled{header}, decided);
+  carry_out(decided);
   return answer;
 }
 
@@ -108,6 +117,7 @@ caf::error parameter_server_state::refuse(const push_header& header, errc why) {
     reason = "gradient does not have the model's size";
   else if (why == errc::protocol_violation)
     reason = "gradient is not of a lease of this worker";
+  keep(inputs::arrived{header, lease_of(header), why});
   statistics_.refused(who, times_of(header));
   record(notes::refused{who, reason});
   if (conductor_.refuse({header.id, header.computed_on, header.from}))
@@ -153,6 +163,8 @@ caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
 void parameter_server_state::enlist(worker_id who, incarnation life,
                                     const std::string& transport,
                                     const worker_actor& handle) {
+  if (!ending_)
+    keep(inputs::enlisted{who, life, transport});
   conductor_.enlist(who, life);
   members_[who] = member{life, handle, std::nullopt};
   transports_["worker-" + to_string(who)] = transport;
@@ -160,8 +172,11 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
 }
 
 void parameter_server_state::join(const std::vector<worker_id>& who) {
-  if (!ending_)
-    carry_out(conductor_.join(who));
+  if (ending_)
+    return;
+  auto decided = conductor_.join(who);
+  keep(inputs::joined{who}, decided);
+  carry_out(decided);
 }
 
 void parameter_server_state::leave(worker_id who, incarnation life,
@@ -172,19 +187,38 @@ void parameter_server_state::leave(worker_id who, incarnation life,
   members_.erase(who);
   if (ending_) // The weights stay as they are: no step closes any more.
     return;
+  auto decided = conductor_.leave(who, life);
+  keep(inputs::left{who, life, reason}, decided);
   record(notes::left{who, life, reason});
   if (gone.asks)
     gone.asks->deliver(caf::make_error(errc::unknown_member, reason));
-  carry_out(conductor_.leave(who, life));
+  carry_out(decided);
 }
 
 void parameter_server_state::set_audience(uint32_t evaluators) {
+  keep(inputs::audience{evaluators});
   audience_ = evaluators;
   if (ending_ && audience_ == 0)
     give_score_up();
 }
 
+void parameter_server_state::stop() {
+  if (ending_)
+    return;
+  keep(inputs::stopped{});
+  begin_ending("stopped", "stopped by a signal");
+}
+
 // -- helpers ------------------------------------------------------------------
+
+// For the tape; a lease that is not this worker's is but a number.
+lease parameter_server_state::lease_of(const push_header& header) const {
+  if (!tape_)
+    return {};
+  if (conductor_.holds(header.id.worker, header.from, header.samples))
+    return *conductor_.ledger().find(header.from);
+  return {header.from, 0, 0, header.samples};
+}
 
 recording::push_times
 parameter_server_state::times_of(const push_header& header) {

@@ -9,12 +9,14 @@
 #include "actors/clock/wall_clock.hpp"
 #include "actors/cores/conductor.hpp"
 #include "actors/cores/evaluation_board.hpp"
+#include "actors/event_tape.hpp"
 #include "actors/notes.hpp"
 #include "actors/recording/run_statistics.hpp"
 #include "actors/server_model.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 
+#include <exception>
 #include <functional>
 #include <limits>
 #include <map>
@@ -43,6 +45,7 @@ struct parameter_server_parts {
   int threads = 1; ///< Intra-op threads of this actor's thread.
   /// Virtual clock: when the first computation began. Else empty.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
+  tape_sink tape; ///< Takes the events of this life; may be empty.
 };
 
 class parameter_server_state {
@@ -105,6 +108,8 @@ private:
   void join(const std::vector<worker_id>& who);
   void leave(worker_id who, incarnation life, const std::string& reason);
   void set_audience(uint32_t evaluators);
+  void stop();
+  lease lease_of(const push_header& header) const;
   static recording::push_times times_of(const push_header& header);
   double elapsed() const;
   double epochs() const;
@@ -133,6 +138,8 @@ private:
 
   void begin_ending(std::string status, std::string reason);
   void fail(std::string line);
+  void fail_for_others(const std::string& line);
+  void lose_tape(const std::string& line);
   void send_workers_home();
   void note_last_score();
   void give_score_up();
@@ -148,6 +155,15 @@ private:
                   note{step.value, elapsed(), std::forward<What>(what)})});
   }
 
+  /// To the tape, before anybody learns what was decided.
+  template <class Input>
+  void keep(const Input& what, const cores::orders& decided = {}) try {
+    if (tape_)
+      tape_.keep(self_->clock().now(), what, decided);
+  } catch (const std::exception& err) {
+    lose_tape(err.what());
+  }
+
   template <class What>
   void record(What&& what) {
     record_at(conductor_.current(), std::forward<What>(what));
@@ -160,6 +176,7 @@ private:
   cores::evaluation_board board_;
   recording::run_statistics statistics_;
   run_clock clock_;
+  event_tape tape_;
   wall_clock wall_;
   recording::run_times before_; ///< Those of the checkpoint.
   caf::actor_clock::time_point last_update_;

@@ -45,6 +45,22 @@ void parameter_server_state::fail(std::string line) {
   close_if_done();
 }
 
+// Recorder or checkpoint writer could not write: an input like others.
+void parameter_server_state::fail_for_others(const std::string& line) {
+  if (!ending_ || !ending_->closed)
+    keep(inputs::failed{line});
+  fail(line);
+}
+
+// A run that was to leave a tape and does not has failed.
+void parameter_server_state::lose_tape(const std::string& line) {
+  tape_.end();
+  fail(line);
+  ending_->status = "failed";
+  if (ending_->line.empty())
+    ending_->line = line;
+}
+
 void parameter_server_state::send_workers_home() {
   for (auto& [who, state] : members_)
     if (auto asks = std::exchange(state.asks, std::nullopt))
@@ -80,10 +96,14 @@ void parameter_server_state::close_if_done() {
     who.asks.deliver(
       caf::make_error(errc::shutting_down, std::string{"the run is over"}));
   watchers_.clear();
+  auto summary = make_summary();
+  keep(inputs::ended{summary.status, conductor_.current(),
+                     summary.weights_sha256});
+  summary.status = ending_->status; // The tape may be lost.
   auto last = std::make_shared<note>();
   last->step = conductor_.current().value;
   last->time = elapsed();
-  last->what = notes::finished{make_summary(), ending_->line};
+  last->what = notes::finished{std::move(summary), ending_->line};
   self_
     ->request(parts_.recorder, caf::infinite, finish_atom_v,
               note_ptr{std::move(last)})

@@ -153,10 +153,14 @@ void parameter_server_state::take_score(const score& found) {
   statistics_.evaluated(found.weights.value, found.loss, found.accuracy);
   last_score_ = found;
   record_at(found.weights, notes::evaluation{found});
+  cores::orders decided;
+  if (!ending_)
+    decided.stop = conductor_.scored(found.accuracy);
+  keep(inputs::scored{found}, decided);
   if (ending_)
     note_last_score();
-  else if (auto reason = conductor_.scored(found.accuracy))
-    begin_ending("completed", *reason);
+  else if (decided.stop)
+    begin_ending("completed", *decided.stop);
 }
 
 void parameter_server_state::checkpoint() {
@@ -185,7 +189,7 @@ void parameter_server_state::write_next() {
       },
       [this](const caf::error& err) {
         writing_ = false;
-        fail(text_of(err));
+        fail_for_others(text_of(err));
       });
 }
 

@@ -40,6 +40,22 @@ resolved resolve_all(command_line& flags, const environment& variables) {
   return result;
 }
 
+/// The settings are on the tape; these may change some of them.
+invocation replay_of(command_line& flags, const environment& variables) {
+  if (flags.what || flags.check || flags.print_config)
+    throw usage_error("--replay takes all settings from the tape and runs at "
+                      "once: leave out --simulate, --role, --check and "
+                      "--print-config");
+  invocation result;
+  result.what = action::replay;
+  result.tape = *flags.replay;
+  if (flags.file)
+    append(result.given_for_replay, from_file(*flags.file));
+  append(result.given_for_replay, from_environment(variables));
+  append(result.given_for_replay, std::move(flags.keys));
+  return result;
+}
+
 action action_of(const command_line& flags) {
   if (flags.help)
     return action::help;
@@ -57,17 +73,19 @@ invocation parse_command_line(std::span<const std::string> arguments,
   auto flags = read_flags(arguments);
   auto what = action_of(flags);
   if (what == action::help)
-    return {{}, what, help()};
+    return {{}, what, help(), {}, {}};
   if (what == action::version)
-    return {{}, what, "trainer_node " + std::string{version()} + "\n"};
+    return {{}, what, "trainer_node " + std::string{version()} + "\n", {}, {}};
+  if (flags.replay)
+    return replay_of(flags, variables);
   auto all = resolve_all(flags, variables);
   if (what == action::print_config)
-    return {all, what, print_config(all)};
+    return {all, what, print_config(all), {}, {}};
   if (what == action::run && all.values.what == role::none)
     throw usage_error("nothing to do: give --simulate for the whole cast in "
                       "one process, or --role; --help shows all flags");
   validate(all);
-  return {all, what, what == action::check ? plan(all) : ""};
+  return {all, what, what == action::check ? plan(all) : "", {}, {}};
 }
 
 invocation parse_command_line(int argc, const char* const* argv) {

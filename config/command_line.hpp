@@ -10,6 +10,7 @@ namespace troupe::config {
 
 enum class action : uint8_t {
   run,
+  replay,       ///< Re-enact a tape; see replay.hpp.
   print_config, ///< Show the values and where each came from.
   check,        ///< Validate and show the plan; start nothing.
   help,
@@ -22,6 +23,9 @@ struct invocation {
   /// What to print, unless it is a run. The app may make the plan of `check`
   /// again when it knows the model's size.
   std::string text;
+  /// Of a replay, whose other settings are on the tape.
+  std::string tape;
+  std::vector<given> given_for_replay;
 };
 
 /// Reads `arguments` (without the program's name), the file that they name and

@@ -87,6 +87,10 @@ private:
       if (result_.file)
         throw usage_error("--config is given twice");
       result_.file = value();
+    } else if (flag_ == "--replay") {
+      if (result_.replay)
+        throw usage_error("--replay is given twice");
+      result_.replay = value();
     } else if (flag_ == "--set") {
       take_set(value());
     } else {
@@ -148,6 +152,10 @@ std::span<const start_flag> start_flags() {
      "one role in this process; auto: taken from the launch environment "
      "(torchrun, Open MPI, Slurm)"},
     {"config", "FILE", "the settings of the cluster, an INI file"},
+    {"replay", "TAPE",
+     "re-enact the run of a tape (tape-<life>.pb, see --tape) in this process; "
+     "of the flags below, those of folders, checkpoints and --max-steps may be "
+     "given"},
     {"set", "SECTION.KEY=VALUE", "sets any key"},
     {"print-config", "", "show the values and where each came from"},
     {"check", "", "validate and show the plan; start nothing"},

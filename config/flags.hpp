@@ -26,7 +26,8 @@ std::span<const start_flag> start_flags();
 struct command_line {
   std::optional<role> what; ///< Of `--role` or `--simulate`.
   std::optional<std::string> file;
-  std::vector<given> keys; ///< Of flags and `--set`.
+  std::optional<std::string> replay; ///< A tape.
+  std::vector<given> keys;           ///< Of flags and `--set`.
   bool print_config = false;
   bool check = false;
   bool help = false;

@@ -72,6 +72,7 @@ struct training_settings {
   std::string train_dir; ///< Empty: runs/<network>-<n>, new each time.
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
   bool overwrite = false;
+  bool tape = false; ///< Write tape-<life>.pb into the run directory.
 
   bool operator==(const training_settings&) const = default;
 };

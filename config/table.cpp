@@ -102,6 +102,9 @@ void add_training(std::vector<key>& table) {
     .alone = "auto";
   at.add("overwrite", &s::overwrite, scope::start, "BOOL",
          "remove the run that the train-dir holds");
+  at.add("tape", &s::tape, scope::node, "BOOL",
+         "write all that the parameter server is told and decides to "
+         "tape-<life>.pb in the run directory, for --replay and calibrate");
 }
 
 void add_data(std::vector<key>& table) {

@@ -21,6 +21,13 @@ constexpr std::string_view checkpoint_files[] = {
 constexpr std::string_view temporary = ".tmp";
 constexpr std::string_view event_file = "events.out.tfevents.";
 
+/// tape-1.pb and its set-aside forms.
+bool is_tape(std::string_view name) {
+  return name.ends_with(".pb") &&
+         (name.starts_with("tape-") ||
+          (name.starts_with("abandoned-") && name.find("tape-") != name.npos));
+}
+
 /// `name` or its temporary form.
 template <class Names>
 bool is_among(const Names& names, std::string_view name) {
@@ -153,7 +160,8 @@ void remove_run(const fs::path& folder) {
     if (fs::is_directory(folder / "checkpoints"))
       remove_checkpoints(folder / "checkpoints");
     remove_files(folder, [](std::string_view name) {
-      return is_among(run_files, name) || name.starts_with(event_file);
+      return is_among(run_files, name) || name.starts_with(event_file) ||
+             is_tape(name);
     });
   });
 }

@@ -2,8 +2,10 @@
 // of its role, passes signals on, and turns the end of the run into an exit
 // status.
 
+#include "apps/calibrate/calibrate.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/signals.hpp"
 #include "apps/trainer_node/virtual_run.hpp"
 #include "config/command_line.hpp"
@@ -109,14 +111,22 @@ void prefer_large_pages() {
 #endif
 }
 
-exit_status run_virtual(const config::resolved& config) {
+exit_status run_virtual(const config::resolved& config,
+                        std::shared_ptr<const app::replay_plan> replay = {}) {
   prefer_large_pages();
   app::signal_pump signals;
   app::virtual_run_options options;
+  options.replay = std::move(replay);
   options.interrupted = [&] {
     return signals.arrived();
   };
   return leave_with(app::run_in_virtual_time(config, options));
+}
+
+exit_status run_replay(const config::invocation& call) {
+  auto plan = app::plan_replay(
+    call, [](const std::string& line) { std::cout << line << std::endl; });
+  return run_virtual(plan->config, plan);
 }
 
 exit_status run(const config::resolved& config) {
@@ -152,9 +162,13 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::compare({argv + 2, argv + argc},
                                            [&] { return signals.arrived(); }));
     }
+    if (argc > 1 && std::string_view{argv[1]} == "calibrate")
+      return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
     auto call = config::parse_command_line(argc, argv);
     if (call.what == config::action::check)
       call.text = app::plan_with_model(call.config);
+    if (call.what == config::action::replay)
+      return static_cast<int>(run_replay(call));
     if (call.what != config::action::run) {
       std::cout << call.text;
       return 0;

@@ -7,6 +7,7 @@
 #include "messages/interfaces.hpp"
 
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace troupe::app {
@@ -19,6 +20,8 @@ struct node {
 /// Called once, on any thread, when the part of this process is over.
 using end_callback = std::function<void(const run_end&)>;
 
+struct replay_plan; // see replay.hpp
+
 /// What `--check` shows: the plan, with the size of the model. Reads the data
 /// set as the run would; throws `failure` when that cannot start.
 std::string plan_with_model(const config::resolved& config);
@@ -28,6 +31,8 @@ struct server_options {
   bool silent = false; ///< Says nothing on stdout.
   /// Virtual clock: told of each computation, if set.
   std::function<void(const simulation::computation&)> watch;
+  /// A tape gives the cues: no coordinator, no workers, no evaluator.
+  std::shared_ptr<const replay_plan> replay = nullptr;
 };
 
 /// The parameter server with coordinator, checkpoint writer and recorder; also

@@ -5,12 +5,15 @@
 #include "actors/doorkeeper.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/recorder.hpp"
+#include "actors/replay/prompter.hpp"
 #include "actors/restore.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
 #include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/resources.hpp"
+#include "apps/trainer_node/tape.hpp"
 #include "config/cast.hpp"
 #include "config/failure.hpp"
 #include "config/plan.hpp"
@@ -100,6 +103,16 @@ origin find_origin(const config::settings& settings) {
   return out;
 }
 
+/// A replay begins as its run did, in a directory of its own.
+origin origin_of(const replay_plan& plan) {
+  origin out;
+  out.directory = config::open_run_directory(plan.config.values.training);
+  out.checkpoint = plan.checkpoint;
+  out.run_id = plan.run_id;
+  out.life = plan.life;
+  return out;
+}
+
 recorder_parts make_recorder_parts(const config::settings& settings,
                                    const origin& from,
                                    const std::string& dataset, bool silent) {
@@ -167,6 +180,35 @@ void settle(const config::settings& settings, const origin& from,
                        config::to_ini(settings));
 }
 
+/// All but the actors that it prompts. What the server keeps is checked against
+/// the tape from now on.
+replay::prompter_parts make_prompter_parts(const replay_plan& plan,
+                                           const computing_parts& computing,
+                                           parameter_server_parts& parts,
+                                           bool silent) {
+  replay::prompter_parts out;
+  out.tape = plan.tape;
+  if (computing.data.train)
+    out.network = std::make_shared<simulation::replica>(computing);
+  out.weights = shape_of_weights(parts.settings.training, parts.classes);
+  out.threads = plan.threads;
+  out.strict = plan.strict;
+  out.say = [silent](const std::string& line) {
+    if (!silent)
+      say(line);
+  };
+  out.began = std::make_shared<std::optional<caf::actor_clock::time_point>>();
+  parts.began = [began = out.began] {
+    return *began;
+  };
+  parts.tape = [tape = plan.tape, write = parts.tape](proto::TapeEvent& event) {
+    if (write)
+      write(event);
+    tape->check(event);
+  };
+  return out;
+}
+
 std::string host_of(const config::cluster_settings& cluster) {
   return cluster.host == "localhost" ? "127.0.0.1" : cluster.host;
 }
@@ -211,7 +253,10 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto data = load_data(settings);
   if (!simulate)
     require_port(settings.cluster);
-  auto from = find_origin(settings);
+  auto replay = options.replay;
+  if (replay)
+    require_same_run(*replay, make_server_parts(config, data, {}));
+  auto from = replay ? origin_of(*replay) : find_origin(settings);
   auto parts = make_server_parts(config, data, from);
   if (auto reason = complete_already(parts, from)) {
     say("complete     " + *reason + " before; raise the limit to go on");
@@ -221,9 +266,15 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   }
   settle(settings, from, parts);
 
-  computing_parts computing{settings, data, threads_share(settings)};
+  computing_parts computing{settings, data,
+                            replay ? replay->threads : threads_share(settings)};
+  if (settings.training.tape)
+    parts.tape = open_tape(from.directory.path, parts, computing.threads, say);
+  replay::prompter_parts prompter;
+  if (replay)
+    prompter = make_prompter_parts(*replay, computing, parts, options.silent);
   std::shared_ptr<simulation::machine> machine;
-  if (is_virtual(settings)) {
+  if (is_virtual(settings) && !replay) {
     machine = simulation::make_machine(computing);
     machine->watch = options.watch;
     parts.began = [machine] {
@@ -248,6 +299,20 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto weights = shape_of_weights(settings.training, parts.classes);
   auto lead = spawn<lead_actor, parameter_server_state>(
     system, placement::detached, std::move(parts));
+  if (replay) {
+    prompter.lead = lead;
+    prompter.supervisor = supervisor;
+    guard("recorder", recorder);
+    guard("checkpoint writer", writer);
+    guard("parameter server", lead);
+    guard("prompter", spawn<replay::prompter_actor, replay::prompter_state>(
+                        system, placement::scheduled, std::move(prompter)));
+    if (!options.silent)
+      say("run          " + from.directory.path.string());
+    return {[lead] {
+      anon_send(lead, stop_atom_v);
+    }};
+  }
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
     coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},

@@ -35,9 +35,9 @@ run_end run_in_virtual_time(const config::resolved& config,
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
   std::optional<run_end> how;
-  auto node = start_server(
-    system, config,
-    {[&](const run_end& end) { how = end; }, options.silent, options.watch});
+  auto node = start_server(system, config,
+                           {[&](const run_end& end) { how = end; },
+                            options.silent, options.watch, options.replay});
   virtual_time time{system};
   wall_clock wall;
   double looked = 0;
@@ -47,7 +47,7 @@ run_end run_in_virtual_time(const config::resolved& config,
       if (options.interrupted())
         node.stop();
     }
-    if (!go_on(time))
+    if (!go_on(time) && !how)
       throw run_error("the simulation stands still: every actor waits for "
                       "another; this is a bug of Troupe");
   }

@@ -6,14 +6,18 @@
 #include "messages/types.hpp"
 
 #include <functional>
+#include <memory>
 
 namespace troupe::app {
+
+struct replay_plan; // see replay.hpp
 
 struct virtual_run_options {
   /// Looked at now and then: true ends the run as a first Ctrl-C does.
   std::function<bool()> interrupted;
   bool silent = false; ///< Says nothing on stdout.
   std::function<void(const simulation::computation&)> watch; ///< May be empty.
+  std::shared_ptr<const replay_plan> replay;                 ///< May be null.
 };
 
 /// Runs to the end. Throws `failure` when the run cannot start, and `run_error`

@@ -41,6 +41,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.train-dir", "runs/my lenet"},
     {"training.resume", "auto"},
     {"training.overwrite", "true"},
+    {"training.tape", "true"},
     {"data.dataset", "mnist"},
     {"data.data-dir", "/data/mnist,v1(a)"},
     {"policy.name", "ssp"},

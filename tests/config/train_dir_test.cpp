@@ -22,13 +22,14 @@ training_settings in(const std::string& folder) {
 
 /// A run as it lies about, with a note that is not ours.
 void write_run(const scratch& folder) {
-  for (auto name : {"r/config.ini", "r/metrics.jsonl", "r/summary.json",
-                    "r/config.ini.tmp", "r/events.out.tfevents.1.host",
-                    "r/notes.txt", "r/checkpoints/step-00000100/manifest.pb",
-                    "r/checkpoints/step-00000100/model.safetensors",
-                    "r/checkpoints/step-00000100/optimizer.safetensors",
-                    "r/checkpoints/.tmp-step-00000200/model.safetensors",
-                    "r/checkpoints/abandoned-step-00000300/manifest.pb"})
+  for (auto name :
+       {"r/config.ini", "r/metrics.jsonl", "r/summary.json", "r/config.ini.tmp",
+        "r/events.out.tfevents.1.host", "r/tape-1.pb", "r/abandoned-tape-2.pb",
+        "r/notes.txt", "r/checkpoints/step-00000100/manifest.pb",
+        "r/checkpoints/step-00000100/model.safetensors",
+        "r/checkpoints/step-00000100/optimizer.safetensors",
+        "r/checkpoints/.tmp-step-00000200/model.safetensors",
+        "r/checkpoints/abandoned-step-00000300/manifest.pb"})
     folder.write(name, "x");
 }
 

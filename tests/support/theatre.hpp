@@ -59,6 +59,7 @@ public:
     parts.resumed = resumed;
     parts.recorder = recorder.handle;
     parts.writer = writer.handle;
+    parts.tape = tape;
     lead = house.make<lead_actor, parameter_server_state>(std::move(parts));
     house.tell(lead, attach_atom_v, coordinator.handle);
   }
@@ -139,6 +140,7 @@ public:
   uint64_t samples = 1000;
   incarnation life{1};
   std::shared_ptr<const models::loaded_checkpoint> resumed;
+  tape_sink tape; ///< Set before the house opens; may be empty.
   recorder_stand_in recorder = make_recorder_stand_in(house);
   writer_stand_in writer = make_writer_stand_in(house);
   coordinator_stand_in coordinator = make_coordinator_stand_in(house);

@@ -1,0 +1,123 @@
+#include "actors/event_tape.hpp"
+
+namespace troupe {
+
+namespace {
+
+void put(const lease& what, proto::TapeLease& out) {
+  out.set_id(what.id.value);
+  out.set_epoch(what.epoch);
+  out.set_first(what.first);
+  out.set_count(what.count);
+}
+
+void put(const push_id& id, uint64_t staleness, proto::TapePush& out) {
+  out.set_worker(id.worker.value);
+  out.set_life(id.life.value);
+  out.set_sequence(id.seq.value);
+  out.set_staleness(staleness);
+}
+
+} // namespace
+
+void event_tape::fill(const inputs::started&) {
+  event_.mutable_started();
+}
+
+void event_tape::fill(const inputs::enlisted& what) {
+  auto& out = *event_.mutable_enlisted();
+  out.set_worker(what.who.value);
+  out.set_life(what.life.value);
+  out.set_transport(what.transport);
+}
+
+void event_tape::fill(const inputs::joined& what) {
+  auto& out = *event_.mutable_joined();
+  for (auto who : what.who)
+    out.add_workers(who.value);
+}
+
+void event_tape::fill(const inputs::left& what) {
+  auto& out = *event_.mutable_left();
+  out.set_worker(what.who.value);
+  out.set_life(what.life.value);
+  out.set_reason(what.reason);
+}
+
+void event_tape::fill(const inputs::pulled& what) {
+  auto& out = *event_.mutable_pulled();
+  out.set_worker(what.header.worker.value);
+  out.set_life(what.header.life.value);
+  out.set_abandoned(what.header.abandoned.value);
+}
+
+void event_tape::fill(const inputs::arrived& what) {
+  const auto& header = what.header;
+  auto& out = *event_.mutable_arrived();
+  out.set_worker(header.id.worker.value);
+  out.set_life(header.id.life.value);
+  out.set_sequence(header.id.seq.value);
+  out.set_computed_on(header.computed_on.value);
+  put(what.from, *out.mutable_lease());
+  out.set_loss(header.loss);
+  out.set_compute_seconds(header.compute_seconds);
+  out.set_wait_seconds(header.wait_seconds);
+  out.set_data_seconds(header.data_seconds);
+  if (what.refused != errc::none)
+    out.set_refused(to_string(what.refused));
+}
+
+void event_tape::fill(const inputs::scored& what) {
+  auto& out = *event_.mutable_scored();
+  out.set_version(what.found.weights.value);
+  out.set_loss(what.found.loss);
+  out.set_accuracy(what.found.accuracy);
+  out.set_samples(what.found.samples);
+  out.set_seconds(what.found.seconds);
+}
+
+void event_tape::fill(const inputs::audience& what) {
+  event_.mutable_audience()->set_evaluators(what.evaluators);
+}
+
+void event_tape::fill(const inputs::stopped&) {
+  event_.mutable_stopped();
+}
+
+void event_tape::fill(const inputs::failed& what) {
+  event_.mutable_failed()->set_line(what.line);
+}
+
+void event_tape::fill(const inputs::ended& what) {
+  auto& out = *event_.mutable_ended();
+  out.set_status(what.status);
+  out.set_steps(what.steps.value);
+  out.set_weights_sha256(what.weights_sha256.value_or(""));
+}
+
+void event_tape::fill(const cores::orders& decided) {
+  if (decided.drop.empty() && decided.updates.empty() && !decided.stop &&
+      decided.release.empty() && decided.cancel.empty())
+    return;
+  auto& out = *event_.mutable_decision();
+  for (const auto& late : decided.drop)
+    put(late.id, late.staleness, *out.add_drops());
+  for (const auto& step : decided.updates) {
+    auto& update = *out.add_updates();
+    update.set_makes(step.makes.value);
+    for (const auto& part : step.gradients)
+      put(part.id, part.staleness, *update.add_gradients());
+  }
+  if (decided.stop)
+    out.set_stop(*decided.stop);
+  for (const auto& next : decided.release) {
+    auto& release = *out.add_releases();
+    release.set_worker(next.worker.value);
+    for (const auto& work : next.leases)
+      put(work, *release.add_leases());
+  }
+  for (auto who : decided.cancel)
+    out.add_cancels(who.value);
+}
+
+} // namespace troupe

@@ -1,0 +1,87 @@
+#pragma once
+// The file of an event tape: length-delimited protobuf (a varint, then so many
+// bytes of a `TapeEvent`), each event sealed with a CRC-32C. See
+// docs/formats.md.
+
+#include "messages/proto/tape.pb.h"
+#include "models/durable_file.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace troupe::recording {
+
+/// The one version of tapes that this build writes and reads.
+inline constexpr uint32_t tape_format = 1;
+
+/// `tape-1.pb`
+std::string tape_name(uint32_t life);
+
+/// Renames a tape that is there to `abandoned-<name>`, or `abandoned-<k>-...`
+/// where that is taken: a life that left no checkpoint is lived again under the
+/// same number. Returns the new path; empty when there was none. Throws
+/// `run_error`.
+std::filesystem::path set_tape_aside(const std::filesystem::path& tape);
+
+/// Writes a tape, one `write` an event: what `write` has taken survives the
+/// death of the process, though not a power cut (no fsync). Not thread-safe;
+/// one owner.
+class tape_writer {
+public:
+  /// Makes the file, which must not be there. Throws `run_error`.
+  explicit tape_writer(std::filesystem::path path);
+
+  ~tape_writer();
+
+  tape_writer(const tape_writer&) = delete;
+  tape_writer& operator=(const tape_writer&) = delete;
+
+  /// Numbers the event and writes it. Throws `run_error` (disk full); the file
+  /// then ends with the event before.
+  void write(proto::TapeEvent& event);
+
+private:
+  std::filesystem::path path_;
+  int handle_ = -1;
+  uint64_t size_ = 0;
+  uint64_t events_ = 0;
+  std::string buffer_;
+};
+
+/// Reads a tape from its beginning. Not thread-safe.
+class tape_reader {
+public:
+  /// Throws `run_error` when the file cannot be read, is no tape or is of
+  /// another format.
+  explicit tape_reader(std::filesystem::path path);
+
+  /// The first event.
+  const proto::TapeBegin& begin() const { return begin_; }
+
+  /// The next event after the first. False at the end; a last event of which a
+  /// part is missing counts as not written. Throws `run_error` for one that is
+  /// damaged, with its number and position.
+  bool next(proto::TapeEvent& out);
+
+  /// Events so far, the first included: the number of the last one.
+  uint64_t events() const noexcept { return events_; }
+
+  /// Bytes of a torn last event; known at the end.
+  uint64_t cut() const noexcept { return cut_; }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+private:
+  bool read(proto::TapeEvent& out);
+  [[noreturn]] void refuse(const std::string& why) const;
+
+  std::filesystem::path path_;
+  models::file_bytes bytes_;
+  size_t at_ = 0;
+  uint64_t events_ = 0;
+  uint64_t cut_ = 0;
+  proto::TapeBegin begin_;
+};
+
+} // namespace troupe::recording

@@ -1,0 +1,92 @@
+#pragma once
+// The prompter: stands in for everybody but the parameter server and its two
+// writers, and sends what a tape says when the tape says it. It is coordinator
+// and all workers at once; gradients it computes from the weights that each
+// worker was last released with.
+//
+// Under the virtual clock only: an event is sent when nobody has anything left
+// to do for the one before.
+
+#include "actors/replay/script.hpp"
+#include "actors/simulation/machine.hpp"
+#include "messages/interfaces.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe::replay {
+
+using prompter_actor = coordinator_actor::extend_with<worker_actor>;
+
+struct prompter_parts {
+  lead_actor lead;
+  supervisor_actor supervisor;
+  std::shared_ptr<script> tape;
+  std::shared_ptr<simulation::replica> network; ///< Null: nothing is trained.
+  payload_shape weights;
+  int threads = 1; ///< Intra-op threads of the workers on the tape.
+  /// Gradients must be those of the run to the last bit: a loss that differs
+  /// ends the replay. Otherwise it is said, once.
+  bool strict = true;
+  std::function<void(const std::string&)> say;
+  /// Set to when the first worker was released.
+  std::shared_ptr<std::optional<caf::actor_clock::time_point>> began;
+};
+
+class prompter_state {
+public:
+  using pointer = prompter_actor::stateful_pointer<prompter_state>;
+
+  static constexpr const char* name = "troupe.prompter";
+
+  prompter_state(pointer self, prompter_parts parts);
+
+  prompter_actor::behavior_type make_behavior();
+
+private:
+  /// A worker as the tape knows it.
+  struct seat {
+    incarnation life;
+    std::optional<version> reads; ///< The version it was last given.
+    payload weights;
+    std::map<lease_id, lease> work;
+  };
+
+  void await_next();
+  void prompt();
+  void act(const proto::TapeEvent& event);
+  void enlist(const proto::TapeEnlisted& what);
+  void join(const proto::TapeJoined& what);
+  void leave(const proto::TapeLeft& what);
+  void pull(const proto::TapePulled& what);
+  void push(const proto::TapeArrived& what);
+  void report(const proto::TapeScored& what);
+
+  payload gradient_of(const proto::TapeArrived& what, real& loss);
+  payload unusable(const std::string& why) const;
+  void compare_losses(real on_tape, real& found);
+  seat& seat_of(uint32_t worker, uint32_t life);
+  template <class Request>
+  void await_weights(worker_id who, Request request);
+  void take_weights(worker_id who, incarnation life,
+                    const release_header& header, const payload& weights);
+
+  void end_of_tape();
+  void stop_here();
+  void fail(const std::string& line);
+  void ending();
+  void leave_stage(run_end how);
+
+  pointer self_;
+  prompter_parts parts_;
+  caf::actor_clock::time_point start_;
+  std::map<worker_id, seat> seats_;
+  bool stopped_by_us_ = false;
+  bool over_ = false; ///< The end of the run has been told.
+  bool losses_differ_ = false;
+};
+
+} // namespace troupe::replay

@@ -1,0 +1,55 @@
+#pragma once
+// Fits the distributions of `--compute-time` to measured times. Pure numbers;
+// any thread.
+//
+// What each is and how it is drawn is in config/distribution.hpp and
+// actors/simulation/durations.cpp. Parameters are those of greatest likelihood:
+//
+//   gamma      Newton's method for the shape (Choi and Wette, Technometrics 11,
+//              1969; starting point: Minka, "Estimating a Gamma distribution",
+//              2002)
+//   exp        offset and mean with the bias of the least value taken out
+//              (Johnson, Kotz and Balakrishnan, Continuous Univariate
+//              Distributions 1, 1994, ch. 19)
+//   pareto     Hill's estimator over all values (the same, ch. 20), unbiased
+//   transient  a mixture of a gamma and the same one stretched, by expectation
+//              maximisation (Dempster, Laird and Rubin, 1977)
+//   slow       the factor between geometric means; then one of the others
+//
+// The families are compared by Schwarz's criterion (BIC, 1978), which asks for
+// e^1 more likelihood for each ln(n) / 2 of a parameter; the distance of
+// Kolmogorov and Smirnov says how far off a candidate is.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::app {
+
+struct candidate {
+  std::string compute_time;  ///< For `--compute-time`.
+  std::string family;        ///< constant | gamma | exp | pareto | transient
+  uint32_t slow_workers = 0; ///< So many times within slow(...).
+  size_t parameters = 0;
+  /// Greatest difference between the shares of values below t, here and in the
+  /// candidate, in [0, 1].
+  double distance = 1;
+  /// -2 log likelihood + parameters * log n: the least is the best. Infinite
+  /// for a constant that is none.
+  double criterion = 0;
+};
+
+/// Fewest times that are fitted.
+inline constexpr uint64_t fewest_times = 50;
+
+/// All candidates, the best first.
+/// @pre at least `fewest_times`, each above 0
+std::vector<candidate>
+fit_compute_times(const std::map<uint32_t, std::vector<double>>& by_worker);
+
+/// The value below which the share `p` of the values lies.
+/// @pre values are sorted, and there is one
+double quantile(const std::vector<double>& values, double p);
+
+} // namespace troupe::app

@@ -1,0 +1,36 @@
+#pragma once
+// `--replay TAPE`: a recorded run once more, in this process and under the
+// virtual clock.
+
+#include "actors/parameter_server.hpp"
+#include "actors/replay/script.hpp"
+#include "config/command_line.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe::app {
+
+/// A tape that can be re-enacted, with what the run began from.
+struct replay_plan {
+  config::resolved config;
+  std::shared_ptr<replay::script> tape;
+  std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
+  std::string run_id;
+  incarnation life{1};
+  int threads = 1;    ///< Intra-op threads of the run's workers.
+  bool strict = true; ///< Gradients must come out bit-equal.
+};
+
+/// Reads the tape's first event and finds its checkpoint. Says by `say` what
+/// may keep the weights from being bit-equal. Throws `failure`.
+std::shared_ptr<const replay_plan>
+plan_replay(const config::invocation& call,
+            const std::function<void(const std::string&)>& say);
+
+/// Throws `run_error` when the parts are not those of the tape's run.
+void require_same_run(const replay_plan& plan,
+                      const parameter_server_parts& parts);
+
+} // namespace troupe::app

@@ -1,0 +1,344 @@
+// Runs with real threads and real processes leave tapes, and the tapes give the
+// same weights again, bit by bit.
+
+#include "actors/recording/tape_file.hpp"
+#include "tests/process/stage.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <functional>
+
+using namespace troupe::testing;
+using troupe::proto::TapeEvent;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Far above what a run takes by itself; other tests run meanwhile.
+constexpr std::chrono::seconds whole_run{240};
+
+flags operator+(flags left, const flags& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+child replay(stage& on, const fs::path& tape, const fs::path& into,
+             const flags& more = {}) {
+  return on.start(
+    "replay",
+    flags{"--replay", tape.string(), "--train-dir", into.string()} + more);
+}
+
+std::string weights_in(const fs::path& run, const std::string& checkpoint) {
+  auto out = slurp(run / "checkpoints" / checkpoint / "model.safetensors");
+  REQUIRE(!out.empty());
+  return out;
+}
+
+/// What a summary says of the training, not of the machine.
+json essence_of(const json& summary) {
+  json out;
+  for (const auto& name :
+       {"status", "policy", "workers", "steps", "epochs", "samples_applied",
+        "samples_dropped", "gradients_applied", "gradients_dropped",
+        "gradients_refused", "final_loss", "final_accuracy", "best_accuracy",
+        "best_step", "staleness", "accepted_share", "weights_sha256",
+        "transport"})
+    out[name] = summary.at(name);
+  return out;
+}
+
+/// Replays a whole tape; its end must be that of the run.
+void check_replay(stage& on, const fs::path& tape, const fs::path& into,
+                  const json& summary, const flags& more = {}) {
+  auto again = replay(on, tape, into, more);
+  check_end(again, 0, whole_run);
+  INFO(again.report());
+  CHECK(again.said("replay       [0-9]+ events, all as on the tape"));
+  CHECK(essence_of(read_summary(into)) == essence_of(summary));
+}
+
+std::vector<TapeEvent> read_tape(const fs::path& path) {
+  troupe::recording::tape_reader tape{path};
+  std::vector<TapeEvent> out(1);
+  *out[0].mutable_begin() = tape.begin();
+  for (TapeEvent event; tape.next(event);)
+    out.push_back(event);
+  return out;
+}
+
+/// A tape with changes, sealed as if it were genuine.
+void write_tape(const fs::path& path, const std::vector<TapeEvent>& events) {
+  troupe::recording::tape_writer tape{path};
+  for (auto event : events)
+    tape.write(event);
+}
+
+size_t find_event(const std::vector<TapeEvent>& events,
+                  const std::function<bool(const TapeEvent&)>& wanted) {
+  auto found = std::find_if(events.begin(), events.end(), wanted);
+  REQUIRE(found != events.end());
+  return static_cast<size_t>(found - events.begin());
+}
+
+void train_and_replay(const flags& policy, const std::string& late) {
+  stage on;
+  auto all =
+    on.simulate(flags{"--tape", "--threads", "1", "--workers", "3",
+                      "--max-steps", "60", "--batch-size", "16", "--eval-freq",
+                      "20", "--checkpoint-freq", "25", "--keep", "9"} +
+                policy);
+  check_end(all, 0, whole_run);
+  auto summary = on.summary();
+  if (!late.empty()) {
+    auto metrics = on.metrics();
+    CHECK(std::any_of(metrics.begin(), metrics.end(), is_kind(late)));
+  }
+  auto tape = on.run() / "tape-1.pb";
+  check_replay(on, tape, on.home() / "again", summary);
+
+  // The state at any step is what a replay that stops there leaves.
+  auto part = replay(on, tape, on.home() / "part", {"--max-steps", "25"});
+  check_end(part, 0, whole_run);
+  INFO(part.report());
+  CHECK(part.said("replay       stopped at event [0-9]+; all as on the tape"));
+  auto same = weights_in(on.home() / "part", "step-00000025") ==
+              weights_in(on.run(), "step-00000025");
+  CHECK(same);
+  CHECK(checkpoints_of(on.home() / "part") ==
+        std::vector<std::string>{"step-00000025"});
+}
+
+} // namespace
+
+TEST_CASE("sync: a tape gives the same weights again") {
+  train_and_replay({"--policy", "sync"}, "");
+}
+
+TEST_CASE("backup: a tape with late gradients gives the same weights again") {
+  train_and_replay({"--policy", "backup"}, "dropped");
+}
+
+TEST_CASE("backup: a tape with cancelled work gives the same weights again") {
+  train_and_replay({"--policy", "backup", "--late", "cancel"}, "cancelled");
+}
+
+TEST_CASE("ssp: a tape gives the same weights again") {
+  train_and_replay({"--policy", "ssp", "--staleness", "1"}, "");
+}
+
+TEST_CASE("async: a tape gives the same weights again") {
+  train_and_replay({"--policy", "async"}, "");
+}
+
+TEST_CASE("processes, one of them killed: a tape gives the same weights "
+          "again") {
+  stage on;
+  auto server =
+    on.listening_server({"--policy", "ssp", "--workers", "3", "--epochs", "12",
+                         "--tape", "--threads", "1"});
+  auto evaluator = on.evaluator();
+  std::vector<child> workers;
+  for (int i = 0; i < 3; ++i)
+    workers.push_back(on.worker({"--threads", "1"}));
+  auto begun = on.await(server, "training", [](const json& line) {
+    return line["kind"] == "update" && line["step"] >= 20;
+  });
+  workers[1].kill();
+  auto left = on.await(server, "that it left", is_kind("left"), begun);
+  workers[1] = on.worker({"--threads", "1"});
+  on.await(server, "that it is back", is_kind("joined"), left);
+  check_end(server, 0, whole_run);
+  for (auto& worker : workers)
+    check_end(worker, 0);
+  check_end(evaluator, 0);
+  check_replay(on, on.run() / "tape-1.pb", on.home() / "again", on.summary());
+}
+
+TEST_CASE("a killed server: both tapes give what it had and what came of it") {
+  stage on;
+  flags cast{"--policy", "async",  "--workers", "2", "--epochs",
+             "20",       "--tape", "--threads", "1", "--checkpoint-freq",
+             "40",       "--keep", "2"};
+  auto server = on.listening_server(cast);
+  auto workers = std::vector<child>{};
+  for (int i = 0; i < 2; ++i)
+    workers.push_back(on.worker({"--threads", "1"}));
+  on.await(server, "training", [](const json& line) {
+    return line["kind"] == "update" && line["step"] >= 100;
+  });
+  server.kill();
+  auto first = read_tape(on.run() / "tape-1.pb");
+  CHECK(!first.back().has_ended());
+  server = on.listening_server(cast + flags{"--resume", "auto"});
+  check_end(server, 0, whole_run);
+  for (auto& worker : workers)
+    check_end(worker, 0);
+  auto summary = on.summary();
+
+  // The first life, to where it was killed.
+  auto cut = replay(on, on.run() / "tape-1.pb", on.home() / "first");
+  check_end(cut, 0, whole_run);
+  INFO(cut.report());
+  CHECK(cut.said("replay       the tape ends after event " +
+                 std::to_string(first.size())));
+  uint64_t made = 0;
+  for (const auto& event : first)
+    for (const auto& update : event.decision().updates())
+      made = std::max(made, update.makes());
+  auto last = read_summary(on.home() / "first");
+  CHECK(last["steps"] == made);
+  CHECK(last["status"] == "stopped");
+  auto kept = checkpoints_of(on.home() / "first");
+  REQUIRE(kept.size() == 2); // As `keep` on the tape says.
+  CHECK(std::stoull(kept.back().substr(5)) == made);
+
+  // The second, from its checkpoint.
+  auto begin = read_tape(on.run() / "tape-2.pb").front().begin();
+  CHECK(begin.life() == 2);
+  CHECK(begin.start_version() >= 80);
+  auto tape = on.run() / "tape-2.pb";
+  auto missing = replay(on, tape, on.home() / "second");
+  check_end(missing, 1);
+  INFO(missing.err());
+  CHECK(missing.err().find("life 2 of the server began from the checkpoint " +
+                           begin.checkpoint() + ", which is not at") !=
+        std::string::npos);
+  CHECK(!fs::exists(on.home() / "second"));
+  auto again = replay(on, on.run() / "tape-1.pb", on.home() / "start",
+                      {"--max-steps", std::to_string(begin.start_version())});
+  check_end(again, 0, whole_run);
+  check_replay(on, tape, on.home() / "second", summary,
+               {"--resume", (on.home() / "start").string()});
+}
+
+TEST_CASE("a tape that was tampered with is noticed, and where") {
+  stage on;
+  auto all =
+    on.simulate({"--policy", "sync", "--workers", "3", "--max-steps", "6",
+                 "--batch-size", "8", "--tape", "--threads", "1"});
+  check_end(all, 0, whole_run);
+  const auto events = read_tape(on.run() / "tape-1.pb");
+  auto complaint_of = [&](const std::vector<TapeEvent>& changed) {
+    auto tape = on.home() / "changed.pb";
+    fs::remove(tape);
+    write_tape(tape, changed);
+    auto again = replay(on, tape, on.home() / "again", {"--overwrite"});
+    check_end(again, 1, whole_run);
+    auto line = again.err();
+    auto about = "trainer_node: " + tape.string() + ": event ";
+    INFO(line);
+    REQUIRE(line.find(about) == 0);
+    CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+    return line.substr(about.size());
+  };
+  auto is_step = [](uint64_t made) {
+    return [made](const TapeEvent& event) {
+      return event.decision().updates_size() == 1 &&
+             event.decision().updates(0).makes() == made;
+    };
+  };
+  auto is_gradient = [](const TapeEvent& event) {
+    return event.has_arrived() && event.arrived().computed_on() == 3;
+  };
+
+  SECTION("the order of a sum") {
+    auto changed = events;
+    auto at = find_event(changed, is_step(4));
+    changed[at]
+      .mutable_decision()
+      ->mutable_updates(0)
+      ->mutable_gradients()
+      ->SwapElements(0, 1);
+    CHECK(complaint_of(changed) ==
+          std::to_string(at + 1) +
+            ": decision.updates[0].gradients[0].worker is 1 on the tape and 0 "
+            "in the replay\n");
+  }
+  SECTION("the version that a gradient was computed on") {
+    auto changed = events;
+    auto at = find_event(changed, is_gradient);
+    changed[at].mutable_arrived()->set_computed_on(2);
+    CHECK(complaint_of(changed).find(
+            std::to_string(at + 1) +
+            ": a gradient computed on version 2, but worker ") == 0);
+  }
+  SECTION("a loss") {
+    auto changed = events;
+    auto at = find_event(changed, is_gradient);
+    auto& loss = *changed[at].mutable_arrived();
+    loss.set_loss(loss.loss() * 1.0000001);
+    CHECK(complaint_of(changed).find(std::to_string(at + 1) +
+                                     ": arrived.loss") == 0);
+  }
+  SECTION("an event that is missing") {
+    auto changed = events;
+    auto at = find_event(changed, is_gradient);
+    changed.erase(changed.begin() + static_cast<ptrdiff_t>(at));
+    // The step is made by another gradient, or never.
+    complaint_of(changed);
+  }
+  SECTION("the weights at the end") {
+    auto changed = events;
+    auto at = find_event(
+      changed, [](const TapeEvent& event) { return event.has_ended(); });
+    changed[at].mutable_ended()->set_weights_sha256("0");
+    CHECK(complaint_of(changed).find(std::to_string(at + 1) +
+                                     ": ended.weights_sha256 is ") == 0);
+  }
+}
+
+TEST_CASE("a replay is of the tape's run and no other") {
+  stage on;
+  auto all = on.simulate({"--workers", "2", "--max-steps", "4", "--lr", "0.05",
+                          "--tape", "--threads", "1"});
+  check_end(all, 0, whole_run);
+  auto tape = (on.run() / "tape-1.pb").string();
+  auto complaint = [&](const flags& more, int status) {
+    auto again = on.start("replay", flags{"--replay", tape, "--train-dir",
+                                          (on.home() / "again").string()} +
+                                      more);
+    check_end(again, status);
+    return again.err();
+  };
+  CHECK(complaint({"--lr", "0.1"}, 2) ==
+        "trainer_node: --lr 0.1: the run on the tape had 0.05, and a replay is "
+        "that run: leave it out\n");
+  CHECK(complaint({"--max-steps", "5"}, 2) ==
+        "trainer_node: --max-steps 5: the run on the tape ends at 4; a replay "
+        "may only end earlier\n");
+  CHECK(complaint({"--resume", "x"}, 2) ==
+        "trainer_node: --resume x: " + tape +
+          " begins from no checkpoint; leave it out\n");
+  CHECK(complaint({"--simulate"}, 2).find("--replay takes all settings") !=
+        std::string::npos);
+  CHECK(!fs::exists(on.home() / "again"));
+  CHECK(
+    complaint({"--lr", "0.05", "--checkpoint-freq", "1", "--tape"}, 0).empty());
+  CHECK(checkpoints_of(on.home() / "again").size() == 3);
+  // A replay's own tape is the run's again.
+  check_replay(on, on.home() / "again" / "tape-1.pb", on.home() / "third",
+               on.summary());
+  auto none = on.start("replay", {"--replay", "no.pb"});
+  check_end(none, 1);
+  CHECK(none.err().find("trainer_node: cannot read no.pb") == 0);
+}
+
+TEST_CASE("a tape that cannot be written fails the run with one line") {
+  stage on;
+  child_options how;
+  how.largest_file = 60'000;
+  auto all = on.start("full",
+                      {"--simulate", "--clock", "virtual", "--gradients",
+                       "none", "--workers", "50", "--max-steps", "1000",
+                       "--train-dir", on.run().string(), "--tape"},
+                      how);
+  check_end(all, 1);
+  INFO(all.report());
+  auto line = all.err();
+  CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+  // Of the two files either may be full first.
+  CHECK(line.find("trainer_node: cannot write " + on.run().string()) == 0);
+}

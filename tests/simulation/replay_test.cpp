@@ -1,0 +1,245 @@
+// Tapes of virtual runs of every kind, re-enacted: the same notes in the same
+// order, the same weights.
+
+#include "actors/recording/tape_file.hpp"
+#include "apps/trainer_node/replay.hpp"
+#include "config/failure.hpp"
+#include "tests/simulation/virtual_test.hpp"
+#include "tests/support/error_line.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+using proto::TapeEvent;
+using testing::temporary_folder;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct replay_outcome {
+  run_end end;
+  json summary;
+  std::string metrics;
+};
+
+replay_outcome replay_in(const fs::path& folder, const fs::path& tape,
+                         std::vector<std::string> more = {}) {
+  std::vector<std::string> all{"--replay", tape.string(), "--train-dir",
+                               folder.string()};
+  all.insert(all.end(), more.begin(), more.end());
+  auto call = config::parse_command_line(all, config::environment{});
+  app::virtual_run_options options;
+  options.silent = true;
+  options.replay = app::plan_replay(call, [](const std::string&) {});
+  replay_outcome out;
+  out.end = app::run_in_virtual_time(options.replay->config, options);
+  out.summary = json::parse(text_of_file(folder / "summary.json"));
+  out.metrics = text_of_file(folder / "metrics.jsonl");
+  return out;
+}
+
+/// All but the wall clock's figures.
+json without_wall_clock(json summary) {
+  summary.erase("wall_seconds");
+  return summary;
+}
+
+void check_same(const std::vector<std::string>& arguments) {
+  temporary_folder folder;
+  auto all = arguments;
+  all.emplace_back("--tape");
+  auto first = run_in(folder / "run", all);
+  auto again = replay_in(folder / "again", folder / "run" / "tape-1.pb");
+  REQUIRE(again.end.line.empty());
+  REQUIRE(again.end.status == 0);
+  REQUIRE(again.metrics == first.metrics);
+  REQUIRE(again.summary["weights_sha256"] == first.summary["weights_sha256"]);
+}
+
+std::vector<TapeEvent> read_tape(const fs::path& path) {
+  recording::tape_reader tape{path};
+  std::vector<TapeEvent> out(1);
+  *out[0].mutable_begin() = tape.begin();
+  for (TapeEvent event; tape.next(event);)
+    out.push_back(event);
+  return out;
+}
+
+/// The tape up to a gradient in the middle, which is refused.
+fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
+  run_in(folder / "run", {"--workers", "2", "--policy", "async", "--max-steps",
+                          "8", "--batch-size", "8", "--tape"});
+  recording::tape_writer out{folder / "refused.pb"};
+  int arrived = 0;
+  for (auto event : read_tape(folder / "run" / "tape-1.pb")) {
+    auto last = event.has_arrived() && ++arrived == 6;
+    if (last) {
+      auto& what = *event.mutable_arrived();
+      what.set_refused(why);
+      event.clear_decision();
+      if (why == "protocol_violation") { // Of a lease that is not its own.
+        auto samples = what.lease().count();
+        what.mutable_lease()->Clear();
+        what.mutable_lease()->set_id(999);
+        what.mutable_lease()->set_count(samples);
+      }
+    }
+    out.write(event);
+    if (last)
+      break;
+  }
+  return folder / "refused.pb";
+}
+
+} // namespace
+
+TEST_CASE("sixty seeds: a replay makes the same notes and the same weights") {
+  const char* policies[] = {"sync", "backup", "ssp", "async"};
+  const char* times[] = {"exp(offset=0.5,mean=0.5)", "gamma(mean=1,cv=0.3)",
+                         "transient(base=constant(1),p=0.1,factor=5)",
+                         "pareto(alpha=2.5,mean=1)", "constant(1)"};
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    check_same({"--seed",         std::to_string(seed),
+                "--policy",       policies[seed % 4],
+                "--late",         seed % 8 < 4 ? "drop" : "cancel",
+                "--workers",      std::to_string(2 + seed % 5),
+                "--compute-time", times[seed % 5],
+                "--link-latency", seed % 3 == 0 ? "0.01" : "0",
+                "--link-rate",    seed % 6 == 0 ? "1e8" : "1e12",
+                "--batch-size",   "8",
+                "--max-steps",    "6",
+                "--eval-freq",    "2"});
+  }
+}
+
+TEST_CASE("a whole run with epochs, scores and checkpoints is the same again") {
+  temporary_folder folder;
+  auto first =
+    run_in(folder / "run",
+           {"--policy", "backup", "--workers", "5", "--epochs", "3",
+            "--eval-freq", "7", "--checkpoint-freq", "10", "--compute-time",
+            "gamma(mean=1,cv=0.5)", "--tape", "--target-accuracy", "0.9"});
+  auto again = replay_in(folder / "again", folder / "run" / "tape-1.pb");
+  CHECK(again.metrics == first.metrics);
+  CHECK(without_wall_clock(again.summary) == without_wall_clock(first.summary));
+}
+
+TEST_CASE("a tape without gradients is the same again") {
+  temporary_folder folder;
+  auto first =
+    run_in(folder / "run", {"--gradients", "none", "--workers", "50",
+                            "--policy", "ssp", "--max-steps", "2000", "--tape",
+                            "--compute-time", "exp(offset=0.5,mean=0.5)"});
+  auto again = replay_in(folder / "again", folder / "run" / "tape-1.pb");
+  CHECK(again.end.line.empty());
+  CHECK(again.metrics == first.metrics);
+  CHECK(without_wall_clock(again.summary) == without_wall_clock(first.summary));
+}
+
+TEST_CASE("a run whose last worker was expelled fails again") {
+  temporary_folder folder;
+  auto line = error_line<std::runtime_error>([&] {
+    run_in(folder / "run",
+           {"--workers", "1", "--lr", "1e8", "--max-steps", "50", "--tape"});
+  });
+  auto again = replay_in(folder / "again", folder / "run" / "tape-1.pb");
+  CHECK("the run failed: " + again.end.line == line);
+  CHECK(again.end.status == 1);
+  CHECK(again.summary["status"] == "failed");
+  CHECK(again.summary["gradients_refused"] == 20);
+  CHECK(again.metrics == text_of_file(folder / "run" / "metrics.jsonl"));
+}
+
+TEST_CASE("where others made a run fail, its replay saves the state") {
+  temporary_folder folder;
+  auto line = error_line<std::runtime_error>([&] {
+    run_in(folder / "run",
+           {"--workers", "2", "--lr", "1e8", "--max-steps", "50", "--tape"});
+  });
+  CHECK(line.find("worker 0 expelled") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder / "run" / "checkpoints"));
+  auto again = replay_in(folder / "again", folder / "run" / "tape-1.pb");
+  CHECK(again.end.line.empty());
+  CHECK(again.summary["status"] == "stopped");
+  auto steps = again.summary["steps"].get<int>();
+  CHECK(fs::exists(folder / "again" / "checkpoints" /
+                   ("step-0000000" + std::to_string(steps))));
+}
+
+TEST_CASE("refusals of every kind are re-enacted") {
+  for (std::string why : {"wrong_size", "not_finite", "protocol_violation"}) {
+    INFO(why);
+    temporary_folder folder;
+    auto tape = refuse_one(folder, why);
+    auto again = replay_in(folder / "again", tape);
+    CHECK(again.end.line.empty());
+    CHECK(again.summary["gradients_refused"] == 1);
+    CHECK(again.summary["steps"] == 5);
+  }
+}
+
+TEST_CASE("a resumed run's tape begins where its checkpoint is") {
+  temporary_folder folder;
+  auto run = folder / "run";
+  run_in(run, {"--max-steps", "10", "--workers", "2", "--tape"});
+  auto second = run_in(
+    run, {"--max-steps", "20", "--workers", "2", "--resume", "auto", "--tape"});
+  CHECK(fs::exists(run / "tape-1.pb"));
+  auto again = replay_in(folder / "again", run / "tape-2.pb");
+  CHECK(again.end.line.empty());
+  CHECK(without_wall_clock(again.summary) ==
+        without_wall_clock(second.summary));
+
+  // Another one of that step is not taken for it.
+  run_in(folder / "other",
+         {"--max-steps", "10", "--workers", "2", "--seed", "2"});
+  auto line = error_line<run_error>([&] {
+    replay_in(folder / "third", run / "tape-2.pb",
+              {"--resume", (folder / "other").string()});
+  });
+  CHECK(line.find("is not the checkpoint that") != std::string::npos);
+}
+
+TEST_CASE("a life that left no checkpoint keeps its tape") {
+  temporary_folder folder;
+  auto run = folder / "run";
+  std::vector<std::string> half{"--max-steps", "10", "--workers", "2",
+                                "--tape"};
+  run_in(run, half);
+  auto tape = text_of_file(run / "tape-1.pb");
+  fs::remove_all(run / "checkpoints");
+  half.insert(half.end(), {"--resume", "auto"});
+  run_in(run, half);
+  CHECK(text_of_file(run / "abandoned-tape-1.pb") == tape);
+  auto again = replay_in(folder / "again", run / "tape-1.pb");
+  CHECK(again.end.line.empty());
+}
+
+TEST_CASE("a replay stops at any step and leaves the state of that step") {
+  temporary_folder folder;
+  run_in(folder / "run", {"--policy", "ssp", "--staleness", "0", "--workers",
+                          "3", "--max-steps", "12", "--checkpoint-freq", "1",
+                          "--keep", "99", "--batch-size", "8", "--tape",
+                          "--compute-time", "gamma(mean=1,cv=0.5)"});
+  for (int step = 1; step < 12; ++step) {
+    auto name = "stop-" + std::to_string(step);
+    auto again = replay_in(folder / name, folder / "run" / "tape-1.pb",
+                           {"--max-steps", std::to_string(step)});
+    INFO(step);
+    REQUIRE(again.end.line.empty());
+    char checkpoint[32];
+    std::snprintf(checkpoint, sizeof checkpoint, "step-%08d", step);
+    for (auto file : {"model.safetensors", "optimizer.safetensors"}) {
+      auto wanted =
+        text_of_file(folder / "run" / "checkpoints" / checkpoint / file);
+      auto found =
+        text_of_file(folder / name / "checkpoints" / checkpoint / file);
+      REQUIRE_FALSE(wanted.empty());
+      auto same = found == wanted; // Not for the log.
+      REQUIRE(same);
+    }
+  }
+}
