@@ -51,6 +51,8 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
+  tell(&witness::began, parts_.life,
+       parts_.resumed ? &parts_.resumed->manifest : nullptr);
   record(
     notes::started{parts_.run_id, std::string{conductor_.policy().name()}});
   if (parts_.resumed)
@@ -79,6 +81,7 @@ auto parameter_server_state::push(const push_header& header,
   }
   if (auto why = check(header, gradient); why != errc::none)
     return refuse(header, why);
+  tell(&witness::accepted, header);
   held_.emplace(header.id, held_push{header, gradient});
   auto answer = hold(header.id.worker);
   carry_out(conductor_.push({header.id, header.computed_on, header.from}));
@@ -89,6 +92,7 @@ auto parameter_server_state::pull(const pull_header& header) -> weights_result {
   if (auto err = unwelcome(header.worker, header.life, header.server))
     return err;
   auto answer = hold(header.worker);
+  tell(&witness::pulled, header.worker, header.abandoned);
   carry_out(conductor_.pull(header.worker, header.abandoned));
   return answer;
 }
@@ -108,6 +112,7 @@ caf::error parameter_server_state::refuse(const push_header& header, errc why) {
     reason = "gradient does not have the model's size";
   else if (why == errc::protocol_violation)
     reason = "gradient is not of a lease of this worker";
+  tell(&witness::refused, header);
   statistics_.refused(who, times_of(header));
   record(notes::refused{who, reason});
   if (conductor_.refuse({header.id, header.computed_on, header.from}))
@@ -138,14 +143,17 @@ caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
                                              incarnation server) const {
   if (ending_)
     return caf::make_error(errc::shutting_down, std::string{"the run is over"});
-  if (server != parts_.life)
+  switch (conductor_.look_at(who, life, server)) {
+  case cores::standing::welcome:
+    return {};
+  case cores::standing::earlier_server:
     return caf::make_error(errc::stale_incarnation,
                            std::string{"meant for an earlier life of the "
                                        "parameter server"});
-  if (!conductor_.knows(who, life))
+  default:
     return caf::make_error(errc::unknown_member,
                            "worker " + to_string(who) + " is not in the cast");
-  return {};
+  }
 }
 
 // -- who is there -------------------------------------------------------------
@@ -153,6 +161,7 @@ caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
 void parameter_server_state::enlist(worker_id who, incarnation life,
                                     const std::string& transport,
                                     const worker_actor& handle) {
+  tell(&witness::enlisted, who, life);
   conductor_.enlist(who, life);
   members_[who] = member{life, handle, std::nullopt};
   transports_["worker-" + to_string(who)] = transport;
@@ -160,8 +169,10 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
 }
 
 void parameter_server_state::join(const std::vector<worker_id>& who) {
-  if (!ending_)
-    carry_out(conductor_.join(who));
+  if (ending_)
+    return;
+  tell(&witness::entered, std::span{who});
+  carry_out(conductor_.join(who));
 }
 
 void parameter_server_state::leave(worker_id who, incarnation life,
@@ -171,6 +182,7 @@ void parameter_server_state::leave(worker_id who, incarnation life,
   auto gone = std::move(members_.extract(who).mapped());
   if (ending_) // The weights stay as they are: no step closes any more.
     return;
+  tell(&witness::left, who, life);
   record(notes::left{who, life, reason});
   if (gone.asks)
     gone.asks->deliver(caf::make_error(errc::unknown_member, reason));

@@ -9,6 +9,7 @@
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
+#include "apps/trainer_node/faulty_cast.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "config/cast.hpp"
@@ -37,6 +38,10 @@ void say(const std::string& line) {
 
 bool is_virtual(const config::settings& settings) {
   return settings.simulation.clock == config::clock_kind::virtual_time;
+}
+
+bool has_faults(const config::settings& settings) {
+  return !settings.simulation.faults.empty();
 }
 
 bool trains(const config::settings& settings) {
@@ -127,6 +132,11 @@ data::dataset_pair load_data(const config::settings& settings) {
   return out;
 }
 
+/// Without data, epochs are of use only where restarts must keep account.
+uint64_t samples_of_none(const config::settings& settings) {
+  return has_faults(settings) ? samples_without_data(settings) : cores::endless;
+}
+
 /// All but the actors that serve it.
 parameter_server_parts make_server_parts(const config::resolved& config,
                                          const data::dataset_pair& data,
@@ -138,7 +148,7 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   out.config_digest = config::digest(settings);
   out.run_id = from.run_id;
   out.dataset = data.train ? data.train->name() : "none";
-  out.samples = data.train ? data.train->size() : cores::endless;
+  out.samples = data.train ? data.train->size() : samples_of_none(settings);
   out.classes = data.train ? data.train->classes() : usual_classes;
   out.life = from.life;
   out.resumed = from.checkpoint;
@@ -194,6 +204,97 @@ void publish(caf::actor_system& system, const doorkeeper_actor& door,
   say("listening    on " + host + ":" + std::to_string(*port));
 }
 
+/// Starts the parameter server with all that die with it.
+server_life open_house(caf::actor_system& system, const server_options& options,
+                       const std::shared_ptr<simulation::machine>& machine,
+                       parameter_server_parts parts, const origin& from) {
+  auto settings = parts.settings;
+  server_life life;
+  life.directory = from.directory.path;
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled, supervisor_parts{options.on_end});
+  life.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
+  auto guard = [&](const char* name, const auto& who) {
+    life.actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
+    anon_send(supervisor, attach_atom_v, std::string{name}, life.actors.back());
+  };
+  auto recorder = spawn<recorder_actor, recorder_state>(
+    system, placement::detached,
+    make_recorder_parts(settings, from, parts.dataset, options.silent));
+  auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
+    system, placement::detached,
+    checkpoint_writer_parts{checkpoints_of(from.directory),
+                            settings.checkpoint.keep});
+  parts.recorder = recorder;
+  parts.writer = writer;
+  if (machine)
+    parts.began = [machine] {
+      return machine->began_in_life;
+    };
+  auto lead = spawn<lead_actor, parameter_server_state>(
+    system, placement::detached, std::move(parts));
+  // Without faults an actor of this process is silent only when it is dead, and
+  // a death is told.
+  auto pings = !machine || has_faults(settings);
+  auto coordinator = spawn<coordinator_actor, coordinator_state>(
+    system, placement::scheduled,
+    coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},
+                      pings ? settings.cluster.liveness_timeout : 0,
+                      from.life,
+                      lead,
+                      supervisor});
+  guard("recorder", recorder);
+  guard("checkpoint writer", writer);
+  guard("parameter server", lead);
+  guard("coordinator", coordinator);
+  if (!options.silent)
+    say("run          " + from.directory.path.string());
+  life.with = {lead, coordinator};
+  return life;
+}
+
+/// The next life of a server that has died, as `--resume auto` starts it. Its
+/// number counts on even if no checkpoint knows of the last one.
+server_life reopen_house(caf::actor_system& system, config::resolved config,
+                         const server_options& options,
+                         const data::dataset_pair& data,
+                         const std::shared_ptr<simulation::machine>& machine,
+                         incarnation life,
+                         const std::shared_ptr<witness>& watch) {
+  auto& training = config.values.training;
+  training.resume = "auto";
+  training.overwrite = false;
+  auto from = find_origin(config.values);
+  from.life = std::max(from.life, life);
+  auto parts = make_server_parts(config, data, from);
+  parts.watch = watch;
+  settle(config.values, from, parts);
+  return open_house(system, options, machine, std::move(parts), from);
+}
+
+node start_with_faults(caf::actor_system& system,
+                       const config::resolved& config,
+                       const server_options& options,
+                       const computing_parts& computing,
+                       const std::shared_ptr<simulation::machine>& machine,
+                       const payload_shape& weights,
+                       const parameter_server_parts& first,
+                       const origin& from) {
+  auto later = config;
+  later.values.training.train_dir = from.directory.path.string();
+  auto open = [=, &system, data = computing.data](
+                incarnation life, const std::shared_ptr<witness>& watch) {
+    if (life.value > 1)
+      return reopen_house(system, later, options, data, machine,
+                          incarnation{from.life.value + life.value - 1}, watch);
+    auto parts = first;
+    parts.watch = watch;
+    return open_house(system, options, machine, std::move(parts), from);
+  };
+  return start_faulty_cast({system, computing, machine, weights, first.samples,
+                            std::move(open), options.on_end});
+}
+
 } // namespace
 
 std::string plan_with_model(const config::resolved& config) {
@@ -225,43 +326,13 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   if (is_virtual(settings)) {
     machine = simulation::make_machine(computing);
     machine->watch = options.watch;
-    parts.began = [machine] {
-      return machine->began;
-    };
   }
-  auto supervisor = spawn<supervisor_actor, supervisor_state>(
-    system, placement::scheduled, supervisor_parts{options.on_end});
-  auto guard = [&](const char* name, const auto& who) {
-    anon_send(supervisor, attach_atom_v, std::string{name},
-              caf::actor_cast<caf::strong_actor_ptr>(who));
-  };
-  auto recorder = spawn<recorder_actor, recorder_state>(
-    system, placement::detached,
-    make_recorder_parts(settings, from, parts.dataset, options.silent));
-  auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
-    system, placement::detached,
-    checkpoint_writer_parts{checkpoints_of(from.directory),
-                            settings.checkpoint.keep});
-  parts.recorder = recorder;
-  parts.writer = writer;
   auto weights = shape_of_weights(settings.training, parts.classes);
-  auto lead = spawn<lead_actor, parameter_server_state>(
-    system, placement::detached, std::move(parts));
-  auto coordinator = spawn<coordinator_actor, coordinator_state>(
-    system, placement::scheduled,
-    coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},
-                      machine ? 0 : settings.cluster.liveness_timeout,
-                      from.life,
-                      lead,
-                      supervisor});
-  guard("recorder", recorder);
-  guard("checkpoint writer", writer);
-  guard("parameter server", lead);
-  guard("coordinator", coordinator);
-  if (!options.silent)
-    say("run          " + from.directory.path.string());
-
-  house with{lead, coordinator};
+  if (has_faults(settings))
+    return start_with_faults(system, config, options, computing, machine,
+                             weights, parts, from);
+  auto life = open_house(system, options, machine, parts, from);
+  const auto& with = life.with;
   if (machine) {
     fill_stage(system, computing, machine, weights, with);
   } else if (simulate) {
@@ -269,11 +340,11 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else {
     auto door = spawn<doorkeeper_actor, doorkeeper_state>(
       system, placement::scheduled,
-      doorkeeper_parts{settings, from.run_id, from.life, weights, lead,
-                       coordinator});
+      doorkeeper_parts{settings, from.run_id, from.life, weights, with.lead,
+                       with.coordinator});
     publish(system, door, settings.cluster);
   }
-  return {[lead] {
+  return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);
   }};
 }

@@ -3,6 +3,7 @@
 #include "actors/clock/virtual_time.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "config/failure.hpp"
+#include "config/report.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -16,10 +17,20 @@ namespace {
 /// Messages between two looks at `interrupted`.
 constexpr size_t at_a_time = 4096;
 
+/// The same with faults, where promises are looked at, too.
+constexpr size_t with_faults = 64;
+
 /// Handles what can be handled now, then what the next timer brings. False when
 /// nothing is left to come.
-bool go_on(virtual_time& time) {
-  return time.settle(at_a_time) == at_a_time || time.jump();
+bool go_on(virtual_time& time, size_t messages) {
+  return time.settle(messages) == messages || time.jump();
+}
+
+run_end broken(const config::resolved& config, const std::string& how) {
+  return {static_cast<uint8_t>(exit_status::failed),
+          "a promise is broken at " + how +
+            "; this is a bug of Troupe, to be seen again with: " +
+            config::to_command(config.values)};
 }
 
 } // namespace
@@ -36,15 +47,25 @@ run_end run_in_virtual_time(const config::resolved& config,
     system, config,
     {[&](const run_end& end) { how = end; }, options.silent, options.watch});
   virtual_time time{system};
+  auto messages = node.breach ? with_faults : at_a_time;
   while (!how) {
     if (options.interrupted && options.interrupted())
       node.stop();
-    if (!go_on(time))
+    if (!go_on(time, messages))
       throw run_error("the simulation stands still: every actor waits for "
                       "another; this is a bug of Troupe");
+    if (node.breach)
+      if (auto breach = node.breach(false))
+        how = broken(config, *breach);
   }
-  node = {};
-  while (system.registry().running() > 0 && go_on(time))
+  if (node.breach && how->status == 0)
+    if (auto breach = node.breach(true))
+      how = broken(config, *breach);
+  if (node.counts && options.counts)
+    options.counts(node.counts());
+  if (node.strike)
+    node.strike();
+  while (system.registry().running() > 0 && go_on(time, messages))
     ;
   return *how;
 }
