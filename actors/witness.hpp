@@ -39,6 +39,9 @@ public:
   /// A worker is answered with the newest weights.
   virtual void released(worker_id who, const release_header& what) = 0;
 
+  /// The run is over: nobody is answered any more.
+  virtual void ended() = 0;
+
   /// A checkpoint is durable.
   virtual void saved(version what) = 0;
 

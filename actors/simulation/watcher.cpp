@@ -42,8 +42,10 @@ void watcher::breached(const char* promise, const std::string& how) {
 }
 
 const std::optional<std::string>& watcher::breach() {
-  if (!breach_)
+  if (!breach_ && !ended_) {
+    check_deadlock();
     check_progress();
+  }
   return breach_;
 }
 
@@ -68,6 +70,7 @@ void watcher::began(incarnation server, const proto::Manifest* from) {
   members_.clear();
   lives_.clear();
   leases_.clear();
+  newest_.reset();
   began_at_ = rules_.now();
   if (from)
     check_ledger(*from, "the checkpoint of the restart");
@@ -101,6 +104,10 @@ void watcher::roll_back(version to) {
   samples_ = 0;
   for (const auto& one : commits_)
     cover(one.what);
+}
+
+void watcher::ended() {
+  ended_ = true;
 }
 
 void watcher::saved(version what) {
@@ -191,6 +198,7 @@ void watcher::accepted(const push_header& what) {
     return breached("samples", text(what) + " is of a lease that its worker "
                                             "does not have");
   from->second.now = state::held;
+  who->second.waits = true;
 }
 
 // Machines make no unusable gradients.
@@ -203,6 +211,8 @@ void watcher::pulled(worker_id who, lease_id abandoned) {
   if (found != leases_.end() && found->second.worker == who &&
       found->second.now == state::out)
     found->second.now = state::free, found->second.since = rules_.now();
+  if (auto asks = members_.find(who); asks != members_.end())
+    asks->second.waits = true;
 }
 
 void watcher::applied(version makes, std::span<const push_header> parts) {
@@ -310,6 +320,8 @@ void watcher::released(worker_id who, const release_header& what) {
                            to_string(version_));
   auto& member = found->second;
   member.reads = what.weights;
+  member.waits = false;
+  all_wait_since_.reset();
   member.cast_at_release = cast();
   member.entries_at_release = entries_;
   check_clock(who);
@@ -321,7 +333,11 @@ void watcher::released(worker_id who, const release_header& what) {
                               " has them");
     if (covered(next.epoch, next.first, next.count))
       breached("samples", text(next) + " are given out again");
-    leases_[next.id] = {next, who, member.life, state::out, 0, rules_.now()};
+    known_lease given{next, who, member.life, state::out, 0, rules_.now()};
+    leases_[next.id] = given;
+    if (!newest_ || std::pair{next.epoch, next.first} >
+                      std::pair{newest_->what.epoch, newest_->what.first})
+      newest_ = given;
   }
 }
 
@@ -389,18 +405,13 @@ void watcher::check_ledger(const proto::Manifest& from, const char* where) {
 // The oldest samples go out first: those that were free long before later ones
 // were given out have been lost.
 void watcher::check_returned_leases() {
-  const known_lease* newest = nullptr;
-  for (const auto& [id, one] : leases_)
-    if (!newest || std::pair{one.what.epoch, one.what.first} >
-                     std::pair{newest->what.epoch, newest->what.first})
-      newest = &one;
-  if (!newest)
+  if (!newest_)
     return;
   auto lost = [&](const lease& what, double since) {
-    if (newest->given - since > patience())
+    if (newest_->given - since > patience())
       breached("samples", text(what) + " were given back and to nobody again");
   };
-  for (uint64_t epoch = 0; epoch < newest->what.epoch; ++epoch) {
+  for (uint64_t epoch = 0; epoch < newest_->what.epoch; ++epoch) {
     uint64_t at = 0;
     auto gap = [&](uint64_t end) {
       for (; at < end; ++at) {
@@ -441,6 +452,8 @@ void watcher::finish(const proto::Manifest& last, uint64_t samples_applied) {
 void watcher::enacted(const config::fault& what, double until) {
   ++counts_.enacted[static_cast<size_t>(what.what)];
   faults_until_ = std::max(faults_until_, until);
+  if (what.what == config::fault_kind::crash_server)
+    members_.clear();
   if (what.what == config::fault_kind::delay)
     longest_delay_ = std::max(longest_delay_, what.by);
 }
@@ -455,6 +468,21 @@ void watcher::process(worker_id who, bool there) {
 double watcher::patience() const {
   return rules_.joining + 3 * rules_.liveness + 10 +
          4 * (longest_delay_ + rules_.transfer);
+}
+
+// In a cast in which everybody waits, somebody must be answered before time
+// goes on.
+void watcher::check_deadlock() {
+  auto waits = [](const auto& entry) {
+    return entry.second.waits || !entry.second.in_cast;
+  };
+  if (cast() == 0 || !std::ranges::all_of(members_, waits))
+    all_wait_since_.reset();
+  else if (!all_wait_since_)
+    all_wait_since_ = rules_.now();
+  else if (rules_.now() > *all_wait_since_)
+    breached("progress",
+             "all " + std::to_string(cast()) + " members wait for an answer");
 }
 
 void watcher::check_progress() {

@@ -14,7 +14,8 @@
 //               given back goes to somebody
 //   lives       nothing of an earlier life of a worker or of the server counts
 //   sound       no sound gradient is refused
-//   progress    updates come, and lost workers come back, after the last fault
+//   progress    somebody is answered whenever all wait; updates come, and lost
+//               workers come back, after the last fault
 //
 // The first breach is kept and ends the run. Not thread-safe.
 
@@ -68,6 +69,7 @@ public:
   void applied(version makes, std::span<const push_header> parts) override;
   void dropped(const push_header& what) override;
   void released(worker_id who, const release_header& what) override;
+  void ended() override;
   void saved(version what) override;
   void pushed(const push_header& what) override;
   void acknowledged(const push_header& what,
@@ -109,6 +111,7 @@ private:
   struct member {
     incarnation life;
     bool in_cast = false;
+    bool waits = false; ///< For an answer to its push or pull.
     uint64_t clock = 0; ///< Of ssp.
     std::optional<version> reads;
     size_t cast_at_release = 0;
@@ -132,6 +135,7 @@ private:
   void check_returned_leases();
   void check_returned_workers();
   void check_progress();
+  void check_deadlock();
   void take_over(const proto::Manifest& from);
   void roll_back(version to);
   void free_leases(worker_id who);
@@ -150,6 +154,9 @@ private:
   std::map<worker_id, incarnation> lives_; ///< The highest of this server.
   std::map<lease_id, known_lease> leases_; ///< Of this life of the server.
   uint64_t entries_ = 0;                   ///< Into the cast, of all times.
+  bool ended_ = false;
+  std::optional<double> all_wait_since_;
+  std::optional<known_lease> newest_; ///< The last samples given out.
 
   std::set<push_key> sent_;
   std::set<push_key> accepted_;

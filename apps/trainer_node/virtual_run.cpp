@@ -29,8 +29,7 @@ bool go_on(virtual_time& time, size_t messages) {
 run_end broken(const config::resolved& config, const std::string& how) {
   return {static_cast<uint8_t>(exit_status::failed),
           "a promise is broken at " + how +
-            "; this is a bug of Troupe, to be seen again with: " +
-            config::to_command(config.values)};
+            "; to be seen again with: " + config::to_command(config.values)};
 }
 
 } // namespace

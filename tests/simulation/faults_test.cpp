@@ -162,7 +162,7 @@ TEST_CASE("gradients under way when the server dies are refused by the next") {
                         "8.5 crash-server(restart=0.5)",
                         {"--workers", "2", "--max-steps", "30", "--policy",
                          "async", "--checkpoint-freq", "5"});
-  CHECK(found.counts.stale == 1);
+  CHECK(found.counts.stale >= 1);
 }
 
 TEST_CASE("runs with faults are the same twice, and learn") {

@@ -50,7 +50,9 @@ inline virtual_outcome run_in(const std::filesystem::path& folder,
                                "--train-dir", folder.string()};
   all.insert(all.end(), arguments.begin(), arguments.end());
   auto call = config::parse_command_line(all, config::environment{});
-  auto end = app::run_in_virtual_time(call.config, {{}, true, {}});
+  app::virtual_run_options options;
+  options.silent = true;
+  auto end = app::run_in_virtual_time(call.config, options);
   if (end.status != 0)
     throw std::runtime_error("the run failed: " + end.line);
   return {json::parse(text_of_file(folder / "summary.json")),

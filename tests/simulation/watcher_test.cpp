@@ -264,6 +264,18 @@ TEST_CASE("a cast that stands still is seen, but not while a fault lasts") {
   CHECK(run.broken() == "progress");
 }
 
+TEST_CASE("a cast in which everybody waits is seen") {
+  played_run run{"sync"};
+  run.release(zero, 0);
+  run.release(one, 4);
+  run.watch.accepted(run.push(zero));
+  CHECK(run.broken().empty());
+  run.watch.left(one, first);
+  CHECK(run.broken().empty());
+  run.now = 1;
+  CHECK(run.broken() == "progress");
+}
+
 TEST_CASE("a worker that lives and does not come back is seen") {
   played_run run;
   run.watch.process(zero, true);
