@@ -40,7 +40,8 @@ checkpoint_writer_state::make_behavior() {
 caf::result<std::string>
 checkpoint_writer_state::write(const snapshot_ptr& what) try {
   std::vector<models::named_tensor> weights;
-  add_tensors(*what->layout, what->weights, std::identity{}, weights);
+  if (what->layout)
+    add_tensors(*what->layout, what->weights, std::identity{}, weights);
   std::vector<models::named_tensor> slots;
   for (const auto& slot : what->slots)
     add_tensors(

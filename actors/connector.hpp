@@ -4,9 +4,8 @@
 // comes and goes.
 
 #include "actors/clock/run_clock.hpp"
-#include "actors/cores/backoff.hpp"
+#include "actors/connection_attempts.hpp"
 #include "actors/links/simulated_link.hpp"
-#include "actors/still_valid.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
@@ -20,21 +19,41 @@
 
 namespace troupe {
 
-/// Whoever is to be brought onto the stage.
-using performer = std::variant<worker_actor, evaluator_actor>;
-
 /// What a performer is made with once the settings of the cast are known.
 using performer_factory =
   std::function<performer(const proto::Welcome&, const connector_actor&)>;
 
 // -- within the process of the parameter server -------------------------------
 
-struct local_connector_parts {
+/// Whom the performers of this process work with.
+struct house {
   lead_actor lead;
   coordinator_actor coordinator;
+};
+
+/// A link that can break: it ends then.
+struct brittle_link {
+  parameter_server_actor link; ///< The performer's end.
+  performer face; ///< The performer, as those at the other end see it.
+};
+
+/// Makes a link to a house.
+using link_factory =
+  std::function<brittle_link(const house&, const performer&)>;
+
+struct local_connector_parts {
+  house with;
   std::function<performer(const connector_actor&)> make;
   std::optional<worker_id> rank;   ///< Asked for at every registration.
   std::optional<link_terms> terms; ///< Of a simulated link; else a plain one.
+
+  // Where links break and servers come back, as between processes:
+
+  /// The house that can be reached now, if any; asked before each attempt.
+  std::function<std::optional<house>()> find;
+  link_factory tie;            ///< Instead of `terms`.
+  double connect_timeout = 60; ///< s without a place until it gives up.
+  uint64_t jitter_seed = 0;
 };
 
 class local_connector_state {
@@ -48,12 +67,27 @@ public:
   connector_actor::behavior_type make_behavior();
 
 private:
+  /// Whether a lost place is looked for again.
+  bool mends() const { return parts_.find != nullptr; }
+
+  void make_performer();
   void connect();
+  bool find_house();
+  void seat(const worker_actor& who);
+  void seat(const evaluator_actor& who);
+  void refused(const caf::error& why);
+  void lost();
+  void drop_link();
+  void retry();
+  void end(const run_end& how);
 
   pointer self_;
   local_connector_parts parts_;
+  run_clock clock_;
+  connection_attempts attempts_;
   parameter_server_actor link_;
-  performer performer_;
+  std::optional<performer> performer_;
+  std::optional<performer> face_; ///< As the house sees the performer.
 };
 
 // -- to a parameter server elsewhere ------------------------------------------
@@ -96,15 +130,13 @@ private:
   /// Answers that belong to an earlier attempt are ignored.
   template <class F>
   auto in_this_attempt(F f) {
-    return while_unchanged(attempt_, std::move(f));
+    return attempts_.in_this_one(std::move(f));
   }
 
   pointer self_;
   remote_connector_parts parts_;
   run_clock clock_;
-  cores::backoff backoff_;
-  uint64_t attempt_ = 0;
-  bool connecting_ = false;
+  connection_attempts attempts_;
   parameter_server_actor link_;
   std::optional<performer> performer_;
 };

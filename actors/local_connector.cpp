@@ -8,58 +8,128 @@ namespace troupe {
 
 local_connector_state::local_connector_state(pointer self,
                                              local_connector_parts parts)
-  : self_(self), parts_(std::move(parts)) {
+  : self_(self), parts_(std::move(parts)), clock_(self),
+    attempts_(parts_.connect_timeout, parts_.jitter_seed) {
   // nop
 }
 
 connector_actor::behavior_type local_connector_state::make_behavior() {
-  auto& system = self_->system();
-  link_ = parts_.terms
-            ? spawn_simulated_link(system, parts_.lead, *parts_.terms)
-            : spawn_local_link(system, parts_.lead);
-  try {
-    performer_ = parts_.make(connector_actor{self_});
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    if (link_ && down.source == link_.address())
+      lost();
+  });
+  if (!mends())
+    link_ = parts_.terms ? spawn_simulated_link(self_->system(),
+                                                parts_.with.lead, *parts_.terms)
+                         : spawn_local_link(self_->system(), parts_.with.lead);
+  make_performer();
+  if (performer_)
     connect();
-  } catch (const std::exception& err) {
-    self_->send(parts_.lead, refuse_atom_v, std::string{err.what()});
-  }
   return {
-    [this](connect_atom) { connect(); },
-    [](tick_atom) {},
-    [this](ended_atom, const run_end& how) {
-      // What one performer in this process met, the others meet too.
-      if (how.failed())
-        self_->send(parts_.lead, refuse_atom_v, how.line);
-      self_->quit();
+    [this](connect_atom) {
+      if (!mends())
+        connect();
+      else if (!attempts_.under_way())
+        lost();
     },
+    [this](tick_atom) { connect(); },
+    [this](ended_atom, const run_end& how) { end(how); },
   };
 }
 
+void local_connector_state::make_performer() try {
+  performer_ = face_ = parts_.make(connector_actor{self_});
+} catch (const std::exception& err) {
+  self_->send(parts_.with.lead, refuse_atom_v, std::string{err.what()});
+}
+
+// -- the way in ---------------------------------------------------------------
+
 void local_connector_state::connect() {
-  if (auto* evaluator = std::get_if<evaluator_actor>(&performer_)) {
-    self_
-      ->request(parts_.coordinator, caf::infinite, register_atom_v, *evaluator)
-      .then([this, who = *evaluator](
-              incarnation) { self_->send(who, attach_atom_v, link_); },
-            [](const caf::error&) {
-              // The run is over: the coordinator says so to the evaluator.
-            });
-    return;
-  }
-  auto worker = std::get<worker_actor>(performer_);
+  attempts_.begin();
+  if (!mends() || find_house())
+    std::visit([this](const auto& who) { seat(who); }, *face_);
+  else
+    retry();
+}
+
+bool local_connector_state::find_house() {
+  auto found = parts_.find();
+  if (!found)
+    return false;
+  parts_.with = std::move(*found);
+  auto made = parts_.tie(parts_.with, *performer_);
+  link_ = made.link;
+  face_ = made.face;
+  self_->monitor(link_);
+  return true;
+}
+
+void local_connector_state::seat(const evaluator_actor& who) {
+  self_->request(parts_.with.coordinator, caf::infinite, register_atom_v, who)
+    .then(attempts_.in_this_one([this](incarnation) {
+      attempts_.succeeded();
+      self_->send(std::get<evaluator_actor>(*performer_), attach_atom_v, link_);
+    }),
+          attempts_.in_this_one(
+            [this](const caf::error& why) { refused(why); }));
+}
+
+void local_connector_state::seat(const worker_actor& who) {
   self_
-    ->request(parts_.coordinator, caf::infinite, register_atom_v,
-              registration_request{parts_.rank.has_value(),
-                                   parts_.rank.value_or(worker_id{0}),
-                                   parts_.terms ? "simulated" : "inproc"},
-              worker)
+    ->request(parts_.with.coordinator, caf::infinite, register_atom_v,
+              registration_request{
+                parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
+                parts_.terms || parts_.tie ? "simulated" : "inproc"},
+              who)
     .then(
-      [this, worker](const registration& as) {
-        self_->send(worker, attach_atom_v, link_, as);
-      },
-      [](const caf::error&) {
-        // The run is over: the coordinator says so to the worker.
-      });
+      attempts_.in_this_one([this](const registration& as) {
+        attempts_.succeeded();
+        self_->send(std::get<worker_actor>(*performer_), attach_atom_v, link_,
+                    as);
+      }),
+      attempts_.in_this_one([this](const caf::error& why) { refused(why); }));
+}
+
+// When the run is over, the coordinator says so to the performer.
+void local_connector_state::refused(const caf::error& why) {
+  if (!mends() || why == errc::shutting_down)
+    return;
+  drop_link();
+  retry();
+}
+
+// -- and out ------------------------------------------------------------------
+
+void local_connector_state::lost() {
+  drop_link();
+  tell(self_, *performer_, detach_atom_v);
+  retry();
+}
+
+void local_connector_state::drop_link() {
+  if (!link_)
+    return;
+  self_->demonitor(link_);
+  self_->send_exit(link_, caf::exit_reason::user_shutdown);
+  link_ = parameter_server_actor{};
+}
+
+void local_connector_state::retry() {
+  if (auto delay = attempts_.failed(clock_.elapsed(self_)))
+    self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+  else
+    tell(self_, *performer_, stop_atom_v, run_end{});
+}
+
+// What one performer in this process met, the others meet too; but one that
+// mends its link stands for a process of its own.
+void local_connector_state::end(const run_end& how) {
+  if (how.failed() && !mends())
+    self_->send(parts_.with.lead, refuse_atom_v, how.line);
+  if (mends())
+    drop_link();
+  self_->quit();
 }
 
 } // namespace troupe

@@ -52,6 +52,8 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
+  tell(&witness::began, parts_.life,
+       parts_.resumed ? &parts_.resumed->manifest : nullptr);
   record(
     notes::started{parts_.run_id, std::string{conductor_.policy().name()}});
   if (parts_.resumed)
@@ -83,6 +85,7 @@ auto parameter_server_state::push(const push_header& header,
   }
   if (auto why = check(header, gradient); why != errc::none)
     return refuse(header, why);
+  tell(&witness::accepted, header);
   held_.emplace(header.id, held_push{header, gradient});
   auto answer = hold(header.id.worker);
   auto from = lease_of(header);
@@ -96,6 +99,7 @@ auto parameter_server_state::pull(const pull_header& header) -> weights_result {
   if (auto err = unwelcome(header.worker, header.life, header.server))
     return err;
   auto answer = hold(header.worker);
+  tell(&witness::pulled, header.worker, header.abandoned);
   auto decided = conductor_.pull(header.worker, header.abandoned);
   keep(inputs::pulled{header}, decided);
   carry_out(decided);
@@ -118,6 +122,7 @@ caf::error parameter_server_state::refuse(const push_header& header, errc why) {
   else if (why == errc::protocol_violation)
     reason = "gradient is not of a lease of this worker";
   keep(inputs::arrived{header, lease_of(header), why});
+  tell(&witness::refused, header);
   statistics_.refused(who, times_of(header));
   record(notes::refused{who, reason});
   if (conductor_.refuse({header.id, header.computed_on, header.from}))
@@ -148,14 +153,17 @@ caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
                                              incarnation server) const {
   if (ending_)
     return caf::make_error(errc::shutting_down, std::string{"the run is over"});
-  if (server != parts_.life)
+  switch (conductor_.look_at(who, life, server)) {
+  case cores::standing::welcome:
+    return {};
+  case cores::standing::earlier_server:
     return caf::make_error(errc::stale_incarnation,
                            std::string{"meant for an earlier life of the "
                                        "parameter server"});
-  if (!conductor_.knows(who, life))
+  default:
     return caf::make_error(errc::unknown_member,
                            "worker " + to_string(who) + " is not in the cast");
-  return {};
+  }
 }
 
 // -- who is there -------------------------------------------------------------
@@ -165,6 +173,7 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
                                     const worker_actor& handle) {
   if (!ending_)
     keep(inputs::enlisted{who, life, transport});
+  tell(&witness::enlisted, who, life);
   conductor_.enlist(who, life);
   members_[who] = member{life, handle, std::nullopt};
   transports_["worker-" + to_string(who)] = transport;
@@ -174,6 +183,7 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
 void parameter_server_state::join(const std::vector<worker_id>& who) {
   if (ending_)
     return;
+  tell(&witness::entered, std::span{who});
   auto decided = conductor_.join(who);
   keep(inputs::joined{who}, decided);
   carry_out(decided);
@@ -187,6 +197,7 @@ void parameter_server_state::leave(worker_id who, incarnation life,
   members_.erase(who);
   if (ending_) // The weights stay as they are: no step closes any more.
     return;
+  tell(&witness::left, who, life);
   auto decided = conductor_.leave(who, life);
   keep(inputs::left{who, life, reason}, decided);
   record(notes::left{who, life, reason});

@@ -13,6 +13,7 @@
 #include "actors/notes.hpp"
 #include "actors/recording/run_statistics.hpp"
 #include "actors/server_model.hpp"
+#include "actors/witness.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 
@@ -46,6 +47,7 @@ struct parameter_server_parts {
   /// Virtual clock: when the first computation began. Else empty.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
   tape_sink tape; ///< Takes the events of this life; may be empty.
+  std::shared_ptr<witness> watch; ///< Virtual clock: told of all; or null.
 };
 
 class parameter_server_state {
@@ -119,6 +121,8 @@ private:
 
   void carry_out(const cores::orders& what);
   void apply(const cores::update_order& step);
+  void show_to_witness(version makes,
+                       const std::vector<held_push>& parts) const;
   void drop(const cores::dropped_push& what);
   void release(const cores::release_order& what);
   void cancel(worker_id who);
@@ -147,6 +151,13 @@ private:
   void close_if_done();
   void leave_stage();
   recording::summary make_summary() const;
+
+  /// Tells the witness, if there is one.
+  template <class... Ts, class... Us>
+  void tell(void (witness::*what)(Ts...), const Us&... about) const {
+    if (parts_.watch)
+      (parts_.watch.get()->*what)(about...);
+  }
 
   template <class What>
   void record_at(version step, What&& what) {

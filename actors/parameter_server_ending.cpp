@@ -62,6 +62,7 @@ void parameter_server_state::lose_tape(const std::string& line) {
 }
 
 void parameter_server_state::send_workers_home() {
+  tell(&witness::ended);
   for (auto& [who, state] : members_)
     if (auto asks = std::exchange(state.asks, std::nullopt))
       asks->deliver(

@@ -39,6 +39,7 @@ void parameter_server_state::apply(const cores::update_order& step) {
     statistics_.applied(part.id.worker, samples.back(), part.staleness,
                         times_of(parts.back().header));
   }
+  show_to_witness(step.makes, parts);
   model_.apply(step.makes, gradients, samples);
   last_update_ = self_->clock().now();
   note_update(step, parts);
@@ -49,8 +50,19 @@ void parameter_server_state::apply(const cores::update_order& step) {
     checkpoint();
 }
 
+void parameter_server_state::show_to_witness(
+  version makes, const std::vector<held_push>& parts) const {
+  if (!parts_.watch)
+    return;
+  std::vector<push_header> headers;
+  for (const auto& part : parts)
+    headers.push_back(part.header);
+  parts_.watch->applied(makes, headers);
+}
+
 void parameter_server_state::drop(const cores::dropped_push& what) {
   auto late = std::move(held_.extract(what.id).mapped());
+  tell(&witness::dropped, late.header);
   statistics_.dropped(what.id.worker, late.header.samples,
                       times_of(late.header));
   record(notes::dropped{what.id.worker, what.staleness, late.header.samples});
@@ -58,10 +70,11 @@ void parameter_server_state::drop(const cores::dropped_push& what) {
 
 void parameter_server_state::release(const cores::release_order& what) {
   auto promise = std::exchange(members_.at(what.worker).asks, std::nullopt);
-  if (promise)
-    promise->deliver(
-      release_header{conductor_.current(), parts_.life, what.leases},
-      model_.newest());
+  if (!promise)
+    return;
+  release_header header{conductor_.current(), parts_.life, what.leases};
+  tell(&witness::released, what.worker, header);
+  promise->deliver(std::move(header), model_.newest());
 }
 
 void parameter_server_state::cancel(worker_id who) {
@@ -164,7 +177,10 @@ void parameter_server_state::take_score(const score& found) {
 }
 
 void parameter_server_state::checkpoint() {
-  if (last_checkpoint_ == conductor_.current() || !model_.has_weights())
+  // Nothing is learnt and no epoch ends: there is nothing to go on from.
+  if (!model_.has_weights() && parts_.samples == cores::endless)
+    return;
+  if (last_checkpoint_ == conductor_.current())
     return;
   last_checkpoint_ = conductor_.current();
   next_snapshot_ = take_snapshot();
@@ -183,6 +199,7 @@ void parameter_server_state::write_next() {
     .then(
       [this, step](const std::string& name) {
         writing_ = false;
+        tell(&witness::saved, step);
         record_at(step, notes::checkpoint{name});
         write_next();
         note_saved();

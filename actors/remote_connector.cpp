@@ -27,7 +27,7 @@ void say(const std::string& line) {
 remote_connector_state::remote_connector_state(pointer self,
                                                remote_connector_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    backoff_({.give_up = parts_.connect_timeout}, {parts_.jitter_seed}, 0) {
+    attempts_(parts_.connect_timeout, parts_.jitter_seed) {
   // nop
 }
 
@@ -39,7 +39,7 @@ connector_actor::behavior_type remote_connector_state::make_behavior() {
   connect();
   return {
     [this](connect_atom) {
-      if (!connecting_)
+      if (!attempts_.under_way())
         lost();
     },
     [this](tick_atom) { connect(); },
@@ -50,8 +50,7 @@ connector_actor::behavior_type remote_connector_state::make_behavior() {
 // -- the way in ---------------------------------------------------------------
 
 void remote_connector_state::connect() {
-  ++attempt_;
-  connecting_ = true;
+  attempts_.begin();
   self_
     ->request(self_->system().middleman().actor_handle(),
               to_timespan(std::min(patience, parts_.connect_timeout)),
@@ -134,8 +133,7 @@ void remote_connector_state::seat(const evaluator_actor& who,
 }
 
 void remote_connector_state::seated(const std::string& as) {
-  connecting_ = false;
-  backoff_.reset();
+  attempts_.succeeded();
   say("connected    to " + address() + " " + as);
 }
 
@@ -144,8 +142,7 @@ void remote_connector_state::seated(const std::string& as) {
 void remote_connector_state::lost() {
   drop_link();
   if (performer_)
-    std::visit([this](const auto& who) { self_->send(who, detach_atom_v); },
-               *performer_);
+    tell(self_, *performer_, detach_atom_v);
   retry("the connection is lost");
 }
 
@@ -174,9 +171,7 @@ void remote_connector_state::refused(const caf::error& why) {
 }
 
 void remote_connector_state::retry(const std::string& why) {
-  ++attempt_;
-  connecting_ = true;
-  auto delay = backoff_.next(clock_.elapsed(self_));
+  auto delay = attempts_.failed(clock_.elapsed(self_));
   if (!delay) {
     end({1, "no parameter server at " + address() + " within " +
               std::to_string(static_cast<int>(parts_.connect_timeout)) +
@@ -184,13 +179,13 @@ void remote_connector_state::retry(const std::string& why) {
               "); check [cluster] host and port, or raise --connect-timeout"});
     return;
   }
-  if (backoff_.failures() == 1)
+  if (attempts_.failures() == 1)
     say("waiting      for the parameter server at " + address() + ": " + why);
   self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
 }
 
 void remote_connector_state::end(const run_end& how) {
-  ++attempt_;
+  attempts_.end();
   drop_link();
   if (performer_)
     std::visit(

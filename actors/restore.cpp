@@ -91,9 +91,9 @@ server_model make_server_model(const parameter_server_parts& parts) {
 // and join again.
 cores::conductor make_conductor(const parameter_server_parts& parts) {
   version start{parts.resumed ? parts.resumed->manifest.step() : 0};
-  return {policies::make_policy(make_policy_spec(parts.settings)),
-          make_ledger(parts),
-          cores::stop_rule{make_limits(parts.settings.training)}, start};
+  return {
+    policies::make_policy(make_policy_spec(parts.settings)), make_ledger(parts),
+    cores::stop_rule{make_limits(parts.settings.training)}, start, parts.life};
 }
 
 void require_fitting(const parameter_server_parts& parts) {

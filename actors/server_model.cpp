@@ -128,6 +128,8 @@ void server_model::apply(version makes, std::span<const payload> gradients,
 }
 
 void server_model::save(snapshot& out) const {
+  if (!has_weights())
+    return;
   out.layout = layout_;
   out.weights = newest_;
   for (const auto& slot : optimizer_->slots())

@@ -62,7 +62,8 @@ public:
   void apply(version makes, std::span<const payload> gradients,
              std::span<const uint64_t> samples);
 
-  /// Adds weights, optimiser slots (copied) and their counts to a snapshot.
+  /// Adds weights, optimiser slots (copied) and their counts to a snapshot;
+  /// nothing without weights.
   void save(snapshot& out) const;
 
   /// SHA-256 of the newest weights, as summary.json has it; nothing without

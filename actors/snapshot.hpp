@@ -19,7 +19,7 @@ struct snapshot {
   };
 
   proto::Manifest manifest; ///< All but what the writer fills in.
-  std::shared_ptr<const models::flat_layout> layout;
+  std::shared_ptr<const models::flat_layout> layout; ///< Null: no tensors.
   payload weights;
   std::vector<slot> slots;
 };

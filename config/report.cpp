@@ -1,6 +1,7 @@
 #include "config/report.hpp"
 
 #include "config/ini.hpp"
+#include "config/value.hpp"
 #include "config/version.hpp"
 
 namespace troupe::config {
@@ -8,6 +9,18 @@ namespace troupe::config {
 namespace {
 
 constexpr size_t origin_column = 36;
+
+/// As a shell takes it.
+std::string for_shell(const std::string& value) {
+  constexpr std::string_view plain =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+";
+  if (!value.empty() && value.find_first_not_of(plain) == value.npos)
+    return value;
+  std::string result = "'";
+  for (char c : value)
+    result += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return result + "'";
+}
 
 std::string line_of(const key& each, const std::string& value) {
   return each.name + " = " + ini_value(value);
@@ -38,6 +51,22 @@ std::string to_ini(const settings& all) {
            auto left_out = value.empty() || each.where == scope::start;
            return left_out ? "" : line_of(each, value);
          });
+}
+
+std::string to_command(const settings& all) {
+  std::string result = "trainer_node";
+  if (all.what == role::simulate)
+    result += " --simulate";
+  else if (all.what != role::none)
+    result += " --role " + print(all.what);
+  for (const auto& each : all_keys()) {
+    auto value = each.get(all);
+    auto given = each.where != scope::start && value != each.get(settings{}) &&
+                 each.id() != "training.train-dir";
+    if (given)
+      result += " --" + each.flag + " " + for_shell(value);
+  }
+  return result;
 }
 
 std::string print_config(const resolved& all) {

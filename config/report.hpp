@@ -12,6 +12,10 @@ namespace troupe::config {
 /// are not set and those of one start only (`resume`, `overwrite`).
 std::string to_ini(const settings& all);
 
+/// A command line that makes the same run, in a directory of its own: all
+/// values that are not the defaults, as flags.
+std::string to_command(const settings& all);
+
 /// All values, each with where it came from, as an INI file with comments.
 std::string print_config(const resolved& all);
 

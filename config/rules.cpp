@@ -2,6 +2,7 @@
 
 #include "config/address.hpp"
 #include "config/distribution.hpp"
+#include "config/faults.hpp"
 
 #include <algorithm>
 
@@ -65,6 +66,13 @@ std::string rate(const std::string& value) {
 
 std::string delay(const std::string& value) {
   return reason([&] { return from{0, 1e9}(parse<double>(value)); });
+}
+
+std::string faults(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_random_faults(value);
+    return "";
+  });
 }
 
 std::string device(const std::string& value) {

@@ -44,5 +44,6 @@ std::string distribution(const std::string& value);
 std::string rate(const std::string& value);  ///< A number above 0.
 std::string delay(const std::string& value); ///< Seconds, 0 or more.
 std::string device(const std::string& value);
+std::string faults(const std::string& value); ///< A name, or random(...).
 
 } // namespace troupe::config::rules

@@ -131,6 +131,7 @@ struct simulation_settings {
   std::string link_rate;          ///< Bytes/s; empty: without limit.
   std::string link_latency;       ///< s; empty: none.
   std::string gradients = "real"; ///< real | none
+  std::string faults; ///< A file of faults, or random(SEED); empty: none.
 
   bool operator==(const simulation_settings&) const = default;
 };

@@ -170,6 +170,10 @@ void add_simulation(std::vector<key>& table) {
   at.add("gradients", &s::gradients, scope::node, any_of(gradients),
          "virtual clock: none schedules only, nothing is trained",
          one_of{gradients});
+  at.add("faults", &s::faults, scope::node, "FILE|random(SEED)",
+         "virtual clock: what breaks and when; every promise of the cast is "
+         "checked meanwhile",
+         rules::faults);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "config/address.hpp"
 #include "config/failure.hpp"
+#include "config/faults.hpp"
 #include "config/limits.hpp"
 
 namespace troupe::config {
@@ -73,9 +74,12 @@ void check_simulation(const resolved& all) {
   }
   if (!virtual_clock)
     for (auto id : {"simulation.compute-time", "simulation.link-rate",
-                    "simulation.link-latency", "simulation.gradients"})
+                    "simulation.link-latency", "simulation.gradients",
+                    "simulation.faults"})
       if (key_of(id).get(values) != key_of(id).get(settings{}))
         refuse(all, id, "needs the virtual clock: add --clock virtual");
+  if (!what.faults.empty() && !parse_random_faults(what.faults))
+    read_faults(what.faults, values.cluster.workers);
   if (what.gradients != "none")
     return;
   if (!values.training.max_steps)

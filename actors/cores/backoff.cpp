@@ -1,5 +1,7 @@
 #include "actors/cores/backoff.hpp"
 
+#include "actors/cores/planted.hpp"
+
 #include <algorithm>
 
 namespace troupe::cores {
@@ -14,7 +16,7 @@ std::optional<double> backoff::next(double now) {
     began_ = now;
   waiting_ = false;
   auto left = began_ + rules_.give_up - now;
-  if (left <= 0)
+  if (left <= 0 || (planted(bug::gives_up_at_once) && failures_ > 1))
     return std::nullopt;
   auto base = std::min(delay_, rules_.cap);
   delay_ = base * rules_.factor;

@@ -1,14 +1,25 @@
 #include "actors/cores/conductor.hpp"
 
+#include "actors/cores/planted.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace troupe::cores {
 
 conductor::conductor(std::unique_ptr<policies::policy> policy,
-                     lease_ledger ledger, stop_rule stop, version start)
-  : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop) {
+                     lease_ledger ledger, stop_rule stop, version start,
+                     incarnation server)
+  : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop),
+    server_(server) {
   policy_->reset(start);
+}
+
+standing conductor::look_at(worker_id who, incarnation life,
+                            incarnation server) const {
+  if (server != server_ && !planted(bug::earlier_server))
+    return standing::earlier_server;
+  return knows(who, life) ? standing::welcome : standing::stranger;
 }
 
 void conductor::enlist(worker_id who, incarnation life) {
@@ -39,7 +50,8 @@ orders conductor::leave(worker_id who, incarnation life) {
   auto gone = std::move(members_.at(who));
   members_.erase(who);
   for (auto id : gone.leases)
-    ledger_.give_back(id);
+    if (!planted(bug::lease_kept_on_leave))
+      ledger_.give_back(id);
   window_.forget(who);
   refusals_.forget(who);
   if (gone.where == place::enlisted)
@@ -97,12 +109,15 @@ std::optional<std::string> conductor::reached() {
 
 bool conductor::knows(worker_id who, incarnation life) const {
   auto found = members_.find(who);
-  return found != members_.end() && found->second.life == life;
+  return found != members_.end() &&
+         (found->second.life == life || planted(bug::stale_incarnation));
 }
 
 bool conductor::holds(worker_id who, lease_id id, uint64_t samples) const {
   const auto& theirs = members_.at(who).leases;
   const auto* what = ledger_.find(id);
+  if (planted(bug::deduplication_off) || planted(bug::stale_incarnation))
+    return true;
   return what != nullptr && what->count == samples &&
          std::ranges::find(theirs, id) != theirs.end();
 }
@@ -121,6 +136,8 @@ orders conductor::carry_out(policies::decision what) {
   auto makes = version{current().value - what.updates.size()};
   for (const auto& step : what.updates) {
     makes = makes.next();
+    if (planted(bug::version_skipped) && makes.value % 8 == 0)
+      makes = makes.next();
     out.updates.push_back(apply(step, makes));
     if (out.stop = end_after(makes); out.stop)
       break;
@@ -130,7 +147,10 @@ orders conductor::carry_out(policies::decision what) {
     out.cancel = std::move(what.cancel);
   }
   for (auto id : late)
-    ledger_.give_back(id);
+    if (planted(bug::lease_settled_unapplied))
+      ledger_.settle(id);
+    else if (!planted(bug::lease_kept_on_drop))
+      ledger_.give_back(id);
   return out;
 }
 
@@ -142,6 +162,8 @@ update_order conductor::apply(const policies::update& step, version makes) {
     ledger_.settle(part.from);
     window_.done(id);
   }
+  if (planted(bug::update_lost) && out.gradients.size() > 1)
+    out.gradients.pop_back();
   return out;
 }
 

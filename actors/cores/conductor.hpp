@@ -55,6 +55,13 @@ struct release_order {
   std::vector<lease> leases; ///< Work on top of what it still has.
 };
 
+/// Whether a message of a worker is for us to handle.
+enum class standing : uint8_t {
+  welcome,
+  earlier_server, ///< Meant for an earlier life of this server.
+  stranger        ///< Not a life of a worker that is enlisted.
+};
+
 struct orders {
   std::vector<dropped_push> drop;
   std::vector<update_order> updates;
@@ -70,9 +77,13 @@ inline constexpr size_t leases_ahead = 2;
 
 class conductor {
 public:
-  /// Begins at version `start`.
+  /// Begins at version `start`, in this life of the server.
   conductor(std::unique_ptr<policies::policy> policy, lease_ledger ledger,
-            stop_rule stop, version start);
+            stop_rule stop, version start, incarnation server = incarnation{1});
+
+  /// To be asked first of whatever a worker sends. `server` is the life of the
+  /// server that it is meant for.
+  standing look_at(worker_id who, incarnation life, incarnation server) const;
 
   /// A worker is known, though not yet part of the cast.
   void enlist(worker_id who, incarnation life);
@@ -84,8 +95,8 @@ public:
   /// policy holds. Ignored for an earlier life.
   orders leave(worker_id who, incarnation life);
 
-  /// What the push window says of a gradient; to be asked first. Only a fresh
-  /// one goes on to `push` or `refuse`.
+  /// What the push window says of a gradient that is welcome. Only a fresh one
+  /// goes on to `push` or `refuse`.
   freshness admit(const push_id& id);
 
   /// A sound gradient arrived.
@@ -153,6 +164,7 @@ private:
   std::unique_ptr<policies::policy> policy_;
   lease_ledger ledger_;
   stop_rule stop_;
+  incarnation server_;
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;

@@ -1,5 +1,7 @@
 #include "actors/cores/lease_ledger.hpp"
 
+#include "actors/cores/planted.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -44,11 +46,13 @@ lease lease_ledger::grant(worker_id who) {
   auto& epoch = open_[number];
   auto [first, available] = *epoch.free.begin();
   auto count = std::min(available, batch_);
-  epoch.free.erase(epoch.free.begin());
-  if (count < available)
-    epoch.free.emplace(first + count, available - count);
-  else if (epoch.free.empty())
-    grantable_.erase(number);
+  if (!planted(bug::lease_granted_twice) || next_lease_.value % 8 != 0) {
+    epoch.free.erase(epoch.free.begin());
+    if (count < available)
+      epoch.free.emplace(first + count, available - count);
+    else if (epoch.free.empty())
+      grantable_.erase(number);
+  }
   ++epoch.out;
   lease result{next_lease_, number, first, count};
   next_lease_ = next_lease_.next();
@@ -108,7 +112,8 @@ ledger_state lease_ledger::snapshot() const {
   for (auto& [number, epoch] : open_)
     unsettled.emplace(number, epoch.free);
   for (auto& [id, x] : leases_)
-    insert(unsettled[x.what.epoch], x.what.first, x.what.count);
+    if (!planted(bug::outstanding_forgotten))
+      insert(unsettled[x.what.epoch], x.what.first, x.what.count);
   ledger_state result;
   result.next_epoch = next_epoch_;
   for (auto& [number, ranges] : unsettled) {

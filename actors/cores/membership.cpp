@@ -1,5 +1,7 @@
 #include "actors/cores/membership.hpp"
 
+#include "actors/cores/planted.hpp"
+
 #include <algorithm>
 
 namespace troupe::cores {
@@ -32,7 +34,8 @@ std::variant<seat, turned_away> membership::admit(std::optional<worker_id> rank,
     return rank ? turned_away::rank_too_high : turned_away::cast_full;
   occupy(who.value);
   auto& life = lives_[who];
-  life = life.next();
+  if (life.value == 0 || !planted(bug::life_not_counted))
+    life = life.next();
   seat result{who, life, ++change_};
   live_.emplace(who, member{result, now});
   return result;

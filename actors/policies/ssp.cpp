@@ -1,5 +1,6 @@
 #include "actors/policies/ssp.hpp"
 
+#include "actors/cores/planted.hpp"
 #include "actors/policies/state_text.hpp"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ version ssp::current() const {
 
 decision ssp::on_join(std::span<const worker_id> who) {
   decision out;
-  auto clock = cast_.slowest();
+  auto clock = planted(bug::joiner_at_zero) ? 0 : cast_.slowest();
   for (auto id : who) {
     cast_.enter(id, clock);
     out.release.push_back(id);
@@ -72,7 +73,8 @@ decision ssp::on_leave(worker_id who) {
   cast_.held.erase({i->second, who});
   cast_.leave_clock(i->second);
   cast_.clocks.erase(i);
-  release_due(out);
+  if (!planted(bug::barrier_stays))
+    release_due(out);
   return out;
 }
 
@@ -103,6 +105,8 @@ decision ssp::on_pull(worker_id who) {
 
 void ssp::release_due(decision& out) {
   auto limit = cast_.slowest() + staleness_;
+  if (planted(bug::staleness_off_by_one))
+    ++limit;
   auto i = cast_.held.begin();
   while (i != cast_.held.end() && i->first <= limit) {
     out.release.push_back(i->second);

@@ -1,5 +1,7 @@
 #include "actors/policies/step_round.hpp"
 
+#include "actors/cores/planted.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -52,7 +54,7 @@ void step_round::arrive(const arrival& what, decision& out) {
   auto i = members_.find(what.id.worker);
   if (i == members_.end() || i->second.now != state::computing) {
     out.drop.push_back(what.id);
-  } else if (what.computed_on != current_) {
+  } else if (what.computed_on != current_ && !planted(bug::late_applied)) {
     out.drop.push_back(what.id);
     pull(i->first, out);
   } else {

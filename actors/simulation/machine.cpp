@@ -4,6 +4,7 @@
 #include "actors/spawning.hpp"
 #include "actors/tensor_payload.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <utility>
@@ -36,6 +37,19 @@ gradient_report replica::compute(const lease& from, const payload& weights) {
 machine::machine(durations how_long, std::unique_ptr<replica> computes)
   : takes(std::move(how_long)), network(std::move(computes)) {
   // nop
+}
+
+double machine::take(worker_id who, uint64_t n,
+                     caf::actor_clock::time_point now) {
+  if (!began)
+    began = now;
+  if (!began_in_life)
+    began_in_life = now;
+  auto result = takes.draw(who, n);
+  if (auto found = slow.find(who); found != slow.end())
+    result *= now < found->second.until ? found->second.factor : 1;
+  longest = std::max(longest, result);
+  return result;
 }
 
 std::shared_ptr<machine> make_machine(const computing_parts& parts) {
@@ -81,10 +95,8 @@ private:
   };
 
   caf::result<gradient_report> begin(const compute_task& task) {
-    if (!machine_->began)
-      machine_->began = self_->clock().now();
+    auto takes = machine_->take(who_, draws_, self_->clock().now());
     job_ = job{task, self_->make_response_promise<gradient_report>(), now()};
-    auto takes = machine_->takes.draw(who_, draws_);
     self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
       if (job_ && number == draws_) // Else it was cancelled.
         finish();

@@ -9,6 +9,7 @@
 #include "models/compute.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -43,11 +44,25 @@ struct computation {
 struct machine {
   durations takes;
   std::unique_ptr<replica> network; ///< Null: `--gradients none`.
-  /// When the first computation began, on the run's clock.
+  /// When the first computation began, on the run's clock; and the first of
+  /// this life of the server, which `begin_life` forgets.
   std::optional<caf::actor_clock::time_point> began;
+  std::optional<caf::actor_clock::time_point> began_in_life;
+  double longest = 0; ///< s of the longest computation so far.
+  /// Computations of a worker that begin before this time take so much longer.
+  struct slowness {
+    caf::actor_clock::time_point until;
+    double factor = 1;
+  };
+  std::map<worker_id, slowness> slow;
   std::function<void(const computation&)> watch; ///< Told of each, if set.
 
   machine(durations how_long, std::unique_ptr<replica> computes);
+
+  void begin_life() { began_in_life.reset(); }
+
+  /// s of the worker's n-th computation, which begins now.
+  double take(worker_id who, uint64_t n, caf::actor_clock::time_point now);
 };
 
 /// The machine that the settings declare. `data` may be empty under

@@ -1,6 +1,5 @@
 #include "apps/trainer_node/cast_of_one_process.hpp"
 
-#include "actors/connector.hpp"
 #include "actors/performers.hpp"
 #include "actors/spawning.hpp"
 #include "config/text.hpp"
@@ -15,8 +14,7 @@ namespace {
 template <class Make>
 local_connector_parts parts_of(const house& with, Make make) {
   local_connector_parts out;
-  out.lead = with.lead;
-  out.coordinator = with.coordinator;
+  out.with = with;
   out.make = std::move(make);
   return out;
 }
@@ -45,14 +43,20 @@ double number_or(const std::string& text, double otherwise) {
 
 std::optional<link_terms> terms_of(const config::simulation_settings& settings,
                                    const payload_shape& weights) {
-  link_terms out;
-  out.latency = number_or(settings.link_latency, out.latency);
-  out.rate = number_or(settings.link_rate, out.rate);
-  out.tensor_bytes = weights.bytes();
+  auto out = link_terms_of(settings, weights);
   return out.delays() ? std::optional{out} : std::nullopt;
 }
 
 } // namespace
+
+link_terms link_terms_of(const config::simulation_settings& settings,
+                         const payload_shape& weights) {
+  link_terms out;
+  out.latency = number_or(settings.link_latency, out.latency);
+  out.rate = number_or(settings.link_rate, out.rate);
+  out.tensor_bytes = weights.bytes();
+  return out;
+}
 
 void fill_stage(caf::actor_system& system, const computing_parts& computing,
                 const house& with) {

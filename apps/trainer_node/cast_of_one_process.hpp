@@ -3,6 +3,7 @@
 // simulated machines under the virtual clock.
 
 #include "actors/computing.hpp"
+#include "actors/connector.hpp"
 #include "actors/simulation/machine.hpp"
 #include "messages/interfaces.hpp"
 
@@ -10,11 +11,9 @@
 
 namespace troupe::app {
 
-/// Whom the performers of this process work with.
-struct house {
-  lead_actor lead;
-  coordinator_actor coordinator;
-};
+/// The links that the settings declare, for tensors of this shape.
+link_terms link_terms_of(const config::simulation_settings& settings,
+                         const payload_shape& weights);
 
 /// Every worker a thread, or two.
 void fill_stage(caf::actor_system& system, const computing_parts& computing,

@@ -3,6 +3,7 @@
 // actors do is theirs.
 
 #include "actors/simulation/machine.hpp"
+#include "actors/simulation/watcher.hpp"
 #include "config/resolve.hpp"
 #include "messages/interfaces.hpp"
 
@@ -15,6 +16,13 @@ namespace troupe::app {
 /// A process with its actors running.
 struct node {
   std::function<void()> stop; ///< What a first Ctrl-C does.
+
+  // Of a cast with faults, else empty:
+
+  /// The first broken promise, if any. `over`: the run has ended well.
+  std::function<std::optional<std::string>(bool over)> breach = {};
+  std::function<void()> strike = {}; ///< Ends all actors.
+  std::function<simulation::fault_counts()> counts = {};
 };
 
 /// Called once, on any thread, when the part of this process is over.

@@ -10,6 +10,7 @@
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
+#include "apps/trainer_node/faulty_cast.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/resources.hpp"
@@ -40,6 +41,10 @@ void say(const std::string& line) {
 
 bool is_virtual(const config::settings& settings) {
   return settings.simulation.clock == config::clock_kind::virtual_time;
+}
+
+bool has_faults(const config::settings& settings) {
+  return !settings.simulation.faults.empty();
 }
 
 bool trains(const config::settings& settings) {
@@ -141,6 +146,11 @@ data::dataset_pair load_data(const config::settings& settings) {
   return out;
 }
 
+/// Without data, epochs are of use only where restarts must keep account.
+uint64_t samples_of_none(const config::settings& settings) {
+  return has_faults(settings) ? samples_without_data(settings) : cores::endless;
+}
+
 /// All but the actors that serve it.
 parameter_server_parts make_server_parts(const config::resolved& config,
                                          const data::dataset_pair& data,
@@ -152,7 +162,7 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   out.config_digest = config::digest(settings);
   out.run_id = from.run_id;
   out.dataset = data.train ? data.train->name() : "none";
-  out.samples = data.train ? data.train->size() : cores::endless;
+  out.samples = data.train ? data.train->size() : samples_of_none(settings);
   out.classes = data.train ? data.train->classes() : usual_classes;
   out.life = from.life;
   out.resumed = from.checkpoint;
@@ -209,6 +219,11 @@ replay::prompter_parts make_prompter_parts(const replay_plan& plan,
   return out;
 }
 
+void keep_tape(parameter_server_parts& parts, const origin& from, int threads) {
+  if (parts.settings.training.tape)
+    parts.tape = open_tape(from.directory.path, parts, threads, say);
+}
+
 std::string host_of(const config::cluster_settings& cluster) {
   return cluster.host == "localhost" ? "127.0.0.1" : cluster.host;
 }
@@ -235,6 +250,127 @@ void publish(caf::actor_system& system, const doorkeeper_actor& door,
   if (!port)
     throw no_port(cluster);
   say("listening    on " + host + ":" + std::to_string(*port));
+}
+
+/// Parameter server, recorder and checkpoint writer under one supervisor, which
+/// is told when any of them dies.
+class household {
+public:
+  household(caf::actor_system& system, const server_options& options,
+            parameter_server_parts parts, const origin& from)
+    : supervisor(spawn<supervisor_actor, supervisor_state>(
+        system, placement::scheduled, supervisor_parts{options.on_end})) {
+    auto recorder = spawn<recorder_actor, recorder_state>(
+      system, placement::detached,
+      make_recorder_parts(parts.settings, from, parts.dataset, options.silent));
+    auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
+      system, placement::detached,
+      checkpoint_writer_parts{checkpoints_of(from.directory),
+                              parts.settings.checkpoint.keep});
+    parts.recorder = recorder;
+    parts.writer = writer;
+    lead = spawn<lead_actor, parameter_server_state>(
+      system, placement::detached, std::move(parts));
+    actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
+    guard("recorder", recorder);
+    guard("checkpoint writer", writer);
+    guard("parameter server", lead);
+    if (!options.silent)
+      say("run          " + from.directory.path.string());
+  }
+
+  template <class Handle>
+  void guard(const char* name, const Handle& who) {
+    actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
+    anon_send(supervisor, attach_atom_v, std::string{name}, actors.back());
+  }
+
+  supervisor_actor supervisor;
+  lead_actor lead;
+  std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
+};
+
+/// Starts the parameter server with all that die with it.
+server_life open_house(caf::actor_system& system, const server_options& options,
+                       const std::shared_ptr<simulation::machine>& machine,
+                       parameter_server_parts parts, const origin& from) {
+  auto settings = parts.settings;
+  if (machine)
+    parts.began = [machine] {
+      return machine->began_in_life;
+    };
+  household all{system, options, std::move(parts), from};
+  // Without faults an actor of this process is silent only when it is dead, and
+  // a death is told.
+  auto pings = !machine || has_faults(settings);
+  auto coordinator = spawn<coordinator_actor, coordinator_state>(
+    system, placement::scheduled,
+    coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},
+                      pings ? settings.cluster.liveness_timeout : 0,
+                      from.life,
+                      all.lead,
+                      all.supervisor});
+  all.guard("coordinator", coordinator);
+  return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
+}
+
+/// A prompter in the place of the coordinator and of all performers.
+node start_replay(caf::actor_system& system, const server_options& options,
+                  const computing_parts& computing,
+                  parameter_server_parts parts, const origin& from) {
+  auto prompter =
+    make_prompter_parts(*options.replay, computing, parts, options.silent);
+  household all{system, options, std::move(parts), from};
+  prompter.lead = all.lead;
+  prompter.supervisor = all.supervisor;
+  all.guard("prompter", spawn<replay::prompter_actor, replay::prompter_state>(
+                          system, placement::scheduled, std::move(prompter)));
+  return {[lead = all.lead] {
+    anon_send(lead, stop_atom_v);
+  }};
+}
+
+/// The next life of a server that has died, as `--resume auto` starts it. Its
+/// number counts on even if no checkpoint knows of the last one.
+server_life reopen_house(caf::actor_system& system, config::resolved config,
+                         const server_options& options,
+                         const data::dataset_pair& data,
+                         const std::shared_ptr<simulation::machine>& machine,
+                         incarnation life,
+                         const std::shared_ptr<witness>& watch) {
+  auto& training = config.values.training;
+  training.resume = "auto";
+  training.overwrite = false;
+  auto from = find_origin(config.values);
+  from.life = std::max(from.life, life);
+  auto parts = make_server_parts(config, data, from);
+  parts.watch = watch;
+  settle(config.values, from, parts);
+  keep_tape(parts, from, threads_share(config.values));
+  return open_house(system, options, machine, std::move(parts), from);
+}
+
+node start_with_faults(caf::actor_system& system,
+                       const config::resolved& config,
+                       const server_options& options,
+                       const computing_parts& computing,
+                       const std::shared_ptr<simulation::machine>& machine,
+                       const payload_shape& weights,
+                       const parameter_server_parts& first,
+                       const origin& from) {
+  auto later = config;
+  later.values.training.train_dir = from.directory.path.string();
+  auto open = [=, &system, data = computing.data](
+                incarnation life, const std::shared_ptr<witness>& watch) {
+    if (life.value > 1)
+      return reopen_house(system, later, options, data, machine,
+                          incarnation{from.life.value + life.value - 1}, watch);
+    auto parts = first;
+    parts.watch = watch;
+    return open_house(system, options, machine, std::move(parts), from);
+  };
+  return start_faulty_cast({system, computing, machine, weights, first.samples,
+                            std::move(open), options.on_end});
 }
 
 } // namespace
@@ -268,66 +404,20 @@ node start_server(caf::actor_system& system, const config::resolved& config,
 
   computing_parts computing{settings, data,
                             replay ? replay->threads : threads_share(settings)};
-  if (settings.training.tape)
-    parts.tape = open_tape(from.directory.path, parts, computing.threads, say);
-  replay::prompter_parts prompter;
+  keep_tape(parts, from, computing.threads);
   if (replay)
-    prompter = make_prompter_parts(*replay, computing, parts, options.silent);
+    return start_replay(system, options, computing, std::move(parts), from);
   std::shared_ptr<simulation::machine> machine;
-  if (is_virtual(settings) && !replay) {
+  if (is_virtual(settings)) {
     machine = simulation::make_machine(computing);
     machine->watch = options.watch;
-    parts.began = [machine] {
-      return machine->began;
-    };
   }
-  auto supervisor = spawn<supervisor_actor, supervisor_state>(
-    system, placement::scheduled, supervisor_parts{options.on_end});
-  auto guard = [&](const char* name, const auto& who) {
-    anon_send(supervisor, attach_atom_v, std::string{name},
-              caf::actor_cast<caf::strong_actor_ptr>(who));
-  };
-  auto recorder = spawn<recorder_actor, recorder_state>(
-    system, placement::detached,
-    make_recorder_parts(settings, from, parts.dataset, options.silent));
-  auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
-    system, placement::detached,
-    checkpoint_writer_parts{checkpoints_of(from.directory),
-                            settings.checkpoint.keep});
-  parts.recorder = recorder;
-  parts.writer = writer;
   auto weights = shape_of_weights(settings.training, parts.classes);
-  auto lead = spawn<lead_actor, parameter_server_state>(
-    system, placement::detached, std::move(parts));
-  if (replay) {
-    prompter.lead = lead;
-    prompter.supervisor = supervisor;
-    guard("recorder", recorder);
-    guard("checkpoint writer", writer);
-    guard("parameter server", lead);
-    guard("prompter", spawn<replay::prompter_actor, replay::prompter_state>(
-                        system, placement::scheduled, std::move(prompter)));
-    if (!options.silent)
-      say("run          " + from.directory.path.string());
-    return {[lead] {
-      anon_send(lead, stop_atom_v);
-    }};
-  }
-  auto coordinator = spawn<coordinator_actor, coordinator_state>(
-    system, placement::scheduled,
-    coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},
-                      machine ? 0 : settings.cluster.liveness_timeout,
-                      from.life,
-                      lead,
-                      supervisor});
-  guard("recorder", recorder);
-  guard("checkpoint writer", writer);
-  guard("parameter server", lead);
-  guard("coordinator", coordinator);
-  if (!options.silent)
-    say("run          " + from.directory.path.string());
-
-  house with{lead, coordinator};
+  if (has_faults(settings))
+    return start_with_faults(system, config, options, computing, machine,
+                             weights, parts, from);
+  auto life = open_house(system, options, machine, parts, from);
+  const auto& with = life.with;
   if (machine) {
     fill_stage(system, computing, machine, weights, with);
   } else if (simulate) {
@@ -335,11 +425,11 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else {
     auto door = spawn<doorkeeper_actor, doorkeeper_state>(
       system, placement::scheduled,
-      doorkeeper_parts{settings, from.run_id, from.life, weights, lead,
-                       coordinator});
+      doorkeeper_parts{settings, from.run_id, from.life, weights, with.lead,
+                       with.coordinator});
     publish(system, door, settings.cluster);
   }
-  return {[lead] {
+  return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);
   }};
 }

@@ -2,6 +2,7 @@
 // `--clock virtual`: the whole cast on the calling thread, as fast as it goes.
 
 #include "actors/simulation/machine.hpp"
+#include "actors/simulation/watcher.hpp"
 #include "config/resolve.hpp"
 #include "messages/types.hpp"
 
@@ -18,6 +19,8 @@ struct virtual_run_options {
   bool silent = false; ///< Says nothing on stdout.
   std::function<void(const simulation::computation&)> watch; ///< May be empty.
   std::shared_ptr<const replay_plan> replay;                 ///< May be null.
+  /// Told what faults there were, in a run with faults; may be empty.
+  std::function<void(const simulation::fault_counts&)> counts;
 };
 
 /// Runs to the end. Throws `failure` when the run cannot start, and `run_error`

@@ -60,6 +60,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"simulation.link-rate", "1250000000"},
     {"simulation.link-latency", "0.0001"},
     {"simulation.gradients", "none"},
+    {"simulation.faults", "random(7)"},
   };
   return all;
 }

@@ -49,7 +49,8 @@ USES = {
     "actors": ("config", "messages", "data", "models", "actors"),
     "actors/cores": ("config", "messages/ids.hpp", "messages/lease.hpp",
                      "actors/cores", "actors/policies"),
-    "actors/policies": ("config", "messages/ids.hpp", "actors/policies"),
+    "actors/policies": ("config", "messages/ids.hpp", "actors/policies",
+                        "actors/cores/planted.hpp"),
     "apps": ("config", "messages", "data", "models", "actors", "apps"),
     "bench": ("config", "messages", "data", "models", "actors", "apps", "bench"),
 }

@@ -13,9 +13,9 @@ namespace troupe::testing {
 
 class temporary_folder {
 public:
-  temporary_folder() {
-    auto name =
-      (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
+  explicit temporary_folder(
+    const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    auto name = (in / "troupe-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       throw std::runtime_error("cannot make a temporary folder");
     path_ = name;

@@ -1,0 +1,49 @@
+#pragma once
+// Bugs on purpose, to see whether the checks of a simulated run find them. In
+// the program there are none: only a test that compiles these libraries once
+// more, with TROUPE_PLANTED_BUGS, can switch one on. To be used in .cpp files
+// only, so that both builds have the same classes.
+
+#include <cstdint>
+
+namespace troupe {
+
+enum class bug : uint8_t {
+  none,
+  deduplication_off,       ///< A push that arrives again is a new one.
+  stale_incarnation,       ///< An earlier life of a worker may push.
+  earlier_server,          ///< What an earlier life of the server was sent.
+  life_not_counted,        ///< A rank that returns has the same incarnation.
+  staleness_off_by_one,    ///< ssp lets workers be s + 1 clocks ahead.
+  joiner_at_zero,          ///< ssp lets a joiner begin at clock 0.
+  late_applied,            ///< sync, backup: gradients of older versions count.
+  barrier_stays,           ///< A step waits for one who has left.
+  lease_kept_on_leave,     ///< The work of a lost worker is lost.
+  lease_kept_on_drop,      ///< That of a dropped gradient is.
+  lease_granted_twice,     ///< Now and then two workers get the same samples.
+  lease_settled_unapplied, ///< That of a dropped gradient counts as applied.
+  outstanding_forgotten,   ///< A checkpoint takes leases that are out for done.
+  update_lost,             ///< Acknowledged, but left out of the sum.
+  version_skipped,         ///< Every eighth update makes two versions.
+  gives_up_at_once         ///< Who is turned away does not come back.
+};
+
+inline constexpr auto last_bug = bug::gives_up_at_once;
+
+#ifdef TROUPE_PLANTED_BUGS
+
+inline bug planted_now = bug::none;
+
+inline bool planted(bug x) {
+  return planted_now == x;
+}
+
+#else
+
+consteval bool planted(bug) {
+  return false;
+}
+
+#endif
+
+} // namespace troupe

@@ -1,0 +1,43 @@
+#pragma once
+// A simulated link that faults act on, with both of its ends. For the virtual
+// clock with faults.
+//
+// It is to worker and server what a connection between processes is:
+// - While it is cut, what was sent waits, and arrives when the cut is over,
+//   unless the silence lasts too long: then first the worker's end and, within
+//   an eighth of that time, the server's end are gone, with all that waited.
+// - The worker's end dies with the worker: the server's end goes, too, as soon
+//   as word of it can get through.
+// - The server dies: the worker's end goes at once.
+// - Gradients that are under way when one of the two dies arrive all the same,
+//   late and as from nobody, at whatever life of the server is there then.
+//
+// The server's end is what the house sees of the worker: pings and cancels take
+// the same way as tensors.
+
+#include "actors/connector.hpp"
+#include "actors/simulation/network.hpp"
+#include "actors/witness.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace troupe {
+
+struct brittle_link_parts {
+  worker_id rank;
+  house with;
+  worker_actor worker;
+  link_terms terms;
+  double silence = 15; ///< s until an end takes the other for gone.
+  std::shared_ptr<simulation::network> lines;
+  std::shared_ptr<witness> watch;
+  /// The house of the server now, for what outlives the link.
+  std::function<std::optional<house>()> find;
+};
+
+brittle_link spawn_brittle_link(caf::actor_system& system,
+                                brittle_link_parts parts);
+
+} // namespace troupe

@@ -1,0 +1,115 @@
+#include "actors/simulation/stagehand.hpp"
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/spawning.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::simulation {
+
+namespace {
+
+using config::fault;
+using config::fault_kind;
+
+class stagehand_state {
+public:
+  using pointer = stagehand_actor::stateful_pointer<stagehand_state>;
+
+  static constexpr const char* name = "troupe.stagehand";
+
+  stagehand_state(pointer self, stagehand_parts parts)
+    : self_(self), parts_(std::move(parts)), clock_(self) {
+    // nop
+  }
+
+  stagehand_actor::behavior_type make_behavior() {
+    for (const auto& next : parts_.schedule)
+      self_->run_delayed(to_timespan(next.at), [this, next] { enact(next); });
+    return {[](tick_atom) {
+    }};
+  }
+
+private:
+  void enact(const fault& what) {
+    if (what.what == fault_kind::crash)
+      crash_worker(what);
+    else if (what.what == fault_kind::crash_server)
+      crash_server(what);
+    else {
+      disturb(what);
+      note(what);
+    }
+  }
+
+  /// One that is down already cannot crash.
+  void crash_worker(const fault& what) {
+    worker_id who{what.worker};
+    if (!down_.insert(who).second)
+      return;
+    note(what);
+    parts_.watch->process(who, false);
+    parts_.end_worker(who);
+    if (what.lasts)
+      self_->run_delayed(to_timespan(*what.lasts), [this, who] {
+        down_.erase(who);
+        parts_.watch->process(who, true);
+        parts_.start_worker(who);
+      });
+  }
+
+  void crash_server(const fault& what) {
+    if (std::exchange(server_down_, true))
+      return;
+    note(what);
+    parts_.end_server();
+    self_->run_delayed(to_timespan(*what.lasts), [this] {
+      server_down_ = false;
+      parts_.start_server();
+    });
+  }
+
+  /// Of two faults at a time the longer one counts, with the newer strength.
+  void disturb(const fault& what) {
+    worker_id who{what.worker};
+    auto until = self_->clock().now() + to_timespan(*what.lasts);
+    auto& line = (*parts_.lines)[who];
+    auto& slow = parts_.machine->slow[who];
+    switch (what.what) {
+    case fault_kind::slow:
+      slow = {std::max(slow.until, until), what.by};
+      break;
+    case fault_kind::cut:
+      line.cut_until = std::max(line.cut_until, until);
+      break;
+    case fault_kind::delay:
+      line.slow_until = std::max(line.slow_until, until);
+      line.by = what.by;
+      break;
+    default:
+      line.copied_until = std::max(line.copied_until, until);
+      line.copied_after = what.by;
+    }
+  }
+
+  void note(const fault& what) {
+    parts_.watch->enacted(what, clock_.elapsed(self_) + what.lasts.value_or(0));
+  }
+
+  pointer self_;
+  stagehand_parts parts_;
+  run_clock clock_;
+  std::set<worker_id> down_;
+  bool server_down_ = false;
+};
+
+} // namespace
+
+stagehand_actor spawn_stagehand(caf::actor_system& system,
+                                stagehand_parts parts) {
+  return spawn<stagehand_actor, stagehand_state>(system, placement::scheduled,
+                                                 std::move(parts));
+}
+
+} // namespace troupe::simulation

@@ -1,0 +1,506 @@
+#include "actors/simulation/watcher.hpp"
+
+#include "messages/type_ids.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace troupe::simulation {
+
+namespace {
+
+std::string text(const push_header& x) {
+  return "gradient " + to_string(x.id) + " of version " +
+         to_string(x.computed_on);
+}
+
+std::string text(const lease& x) {
+  return "samples " + std::to_string(x.first) + " to " +
+         std::to_string(x.first + x.count - 1) + " of epoch " +
+         std::to_string(x.epoch);
+}
+
+bool overlap(const lease& x, const lease& y) {
+  return x.epoch == y.epoch && x.first < y.first + y.count &&
+         y.first < x.first + x.count;
+}
+
+} // namespace
+
+watcher::watcher(watcher_rules rules) : rules_(std::move(rules)) {
+  // nop
+}
+
+void watcher::breached(const char* promise, const std::string& how) {
+  if (breach_)
+    return;
+  char time[32];
+  std::snprintf(time, sizeof time, "%.3f", rules_.now());
+  breach_ = std::string{time} + " s: " + promise + ": " + how;
+}
+
+const std::optional<std::string>& watcher::breach() {
+  if (!breach_ && !ended_) {
+    check_deadlock();
+    check_progress();
+  }
+  return breach_;
+}
+
+// -- lives of the server ------------------------------------------------------
+
+void watcher::began(incarnation server, const proto::Manifest* from) {
+  version start{from ? from->step() : 0};
+  if (from && server_ == incarnation{0})
+    take_over(*from);
+  if (server <= server_)
+    breached("lives", "the server begins life " + to_string(server) +
+                        " after life " + to_string(server_));
+  if (start > version_ || (durable_ && start < *durable_))
+    breached("kept",
+             "the server begins at version " + to_string(start) +
+               "; it had reached " + to_string(version_) +
+               (durable_ ? ", " + to_string(*durable_) + " is durable" : ""));
+  if (start < version_)
+    ++counts_.rolled_back;
+  server_ = server;
+  roll_back(start);
+  members_.clear();
+  lives_.clear();
+  leases_.clear();
+  newest_.reset();
+  began_at_ = rules_.now();
+  if (from)
+    check_ledger(*from, "the checkpoint of the restart");
+}
+
+// What an earlier run has put into the weights is taken as the ledger has it.
+void watcher::take_over(const proto::Manifest& from) {
+  const auto& ledger = from.ledger();
+  version_ = version{from.step()};
+  std::map<uint64_t, uint64_t> ends;
+  auto add = [&](uint64_t epoch, uint64_t first, uint64_t end) {
+    if (end > first)
+      commits_.push_back({version_, {lease_id{0}, epoch, first, end - first}});
+  };
+  for (uint64_t epoch = 0; epoch < ledger.epochs_opened(); ++epoch)
+    ends[epoch] = 0;
+  for (const auto& open : ledger.open_epochs())
+    for (const auto& range : open.unsettled()) {
+      auto& end = ends[open.number()];
+      add(open.number(), end, range.first());
+      end = range.first() + range.count();
+    }
+  for (auto [epoch, end] : ends)
+    add(epoch, end, rules_.samples);
+}
+
+void watcher::roll_back(version to) {
+  version_ = to;
+  std::erase_if(commits_, [=](const commit& x) { return x.makes > to; });
+  covered_.clear();
+  samples_ = 0;
+  for (const auto& one : commits_)
+    cover(one.what);
+}
+
+void watcher::ended() {
+  ended_ = true;
+}
+
+void watcher::saved(version what) {
+  if (what > version_)
+    breached("versions", "a checkpoint of version " + to_string(what) +
+                           ", which is not made yet");
+  durable_ = std::max(durable_.value_or(what), what);
+}
+
+// -- members ------------------------------------------------------------------
+
+void watcher::enlisted(worker_id who, incarnation life) {
+  if (members_.contains(who))
+    breached("lives", "worker " + to_string(who) + " joins twice");
+  if (life <= lives_[who])
+    breached("lives", "worker " + to_string(who) + " returns as life " +
+                        to_string(life) + " again");
+  counts_.returns += lives_[who].value > 0;
+  lives_[who] = life;
+  members_[who] = {};
+  members_[who].life = life;
+}
+
+void watcher::entered(std::span<const worker_id> who) {
+  auto clock = slowest();
+  for (auto id : who) {
+    auto found = members_.find(id);
+    if (found == members_.end() || found->second.in_cast)
+      continue;
+    found->second.in_cast = true;
+    found->second.clock = clock;
+    ++entries_;
+  }
+}
+
+void watcher::left(worker_id who, incarnation life) {
+  auto found = members_.find(who);
+  if (found == members_.end() || found->second.life != life)
+    return breached("lives", "worker " + to_string(who) + " leaves in life " +
+                               to_string(life) + ", which is not a member");
+  members_.erase(found);
+  free_leases(who);
+}
+
+void watcher::free_leases(worker_id who) {
+  for (auto& [id, one] : leases_)
+    if (one.worker == who && one.now == state::out)
+      one.now = state::free, one.since = rules_.now();
+}
+
+uint64_t watcher::slowest() const {
+  auto result = std::numeric_limits<uint64_t>::max();
+  for (const auto& [who, one] : members_)
+    if (one.in_cast)
+      result = std::min(result, one.clock);
+  return result == std::numeric_limits<uint64_t>::max() ? 0 : result;
+}
+
+size_t watcher::cast() const {
+  return static_cast<size_t>(std::ranges::count_if(
+    members_, [](const auto& entry) { return entry.second.in_cast; }));
+}
+
+// -- gradients ----------------------------------------------------------------
+
+void watcher::pushed(const push_header& what) {
+  sent_.insert({what.server, what.id});
+}
+
+void watcher::accepted(const push_header& what) {
+  push_key key{what.server, what.id};
+  if (what.server != server_)
+    return breached("lives", "the server takes " + text(what) +
+                               ", meant for its life " +
+                               to_string(what.server));
+  auto who = members_.find(what.id.worker);
+  if (who == members_.end() || who->second.life != what.id.life)
+    return breached("lives", "the server takes " + text(what) +
+                               ", which is of no member");
+  if (!sent_.contains(key))
+    return breached("once", text(what) + " was never sent");
+  if (!accepted_.insert(key).second)
+    return breached("once", text(what) + " is taken twice");
+  auto from = leases_.find(what.from);
+  if (from == leases_.end() || from->second.worker != what.id.worker ||
+      from->second.life != what.id.life || from->second.now != state::out ||
+      from->second.what.count != what.samples)
+    return breached("samples", text(what) + " is of a lease that its worker "
+                                            "does not have");
+  from->second.now = state::held;
+  who->second.waits = true;
+}
+
+// Machines make no unusable gradients.
+void watcher::refused(const push_header& what) {
+  breached("sound", text(what) + " is refused as unusable");
+}
+
+void watcher::pulled(worker_id who, lease_id abandoned) {
+  auto found = leases_.find(abandoned);
+  if (found != leases_.end() && found->second.worker == who &&
+      found->second.now == state::out)
+    found->second.now = state::free, found->second.since = rules_.now();
+  if (auto asks = members_.find(who); asks != members_.end())
+    asks->second.waits = true;
+}
+
+void watcher::applied(version makes, std::span<const push_header> parts) {
+  if (makes != version_.next())
+    breached("versions", "version " + to_string(makes) + " follows version " +
+                           to_string(version_));
+  if (parts.empty())
+    breached("versions", "version " + to_string(makes) + " of no gradient");
+  for (const auto& part : parts)
+    apply(makes, part);
+  version_ = makes;
+  last_update_ = rules_.now();
+  ++counts_.updates;
+}
+
+void watcher::apply(version makes, const push_header& part) {
+  push_key key{part.server, part.id};
+  if (!accepted_.contains(key) || !decided_.insert(key).second)
+    return breached("once", text(part) + " is applied, but not for the first "
+                                         "time or without having been taken");
+  check_staleness(makes, part);
+  auto granted = leases_.find(part.from);
+  if (granted == leases_.end())
+    return breached("samples", text(part) + " is of no lease");
+  auto from = granted->second.what;
+  if (covered(from.epoch, from.first, from.count))
+    breached("samples", text(from) + " are in the weights twice");
+  cover(from);
+  commits_.push_back({makes, from});
+  leases_.erase(granted);
+  if (auto who = members_.find(part.id.worker);
+      who != members_.end() && who->second.life == part.id.life)
+    ++who->second.clock;
+}
+
+void watcher::dropped(const push_header& what) {
+  if (!decided_.insert({what.server, what.id}).second)
+    return breached("once", text(what) + " is dropped after it was decided on");
+  if (auto found = leases_.find(what.from); found != leases_.end())
+    found->second.now = state::free, found->second.since = rules_.now();
+}
+
+void watcher::acknowledged(const push_header& what,
+                           const release_header& answer) {
+  if (!decided_.contains({what.server, what.id}))
+    breached("kept", "the worker is told that " + text(what) +
+                       " was taken; it is neither in the weights nor dropped");
+  if (answer.weights < what.computed_on)
+    breached("versions", "the answer to " + text(what) + " is version " +
+                           to_string(answer.weights));
+}
+
+void watcher::turned_away(const push_header&, const caf::error& why) {
+  if (why == errc::duplicate)
+    ++counts_.duplicates;
+  else if (why == errc::stale_incarnation || why == errc::unknown_member)
+    ++counts_.stale;
+}
+
+// -- the policy's bounds ------------------------------------------------------
+
+// With members that were there during the computation, one that left and came
+// back counting twice. A member that is gone has no release any more to count
+// from, but then its gradient was held, which only sync and backup do.
+void watcher::check_staleness(version makes, const push_header& part) {
+  const auto& policy = rules_.policy;
+  if (part.computed_on >= makes)
+    return breached("staleness",
+                    text(part) + " makes version " + to_string(makes));
+  auto staleness = makes.value - 1 - part.computed_on.value;
+  uint64_t bound = 0;
+  if (policy.name == "async")
+    return;
+  if (policy.name == "ssp") {
+    auto who = members_.find(part.id.worker);
+    if (who == members_.end())
+      return breached("lives",
+                      text(part) + " is applied after its worker left");
+    auto present =
+      who->second.cast_at_release + entries_ - who->second.entries_at_release;
+    bound = (2 * uint64_t{policy.staleness} + 1) * (present - 1);
+  }
+  if (staleness > bound)
+    breached("staleness", text(part) + " is " + std::to_string(staleness) +
+                            " updates old; at most " + std::to_string(bound) +
+                            " are allowed");
+}
+
+void watcher::check_clock(worker_id who) {
+  auto ahead = members_.at(who).clock - slowest();
+  if (rules_.policy.name == "ssp" && ahead > rules_.policy.staleness)
+    breached("staleness", "worker " + to_string(who) + " goes on " +
+                            std::to_string(ahead) +
+                            " clocks ahead of the slowest");
+}
+
+void watcher::released(worker_id who, const release_header& what) {
+  auto found = members_.find(who);
+  if (found == members_.end() || !found->second.in_cast)
+    return breached("lives", "worker " + to_string(who) +
+                               " gets weights but is not in the cast");
+  if (what.weights != version_ || what.server != server_)
+    breached("versions", "worker " + to_string(who) + " gets version " +
+                           to_string(what.weights) + " instead of " +
+                           to_string(version_));
+  auto& member = found->second;
+  member.reads = what.weights;
+  member.waits = false;
+  all_wait_since_.reset();
+  member.cast_at_release = cast();
+  member.entries_at_release = entries_;
+  check_clock(who);
+  for (const auto& next : what.leases) {
+    for (const auto& [id, other] : leases_)
+      if (other.now != state::free && overlap(other.what, next))
+        breached("samples", text(next) + " go to worker " + to_string(who) +
+                              " while worker " + to_string(other.worker) +
+                              " has them");
+    if (covered(next.epoch, next.first, next.count))
+      breached("samples", text(next) + " are given out again");
+    known_lease given{next, who, member.life, state::out, 0, rules_.now()};
+    leases_[next.id] = given;
+    if (!newest_ || std::pair{next.epoch, next.first} >
+                      std::pair{newest_->what.epoch, newest_->what.first})
+      newest_ = given;
+  }
+}
+
+// -- samples ------------------------------------------------------------------
+
+/// Whether one of these samples is in the weights.
+bool watcher::covered(uint64_t epoch, uint64_t first, uint64_t count) const {
+  auto found = covered_.find(epoch);
+  if (found == covered_.end())
+    return false;
+  auto after = found->second.lower_bound(first + count);
+  return after != found->second.begin() && std::prev(after)->second > first;
+}
+
+void watcher::cover(const lease& what) {
+  samples_ += what.count;
+  auto& ranges = covered_[what.epoch];
+  auto end = what.first + what.count;
+  auto first = what.first;
+  if (auto after = ranges.find(end); after != ranges.end()) {
+    end = after->second;
+    ranges.erase(after);
+  }
+  if (auto after = ranges.lower_bound(first); after != ranges.begin())
+    if (auto before = std::prev(after); before->second == first) {
+      before->second = end;
+      return;
+    }
+  ranges[first] = end;
+}
+
+void watcher::check_ledger(const proto::Manifest& from, const char* where) {
+  const auto& ledger = from.ledger();
+  // The samples of an epoch that are not in the weights, by our own books.
+  auto missing = [&](uint64_t epoch) {
+    std::vector<std::pair<uint64_t, uint64_t>> result;
+    uint64_t at = 0;
+    for (auto [first, end] : covered_[epoch]) {
+      if (first > at)
+        result.emplace_back(at, first - at);
+      at = end;
+    }
+    if (at < rules_.samples)
+      result.emplace_back(at, rules_.samples - at);
+    return result;
+  };
+  std::map<uint64_t, std::vector<std::pair<uint64_t, uint64_t>>> open;
+  for (const auto& epoch : ledger.open_epochs())
+    for (const auto& range : epoch.unsettled())
+      open[epoch.number()].emplace_back(range.first(), range.count());
+  auto epochs = ledger.epochs_opened();
+  for (uint64_t epoch = 0; epoch < epochs; ++epoch)
+    if (missing(epoch) != open[epoch])
+      return breached("samples", std::string{where} +
+                                   " has other samples of epoch " +
+                                   std::to_string(epoch) +
+                                   " in the weights than were applied");
+  for (const auto& [epoch, ranges] : covered_)
+    if (epoch >= epochs && !ranges.empty())
+      return breached("samples", std::string{where} +
+                                   " knows nothing of epoch " +
+                                   std::to_string(epoch));
+}
+
+// The oldest samples go out first: those that were free long before later ones
+// were given out have been lost.
+void watcher::check_returned_leases() {
+  if (!newest_)
+    return;
+  auto lost = [&](const lease& what, double since) {
+    if (newest_->given - since > patience())
+      breached("samples", text(what) + " were given back and to nobody again");
+  };
+  for (uint64_t epoch = 0; epoch < newest_->what.epoch; ++epoch) {
+    uint64_t at = 0;
+    auto gap = [&](uint64_t end) {
+      for (; at < end; ++at) {
+        const known_lease* last = nullptr;
+        for (const auto& [id, one] : leases_)
+          if (overlap(one.what, {id, epoch, at, 1}))
+            last = &one;
+        if (!last)
+          lost({lease_id{0}, epoch, at, 1}, began_at_);
+        else if (last->now == state::free)
+          lost(last->what, last->since);
+      }
+    };
+    for (auto [first, end] : covered_[epoch]) {
+      gap(first);
+      at = end;
+    }
+    gap(rules_.samples);
+  }
+}
+
+void watcher::finish(const proto::Manifest& last, uint64_t samples_applied) {
+  if (version{last.step()} != version_)
+    breached("kept", "the last checkpoint is of version " +
+                       std::to_string(last.step()) + ", the last update made " +
+                       to_string(version_));
+  check_ledger(last, "the last checkpoint");
+  if (samples_applied != samples_)
+    breached("kept", "the summary has " + std::to_string(samples_applied) +
+                       " samples applied, the weights have " +
+                       std::to_string(samples_));
+  check_returned_leases();
+  check_returned_workers();
+}
+
+// -- faults and progress ------------------------------------------------------
+
+void watcher::enacted(const config::fault& what, double until) {
+  ++counts_.enacted[static_cast<size_t>(what.what)];
+  faults_until_ = std::max(faults_until_, until);
+  if (what.what == config::fault_kind::crash_server)
+    members_.clear();
+  if (what.what == config::fault_kind::delay)
+    longest_delay_ = std::max(longest_delay_, what.by);
+}
+
+void watcher::process(worker_id who, bool there) {
+  processes_[who] = {there, rules_.now()};
+}
+
+/// s that the cast may need to find together again: a server that is back waits
+/// for its workers; silence is noticed at both ends, one after the other; a
+/// retry comes within 5 s; messages there and back are as late as they may be.
+double watcher::patience() const {
+  return rules_.joining + 3 * rules_.liveness + 10 +
+         4 * (longest_delay_ + rules_.transfer);
+}
+
+// In a cast in which everybody waits, somebody must be answered before time
+// goes on.
+void watcher::check_deadlock() {
+  auto waits = [](const auto& entry) {
+    return entry.second.waits || !entry.second.in_cast;
+  };
+  if (cast() == 0 || !std::ranges::all_of(members_, waits))
+    all_wait_since_.reset();
+  else if (!all_wait_since_)
+    all_wait_since_ = rules_.now();
+  else if (rules_.now() > *all_wait_since_)
+    breached("progress",
+             "all " + std::to_string(cast()) + " members wait for an answer");
+}
+
+void watcher::check_progress() {
+  auto since = std::max(last_update_, faults_until_);
+  auto limit = patience() + 3 * rules_.longest();
+  if (rules_.now() - since > limit)
+    breached("progress", "no update for " +
+                           std::to_string(static_cast<int>(limit)) +
+                           " s, with no fault meanwhile");
+}
+
+void watcher::check_returned_workers() {
+  for (const auto& [who, one] : processes_)
+    if (one.there &&
+        rules_.now() - std::max(one.since, faults_until_) > patience() &&
+        (!members_.contains(who) || !members_.at(who).in_cast))
+      breached("progress", "worker " + to_string(who) +
+                             " has not come back after the last fault");
+}
+
+} // namespace troupe::simulation

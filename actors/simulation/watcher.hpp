@@ -1,0 +1,180 @@
+#pragma once
+// The watcher of a virtual run: sees what the server decides, what links carry
+// and what faults do, keeps books of its own and holds the run to its promises.
+// It shares no code with the decision cores that it checks.
+//
+//   once        no gradient counts twice
+//   kept        what a worker was told is taken is in the weights, or was
+//               dropped as late, or is rolled back by a restart; a restart
+//               begins at the newest durable checkpoint
+//   staleness   within the policy's bound; under ssp clocks, too
+//   versions    go up by one, but for a restart
+//   samples     each once an epoch; a checkpoint's ledger says the same; what
+//   is
+//               given back goes to somebody
+//   lives       nothing of an earlier life of a worker or of the server counts
+//   sound       no sound gradient is refused
+//   progress    somebody is answered whenever all wait; updates come, and lost
+//               workers come back, after the last fault
+//
+// The first breach is kept and ends the run. Not thread-safe.
+
+#include "actors/policies/policy.hpp"
+#include "actors/witness.hpp"
+#include "config/faults.hpp"
+
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::simulation {
+
+/// What the run went through: to see that faults were not in vain.
+struct fault_counts {
+  std::array<uint64_t, config::fault_kinds> enacted{}; ///< By kind.
+  uint64_t updates = 0;
+  uint64_t rolled_back = 0; ///< Restarts that lost updates.
+  uint64_t stale = 0;       ///< Pushes of earlier lives that were refused.
+  uint64_t duplicates = 0;  ///< Pushes that were refused as seen before.
+  uint64_t returns = 0;     ///< Members that came back.
+};
+
+struct watcher_rules {
+  policies::policy_spec policy;
+  uint64_t samples = 0; ///< Of an epoch.
+  double liveness = 15; ///< s until silence is noticed.
+  double joining = 60;  ///< s that a server waits for all of its workers.
+  double transfer = 0;  ///< s of a tensor on a link that carries nothing else.
+  std::function<double()> now;     ///< Virtual s since the run began.
+  std::function<double()> longest; ///< s of the longest computation so far.
+};
+
+class watcher : public witness {
+public:
+  explicit watcher(watcher_rules rules);
+
+  // -- what it is told --------------------------------------------------------
+
+  void began(incarnation server, const proto::Manifest* from) override;
+  void enlisted(worker_id who, incarnation life) override;
+  void entered(std::span<const worker_id> who) override;
+  void left(worker_id who, incarnation life) override;
+  void accepted(const push_header& what) override;
+  void refused(const push_header& what) override;
+  void pulled(worker_id who, lease_id abandoned) override;
+  void applied(version makes, std::span<const push_header> parts) override;
+  void dropped(const push_header& what) override;
+  void released(worker_id who, const release_header& what) override;
+  void ended() override;
+  void saved(version what) override;
+  void pushed(const push_header& what) override;
+  void acknowledged(const push_header& what,
+                    const release_header& answer) override;
+  void turned_away(const push_header& what, const caf::error& why) override;
+
+  /// A fault has been done; its effect is over at `until`.
+  void enacted(const config::fault& what, double until);
+
+  /// A worker's process is there, or gone, from now on.
+  void process(worker_id who, bool there);
+
+  /// The run has ended well, with this last checkpoint and so many samples in
+  /// the weights.
+  void finish(const proto::Manifest& last, uint64_t samples_applied);
+
+  // -- what it says -----------------------------------------------------------
+
+  /// Looks at the clock; then the first breach, if any: "12.5 s: once: ...".
+  const std::optional<std::string>& breach();
+
+  const fault_counts& counts() const { return counts_; }
+
+private:
+  /// A push of one life of the server.
+  using push_key = std::pair<incarnation, push_id>;
+
+  enum class state : uint8_t { out, held, free };
+
+  struct known_lease {
+    lease what;
+    worker_id worker;
+    incarnation life;
+    state now = state::out;
+    double since = 0; ///< When it became free.
+    double given = 0; ///< When it was given out.
+  };
+
+  struct member {
+    incarnation life;
+    bool in_cast = false;
+    bool waits = false; ///< For an answer to its push or pull.
+    uint64_t clock = 0; ///< Of ssp.
+    std::optional<version> reads;
+    size_t cast_at_release = 0;
+    uint64_t entries_at_release = 0;
+  };
+
+  struct commit {
+    version makes;
+    lease what;
+  };
+
+  using coverage = std::map<uint64_t, std::map<uint64_t, uint64_t>>;
+
+  void breached(const char* promise, const std::string& how);
+  bool covered(uint64_t epoch, uint64_t first, uint64_t count) const;
+  void cover(const lease& what);
+  void apply(version makes, const push_header& part);
+  void check_staleness(version makes, const push_header& part);
+  void check_clock(worker_id who);
+  void check_ledger(const proto::Manifest& from, const char* where);
+  void check_returned_leases();
+  void check_returned_workers();
+  void check_progress();
+  void check_deadlock();
+  void take_over(const proto::Manifest& from);
+  void roll_back(version to);
+  void free_leases(worker_id who);
+  uint64_t slowest() const;
+  size_t cast() const;
+  double patience() const;
+
+  watcher_rules rules_;
+  std::optional<std::string> breach_;
+  fault_counts counts_;
+
+  incarnation server_{0};
+  version version_;
+  std::optional<version> durable_;
+  std::map<worker_id, member> members_;
+  std::map<worker_id, incarnation> lives_; ///< The highest of this server.
+  std::map<lease_id, known_lease> leases_; ///< Of this life of the server.
+  uint64_t entries_ = 0;                   ///< Into the cast, of all times.
+  bool ended_ = false;
+  std::optional<double> all_wait_since_;
+  std::optional<known_lease> newest_; ///< The last samples given out.
+
+  std::set<push_key> sent_;
+  std::set<push_key> accepted_;
+  std::set<push_key> decided_; ///< Applied or dropped.
+  std::vector<commit> commits_;
+  coverage covered_; ///< Epoch -> first -> end of what is in the weights.
+  uint64_t samples_ = 0;
+
+  struct process_state {
+    bool there = false;
+    double since = 0;
+  };
+
+  std::map<worker_id, process_state> processes_;
+  double faults_until_ = 0; ///< When the last fault so far was over.
+  double longest_delay_ = 0;
+  double last_update_ = 0;
+  double began_at_ = 0; ///< This life of the server.
+};
+
+} // namespace troupe::simulation

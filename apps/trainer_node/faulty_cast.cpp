@@ -1,0 +1,286 @@
+#include "apps/trainer_node/faulty_cast.hpp"
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/connector.hpp"
+#include "actors/cores/fault_draw.hpp"
+#include "actors/links/brittle_link.hpp"
+#include "actors/links/local_link.hpp"
+#include "actors/performers.hpp"
+#include "actors/restore.hpp"
+#include "actors/simulation/stagehand.hpp"
+#include "actors/spawning.hpp"
+#include "config/failure.hpp"
+#include "models/checkpoint.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+using simulation::network;
+using simulation::watcher;
+
+void kill(const caf::strong_actor_ptr& who) {
+  caf::anon_send_exit(caf::actor_cast<caf::actor>(who), caf::exit_reason::kill);
+}
+
+std::vector<config::fault> schedule_of(const config::settings& settings) {
+  const auto& text = settings.simulation.faults;
+  auto workers = settings.cluster.workers;
+  if (auto random = config::parse_random_faults(text))
+    return cores::draw_faults(*random, workers);
+  return config::read_faults(text, workers);
+}
+
+class faulty_cast : public std::enable_shared_from_this<faulty_cast> {
+public:
+  explicit faulty_cast(faulty_cast_parts parts)
+    : parts_(std::move(parts)), begin_(clock().now()),
+      watch_(std::make_shared<watcher>(rules())) {
+    // nop
+  }
+
+  void start() {
+    open_server();
+    for (uint32_t i = 0; i < settings().cluster.workers; ++i)
+      add_worker(worker_id{i});
+    if (parts_.machine->network && settings().cluster.evaluator.value_or(true))
+      add_evaluator();
+    add_stagehand();
+  }
+
+  void stop() {
+    if (server_)
+      caf::anon_send(server_->with.lead, stop_atom_v);
+    else
+      parts_.on_end({static_cast<uint8_t>(exit_status::try_again), {}});
+  }
+
+  /// Ends all actors.
+  void strike() {
+    over_ = true;
+    close_server();
+    for (auto& [who, process] : std::exchange(processes_, {}))
+      std::ranges::for_each(process, kill);
+    kill(stagehand_);
+  }
+
+  std::optional<std::string> breach() { return watch_->breach(); }
+
+  std::optional<std::string> last_breach() {
+    auto last = models::newest_valid(directory_ / "checkpoints", nullptr);
+    std::ifstream in{directory_ / "summary.json"};
+    auto summary = nlohmann::json::parse(in);
+    watch_->finish(last ? last->manifest : proto::Manifest{},
+                   summary["samples_applied"]);
+    return watch_->breach();
+  }
+
+  const simulation::fault_counts& counts() const { return watch_->counts(); }
+
+private:
+  const config::settings& settings() const { return parts_.computing.settings; }
+
+  caf::actor_clock& clock() const { return parts_.system.clock(); }
+
+  simulation::watcher_rules rules() const {
+    simulation::watcher_rules out;
+    out.policy = make_policy_spec(settings());
+    out.samples = parts_.samples;
+    out.liveness = settings().cluster.liveness_timeout;
+    out.joining = settings().cluster.join_timeout;
+    auto link = link_terms_of(settings().simulation, parts_.weights);
+    out.transfer =
+      link.latency + static_cast<double>(link.tensor_bytes) / link.rate;
+    out.now = [this] {
+      std::chrono::duration<double> since = clock().now() - begin_;
+      return since.count();
+    };
+    out.longest = [machine = parts_.machine] {
+      return machine->longest;
+    };
+    return out;
+  }
+
+  // -- the server -------------------------------------------------------------
+
+  void open_server() {
+    parts_.machine->begin_life();
+    life_ = life_.next();
+    server_ = parts_.open(life_, watch_);
+    directory_ = server_->directory;
+  }
+
+  void reopen_server() {
+    if (over_)
+      return;
+    try {
+      open_server();
+    } catch (const failure& why) {
+      parts_.on_end({static_cast<uint8_t>(why.status()), why.what()});
+    }
+  }
+
+  void close_server() {
+    if (auto gone = std::exchange(server_, std::nullopt))
+      std::ranges::for_each(gone->actors, kill);
+  }
+
+  std::optional<house> find() const {
+    return server_ ? std::optional{server_->with} : std::nullopt;
+  }
+
+  // -- workers ----------------------------------------------------------------
+
+  local_connector_parts connector_parts(uint64_t jitter) {
+    local_connector_parts out;
+    out.connect_timeout = settings().cluster.connect_timeout;
+    out.jitter_seed = jitter;
+    return out;
+  }
+
+  void connect(worker_id process, local_connector_parts parts) {
+    auto who = spawn<connector_actor, local_connector_state>(
+      parts_.system, placement::scheduled, std::move(parts));
+    add_to(process, who);
+  }
+
+  template <class Handle>
+  void add_to(worker_id process, const Handle& who) {
+    processes_[process].push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
+  }
+
+  void add_worker(worker_id who) {
+    auto parts = connector_parts(who.value);
+    parts.rank = who;
+    parts.make = [this, who](const connector_actor& home) {
+      auto made = make_worker(parts_.system, parts_.machine, who, home);
+      add_to(who, made);
+      return made;
+    };
+    parts.find = [this, who] {
+      return (*lines_)[who].cut(clock().now()) ? std::nullopt : find();
+    };
+    parts.tie = [this, who](const house& with, const performer& whom) {
+      auto made = spawn_brittle_link(
+        parts_.system, link_parts(who, with, std::get<worker_actor>(whom)));
+      add_to(who, made.link);
+      return made;
+    };
+    watch_->process(who, true);
+    connect(who, std::move(parts));
+  }
+
+  brittle_link_parts link_parts(worker_id who, const house& with,
+                                const worker_actor& worker) {
+    brittle_link_parts out;
+    out.rank = who;
+    out.with = with;
+    out.worker = worker;
+    out.terms = link_terms_of(settings().simulation, parts_.weights);
+    out.silence = settings().cluster.liveness_timeout;
+    out.lines = lines_;
+    out.watch = watch_;
+    out.find = [this] {
+      return find();
+    };
+    return out;
+  }
+
+  void end_worker(worker_id who) {
+    for (const auto& one : std::exchange(processes_[who], {}))
+      kill(one);
+  }
+
+  // -- others -----------------------------------------------------------------
+
+  /// It has a process and a link that no fault meets.
+  void add_evaluator() {
+    auto parts = connector_parts(evaluator_.value);
+    parts.make = [this](const connector_actor& home) {
+      auto made = make_evaluator(parts_.system, parts_.computing, home);
+      add_to(evaluator_, made);
+      return made;
+    };
+    parts.find = [this] {
+      return find();
+    };
+    parts.tie = [this](const house& with, const performer& whom) {
+      auto made = spawn_simulated_link(
+        parts_.system, with.lead,
+        link_terms_of(settings().simulation, parts_.weights));
+      add_to(evaluator_, made);
+      return brittle_link{made, whom};
+    };
+    connect(evaluator_, std::move(parts));
+  }
+
+  void add_stagehand() {
+    simulation::stagehand_parts parts;
+    parts.schedule = schedule_of(settings());
+    parts.end_worker = [this](worker_id who) {
+      end_worker(who);
+    };
+    parts.start_worker = [this](worker_id who) {
+      add_worker(who);
+    };
+    parts.end_server = [this] {
+      close_server();
+    };
+    parts.start_server = [this] {
+      reopen_server();
+    };
+    parts.machine = parts_.machine;
+    parts.lines = lines_;
+    parts.watch = watch_;
+    auto who = simulation::spawn_stagehand(parts_.system, std::move(parts));
+    stagehand_ = caf::actor_cast<caf::strong_actor_ptr>(who);
+  }
+
+  static constexpr worker_id evaluator_{UINT32_MAX};
+
+  faulty_cast_parts parts_;
+  caf::actor_clock::time_point begin_;
+  std::shared_ptr<watcher> watch_;
+  std::shared_ptr<network> lines_ = std::make_shared<network>();
+  std::optional<server_life> server_; ///< Nothing while it is down.
+  incarnation life_{0};
+  std::filesystem::path directory_;
+  /// The actors that die with a process.
+  std::map<worker_id, std::vector<caf::strong_actor_ptr>> processes_;
+  caf::strong_actor_ptr stagehand_;
+  bool over_ = false;
+};
+
+} // namespace
+
+uint64_t samples_without_data(const config::settings& settings) {
+  auto batch = settings.training.batch_size;
+  return 20 * batch + (batch + 1) / 2;
+}
+
+// The actors refer to the cast, which therefore lives as long as the node.
+node start_faulty_cast(faulty_cast_parts parts) {
+  auto cast = std::make_shared<faulty_cast>(std::move(parts));
+  cast->start();
+  node out;
+  out.stop = [cast] {
+    cast->stop();
+  };
+  out.breach = [cast](bool over) {
+    return over ? cast->last_breach() : cast->breach();
+  };
+  out.strike = [cast] {
+    cast->strike();
+  };
+  out.counts = [cast] {
+    return cast->counts();
+  };
+  return out;
+}
+
+} // namespace troupe::app

@@ -1,0 +1,43 @@
+#pragma once
+// The cast of a virtual run with faults: each worker, and each life of the
+// server, is as a process of its own that can die and be started again.
+
+#include "actors/computing.hpp"
+#include "actors/simulation/machine.hpp"
+#include "actors/simulation/watcher.hpp"
+#include "apps/trainer_node/cast_of_one_process.hpp"
+#include "apps/trainer_node/node.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+namespace troupe::app {
+
+/// One life of the parameter server, with those that die with it.
+struct server_life {
+  house with;
+  std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
+  std::filesystem::path directory;           ///< Of the run.
+};
+
+struct faulty_cast_parts {
+  caf::actor_system& system;
+  computing_parts computing;
+  std::shared_ptr<simulation::machine> machine;
+  payload_shape weights;
+  uint64_t samples = 0; ///< Of an epoch.
+  /// Opens the first life of the server, or the next one in the same directory
+  /// from its newest checkpoint; lives count from 1. Throws `failure`.
+  std::function<server_life(incarnation, const std::shared_ptr<witness>&)> open;
+  end_callback on_end;
+};
+
+/// Samples of an epoch where none are there (`--gradients none`): some leases,
+/// the last one short.
+uint64_t samples_without_data(const config::settings& settings);
+
+/// Starts everything. Throws `failure` when the server cannot start.
+node start_faulty_cast(faulty_cast_parts parts);
+
+} // namespace troupe::app

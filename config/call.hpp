@@ -1,0 +1,55 @@
+#pragma once
+// Values that are written like a call, `name(key=value,...)`: distributions and
+// faults.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::config {
+
+/// A call as it is written. The parts refer to the text that was read.
+struct call {
+  struct argument {
+    std::string_view name; ///< Empty for a bare value.
+    std::string_view value;
+  };
+
+  std::string_view name;
+  std::vector<argument> arguments; ///< One without name and value for `f()`.
+
+  bool empty() const {
+    return arguments.size() == 1 && arguments.front().name.empty() &&
+           arguments.front().value.empty();
+  }
+};
+
+/// Whether a number may stand there, and what to say when not.
+struct number_rule {
+  const char* text;
+  bool (*holds)(double);
+};
+
+inline constexpr number_rule positive{"must be above 0", [](double x) {
+                                        return x > 0;
+                                      }};
+inline constexpr number_rule not_negative{"must not be negative", [](double x) {
+                                            return x >= 0;
+                                          }};
+
+/// A worker's rank.
+extern const number_rule is_rank;
+
+/// The name before the first parenthesis, without blanks around it.
+std::string_view name_of_call(std::string_view text);
+
+/// Cuts a call into its parts. Values may be calls themselves. Throws
+/// `bad_value`.
+call parse_call(std::string_view text);
+
+/// Reads a number for parameter `name` of `owner`. Throws `bad_value` with both
+/// names.
+double parse_number(std::string_view text, const number_rule& rule,
+                    std::string_view name, std::string_view owner);
+
+} // namespace troupe::config

@@ -1,0 +1,104 @@
+#pragma once
+// Runs of small casts under random faults, each a function of its number.
+
+#include "apps/trainer_node/virtual_run.hpp"
+#include "config/command_line.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+/// Of all policies, sizes and speeds, by number.
+inline std::vector<std::string> soak_arguments(uint64_t number) {
+  struct choice {
+    std::vector<std::string> policy;
+    bool one_by_one; ///< Each gradient is an update.
+  };
+  static const choice policies[] = {
+    {{"--policy", "sync"}, false},
+    {{"--policy", "backup", "--late", "drop"}, false},
+    {{"--policy", "backup", "--late", "cancel"}, false},
+    {{"--policy", "ssp", "--staleness", "0"}, true},
+    {{"--policy", "ssp", "--staleness", "1"}, true},
+    {{"--policy", "ssp", "--staleness", "3"}, true},
+    {{"--policy", "async"}, true},
+  };
+  static const char* times[] = {"exp(offset=0.5,mean=0.5)",
+                                "gamma(mean=1,cv=0.3)", "constant(1)",
+                                "transient(base=constant(1),p=0.1,factor=5)"};
+  static const char* delays[] = {"0", "0.05", "0.3"};
+  const auto& policy = policies[number % std::size(policies)];
+  auto workers = 2 + number / 7 % 5;
+  auto steps = policy.one_by_one ? 70 * workers : 70;
+  std::vector<std::string> result{
+    "--simulate",
+    "--clock",
+    "virtual",
+    "--gradients",
+    "none",
+    "--workers",
+    std::to_string(workers),
+    "--max-steps",
+    std::to_string(steps),
+    "--batch-size",
+    "8",
+    "--seed",
+    std::to_string(number),
+    "--compute-time",
+    times[number / 3 % std::size(times)],
+    "--link-latency",
+    delays[number / 5 % std::size(delays)],
+    "--checkpoint-freq",
+    std::to_string(1 + number * 7 % 20),
+    "--liveness-timeout",
+    "2",
+    "--join-timeout",
+    "3",
+    "--faults",
+    "random(seed=" + std::to_string(number) +
+      ",faults=" + std::to_string(3 + number % 8) + ",until=30)"};
+  result.insert(result.end(), policy.policy.begin(), policy.policy.end());
+  return result;
+}
+
+struct soak_outcome {
+  run_end how;
+  simulation::fault_counts counts;
+};
+
+/// Runs a command line in `folder`, which is made and removed.
+inline soak_outcome soak_once(std::vector<std::string> arguments,
+                              const std::filesystem::path& folder) {
+  arguments.insert(arguments.end(), {"--train-dir", folder.string()});
+  auto call = config::parse_command_line(arguments, config::environment{});
+  soak_outcome out;
+  app::virtual_run_options options;
+  options.silent = true;
+  options.counts = [&](const simulation::fault_counts& x) {
+    out.counts = x;
+  };
+  out.how = app::run_in_virtual_time(call.config, options);
+  std::filesystem::remove_all(folder);
+  return out;
+}
+
+/// A folder in memory where there is one: thousands of checkpoints are synced.
+inline std::filesystem::path soak_folder() {
+  std::error_code error;
+  std::filesystem::path memory{"/dev/shm"};
+  return std::filesystem::is_directory(memory, error)
+           ? memory
+           : std::filesystem::temp_directory_path();
+}
+
+/// A number from the environment.
+inline uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? std::stoull(text) : otherwise;
+}
+
+} // namespace troupe::test
