@@ -50,10 +50,12 @@ faulty_outcome run_with(const std::string& faults, const strings& more,
   all.insert(all.end(), more.begin(), more.end());
   auto call = config::parse_command_line(all, config::environment{});
   faulty_outcome out;
-  auto end =
-    app::run_in_virtual_time(call.config, {{}, true, {}, [&](const auto& x) {
-                                             out.counts = x;
-                                           }});
+  app::virtual_run_options options;
+  options.silent = true;
+  options.counts = [&](const auto& x) {
+    out.counts = x;
+  };
+  auto end = app::run_in_virtual_time(call.config, options);
   if (end.status != 0)
     throw std::runtime_error(end.line);
   out.left = {json::parse(text_of_file(folder / "run/summary.json")),
