@@ -9,9 +9,8 @@
 //               begins at the newest durable checkpoint
 //   staleness   within the policy's bound; under ssp clocks, too
 //   versions    go up by one, but for a restart
-//   samples     each once an epoch; a checkpoint's ledger says the same; what
-//   is
-//               given back goes to somebody
+//   samples     each once an epoch; the ledger of a checkpoint says the same;
+//               what is given back goes to somebody
 //   lives       nothing of an earlier life of a worker or of the server counts
 //   sound       no sound gradient is refused
 //   progress    somebody is answered whenever all wait; updates come, and lost

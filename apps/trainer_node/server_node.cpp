@@ -6,29 +6,21 @@
 #include "actors/parameter_server.hpp"
 #include "actors/recorder.hpp"
 #include "actors/replay/prompter.hpp"
-#include "actors/restore.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
 #include "apps/trainer_node/faulty_cast.hpp"
 #include "apps/trainer_node/node.hpp"
-#include "apps/trainer_node/replay.hpp"
+#include "apps/trainer_node/origin.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "apps/trainer_node/tape.hpp"
-#include "config/cast.hpp"
 #include "config/failure.hpp"
 #include "config/plan.hpp"
-#include "config/report.hpp"
-#include "config/train_dir.hpp"
-#include "data/dataset.hpp"
-#include "models/checkpoint.hpp"
-#include "models/durable_file.hpp"
 
 #include <caf/io/middleman.hpp>
 
 #include <cstdio>
 #include <memory>
-#include <random>
 
 namespace troupe::app {
 
@@ -39,83 +31,11 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-bool is_virtual(const config::settings& settings) {
-  return settings.simulation.clock == config::clock_kind::virtual_time;
-}
-
-bool has_faults(const config::settings& settings) {
-  return !settings.simulation.faults.empty();
-}
-
-bool trains(const config::settings& settings) {
-  return settings.simulation.gradients != "none";
-}
-
-/// Classes of a network that learns nothing: only its size counts.
-constexpr int64_t usual_classes = 10;
-
-/// A virtual run is the same run however often it is made.
-std::string new_run_id(const config::settings& settings) {
-  if (is_virtual(settings))
-    return "virtual-" + config::digest(settings);
-  std::random_device source;
-  char text[17];
-  std::snprintf(text, sizeof text, "%08x%08x", source(), source());
-  return text;
-}
-
-/// What a run starts from: nothing, or the checkpoint of an earlier start.
-struct origin {
-  config::run_directory directory;
-  std::shared_ptr<const models::loaded_checkpoint> checkpoint;
-  std::string run_id;
-  incarnation life{1};
-};
-
-std::shared_ptr<const models::loaded_checkpoint>
-find_checkpoint(const config::settings& settings,
-                const std::filesystem::path& folder) {
-  const auto& resume = settings.training.resume;
-  if (!resume)
-    return nullptr;
-  auto found = *resume == "auto" ? models::newest_valid(folder, say)
-                                 : models::find_checkpoint(*resume, say);
-  if (!found && !models::list_checkpoints(folder).empty())
-    throw run_error("no usable checkpoint in " + folder.string() +
-                    "; --overwrite begins anew");
-  if (!found)
-    return nullptr;
-  return std::make_shared<const models::loaded_checkpoint>(std::move(*found));
-}
-
-std::filesystem::path checkpoints_of(const config::run_directory& run) {
-  return run.path / "checkpoints";
-}
-
-origin find_origin(const config::settings& settings) {
-  origin out;
-  out.directory = config::open_run_directory(settings.training);
-  auto folder = checkpoints_of(out.directory);
-  models::remove_leftovers(folder);
-  out.checkpoint = find_checkpoint(settings, folder);
-  if (!out.checkpoint) {
-    out.run_id = new_run_id(settings);
-    return out;
-  }
-  const auto& manifest = out.checkpoint->manifest;
-  out.life = incarnation{manifest.ps_incarnation() + 1};
-  out.run_id = manifest.run_id();
-  return out;
-}
-
-/// A replay begins as its run did, in a directory of its own.
-origin origin_of(const replay_plan& plan) {
-  origin out;
-  out.directory = config::open_run_directory(plan.config.values.training);
-  out.checkpoint = plan.checkpoint;
-  out.run_id = plan.run_id;
-  out.life = plan.life;
-  return out;
+speech voice_of(const server_options& options) {
+  if (options.silent)
+    return [](const std::string&) {
+    };
+  return say;
 }
 
 recorder_parts make_recorder_parts(const config::settings& settings,
@@ -131,63 +51,10 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   out.terminal_width = terminal_width();
   out.started_at = is_virtual(settings) ? 0 : time_of_day();
   out.silent = silent;
-  out.gathers = is_virtual(settings) && !trains(settings);
+  out.gathers = is_virtual(settings) && settings.simulation.gradients == "none";
   if (from.checkpoint)
     out.resume_step = from.checkpoint->manifest.step();
   return out;
-}
-
-/// The samples of the run; none where nothing is trained.
-data::dataset_pair load_data(const config::settings& settings) {
-  if (!trains(settings))
-    return {};
-  auto out = data::load_dataset(settings.data, settings.training.seed);
-  data::require_batch(*out.train, settings.training.batch_size);
-  return out;
-}
-
-/// Without data, epochs are of use only where restarts must keep account.
-uint64_t samples_of_none(const config::settings& settings) {
-  return has_faults(settings) ? samples_without_data(settings) : cores::endless;
-}
-
-/// All but the actors that serve it.
-parameter_server_parts make_server_parts(const config::resolved& config,
-                                         const data::dataset_pair& data,
-                                         const origin& from) {
-  const auto& settings = config.values;
-  parameter_server_parts out;
-  out.settings = settings;
-  out.config_ini = config::to_ini(settings);
-  out.config_digest = config::digest(settings);
-  out.run_id = from.run_id;
-  out.dataset = data.train ? data.train->name() : "none";
-  out.samples = data.train ? data.train->size() : samples_of_none(settings);
-  out.classes = data.train ? data.train->classes() : usual_classes;
-  out.life = from.life;
-  out.resumed = from.checkpoint;
-  return out;
-}
-
-/// Why nothing is left to do, when a complete run is resumed as it is.
-std::optional<std::string> complete_already(const parameter_server_parts& parts,
-                                            const origin& from) {
-  if (!from.checkpoint ||
-      !std::filesystem::exists(from.directory.path / "summary.json"))
-    return std::nullopt;
-  return make_conductor(parts).reached();
-}
-
-/// Changes the run directory, once the checkpoint is known to fit.
-void settle(const config::settings& settings, const origin& from,
-            const parameter_server_parts& parts) {
-  if (from.checkpoint) {
-    require_fitting(parts);
-    models::set_aside_newer(checkpoints_of(from.directory),
-                            from.checkpoint->manifest.step(), say);
-  }
-  models::replace_file(from.directory.path / "config.ini",
-                       config::to_ini(settings));
 }
 
 /// All but the actors that it prompts. What the server keeps is checked against
@@ -195,7 +62,7 @@ void settle(const config::settings& settings, const origin& from,
 replay::prompter_parts make_prompter_parts(const replay_plan& plan,
                                            const computing_parts& computing,
                                            parameter_server_parts& parts,
-                                           bool silent) {
+                                           const speech& say) {
   replay::prompter_parts out;
   out.tape = plan.tape;
   if (computing.data.train)
@@ -203,10 +70,7 @@ replay::prompter_parts make_prompter_parts(const replay_plan& plan,
   out.weights = shape_of_weights(parts.settings.training, parts.classes);
   out.threads = plan.threads;
   out.strict = plan.strict;
-  out.say = [silent](const std::string& line) {
-    if (!silent)
-      say(line);
-  };
+  out.say = say;
   out.began = std::make_shared<std::optional<caf::actor_clock::time_point>>();
   parts.began = [began = out.began] {
     return *began;
@@ -219,7 +83,8 @@ replay::prompter_parts make_prompter_parts(const replay_plan& plan,
   return out;
 }
 
-void keep_tape(parameter_server_parts& parts, const origin& from, int threads) {
+void keep_tape(parameter_server_parts& parts, const origin& from, int threads,
+               const speech& say) {
   if (parts.settings.training.tape)
     parts.tape = open_tape(from.directory.path, parts, threads, say);
 }
@@ -265,7 +130,7 @@ public:
       make_recorder_parts(parts.settings, from, parts.dataset, options.silent));
     auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
       system, placement::detached,
-      checkpoint_writer_parts{checkpoints_of(from.directory),
+      checkpoint_writer_parts{from.checkpoints(),
                               parts.settings.checkpoint.keep});
     parts.recorder = recorder;
     parts.writer = writer;
@@ -275,8 +140,7 @@ public:
     guard("recorder", recorder);
     guard("checkpoint writer", writer);
     guard("parameter server", lead);
-    if (!options.silent)
-      say("run          " + from.directory.path.string());
+    voice_of(options)("run          " + from.directory.path.string());
   }
 
   template <class Handle>
@@ -319,7 +183,7 @@ node start_replay(caf::actor_system& system, const server_options& options,
                   const computing_parts& computing,
                   parameter_server_parts parts, const origin& from) {
   auto prompter =
-    make_prompter_parts(*options.replay, computing, parts, options.silent);
+    make_prompter_parts(*options.replay, computing, parts, voice_of(options));
   household all{system, options, std::move(parts), from};
   prompter.lead = all.lead;
   prompter.supervisor = all.supervisor;
@@ -341,12 +205,13 @@ server_life reopen_house(caf::actor_system& system, config::resolved config,
   auto& training = config.values.training;
   training.resume = "auto";
   training.overwrite = false;
-  auto from = find_origin(config.values);
+  auto tell = voice_of(options);
+  auto from = find_origin(config.values, tell);
   from.life = std::max(from.life, life);
   auto parts = make_server_parts(config, data, from);
   parts.watch = watch;
-  settle(config.values, from, parts);
-  keep_tape(parts, from, threads_share(config.values));
+  settle(from, parts, tell);
+  keep_tape(parts, from, threads_share(config.values), tell);
   return open_house(system, options, machine, std::move(parts), from);
 }
 
@@ -377,7 +242,7 @@ node start_with_faults(caf::actor_system& system,
 
 std::string plan_with_model(const config::resolved& config) {
   auto data = load_data(config.values);
-  auto classes = data.train ? data.train->classes() : usual_classes;
+  auto classes = classes_of(data);
   return config::plan(config,
                       shape_of_weights(config.values.training, classes).count);
 }
@@ -386,25 +251,26 @@ node start_server(caf::actor_system& system, const config::resolved& config,
                   const server_options& options) {
   const auto& settings = config.values;
   auto simulate = settings.what == config::role::simulate;
+  auto tell = voice_of(options);
   auto data = load_data(settings);
   if (!simulate)
     require_port(settings.cluster);
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
-  auto from = replay ? origin_of(*replay) : find_origin(settings);
+  auto from = replay ? origin_of(*replay) : find_origin(settings, tell);
   auto parts = make_server_parts(config, data, from);
   if (auto reason = complete_already(parts, from)) {
-    say("complete     " + *reason + " before; raise the limit to go on");
+    tell("complete     " + *reason + " before; raise the limit to go on");
     options.on_end({});
     return {[] {
     }};
   }
-  settle(settings, from, parts);
+  settle(from, parts, tell);
 
   computing_parts computing{settings, data,
                             replay ? replay->threads : threads_share(settings)};
-  keep_tape(parts, from, computing.threads);
+  keep_tape(parts, from, computing.threads, tell);
   if (replay)
     return start_replay(system, options, computing, std::move(parts), from);
   std::shared_ptr<simulation::machine> machine;

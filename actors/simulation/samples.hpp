@@ -1,0 +1,23 @@
+#pragma once
+// Ranges of samples, as the watcher of a simulated run speaks of them.
+
+#include "messages/lease.hpp"
+
+#include <string>
+
+namespace troupe::simulation {
+
+/// "samples 64 to 127 of epoch 2"
+inline std::string text(const lease& x) {
+  return "samples " + std::to_string(x.first) + " to " +
+         std::to_string(x.first + x.count - 1) + " of epoch " +
+         std::to_string(x.epoch);
+}
+
+/// Whether a sample is in both.
+inline bool overlap(const lease& x, const lease& y) {
+  return x.epoch == y.epoch && x.first < y.first + y.count &&
+         y.first < x.first + x.count;
+}
+
+} // namespace troupe::simulation
