@@ -22,7 +22,8 @@ caf::error failed(errc code, const std::exception& err) {
 
 compute_state::compute_state(pointer self, const computing_parts& parts)
   : self_(self), threads_(parts.threads),
-    engine_(parts.settings.training, parts.data.train->classes()) {
+    engine_(parts.settings.training, parts.data.train->classes()),
+    gradients_(engine_.layout().count(), engine_.layout().dtype()) {
   // nop
 }
 
@@ -39,14 +40,12 @@ compute_actor::behavior_type compute_state::make_behavior() {
 caf::result<gradient_report>
 compute_state::compute(const compute_task& task) try {
   run_clock clock{self_};
-  const auto& layout = engine_.layout();
-  payload_buffer memory{{to_element_type(layout.dtype()), layout.count()}};
-  auto found =
-    engine_.run(to_tensor(task.weights), task.batch->inputs,
-                task.batch->targets, to_tensor(memory), task.cancel.get());
+  auto gradient = gradients_.take();
+  auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
+                           task.batch->targets, gradient, task.cancel.get());
   gradient_report report;
   report.cancelled = found.cancelled;
-  report.gradient = std::move(memory).seal();
+  report.gradient = to_payload(std::move(gradient));
   report.samples = found.samples;
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_);

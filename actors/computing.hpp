@@ -6,6 +6,7 @@
 #include "data/permutation.hpp"
 #include "messages/interfaces.hpp"
 #include "models/compute.hpp"
+#include "models/flat_pool.hpp"
 
 #include <memory>
 
@@ -35,6 +36,7 @@ private:
   pointer self_;
   int threads_;
   models::compute_engine engine_;
+  models::flat_pool gradients_;
 };
 
 /// Scores weights over the test set.

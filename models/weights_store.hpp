@@ -5,6 +5,7 @@
 
 #include "config/settings.hpp"
 #include "messages/ids.hpp"
+#include "models/flat_pool.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -27,13 +28,6 @@ using weights_ptr = std::shared_ptr<const weights_version>;
 /// the making need two writers who agree who publishes first.
 class weights_store {
 public:
-  /// What the pool has done so far.
-  struct statistics {
-    uint64_t allocated = 0; ///< Buffers taken from the system, ever.
-    uint64_t in_use = 0;    ///< Buffers that somebody holds.
-    uint64_t free = 0;      ///< Buffers that wait for the next version.
-  };
-
   /// @param count Elements of a version.
   weights_store(uint64_t count, config::scalar_type dtype);
 
@@ -58,11 +52,11 @@ public:
   /// Null until the first publish.
   weights_ptr newest() const;
 
-  statistics stats() const;
+  flat_pool::statistics stats() const;
 
 private:
   struct state;
-  std::shared_ptr<state> state_;
+  std::unique_ptr<state> state_;
 };
 
 } // namespace troupe::models

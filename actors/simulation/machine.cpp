@@ -16,19 +16,19 @@ namespace troupe::simulation {
 replica::replica(const computing_parts& parts)
   : dtype_(parts.settings.training.dtype), train_(parts.data.train),
     order_(parts.settings.training.seed, train_->size()),
-    engine_(parts.settings.training, train_->classes()) {
+    engine_(parts.settings.training, train_->classes()),
+    gradients_(engine_.layout().count(), engine_.layout().dtype()) {
   // nop
 }
 
 gradient_report replica::compute(const lease& from, const payload& weights) {
   auto indices = order_.lease_indices(from.epoch, from.first, from.count);
   auto batch = train_->gather(indices, dtype_);
-  const auto& layout = engine_.layout();
-  payload_buffer memory{{to_element_type(layout.dtype()), layout.count()}};
-  auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
-                           to_tensor(memory));
+  auto gradient = gradients_.take();
+  auto found =
+    engine_.run(to_tensor(weights), batch.inputs, batch.targets, gradient);
   gradient_report report;
-  report.gradient = std::move(memory).seal();
+  report.gradient = to_payload(std::move(gradient));
   report.samples = found.samples;
   report.loss = found.loss;
   return report;

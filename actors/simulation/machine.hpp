@@ -7,6 +7,7 @@
 #include "actors/simulation/durations.hpp"
 #include "data/permutation.hpp"
 #include "models/compute.hpp"
+#include "models/flat_pool.hpp"
 
 #include <functional>
 #include <map>
@@ -30,6 +31,7 @@ private:
   std::shared_ptr<const data::dataset> train_;
   data::epoch_order order_;
   models::compute_engine engine_;
+  models::flat_pool gradients_;
 };
 
 /// A computation of a worker, whether it was of use or not.
