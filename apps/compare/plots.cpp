@@ -204,27 +204,26 @@ std::optional<plot> accuracy_plot(const comparison& all) {
   auto any = false;
   for (size_t i = 0; i < all.contenders.size(); ++i)
     for (const auto& run : all.contenders[i].runs) {
-      auto first = &run == &all.contenders[i].runs.front();
       any = any || !run.scores.empty();
-      lines.add(
-        "with lines " + line(i) +
-          (first ? " title " + quoted(all.contenders[i].label) : " notitle"),
-        [&](std::ostream& out) {
-          for (const auto& [time, accuracy] : run.scores)
-            out << time << " " << accuracy << "\n";
-        });
+      std::string title = " notitle";
+      if (&run == &all.contenders[i].runs.front())
+        title = " title " + quoted(all.contenders[i].label);
+      lines.add("with lines " + line(i) + title, [&](std::ostream& out) {
+        for (const auto& [time, accuracy] : run.scores)
+          out << time << " " << accuracy << "\n";
+      });
     }
   if (!any)
     return std::nullopt;
   if (all.target_accuracy)
     lines.expression(std::to_string(*all.target_accuracy) +
                      " with lines dt 2 lc rgb \"#888888\" title \"target\"");
-  return draw("accuracy",
-              std::string{usual_grid} +
-                "set key bottom right\nset xlabel \"virtual seconds\"\n"
-                "set ylabel \"test accuracy\"\nset yrange [:1]\n" +
-                lines.script(),
-              460);
+  std::ostringstream script;
+  script << usual_grid
+         << "set key bottom right\nset xlabel \"virtual seconds\"\n"
+            "set ylabel \"test accuracy\"\nset yrange [:1]\n"
+         << lines.script();
+  return draw("accuracy", script.str(), 460);
 }
 
 plot staleness_plot(const comparison& all) {
@@ -237,13 +236,13 @@ plot staleness_plot(const comparison& all) {
                 for (size_t k = 0; k < shares.size(); ++k)
                   out << k << " " << shares[k] << "\n";
               });
-  return draw("staleness",
-              std::string{usual_grid} +
-                "set key top right\nset xlabel \"staleness in updates\"\n"
-                "set ylabel \"share of applied gradients\"\n"
-                "set yrange [0:]\nset xrange [-0.5:]\n" +
-                lines.script(),
-              380);
+  std::ostringstream script;
+  script << usual_grid
+         << "set key top right\nset xlabel \"staleness in updates\"\n"
+            "set ylabel \"share of applied gradients\"\n"
+            "set yrange [0:]\nset xrange [-0.5:]\n"
+         << lines.script();
+  return draw("staleness", script.str(), 380);
 }
 
 std::vector<plot> timeline_plots(const comparison& all) {
