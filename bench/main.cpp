@@ -1,5 +1,6 @@
 // troupe_bench: measures Troupe beside what it is compared with.
 
+#include "apps/large_pages.hpp"
 #include "bench/topics.hpp"
 #include "config/failure.hpp"
 
@@ -75,6 +76,7 @@ void run(const request& what) {
 
 int main(int argc, char** argv) {
   try {
+    app::prefer_large_pages(); // As trainer_node does.
     run(parse({argv + 1, argv + argc}));
     return 0;
   } catch (const std::exception& err) {

@@ -1,5 +1,6 @@
 #include "actors/recording/line_file.hpp"
 
+#include "actors/recording/appending.hpp"
 #include "config/failure.hpp"
 
 #include <fcntl.h>
@@ -10,17 +11,11 @@
 #include <cerrno>
 #include <exception>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace troupe::recording {
 
 namespace {
-
-[[noreturn]] void fail(const char* verb, const std::filesystem::path& path) {
-  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
-                  std::system_category().message(errno));
-}
 
 /// The `size` bytes that end at `last`.
 std::string read_before(int handle, uint64_t last, uint64_t size,
@@ -104,22 +99,7 @@ void line_file::append(std::string_view line) {
 
 void line_file::flush() {
   auto text = std::exchange(gathered_, {});
-  size_t done = 0;
-  while (done < text.size()) {
-    auto n = ::write(handle_, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0) {
-      auto code = errno;
-      // The disk may be full in the middle of a line. When even this fails, a
-      // resume cuts the torn end.
-      [[maybe_unused]] auto cut =
-        ::ftruncate(handle_, static_cast<off_t>(size_));
-      errno = code;
-      fail("write", path_);
-    }
-    done += static_cast<size_t>(n);
-  }
+  append_whole(handle_, text, size_, path_);
   size_ += text.size();
   text.clear();
   gathered_ = std::move(text); // Its memory serves the next lines.

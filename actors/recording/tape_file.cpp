@@ -1,5 +1,6 @@
 #include "actors/recording/tape_file.hpp"
 
+#include "actors/recording/appending.hpp"
 #include "actors/recording/crc32c.hpp"
 #include "config/failure.hpp"
 
@@ -10,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <system_error>
 
 namespace troupe::recording {
 
@@ -26,11 +26,6 @@ constexpr size_t seal_size = sizeof seal_tag + sizeof(uint32_t);
 /// No event is larger: a cast of 100,000 that is released at once takes 3 MB.
 constexpr uint64_t largest_event = 64u << 20;
 constexpr size_t longest_varint = 10;
-
-[[noreturn]] void fail(const char* verb, const fs::path& path) {
-  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
-                  std::system_category().message(errno));
-}
 
 /// Where an event lies in a tape.
 struct frame {
@@ -120,22 +115,7 @@ void tape_writer::write(proto::TapeEvent& event) {
   auto sum = crc32c(std::as_bytes(std::span{bytes + prefix, body}));
   std::memcpy(seal, seal_tag, sizeof seal_tag);
   std::memcpy(seal + sizeof seal_tag, &sum, sizeof sum);
-  size_t done = 0;
-  while (done < buffer_.size()) {
-    auto n = ::write(handle_, buffer_.data() + done, buffer_.size() - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0) {
-      auto code = errno;
-      // The disk may be full in the middle of an event. When even this fails,
-      // a reader cuts the torn end.
-      [[maybe_unused]] auto cut =
-        ::ftruncate(handle_, static_cast<off_t>(size_));
-      errno = code;
-      fail("write", path_);
-    }
-    done += static_cast<size_t>(n);
-  }
+  append_whole(handle_, buffer_, size_, path_);
   size_ += buffer_.size();
   ++events_;
 }

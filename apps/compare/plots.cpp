@@ -1,9 +1,9 @@
 #include "apps/compare/plots.hpp"
 
+#include "apps/scratch_folder.hpp"
 #include "config/failure.hpp"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -21,25 +21,6 @@ namespace fs = std::filesystem;
 
 // -- gnuplot ------------------------------------------------------------------
 
-/// A folder of ours that is gone afterwards.
-class scratch_folder {
-public:
-  scratch_folder() {
-    auto name = (fs::temp_directory_path() / "troupe-plot-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr)
-      throw run_error("cannot make a folder in " +
-                      fs::temp_directory_path().string() + " to draw in");
-    path = name;
-  }
-
-  ~scratch_folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-
-  fs::path path;
-};
-
 std::string text_of(const fs::path& file) {
   std::ostringstream out;
   out << std::ifstream{file}.rdbuf();
@@ -56,7 +37,7 @@ std::string quoted(const std::string& text) {
 plot draw(std::string name, const std::string& script, int height) {
   scratch_folder folder;
   auto in = [&](const char* file) {
-    return (folder.path / file).string();
+    return (folder.path() / file).string();
   };
   std::ofstream{in("plan")} << "set encoding utf8\n"
                                "set terminal svg size 960,"

@@ -4,6 +4,7 @@
 
 #include "apps/calibrate/calibrate.hpp"
 #include "apps/compare/compare.hpp"
+#include "apps/large_pages.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/signals.hpp"
@@ -14,10 +15,6 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
-
-#ifdef TROUPE_HAS_MIMALLOC
-#include <mimalloc.h>
-#endif
 
 #include <chrono>
 #include <cstdio>
@@ -103,17 +100,9 @@ exit_status leave_with(const run_end& how) {
   return static_cast<exit_status>(how.status);
 }
 
-/// Thousands of actors are looked at in turn, in memory that no cache holds:
-/// with small pages, finding it is a good part of the time.
-void prefer_large_pages() {
-#ifdef TROUPE_HAS_MIMALLOC
-  mi_option_enable(mi_option_large_os_pages);
-#endif
-}
-
 exit_status run_virtual(const config::resolved& config,
                         std::shared_ptr<const app::replay_plan> replay = {}) {
-  prefer_large_pages();
+  app::prefer_large_pages();
   app::signal_pump signals;
   app::virtual_run_options options;
   options.replay = std::move(replay);
@@ -158,6 +147,7 @@ bool is_virtual(const config::settings& settings) {
 int main(int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view{argv[1]} == "compare") {
+      app::prefer_large_pages();
       app::signal_pump signals;
       return static_cast<int>(app::compare({argv + 2, argv + argc},
                                            [&] { return signals.arrived(); }));

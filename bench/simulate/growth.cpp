@@ -1,8 +1,8 @@
 // Whole virtual runs without gradients, each a process of its own: all actors,
 // all messages, all records.
 
+#include "apps/scratch_folder.hpp"
 #include "bench/child.hpp"
-#include "bench/folder.hpp"
 #include "bench/simulate/parts.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ uint64_t updates_of(const std::string& policy, const size& x) {
 }
 
 cost run(const setting& how, const std::string& policy, const size& x) {
-  folder scratch;
+  app::scratch_folder scratch;
   return run_child(
     {how.trainer_node, "--simulate", "--clock", "virtual", "--gradients",
      "none", "--compute-time", "gamma(mean=1,cv=0.1)", "--policy", policy,

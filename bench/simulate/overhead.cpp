@@ -1,8 +1,8 @@
 // Virtual runs with real gradients, beside a plain LibTorch loop over the same
 // batches with as many updates, in the same process and on the same thread.
 
+#include "apps/scratch_folder.hpp"
 #include "apps/trainer_node/virtual_run.hpp"
-#include "bench/folder.hpp"
 #include "bench/simulate/parts.hpp"
 #include "config/command_line.hpp"
 #include "data/dataset.hpp"
@@ -59,7 +59,7 @@ double last_loss(const std::filesystem::path& train_dir) {
 
 /// Returns the loss of the last update.
 double run_in_virtual_time(const shape& what) {
-  folder scratch;
+  app::scratch_folder scratch;
   auto run = settings_of(what, scratch.path());
   app::virtual_run_options options;
   options.silent = true;

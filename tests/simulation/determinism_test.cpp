@@ -6,34 +6,12 @@
 
 using namespace troupe::test;
 
-namespace {
-
-/// Settings of every kind, by number.
-std::vector<std::string> arguments_of(uint64_t seed) {
-  const char* policies[] = {"sync", "backup", "ssp", "async"};
-  const char* times[] = {"exp(offset=0.5,mean=0.5)", "gamma(mean=1,cv=0.3)",
-                         "transient(base=constant(1),p=0.1,factor=5)",
-                         "pareto(alpha=2.5,mean=1)", "constant(1)"};
-  return {"--seed",         std::to_string(seed),
-          "--policy",       policies[seed % 4],
-          "--late",         seed % 8 < 4 ? "drop" : "cancel",
-          "--workers",      std::to_string(2 + seed % 5),
-          "--compute-time", times[seed % 5],
-          "--link-latency", seed % 3 == 0 ? "0.01" : "0",
-          "--link-rate",    seed % 6 == 0 ? "1e8" : "1e12",
-          "--batch-size",   "8",
-          "--max-steps",    "4",
-          "--eval-freq",    "1000"};
-}
-
-} // namespace
-
 TEST_CASE("two hundred seeds give the same run twice, and each another one") {
   std::string before;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     INFO("seed " << seed);
-    auto first = run(arguments_of(seed));
-    auto second = run(arguments_of(seed));
+    auto first = run(various(seed, 4));
+    auto second = run(various(seed, 4));
     REQUIRE(first.sha256() == second.sha256());
     REQUIRE(first.metrics == second.metrics);
     REQUIRE(first.seconds() == second.seconds());

@@ -96,22 +96,9 @@ fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
 } // namespace
 
 TEST_CASE("sixty seeds: a replay makes the same notes and the same weights") {
-  const char* policies[] = {"sync", "backup", "ssp", "async"};
-  const char* times[] = {"exp(offset=0.5,mean=0.5)", "gamma(mean=1,cv=0.3)",
-                         "transient(base=constant(1),p=0.1,factor=5)",
-                         "pareto(alpha=2.5,mean=1)", "constant(1)"};
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     INFO("seed " << seed);
-    check_same({"--seed",         std::to_string(seed),
-                "--policy",       policies[seed % 4],
-                "--late",         seed % 8 < 4 ? "drop" : "cancel",
-                "--workers",      std::to_string(2 + seed % 5),
-                "--compute-time", times[seed % 5],
-                "--link-latency", seed % 3 == 0 ? "0.01" : "0",
-                "--link-rate",    seed % 6 == 0 ? "1e8" : "1e12",
-                "--batch-size",   "8",
-                "--max-steps",    "6",
-                "--eval-freq",    "2"});
+    check_same(various(seed, 6, 2));
   }
 }
 

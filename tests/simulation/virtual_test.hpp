@@ -64,4 +64,23 @@ inline virtual_outcome run(const std::vector<std::string>& arguments) {
   return run_in(folder / "run", arguments);
 }
 
+/// Settings of every kind, by number.
+inline std::vector<std::string> various(uint64_t seed, uint64_t steps,
+                                        uint64_t eval_freq = 1000) {
+  const char* policies[] = {"sync", "backup", "ssp", "async"};
+  const char* times[] = {"exp(offset=0.5,mean=0.5)", "gamma(mean=1,cv=0.3)",
+                         "transient(base=constant(1),p=0.1,factor=5)",
+                         "pareto(alpha=2.5,mean=1)", "constant(1)"};
+  return {"--seed",         std::to_string(seed),
+          "--policy",       policies[seed % 4],
+          "--late",         seed % 8 < 4 ? "drop" : "cancel",
+          "--workers",      std::to_string(2 + seed % 5),
+          "--compute-time", times[seed % 5],
+          "--link-latency", seed % 3 == 0 ? "0.01" : "0",
+          "--link-rate",    seed % 6 == 0 ? "1e8" : "1e12",
+          "--batch-size",   "8",
+          "--max-steps",    std::to_string(steps),
+          "--eval-freq",    std::to_string(eval_freq)};
+}
+
 } // namespace troupe::test
