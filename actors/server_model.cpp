@@ -69,7 +69,6 @@ server_model::server_model(const config::training_settings& settings,
   store_ =
     std::make_unique<models::weights_store>(layout_->count(), layout_->dtype());
   optimizer_ = models::make_optimizer(settings, *layout_);
-  scratch_ = store_->next_buffer();
   auto first = store_->next_buffer();
   first.copy_(models::gather(net->module(), *layout_));
   publish(version{0}, std::move(first));
@@ -117,13 +116,11 @@ void server_model::apply(version makes, std::span<const payload> gradients,
                          std::span<const uint64_t> samples) {
   if (!has_weights())
     return;
-  at::NoGradGuard guard;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
     parts.push_back(to_tensor(gradient));
-  const auto& mean = models::weighted_mean(scratch_, parts, samples);
-  auto next = store_->next_buffer_with_newest();
-  optimizer_->step(next, mean, settings_.lr);
+  auto next = store_->next_buffer();
+  optimizer_->step(next, store_->newest()->flat, parts, samples, settings_.lr);
   publish(makes, std::move(next));
 }
 

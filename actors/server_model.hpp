@@ -77,7 +77,6 @@ private:
   std::shared_ptr<const models::flat_layout> layout_;
   std::unique_ptr<models::weights_store> store_;
   std::unique_ptr<models::optimizer> optimizer_;
-  at::Tensor scratch_;
   payload newest_;
 };
 

@@ -66,8 +66,10 @@ struct compute_engine::state {
   std::vector<at::Tensor> parameters;
   /// Stands in for the weights between two calls, so that a version is let go.
   at::Tensor nothing;
-  /// Valid while `run` is in backward.
-  at::Tensor gradient;
+  /// Where the gradients of the batch in hand belong, in the order of the
+  /// parameters, and which of them are there.
+  std::vector<at::Tensor> places;
+  gradient_places by_parameter;
   std::vector<bool> written;
   const std::atomic<bool>* cancel = nullptr;
 
@@ -83,11 +85,15 @@ struct compute_engine::state {
     unbind();
   }
 
-  /// Runs in backward as soon as all of parameter i's gradient is there.
+  /// Runs in backward as soon as all of parameter i's gradient is there: in
+  /// its place already, or where LibTorch put it.
   void take_gradient(size_t i, const at::Tensor& x) {
     check(cancel);
-    torch::NoGradGuard no_grad;
-    layout.view(gradient, layout.slots()[i]).copy_(x);
+    const auto& place = places[i];
+    if (x.const_data_ptr() != place.const_data_ptr()) {
+      torch::NoGradGuard no_grad;
+      place.copy_(x);
+    }
     written[i] = true;
   }
 
@@ -105,8 +111,16 @@ struct compute_engine::state {
     for (auto& x : parameters) {
       x.set_data(nothing);
     }
-    gradient = nothing;
+    places.clear();
+    by_parameter.clear();
     cancel = nullptr;
+  }
+
+  void place_gradients(const at::Tensor& gradient) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      places.push_back(layout.view(gradient, layout.slots()[i]));
+      by_parameter.set(parameters[i], places[i]);
+    }
   }
 
   void backward(const at::Tensor& loss) {
@@ -115,7 +129,7 @@ struct compute_engine::state {
                           /*create_graph=*/false, /*allow_unused=*/true);
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (!written[i]) {
-        layout.view(gradient, layout.slots()[i]).zero_();
+        places[i].zero_();
       }
     }
   }
@@ -123,13 +137,12 @@ struct compute_engine::state {
   gradient_result run(const at::Tensor& inputs, const at::Tensor& targets) {
     gradient_result result;
     check(cancel);
-    auto scores = net->forward(channels_last(inputs));
+    auto scores = net->forward(channels_last(inputs), by_parameter);
     auto loss = at::cross_entropy_loss(scores, targets);
     check(cancel);
     backward(loss);
     torch::NoGradGuard no_grad;
     result.loss = loss.item<double>();
-    result.correct = count_correct(scores, targets);
     result.samples = static_cast<uint64_t>(targets.numel());
     return result;
   }
@@ -196,7 +209,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
   }
   return guarded("computing a gradient", [&] {
     binding bound{*state_, weights};
-    state_->gradient = gradient;
+    state_->place_gradients(gradient);
     state_->cancel = cancel;
     torch::AutoGradMode with_grad{true};
     try {

@@ -20,7 +20,6 @@ namespace troupe::models {
 struct gradient_result {
   bool cancelled = false; ///< Then nothing else here counts.
   double loss = 0;        ///< Mean cross entropy over the samples.
-  uint64_t correct = 0;   ///< Samples whose highest score is the target.
   uint64_t samples = 0;
 };
 
@@ -60,10 +59,11 @@ public:
   void initial_weights(const at::Tensor& flat, uint64_t seed);
 
   /// Loss and gradient of one batch. The weights are read in place and let go
-  /// before this returns. Each parameter's gradient is copied once, as soon as
-  /// backward has it and while it is in the cache, into its part of
-  /// `gradient`; what was there before does not matter, and all of it is
-  /// written (zeros where a parameter had no influence).
+  /// before this returns. Fully connected layers write their gradients into
+  /// `gradient` at once; any other parameter's is copied there, as soon as
+  /// backward has it and while it is in the cache. What was there before does
+  /// not matter, and all of it is written (zeros where a parameter had no
+  /// influence).
   /// @param cancel Looked at on entry, after forward and when each parameter's
   /// gradient is there; may be null. `gradient` is arbitrary afterwards.
   /// @throws run_error if sizes do not fit, or LibTorch fails.

@@ -1,5 +1,7 @@
 #include "models/lenet.hpp"
 
+#include "models/linear.hpp"
+
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/pooling.h>
 #include <torch/nn/modules/conv.h>
@@ -26,12 +28,14 @@ public:
 
   nn::Module& module() override { return module_; }
 
-  at::Tensor forward(const at::Tensor& inputs) override {
+  at::Tensor forward(const at::Tensor& inputs,
+                     const gradient_places& places) override {
     namespace F = nn::functional;
     auto pool = F::MaxPool2dFuncOptions(2);
     auto x = torch::relu(F::max_pool2d(conv1_(inputs), pool));
     x = torch::relu(F::max_pool2d(conv2_(x), pool));
-    return fc2_(fc1_(x.reshape({-1, features})));
+    x = linear(x.reshape({-1, features}), fc1_, places);
+    return linear(x, fc2_, places);
   }
 
   std::vector<int64_t> input_shape() const override { return {1, 28, 28}; }

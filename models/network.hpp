@@ -3,6 +3,7 @@
 // parameters are bound to flat memory, and its forward pass.
 
 #include "config/settings.hpp"
+#include "models/gradient_places.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -28,8 +29,11 @@ public:
   virtual torch::nn::Module& module() = 0;
 
   /// @param inputs [n, C, H, W]
+  /// @param places Where backward is to leave gradients; where there are none,
+  /// or a layer cannot, they lie where LibTorch puts them.
   /// @returns scores before softmax, [n, classes].
-  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
+  virtual at::Tensor forward(const at::Tensor& inputs,
+                             const gradient_places& places = {}) = 0;
 
   /// Shape of one sample that forward takes: C, H, W.
   virtual std::vector<int64_t> input_shape() const = 0;

@@ -1,26 +1,34 @@
 #include "models/optimizer.hpp"
 
 #include "config/failure.hpp"
+#include "models/aggregate.hpp"
+#include "models/kernels/kernels.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_fused_adam.h>
-#include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/_fused_sgd.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace troupe::models {
 
 namespace {
 
-constexpr bool maximize = false;
-constexpr bool amsgrad = false;
-constexpr double dampening = 0;
+/// The pieces of one step that lie at the same place.
+template <class T>
+struct block_of_step {
+  T* next;
+  const T* current;
+  const T* gradient;
+  size_t first; ///< Where they begin, in elements.
+  size_t count;
+};
 
 /// What the optimisers share: settings, named slots and the count of steps.
+/// `Rule` has a member `begin<T>(lr)` that gives what is done with each block.
+template <class Rule>
 class slotted_optimizer : public optimizer {
 public:
   slotted_optimizer(const config::training_settings& settings,
@@ -33,14 +41,21 @@ public:
     }
   }
 
-  void step(at::Tensor& weights, const at::Tensor& gradient, double lr) final {
-    if (!layout_.fits(weights) || !layout_.fits(gradient)) {
+  void step(const at::Tensor& next, const at::Tensor& current,
+            std::span<const at::Tensor> gradients,
+            std::span<const uint64_t> samples, double lr) final {
+    if (!layout_.fits(next) || !layout_.fits(current) ||
+        !std::ranges::all_of(
+          gradients, [this](const auto& x) { return layout_.fits(x); })) {
       throw run_error(
-        "weights or gradient do not fit the optimiser's layout of " +
+        "weights or gradients do not fit the optimiser's layout of " +
         std::to_string(layout_.count()) + " parameters");
     }
-    at::NoGradGuard no_grad;
-    fused_step(weights, gradient, lr);
+    if (layout_.dtype() == config::scalar_type::float64) {
+      pass<double>(next, current, gradients, samples, lr);
+    } else {
+      pass<float>(next, current, gradients, samples, lr);
+    }
     ++steps_;
   }
 
@@ -68,23 +83,44 @@ public:
   }
 
 protected:
-  virtual void fused_step(at::Tensor& weights, const at::Tensor& gradient,
-                          double lr) = 0;
-
   const config::training_settings& settings() const noexcept {
     return settings_;
   }
 
-  const at::Tensor& slot(size_t i) const { return slots_[i].flat; }
+  /// The memory of a slot; null if there is none.
+  template <class T>
+  T* slot(size_t i) const {
+    return i < slots_.size() ? slots_[i].flat.template mutable_data_ptr<T>()
+                             : nullptr;
+  }
 
 private:
+  /// Sums a block of the gradients and updates with it, before the next block
+  /// is read: what the one leaves is in the cache of the other.
+  template <class T>
+  void pass(const at::Tensor& next, const at::Tensor& current,
+            std::span<const at::Tensor> gradients,
+            std::span<const uint64_t> samples, double lr) {
+    using mean_type = blocked_mean<T>;
+    mean_type mean{gradients, samples};
+    auto update = static_cast<const Rule*>(this)->template begin<T>(lr);
+    auto* to = next.mutable_data_ptr<T>();
+    const auto* from = current.const_data_ptr<T>();
+    auto count = static_cast<size_t>(layout_.count());
+    for (size_t first = 0; first < count; first += mean_type::block) {
+      auto n = std::min(mean_type::block, count - first);
+      update(block_of_step<T>{to + first, from + first, mean.at(first, n),
+                              first, n});
+    }
+  }
+
   config::training_settings settings_;
   flat_layout layout_;
   std::vector<named_slot> slots_;
   uint64_t steps_ = 0;
 };
 
-class sgd final : public slotted_optimizer {
+class sgd final : public slotted_optimizer<sgd> {
 public:
   sgd(const config::training_settings& settings, const flat_layout& layout)
     : slotted_optimizer(settings, layout,
@@ -96,21 +132,22 @@ public:
 
   std::string_view name() const noexcept override { return "sgd"; }
 
-private:
-  void fused_step(at::Tensor& weights, const at::Tensor& gradient,
-                  double lr) override {
-    std::vector<at::Tensor> momentum;
-    if (settings().momentum != 0) {
-      momentum.push_back(slot(0));
-    }
-    at::_fused_sgd_({weights}, {gradient}, momentum, settings().weight_decay,
-                    settings().momentum, lr, dampening, settings().nesterov,
-                    maximize, /*is_first_step=*/steps() == 0);
+  template <class T>
+  auto begin(double lr) const {
+    kernels::sgd_terms<T> terms{static_cast<T>(lr),
+                                static_cast<T>(settings().momentum),
+                                static_cast<T>(settings().weight_decay),
+                                settings().nesterov, steps() == 0};
+    return [terms, buffer = slot<T>(0)](const block_of_step<T>& x) {
+      kernels::fastest<T>().sgd(terms, x.next, x.current, x.gradient,
+                                buffer == nullptr ? nullptr : buffer + x.first,
+                                x.count);
+    };
   }
 };
 
 /// Adam and AdamW differ in what weight decay means.
-class adam final : public slotted_optimizer {
+class adam final : public slotted_optimizer<adam> {
 public:
   adam(const config::training_settings& settings, const flat_layout& layout,
        bool decoupled)
@@ -123,23 +160,26 @@ public:
     return decoupled_ ? "adamw" : "adam";
   }
 
-private:
-  void fused_step(at::Tensor& weights, const at::Tensor& gradient,
-                  double lr) override {
-    using many = at::TensorList;
-    using maybe = const std::optional<at::Tensor>&;
-    using kernel = void (*)(many, many, many, many, many, many, double, double,
-                            double, double, double, bool, bool, maybe, maybe);
-    kernel fused = at::_fused_adam_;
-    if (decoupled_) {
-      fused = at::_fused_adamw_;
-    }
-    auto count = at::full({}, static_cast<double>(steps() + 1), at::kFloat);
-    fused({weights}, {gradient}, {slot(0)}, {slot(1)}, {}, {count}, lr,
-          settings().beta1, settings().beta2, settings().weight_decay,
-          settings().epsilon, amsgrad, maximize, std::nullopt, std::nullopt);
+  template <class T>
+  auto begin(double lr) const {
+    const auto& s = settings();
+    auto t = static_cast<double>(steps() + 1);
+    kernels::adam_terms<T> terms;
+    terms.beta1 = static_cast<T>(s.beta1);
+    terms.beta2 = static_cast<T>(s.beta2);
+    terms.epsilon = static_cast<T>(s.epsilon);
+    terms.weight_decay = static_cast<T>(decoupled_ ? 0 : s.weight_decay);
+    terms.shrink = static_cast<T>(decoupled_ ? 1 - lr * s.weight_decay : 1);
+    terms.step_size = static_cast<T>(lr / (1 - std::pow(s.beta1, t)));
+    terms.root_scale = static_cast<T>(std::sqrt(1 - std::pow(s.beta2, t)));
+    return [terms, average = slot<T>(0),
+            square = slot<T>(1)](const block_of_step<T>& x) {
+      kernels::fastest<T>().adam(terms, x.next, x.current, x.gradient,
+                                 average + x.first, square + x.first, x.count);
+    };
   }
 
+private:
   bool decoupled_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// Server-side optimisers: one step is one pass over flat buffers. They follow
-// PyTorch's torch.optim to the letter, so that numbers can be compared.
+// Server-side optimisers: one step, the mean of its gradients included, is one
+// pass over flat buffers. They follow PyTorch's torch.optim to the letter, so
+// that numbers can be compared; the bits are the same on every CPU.
 
 #include "config/settings.hpp"
 #include "models/flat_layout.hpp"
@@ -9,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,12 +32,17 @@ public:
   /// sgd | adam | adamw
   virtual std::string_view name() const noexcept = 0;
 
-  /// One step. `weights` is the memory of the next version and already holds
-  /// the current weights; it is updated in place. `gradient` is left as it is.
-  /// Both are flat, contiguous and of the layout's dtype and size.
+  /// One step from `current` to `next`, on the mean of the gradients, each
+  /// weighted by its samples and summed in the given order. All are flat,
+  /// contiguous and of the layout's dtype and size; only `next` is written to,
+  /// and it may be `current`. Nothing is looked at twice, so whether the
+  /// gradients are finite must be known before.
   /// @param lr Learning rate of this step.
-  virtual void step(at::Tensor& weights, const at::Tensor& gradient,
-                    double lr) = 0;
+  /// @throws run_error if something does not fit, or there are no samples;
+  /// then nothing has changed.
+  virtual void step(const at::Tensor& next, const at::Tensor& current,
+                    std::span<const at::Tensor> gradients,
+                    std::span<const uint64_t> samples, double lr) = 0;
 
   /// The state as it is now; the tensors share memory with the optimiser and
   /// change with the next step: clone what is to outlive it. Empty for an

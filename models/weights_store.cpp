@@ -1,7 +1,5 @@
 #include "models/weights_store.hpp"
 
-#include "config/failure.hpp"
-
 #include <mutex>
 #include <utility>
 
@@ -26,16 +24,6 @@ weights_store::~weights_store() = default;
 
 at::Tensor weights_store::next_buffer() {
   return state_->memory.take();
-}
-
-at::Tensor weights_store::next_buffer_with_newest() {
-  auto current = newest();
-  if (!current) {
-    throw run_error("there are no weights yet");
-  }
-  auto result = next_buffer();
-  result.copy_(current->flat);
-  return result;
 }
 
 weights_ptr weights_store::publish(version id, at::Tensor flat) {

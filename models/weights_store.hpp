@@ -40,10 +40,6 @@ public:
   /// Returns to the pool if it is let go unpublished.
   at::Tensor next_buffer();
 
-  /// A buffer that holds a copy of the newest version: one pass.
-  /// @pre a version was published.
-  at::Tensor next_buffer_with_newest();
-
   /// Makes `flat` the newest version; from here on nobody writes to it.
   /// @pre `flat` came from next_buffer (of this or another store) or is any
   /// flat tensor that nobody will write to.

@@ -35,8 +35,8 @@ double accuracy_after(uint64_t epochs, const config::training_settings& s) {
       auto n = std::min(s.batch_size, order.size() - i);
       auto batch = set.train->gather(order.lease_indices(epoch, i, n), s.dtype);
       engine.run(current->flat, batch.inputs, batch.targets, gradient);
-      next = store.next_buffer_with_newest();
-      optimizer->step(next, gradient, s.lr);
+      next = store.next_buffer();
+      optimizer->step(next, current->flat, {&gradient, 1}, {&n, 1}, s.lr);
       current = store.publish(current->id.next(), next);
     }
   }

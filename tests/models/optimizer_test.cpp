@@ -25,6 +25,13 @@ flat_layout layout_of(config::scalar_type dtype) {
   return flat_layout::from({{"x", {count}}}, dtype);
 }
 
+/// A step on one gradient, in place.
+void step(optimizer& uut, at::Tensor& weights, const at::Tensor& gradient,
+          double lr) {
+  uint64_t samples = 64;
+  uut.step(weights, weights, {&gradient, 1}, {&samples, 1}, lr);
+}
+
 /// The learning rate changes on the way, as a schedule changes it.
 double lr_at(const settings& s, int step) {
   return step < 10 ? s.lr : s.lr / 2;
@@ -45,7 +52,7 @@ void check_like_pytorch(settings s, const reference_factory& make_reference) {
         group.options().set_lr(lr_at(s, i));
       }
       reference->step();
-      uut->step(weights, gradient, lr_at(s, i));
+      step(*uut, weights, gradient, lr_at(s, i));
       CHECK(at::equal(gradient, kept));
     }
     CHECK(uut->steps() == steps);
@@ -111,16 +118,65 @@ TEST_CASE("an optimiser goes on from its saved state", "[optimizer]") {
   auto first = make_optimizer(s, layout);
   auto weights = at::randn({count});
   for (int i = 0; i < 3; ++i) {
-    first->step(weights, at::randn({count}), s.lr);
+    step(*first, weights, at::randn({count}), s.lr);
   }
   auto second = make_optimizer(s, layout);
   second->load(first->slots(), first->steps());
   auto same_weights = weights.clone();
   auto gradient = at::randn({count});
-  first->step(weights, gradient, s.lr);
-  second->step(same_weights, gradient, s.lr);
+  step(*first, weights, gradient, s.lr);
+  step(*second, same_weights, gradient, s.lr);
   CHECK(at::equal(weights, same_weights));
   CHECK(second->steps() == 4);
+}
+
+TEST_CASE("a step on many gradients is one on their mean", "[optimizer]") {
+  // Several blocks, the last of them short.
+  constexpr int64_t n = 40'003;
+  auto dtype =
+    GENERATE(config::scalar_type::float32, config::scalar_type::float64);
+  auto layout = flat_layout::from({{"x", {n}}}, dtype);
+  settings s;
+  s.optimizer = GENERATE("sgd", "adam", "adamw");
+  s.momentum = 0.9;
+  s.weight_decay = 0.01;
+  auto uut = make_optimizer(s, layout);
+  auto reference = make_optimizer(s, layout);
+  auto weights = at::randn({n}, to_aten(dtype));
+  auto expected = weights.clone();
+  for (size_t parts : {3, 1, 7}) {
+    std::vector<at::Tensor> gradients;
+    std::vector<uint64_t> samples;
+    auto mean = at::zeros({n}, to_aten(dtype));
+    double total = 0;
+    for (size_t i = 0; i < parts; ++i) {
+      samples.push_back(64 - 7 * i);
+      gradients.push_back(at::randn({n}, to_aten(dtype)));
+      mean += gradients[i] * static_cast<double>(samples[i]);
+      total += static_cast<double>(samples[i]);
+    }
+    mean /= total;
+    auto before = weights.clone();
+    auto next = at::full({n}, 1e30, to_aten(dtype));
+    uut->step(next, weights, gradients, samples, s.lr);
+    CHECK(at::equal(weights, before));
+    weights = next;
+    step(*reference, expected, mean, s.lr);
+    CHECK(at::allclose(weights, expected, 1e-5, 1e-6));
+  }
+}
+
+TEST_CASE("a step that cannot be made changes nothing", "[optimizer]") {
+  settings s;
+  auto uut = make_optimizer(s, layout_of(config::scalar_type::float32));
+  std::vector<at::Tensor> gradients{at::randn({count}), at::randn({count})};
+  std::vector<uint64_t> none{0, 0};
+  auto weights = at::zeros({count});
+  CHECK_THROWS_AS(uut->step(weights, weights, gradients, none, 0.1), run_error);
+  CHECK_THROWS_AS(uut->step(weights, weights, {}, {}, 0.1), run_error);
+  CHECK(uut->steps() == 0);
+  CHECK(weights.eq(0).all().item<bool>());
+  CHECK(uut->slots()[0].flat.eq(0).all().item<bool>());
 }
 
 TEST_CASE("slots have PyTorch's names", "[optimizer]") {
@@ -159,8 +215,8 @@ TEST_CASE("state of another optimiser is refused", "[optimizer]") {
 TEST_CASE("buffers that do not fit are refused", "[optimizer]") {
   auto uut = make_optimizer({}, layout_of(config::scalar_type::float32));
   auto weights = at::zeros({count});
-  CHECK_THROWS_AS(uut->step(weights, at::zeros({count - 1}), 0.1), run_error);
-  CHECK_THROWS_AS(uut->step(weights, at::zeros({count}, at::kDouble), 0.1),
+  CHECK_THROWS_AS(step(*uut, weights, at::zeros({count - 1}), 0.1), run_error);
+  CHECK_THROWS_AS(step(*uut, weights, at::zeros({count}, at::kDouble), 0.1),
                   run_error);
   CHECK(uut->steps() == 0);
 }

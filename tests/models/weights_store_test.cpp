@@ -1,4 +1,3 @@
-#include "config/failure.hpp"
 #include "models/weights_store.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -43,15 +42,6 @@ TEST_CASE("the newest version is the last published", "[weights-store]") {
   CHECK(uut.newest() == one);
   CHECK(one->id == version{1});
   CHECK(zero->flat.eq(0).all().item<bool>());
-}
-
-TEST_CASE("the next buffer can start from the newest", "[weights-store]") {
-  weights_store uut{8, float32};
-  CHECK_THROWS_AS(uut.next_buffer_with_newest(), run_error);
-  auto four = publish(uut, 4);
-  auto next = uut.next_buffer_with_newest();
-  CHECK(at::equal(next, four->flat));
-  CHECK(next.const_data_ptr() != four->flat.const_data_ptr());
 }
 
 TEST_CASE("memory is used again when its last reader lets go",

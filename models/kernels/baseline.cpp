@@ -1,0 +1,2 @@
+#define TROUPE_INSTRUCTION_SET baseline
+#include "models/kernels/loops.hpp"

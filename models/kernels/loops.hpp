@@ -1,0 +1,188 @@
+// No `#pragma once`: each file that includes this one compiles the loops for
+// its own instruction set, in the namespace that TROUPE_INSTRUCTION_SET names.
+//
+// Only what is defined here may be called: an inline function of another header
+// would be compiled for this instruction set, too, and the linker might give it
+// to all the program.
+
+#include "models/kernels/kernels.hpp"
+
+#ifndef TROUPE_INSTRUCTION_SET
+#error "define TROUPE_INSTRUCTION_SET"
+#endif
+
+namespace troupe::models::kernels::TROUPE_INSTRUCTION_SET {
+
+extern const loops<float> f32;
+extern const loops<double> f64;
+
+namespace {
+
+// -- is every number finite? --------------------------------------------------
+
+template <class T>
+struct exponent;
+
+template <>
+struct exponent<float> {
+  using bits = uint32_t;
+  static constexpr bits mask = 0x7f80'0000;
+};
+
+template <>
+struct exponent<double> {
+  using bits = uint64_t;
+  static constexpr bits mask = 0x7ff0'0000'0000'0000;
+};
+
+/// An exponent of ones only is NaN or infinity. Without a branch, so that the
+/// compiler makes vectors of it; blocks, so that it does not read on for long
+/// after it knows.
+template <class T>
+bool finite(const T* x, size_t count) {
+  using bits = typename exponent<T>::bits;
+  constexpr bits mask = exponent<T>::mask;
+  constexpr size_t block = 64 * 1024 / sizeof(T);
+  for (size_t first = 0; first < count; first += block) {
+    auto end = count - first < block ? count : first + block;
+    bits bad = 0;
+    for (size_t i = first; i < end; ++i)
+      bad |= static_cast<bits>((__builtin_bit_cast(bits, x[i]) & mask) == mask);
+    if (bad != 0)
+      return false;
+  }
+  return true;
+}
+
+// -- sums ---------------------------------------------------------------------
+
+/// out = or += factors * in, with N arrays read side by side.
+template <bool First, size_t N, class T>
+void add_group(T* __restrict out, const T* const* in, const T* factors,
+               size_t count) {
+  const T* from[N];
+  T factor[N];
+  for (size_t k = 0; k < N; ++k) {
+    from[k] = in[k];
+    factor[k] = factors[k];
+  }
+  for (size_t i = 0; i < count; ++i) {
+    T sum = First ? factor[0] * from[0][i] : out[i] + factor[0] * from[0][i];
+    for (size_t k = 1; k < N; ++k)
+      sum += factor[k] * from[k][i];
+    out[i] = sum;
+  }
+}
+
+template <bool First, class T>
+void add_some(T* out, const T* const* in, const T* factors, size_t n,
+              size_t count) {
+  switch (n) {
+  case 1:
+    return add_group<First, 1>(out, in, factors, count);
+  case 2:
+    return add_group<First, 2>(out, in, factors, count);
+  case 3:
+    return add_group<First, 3>(out, in, factors, count);
+  default:
+    return add_group<First, 4>(out, in, factors, count);
+  }
+}
+
+/// Measured: four arrays side by side take half the time of one after another,
+/// and more are no faster.
+template <class T>
+void sum(T* out, const T* const* in, const T* factors, size_t n, size_t count) {
+  constexpr size_t group = 4;
+  add_some<true>(out, in, factors, n < group ? n : group, count);
+  for (size_t k = group; k < n; k += group)
+    add_some<false>(out, in + k, factors + k, n - k < group ? n - k : group,
+                    count);
+}
+
+// -- optimisers ---------------------------------------------------------------
+
+template <bool Decay, class T>
+void plain_sgd(const sgd_terms<T>& terms, T* next, const T* current,
+               const T* __restrict gradient, size_t count) {
+  auto [lr, momentum, decay, nesterov, first] = terms;
+  for (size_t i = 0; i < count; ++i) {
+    auto g = Decay ? gradient[i] + decay * current[i] : gradient[i];
+    next[i] = current[i] - lr * g;
+  }
+}
+
+template <bool Decay, bool Nesterov, bool First, class T>
+void momentum_sgd(const sgd_terms<T>& terms, T* next, const T* current,
+                  const T* __restrict gradient, T* __restrict buffer,
+                  size_t count) {
+  auto [lr, momentum, decay, nesterov, first] = terms;
+  for (size_t i = 0; i < count; ++i) {
+    auto g = Decay ? gradient[i] + decay * current[i] : gradient[i];
+    auto b = First ? g : momentum * buffer[i] + g;
+    buffer[i] = b;
+    next[i] = current[i] - lr * (Nesterov ? g + momentum * b : b);
+  }
+}
+
+template <bool Decay, bool Nesterov, class T>
+void momentum_sgd(const sgd_terms<T>& terms, T* next, const T* current,
+                  const T* gradient, T* buffer, size_t count) {
+  if (terms.first)
+    momentum_sgd<Decay, Nesterov, true>(terms, next, current, gradient, buffer,
+                                        count);
+  else
+    momentum_sgd<Decay, Nesterov, false>(terms, next, current, gradient, buffer,
+                                         count);
+}
+
+template <bool Decay, class T>
+void sgd(const sgd_terms<T>& terms, T* next, const T* current,
+         const T* gradient, T* buffer, size_t count) {
+  if (buffer == nullptr)
+    plain_sgd<Decay>(terms, next, current, gradient, count);
+  else if (terms.nesterov)
+    momentum_sgd<Decay, true>(terms, next, current, gradient, buffer, count);
+  else
+    momentum_sgd<Decay, false>(terms, next, current, gradient, buffer, count);
+}
+
+template <class T>
+void sgd(const sgd_terms<T>& terms, T* next, const T* current,
+         const T* gradient, T* buffer, size_t count) {
+  if (terms.weight_decay != 0)
+    sgd<true>(terms, next, current, gradient, buffer, count);
+  else
+    sgd<false>(terms, next, current, gradient, buffer, count);
+}
+
+inline float root(float x) {
+  return __builtin_sqrtf(x);
+}
+
+inline double root(double x) {
+  return __builtin_sqrt(x);
+}
+
+template <class T>
+void adam(const adam_terms<T>& terms, T* next, const T* current,
+          const T* __restrict gradient, T* __restrict average,
+          T* __restrict square, size_t count) {
+  auto [beta1, beta2, epsilon, decay, shrink, step_size, root_scale] = terms;
+  for (size_t i = 0; i < count; ++i) {
+    auto w = current[i] * shrink;
+    auto g = gradient[i] + decay * current[i];
+    auto a = average[i] + (g - average[i]) * (1 - beta1);
+    auto s = square[i] * beta2 + (1 - beta2) * g * g;
+    average[i] = a;
+    square[i] = s;
+    next[i] = w - step_size * a / (root(s) / root_scale + epsilon);
+  }
+}
+
+} // namespace
+
+const loops<float> f32{finite<float>, sum<float>, sgd<float>, adam<float>};
+const loops<double> f64{finite<double>, sum<double>, sgd<double>, adam<double>};
+
+} // namespace troupe::models::kernels::TROUPE_INSTRUCTION_SET
