@@ -4,8 +4,10 @@
 #include "bench/topics.hpp"
 #include "config/failure.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,29 +17,38 @@ namespace {
 
 using namespace troupe;
 
-struct topic {
-  std::string_view name;
+struct part {
+  std::string_view name; ///< <topic>/<what>
   void (*measure)(const bench::setting& how, bench::report& out);
 };
 
 /// In the order in which they are measured when none is named.
-constexpr topic topics[] = {{"simulate", bench::simulate}};
+constexpr part parts[] = {
+  {"server/step", bench::measure_server_step},
+  {"simulate/policy_events", bench::measure_policy_events},
+  {"simulate/growth", bench::measure_growth},
+  {"simulate/real_gradients", bench::measure_overhead},
+};
 
 struct request {
-  std::vector<topic> what;
+  std::vector<part> what;
   std::optional<std::filesystem::path> json;
   bench::setting how;
 };
 
-topic find_topic(std::string_view name) {
+/// A topic means all of its parts.
+std::vector<part> find_parts(std::string_view name) {
+  std::vector<part> out;
   std::string known;
-  for (const auto& x : topics) {
-    if (x.name == name)
-      return x;
+  for (const auto& x : parts) {
+    if (x.name == name || x.name.starts_with(std::string{name} + "/"))
+      out.push_back(x);
     known += (known.empty() ? "" : ", ") + std::string{x.name};
   }
-  throw usage_error("no such topic: " + std::string{name} +
-                    "; there is: " + known);
+  if (out.empty())
+    throw usage_error("no such topic: " + std::string{name} +
+                      "; there are: " + known);
+  return out;
 }
 
 request parse(const std::vector<std::string>& arguments) {
@@ -54,10 +65,10 @@ request parse(const std::vector<std::string>& arguments) {
       throw usage_error("unknown flag: " + word +
                         "; known are --json FILE and --quick");
     else
-      out.what.push_back(find_topic(word));
+      std::ranges::copy(find_parts(word), std::back_inserter(out.what));
   }
   if (out.what.empty())
-    out.what.assign(std::begin(topics), std::end(topics));
+    out.what.assign(std::begin(parts), std::end(parts));
   out.how.trainer_node =
     std::filesystem::read_symlink("/proc/self/exe").parent_path() /
     "trainer_node";

@@ -12,7 +12,20 @@ struct setting {
   std::filesystem::path trainer_node; ///< The program that runs are made of.
 };
 
-/// The virtual clock: what policies, actors and gradients cost.
-void simulate(const setting& how, report& out);
+// -- server: what a parameter server does with gradients ----------------------
+
+/// The mean of gradients and an optimiser's step on it.
+void measure_server_step(const setting& how, report& out);
+
+// -- simulate: the virtual clock ----------------------------------------------
+
+/// Policies and the conductor alone.
+void measure_policy_events(const setting& how, report& out);
+
+/// Whole runs without gradients.
+void measure_growth(const setting& how, report& out);
+
+/// Virtual runs with real gradients beside a plain LibTorch loop.
+void measure_overhead(const setting& how, report& out);
 
 } // namespace troupe::bench

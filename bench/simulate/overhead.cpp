@@ -142,9 +142,10 @@ double run_bare(const shape& what) {
   return loss_of_update;
 }
 
-/// With nobody stale, both must have learned the same.
+/// With nobody stale, both must have learned the same, from a loss of 2.3 down
+/// to hundredths; the order of sums differs.
 void require_same(double ours, double theirs) {
-  if (std::abs(ours - theirs) > 0.02 * std::abs(theirs))
+  if (std::abs(ours - theirs) > 0.01 + 0.02 * std::abs(theirs))
     throw run_error("the virtual run and the plain loop differ: last loss " +
                     std::to_string(ours) + " and " + std::to_string(theirs));
 }
@@ -184,12 +185,6 @@ void measure_overhead(const setting& how, report& out) {
   uint64_t gradients = how.quick ? 16 : 480;
   measure({"sync", gradients / 4, 4}, how, out);
   measure({"async", gradients, 1}, how, out);
-}
-
-void simulate(const setting& how, report& out) {
-  measure_policy_events(how, out);
-  measure_growth(how, out);
-  measure_overhead(how, out);
 }
 
 } // namespace troupe::bench

@@ -33,6 +33,12 @@ const std::vector<variant>& variants() {
   return all;
 }
 
+void end_of_streams() {
+#ifdef TROUPE_X86_64
+  __builtin_ia32_sfence();
+#endif
+}
+
 namespace {
 
 const variant& best() {

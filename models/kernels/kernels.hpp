@@ -53,7 +53,17 @@ struct loops {
 
   void (*adam)(const adam_terms<T>& terms, T* next, const T* current,
                const T* gradient, T* average, T* square, size_t count);
+
+  /// Copies to memory, not into the caches, so that memory which is written
+  /// whole need not be read first. Other threads see it after
+  /// `end_of_streams`. @pre `to` is aligned to `stream_alignment`
+  void (*stream)(T* to, const T* from, size_t count);
 };
+
+inline constexpr size_t stream_alignment = 64;
+
+/// What `stream` wrote comes before what is written from here on.
+void end_of_streams();
 
 /// An instruction set that this program has loops for.
 struct variant {

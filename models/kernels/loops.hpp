@@ -7,6 +7,10 @@
 
 #include "models/kernels/kernels.hpp"
 
+#ifdef TROUPE_X86_64
+#include <immintrin.h> // Its functions are always inlined.
+#endif
+
 #ifndef TROUPE_INSTRUCTION_SET
 #error "define TROUPE_INSTRUCTION_SET"
 #endif
@@ -180,9 +184,61 @@ void adam(const adam_terms<T>& terms, T* next, const T* current,
   }
 }
 
+// -- memory -------------------------------------------------------------------
+
+#ifdef __AVX512F__
+
+constexpr size_t stream_bytes = 64;
+
+inline void stream_one(char* to, const char* from) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
+}
+
+#elif defined(__AVX2__)
+
+constexpr size_t stream_bytes = 32;
+
+inline void stream_one(char* to, const char* from) {
+  _mm256_stream_si256(
+    reinterpret_cast<__m256i*>(to),
+    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+
+#elif defined(TROUPE_X86_64)
+
+constexpr size_t stream_bytes = 16;
+
+inline void stream_one(char* to, const char* from) {
+  _mm_stream_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+#else
+
+constexpr size_t stream_bytes = 16;
+
+inline void stream_one(char* to, const char* from) {
+  __builtin_memcpy(to, from, stream_bytes);
+}
+
+#endif
+
+template <class T>
+void stream(T* to, const T* from, size_t count) {
+  constexpr size_t step = stream_bytes / sizeof(T);
+  size_t i = 0;
+  for (; i + step <= count; i += step)
+    stream_one(reinterpret_cast<char*>(to + i),
+               reinterpret_cast<const char*>(from + i));
+  for (; i < count; ++i)
+    to[i] = from[i];
+}
+
 } // namespace
 
-const loops<float> f32{finite<float>, sum<float>, sgd<float>, adam<float>};
-const loops<double> f64{finite<double>, sum<double>, sgd<double>, adam<double>};
+const loops<float> f32{finite<float>, sum<float>, sgd<float>, adam<float>,
+                       stream<float>};
+const loops<double> f64{finite<double>, sum<double>, sgd<double>, adam<double>,
+                        stream<double>};
 
 } // namespace troupe::models::kernels::TROUPE_INSTRUCTION_SET

@@ -59,6 +59,7 @@ TEST_CASE("a topic that is not there is named in one line") {
   auto run = bench(folder, {"simulat"});
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
-        "troupe_bench: no such topic: simulat; there is: simulate\n");
+        "troupe_bench: no such topic: simulat; there are: server/step, "
+        "simulate/policy_events, simulate/growth, simulate/real_gradients\n");
   CHECK(run.out().empty());
 }

@@ -3,6 +3,8 @@
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <random>
@@ -111,6 +113,25 @@ TEMPLATE_TEST_CASE("adam has the same bits with all instructions", "[kernels]",
                x.first.data(), x.second.data(), x.next.size());
     return std::tuple{bits(x.next), bits(x.first), bits(x.second)};
   });
+}
+
+TEMPLATE_TEST_CASE("a stream copies with all instructions", "[kernels]", float,
+                   double) {
+  using T = TestType;
+  constexpr auto past_the_end = T(7);
+  for (const auto& one : kernels::variants()) {
+    for (auto count : lengths) {
+      if (!one.usable)
+        continue;
+      memory<T> x{count, count};
+      alignas(kernels::stream_alignment) std::array<T, 1004> to;
+      to.fill(past_the_end);
+      of<T>(one).stream(to.data(), x.current.data(), count);
+      kernels::end_of_streams();
+      CHECK(std::equal(x.current.begin(), x.current.end(), to.begin()));
+      CHECK(to[count] == past_the_end);
+    }
+  }
 }
 
 TEMPLATE_TEST_CASE("all instructions find what is not finite", "[kernels]",

@@ -1,4 +1,5 @@
 #include "config/failure.hpp"
+#include "models/flat_pool.hpp"
 #include "models/optimizer.hpp"
 #include "tests/support/error_line.hpp"
 
@@ -164,6 +165,26 @@ TEST_CASE("a step on many gradients is one on their mean", "[optimizer]") {
     step(*reference, expected, mean, s.lr);
     CHECK(at::allclose(weights, expected, 1e-5, 1e-6));
   }
+}
+
+TEST_CASE("weights that leave the caches have the same bits", "[optimizer]") {
+  // What is not aligned is not streamed.
+  constexpr int64_t n = 2'000'003;
+  settings s;
+  s.optimizer = GENERATE("sgd", "adam");
+  auto layout = flat_layout::from({{"x", {n}}}, config::scalar_type::float32);
+  flat_pool memory{n, config::scalar_type::float32};
+  auto streamed = memory.take();
+  flat_pool larger{n + 1, config::scalar_type::float32};
+  auto stored = larger.take().narrow(0, 1, n);
+  auto current = at::randn({n});
+  std::vector<at::Tensor> gradients{at::randn({n}), at::randn({n})};
+  std::vector<uint64_t> samples{64, 32};
+  for (const auto& next : {streamed, stored}) {
+    auto uut = make_optimizer(s, layout);
+    uut->step(next, current, gradients, samples, s.lr);
+  }
+  CHECK(at::equal(streamed, stored));
 }
 
 TEST_CASE("a step that cannot be made changes nothing", "[optimizer]") {
