@@ -12,14 +12,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// Undefined where it is all the same.
+struct wanted_places {
+  at::Tensor weight;
+  at::Tensor bias;
+};
+
 struct linear_function : torch::autograd::Function<linear_function> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& inputs,
                             const at::Tensor& weight, const at::Tensor& bias,
-                            const at::Tensor& weight_place,
-                            const at::Tensor& bias_place) {
+                            const wanted_places& places) {
     context->save_for_backward({inputs, weight});
-    context->saved_data["weight_place"] = weight_place;
-    context->saved_data["bias_place"] = bias_place;
+    context->saved_data["weight"] = places.weight;
+    context->saved_data["bias"] = places.bias;
     return at::addmm(bias, inputs, weight.t());
   }
 
@@ -27,17 +32,17 @@ struct linear_function : torch::autograd::Function<linear_function> {
                                 const variable_list& outputs) {
     auto saved = context->get_saved_variables();
     const auto& of_scores = outputs[0];
-    variable_list result(5);
+    variable_list result(4); // None of the places.
     if (context->needs_input_grad(0)) {
       result[0] = of_scores.mm(saved[1]);
     }
-    result[1] = context->saved_data["weight_place"].toTensor();
+    result[1] = context->saved_data["weight"].toTensor();
     if (result[1].defined()) {
       at::mm_out(result[1], of_scores.t(), saved[0]);
     } else {
       result[1] = of_scores.t().mm(saved[0]);
     }
-    result[2] = context->saved_data["bias_place"].toTensor();
+    result[2] = context->saved_data["bias"].toTensor();
     if (result[2].defined()) {
       at::sum_out(result[2], of_scores, 0);
     } else {
@@ -54,9 +59,8 @@ at::Tensor linear(const at::Tensor& inputs, torch::nn::Linear& layer,
   if (places.empty()) {
     return layer(inputs);
   }
-  return linear_function::apply(inputs, layer->weight, layer->bias,
-                                places.of(layer->weight),
-                                places.of(layer->bias));
+  wanted_places wanted{places.of(layer->weight), places.of(layer->bias)};
+  return linear_function::apply(inputs, layer->weight, layer->bias, wanted);
 }
 
 } // namespace troupe::models
