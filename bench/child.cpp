@@ -1,16 +1,19 @@
 #include "bench/child.hpp"
 
-#include "actors/clock/wall_clock.hpp"
 #include "config/failure.hpp"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <spawn.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <system_error>
+#include <utility>
 
 namespace troupe::bench {
 
@@ -48,18 +51,49 @@ double seconds(const timeval& x) {
 
 } // namespace
 
-cost run_child(const std::vector<std::string>& command) {
-  wall_clock clock;
-  auto child = start(command);
+child::child(std::vector<std::string> command)
+  : command_(std::move(command)), id_(start(command_)) {
+  // nop
+}
+
+child::~child() {
+  if (id_ == 0)
+    return;
+  ::kill(id_, SIGKILL);
+  ::waitpid(id_, nullptr, 0);
+}
+
+cost child::wait() {
   int status = 0;
   rusage used{};
-  while (::wait4(child, &status, 0, &used) < 0)
+  while (::wait4(id_, &status, 0, &used) < 0)
     if (errno != EINTR)
-      throw run_error("cannot wait for " + command.front());
+      throw run_error("cannot wait for " + command_.front());
+  id_ = 0;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw run_error("failed: " + shown(command));
-  return {{clock.elapsed(), seconds(used.ru_utime) + seconds(used.ru_stime)},
+    throw run_error("failed: " + shown(command_));
+  return {{clock_.elapsed(), seconds(used.ru_utime) + seconds(used.ru_stime)},
           static_cast<double>(used.ru_maxrss) / 1024};
+}
+
+cost run_child(const std::vector<std::string>& command) {
+  return child{command}.wait();
+}
+
+uint16_t free_port() {
+  auto socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  auto found = socket >= 0 && ::bind(socket, any, length) == 0 &&
+               ::getsockname(socket, any, &length) == 0;
+  if (socket >= 0)
+    ::close(socket);
+  if (!found)
+    throw run_error("there is no free port");
+  return ntohs(address.sin_port);
 }
 
 } // namespace troupe::bench

@@ -1,8 +1,12 @@
 #pragma once
-// A program run to its end, and what it cost.
+// Programs that are run, and what they cost.
 
+#include "actors/clock/wall_clock.hpp"
 #include "bench/figures.hpp"
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,8 +17,30 @@ struct cost {
   double peak_mib = 0; ///< The most memory that it had resident.
 };
 
-/// Runs a command; its stdout goes nowhere. Throws `run_error` when it cannot
-/// be started or does not end with status 0.
+/// A program that runs; killed if nobody waits for it. Its stdout goes nowhere.
+class child {
+public:
+  /// Throws `run_error` when it cannot be started.
+  explicit child(std::vector<std::string> command);
+
+  ~child();
+
+  child(const child&) = delete;
+  child& operator=(const child&) = delete;
+
+  /// Throws `run_error` when it does not end with status 0.
+  cost wait();
+
+private:
+  std::vector<std::string> command_;
+  wall_clock clock_;
+  pid_t id_ = 0;
+};
+
+/// Runs a command to its end.
 cost run_child(const std::vector<std::string>& command);
+
+/// A port of 127.0.0.1 that nobody listens on. Throws `run_error`.
+uint16_t free_port();
 
 } // namespace troupe::bench

@@ -25,6 +25,7 @@ struct part {
 /// In the order in which they are measured when none is named.
 constexpr part parts[] = {
   {"server/step", bench::measure_server_step},
+  {"train/lenet", bench::measure_training},
   {"simulate/policy_events", bench::measure_policy_events},
   {"simulate/growth", bench::measure_growth},
   {"simulate/real_gradients", bench::measure_overhead},

@@ -17,6 +17,11 @@ struct setting {
 /// The mean of gradients and an optimiser's step on it.
 void measure_server_step(const setting& how, report& out);
 
+// -- train: how fast a cast learns ------------------------------------------
+
+/// Samples a second of two workers, beside LibTorch alone.
+void measure_training(const setting& how, report& out);
+
 // -- simulate: the virtual clock ----------------------------------------------
 
 /// Policies and the conductor alone.

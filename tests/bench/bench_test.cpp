@@ -54,12 +54,36 @@ TEST_CASE("a bench shows each figure beside its reference, and keeps it") {
   CHECK(names.contains("simulate/real_gradients/async/wall"));
 }
 
+TEST_CASE("server and train have their figures") {
+  testing::temporary_folder folder;
+  auto file = folder / "figures.json";
+  auto run =
+    bench(folder, {"server", "train", "--quick", "--json", file.string()});
+  auto status = run.wait();
+  INFO(run.report());
+  REQUIRE(status == 0);
+  std::set<std::string> names;
+  for (const auto& x : nlohmann::json::parse(testing::slurp(file))) {
+    names.insert(x.at("name").get<std::string>());
+    CHECK(x.at("value").get<double>() > 0);
+    CHECK(x.at("reference_value").get<double>() > 0);
+  }
+  for (std::string part : {"sgd", "sgd_and_finite", "finite", "adam"})
+    CHECK(names.contains("server/step/resnet18/2/" + part));
+  for (std::string policy : {"async", "sync"})
+    for (std::string cast : {"threads", "processes"}) {
+      CHECK(names.contains("train/lenet/" + policy + "/" + cast));
+      CHECK(names.contains("train/lenet/" + policy + "/" + cast + "/plain"));
+    }
+}
+
 TEST_CASE("a topic that is not there is named in one line") {
   testing::temporary_folder folder;
   auto run = bench(folder, {"simulat"});
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
         "troupe_bench: no such topic: simulat; there are: server/step, "
-        "simulate/policy_events, simulate/growth, simulate/real_gradients\n");
+        "train/lenet, simulate/policy_events, simulate/growth, "
+        "simulate/real_gradients\n");
   CHECK(run.out().empty());
 }

@@ -1,0 +1,198 @@
+// Two workers and a parameter server, beside two loops with LibTorch alone that
+// share nothing.
+
+#include "apps/scratch_folder.hpp"
+#include "bench/child.hpp"
+#include "bench/topics.hpp"
+#include "config/failure.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::bench {
+
+namespace {
+
+using words = std::vector<std::string>;
+
+constexpr uint64_t workers = 2;
+
+/// Samples a second of a run: of all its gradients but those of the first
+/// fifth.
+double rate_of(const std::filesystem::path& train_dir, uint64_t updates) {
+  std::ifstream in{train_dir / "metrics.jsonl"};
+  double begin = 0;
+  double end = 0;
+  double samples = 0;
+  for (std::string text; std::getline(in, text);) {
+    auto line = nlohmann::json::parse(text);
+    if (line["kind"] != "update")
+      continue;
+    uint64_t step = line["step"];
+    if (step <= updates / 5)
+      begin = line["time"];
+    else
+      samples += line["samples"].get<double>();
+    end = line["time"];
+  }
+  if (end <= begin)
+    throw run_error("the run in " + train_dir.string() + " has no updates");
+  return samples / (end - begin);
+}
+
+class contenders {
+public:
+  explicit contenders(const setting& how)
+    : how_(how), gradients_(how.quick ? 20 : 1000) {
+    // nop
+  }
+
+  // -- Troupe -----------------------------------------------------------------
+
+  double in_one_process(const std::string& policy) const {
+    app::scratch_folder scratch;
+    auto command = node(policy, scratch.path());
+    command.insert(command.begin() + 1, "--simulate");
+    run_child(command);
+    return rate_of(scratch.path(), updates(policy));
+  }
+
+  double in_processes(const std::string& policy) const {
+    app::scratch_folder scratch;
+    auto port = std::to_string(free_port());
+    auto server = node(policy, scratch.path());
+    words role{"--role", "ps", "--port", port};
+    server.insert(server.begin() + 1, role.begin(), role.end());
+    child ps{server};
+    std::vector<std::unique_ptr<child>> others;
+    for (uint64_t i = 0; i < workers; ++i)
+      others.push_back(std::make_unique<child>(
+        words{how_.trainer_node, "--role", "worker", "--port", port}));
+    for (auto& one : others)
+      one->wait();
+    ps.wait();
+    return rate_of(scratch.path(), updates(policy));
+  }
+
+  // -- LibTorch alone ---------------------------------------------------------
+
+  double loops_in_one_process(const char* program, const char* layout) const {
+    app::scratch_folder scratch;
+    auto out = scratch.path() / "rate";
+    run_child(loop(program, layout, out, workers));
+    return read(out);
+  }
+
+  double loops_in_processes(const char* program, const char* layout) const {
+    app::scratch_folder scratch;
+    std::vector<std::unique_ptr<child>> all;
+    auto out = [&](uint64_t i) {
+      return scratch.path() / ("rate-" + std::to_string(i));
+    };
+    for (uint64_t i = 0; i < workers; ++i)
+      all.push_back(std::make_unique<child>(loop(program, layout, out(i), 1)));
+    double sum = 0;
+    for (uint64_t i = 0; i < workers; ++i) {
+      all[i]->wait();
+      sum += read(out(i));
+    }
+    return sum;
+  }
+
+private:
+  /// A step is one gradient, or one of each worker.
+  uint64_t updates(const std::string& policy) const {
+    return policy == "sync" ? gradients_ / workers : gradients_;
+  }
+
+  words node(const std::string& policy,
+             const std::filesystem::path& train_dir) const {
+    return {how_.trainer_node,
+            "--policy",
+            policy,
+            "--workers",
+            std::to_string(workers),
+            "--evaluator",
+            "false",
+            "--epochs",
+            "1000",
+            "--max-steps",
+            std::to_string(updates(policy)),
+            "--train-dir",
+            train_dir};
+  }
+
+  words loop(const char* program, const char* layout,
+             const std::filesystem::path& out, uint64_t threads) const {
+    return {how_.trainer_node.parent_path() / program, out, layout,
+            std::to_string(threads), std::to_string(gradients_ / workers)};
+  }
+
+  static double read(const std::filesystem::path& file) {
+    std::ifstream in{file};
+    double rate = 0;
+    if (!(in >> rate))
+      throw run_error("no rate in " + file.string());
+    return rate;
+  }
+
+  const setting& how_;
+  uint64_t gradients_;
+};
+
+constexpr const char* with_mimalloc = "troupe_bench_loop";
+constexpr const char* with_glibc = "troupe_bench_loop_glibc";
+
+} // namespace
+
+void measure_training(const setting& how, report& out) {
+  out.begin(
+    "LeNet, batch 64, two workers (targets: 0.97 of the same two loops, "
+    "1.45 of plain ones)");
+  contenders all{how};
+  struct entry {
+    const char* name;
+    std::function<double()> rate;
+    std::vector<double> found;
+  };
+  std::vector<entry> entries{
+    {"async/threads", [&] { return all.in_one_process("async"); }, {}},
+    {"async/processes", [&] { return all.in_processes("async"); }, {}},
+    {"sync/threads", [&] { return all.in_one_process("sync"); }, {}},
+    {"sync/processes", [&] { return all.in_processes("sync"); }, {}},
+    {"threads",
+     [&] { return all.loops_in_one_process(with_mimalloc, "channels_last"); },
+     {}},
+    {"processes",
+     [&] { return all.loops_in_processes(with_mimalloc, "channels_last"); },
+     {}},
+    {"plain",
+     [&] { return all.loops_in_processes(with_glibc, "contiguous"); },
+     {}},
+  };
+  size_t rounds = how.quick ? 1 : 5;
+  for (size_t round = 0; round < rounds; ++round)
+    for (auto& one : entries) {
+      out.progress(std::string{one.name} + ", round " +
+                   std::to_string(round + 1) + " of " + std::to_string(rounds));
+      one.found.push_back(one.rate());
+    }
+  auto rate = [&](size_t i) {
+    return median(entries[i].found);
+  };
+  for (size_t i = 0; i < 4; ++i) {
+    auto name = std::string{"train/lenet/"} + entries[i].name;
+    auto same = i % 2 == 0 ? 4u : 5u;
+    out.add(compare(name, rate(i), "1/s", "two loops, same set-up", rate(same),
+                    better::higher));
+    out.add(compare(name + "/plain", rate(i), "1/s",
+                    "two loops, glibc and contiguous", rate(6),
+                    better::higher));
+  }
+}
+
+} // namespace troupe::bench
