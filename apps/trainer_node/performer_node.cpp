@@ -62,6 +62,7 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   parts.jitter_seed = static_cast<uint64_t>(getpid());
   if (settings.cluster.rank)
     parts.rank = worker_id{*settings.cluster.rank};
+  parts.transport = settings.cluster.transport;
   parts.hello = make_hello(config);
   parts.supervisor = supervisor;
   parts.make = [&system, settings](const proto::Welcome& welcome,

@@ -106,6 +106,23 @@ void require_port(const config::cluster_settings& cluster) {
     throw no_port(cluster);
 }
 
+/// Where peers find the paths that the settings allow; null for none.
+std::shared_ptr<transport::reception>
+open_reception(const config::cluster_settings& cluster) {
+  const auto& wanted = cluster.transport;
+  transport::reception_terms terms;
+  if (wanted == "auto" || wanted == "stream")
+    terms.host = host_of(cluster);
+  terms.same_host = false;
+  if (terms.host.empty() && !terms.same_host)
+    return nullptr;
+  try {
+    return std::make_shared<transport::reception>(terms);
+  } catch (const transport::path_error& err) {
+    throw run_error(err.what());
+  }
+}
+
 /// Opens the door. Throws `run_error` when the port cannot be had.
 void publish(caf::actor_system& system, const doorkeeper_actor& door,
              const config::cluster_settings& cluster) {
@@ -292,7 +309,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     auto door = spawn<doorkeeper_actor, doorkeeper_state>(
       system, placement::scheduled,
       doorkeeper_parts{settings, from.run_id, from.life, weights, with.lead,
-                       with.coordinator});
+                       with.coordinator, open_reception(settings.cluster)});
     publish(system, door, settings.cluster);
   }
   return {[lead = with.lead] {
