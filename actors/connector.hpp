@@ -100,6 +100,8 @@ struct remote_connector_parts {
   uint64_t jitter_seed = 0;
   std::optional<worker_id> rank;  ///< Asked for at every registration.
   std::string transport = "auto"; ///< The path that tensors take.
+  /// Where this process makes tensors that others may read; null for none.
+  std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;
   performer_factory make;
   supervisor_actor supervisor;

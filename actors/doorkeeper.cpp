@@ -45,7 +45,8 @@ doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
   if (parts_.reception)
     listener_ = spawn<path_listener_actor, path_listener_state>(
       self_->system(), placement::detached,
-      path_listener_parts{parts_.reception, parts_.server, parts_.weights});
+      path_listener_parts{parts_.reception, parts_.server, parts_.weights,
+                          parts_.memory});
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   return {[this](const std::string& hello) {

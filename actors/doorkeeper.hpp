@@ -6,6 +6,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/meeting.hpp"
+#include "messages/transport/shared_memory.hpp"
 
 #include <memory>
 #include <string>
@@ -22,6 +23,8 @@ struct doorkeeper_parts {
   /// Where peers find paths of their own, besides the actor connection; or
   /// null. Closed with the door.
   std::shared_ptr<transport::reception> reception;
+  /// Where weights lie that peers of this host may read.
+  std::shared_ptr<transport::shared_memory> memory;
 };
 
 class doorkeeper_state {

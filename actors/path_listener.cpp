@@ -3,6 +3,7 @@
 #include "actors/links/framed_gateway.hpp"
 #include "actors/spawning.hpp"
 #include "messages/protocol.hpp"
+#include "messages/transport/shm_path.hpp"
 #include "messages/transport/stream_path.hpp"
 
 #include <utility>
@@ -49,15 +50,20 @@ void path_listener_state::admit(transport::guest who) try {
   if (!gateway)
     return;
   who.welcome();
-  transport::path_terms terms{parts_.expected, max_pushes_in_flight};
-  auto way =
-    std::make_shared<transport::stream_path>(std::move(who.line), terms);
   spawn<path_end_actor, framed_gateway_state>(
     self_->system(), placement::scheduled,
     framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
-                         std::move(way)});
+                         path_to(who)});
 } catch (const transport::path_error&) {
   // He is gone again.
+}
+
+transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
+  transport::path_terms terms{parts_.expected, max_pushes_in_flight};
+  if (who.same_host)
+    return std::make_shared<transport::shm_path>(std::move(who.line), terms,
+                                                 parts_.memory, false);
+  return std::make_shared<transport::stream_path>(std::move(who.line), terms);
 }
 
 } // namespace troupe

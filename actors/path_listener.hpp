@@ -5,6 +5,8 @@
 
 #include "messages/interfaces.hpp"
 #include "messages/transport/meeting.hpp"
+#include "messages/transport/path.hpp"
+#include "messages/transport/shared_memory.hpp"
 
 #include <map>
 #include <memory>
@@ -16,6 +18,8 @@ struct path_listener_parts {
   std::shared_ptr<transport::reception> reception;
   parameter_server_actor server;
   payload_shape expected; ///< Shape of weights and gradients.
+  /// Where weights lie that peers of this host may read; needed if they come.
+  std::shared_ptr<transport::shared_memory> memory;
 };
 
 class path_listener_state {
@@ -31,6 +35,7 @@ public:
 private:
   void look();
   void admit(transport::guest who);
+  transport::path_ptr path_to(transport::guest& who) const;
 
   pointer self_;
   path_listener_parts parts_;

@@ -18,12 +18,12 @@ constexpr auto f64 = element_type::float64;
 
 /// All paths that there are.
 std::string any_path() {
-  return GENERATE(as<std::string>{}, "inproc", "chunked", "stream");
+  return GENERATE(as<std::string>{}, "inproc", "chunked", "stream", "shm");
 }
 
 /// Those between processes.
 std::string any_far_path() {
-  return GENERATE(as<std::string>{}, "chunked", "stream");
+  return GENERATE(as<std::string>{}, "chunked", "stream", "shm");
 }
 
 outcome push(caf::scoped_actor& self, const parameter_server_actor& link,

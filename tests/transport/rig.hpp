@@ -203,7 +203,12 @@ public:
   size_t actors() { return system_.registry().running(); }
 
   std::shared_ptr<server_log> log = std::make_shared<server_log>();
-  gateway_actor gateway;    ///< Of the link that was made last.
+  /// Of the worker, and of the server.
+  std::shared_ptr<transport::shared_memory> memory =
+    std::make_shared<transport::shared_memory>();
+  std::shared_ptr<transport::shared_memory> servers_memory =
+    std::make_shared<transport::shared_memory>();
+  gateway_actor gateway; ///< Of the link that was made last.
   transport::path_ptr near; ///< The near end of the link made last.
 
 private:
@@ -221,7 +226,7 @@ private:
     reception_ = std::make_shared<transport::reception>(terms);
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::detached,
-      path_listener_parts{reception_, server_, shape_}));
+      path_listener_parts{reception_, server_, shape_, servers_memory}));
   }
 
   framed_link_actor connect_framed() {
@@ -230,7 +235,7 @@ private:
     offer.set_shm_name(reception_->name());
     offer.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, offer.token(), gateway);
-    near = path_choice{kind_}.connect(offer, "127.0.0.1", {shape_});
+    near = path_choice{kind_, memory, {}}.connect(offer, "127.0.0.1", {shape_});
     auto link = spawn<framed_link_actor, framed_link_state>(
       system_, placement::scheduled, gateway, near, shape_);
     attach(parameter_server_actor{link});
