@@ -25,9 +25,13 @@ void let_go_ledger::enter(uint64_t number) {
     call();
 }
 
-std::vector<uint64_t> let_go_ledger::take(size_t most) {
+void let_go_ledger::heard() {
   std::lock_guard guard{mutex_};
   called_ = false;
+}
+
+std::vector<uint64_t> let_go_ledger::take(size_t most) {
+  std::lock_guard guard{mutex_};
   if (numbers_.size() <= most)
     return std::exchange(numbers_, {});
   std::vector<uint64_t> out(numbers_.end() - static_cast<ptrdiff_t>(most),
@@ -80,6 +84,7 @@ bool path::send(frame_kind kind, transfer_id request,
 }
 
 bool path::send_let_gos() try {
+  let_gos_->heard();
   std::lock_guard guard{sending_};
   auto what = make(frame_kind::let_go, {}, {}, {});
   return what.bytes.size() > frame_head::size && enqueue(std::move(what));

@@ -29,10 +29,14 @@ struct path_terms {
 /// more: it must be told. Outlives the path while somebody reads. Thread-safe.
 class let_go_ledger {
 public:
-  /// Called, on any thread, when there is something to tell: once until `take`.
+  /// Called, on any thread, when there is something to tell; not again before
+  /// `heard`, since mostly the next frame tells it.
   void on_entry(std::function<void()> call);
 
   void enter(uint64_t number);
+
+  /// The next entry calls again.
+  void heard();
 
   /// At most so many; what is left stays.
   std::vector<uint64_t> take(size_t most);
