@@ -23,7 +23,8 @@ caf::error failed(errc code, const std::exception& err) {
 compute_state::compute_state(pointer self, const computing_parts& parts)
   : self_(self), threads_(parts.threads),
     engine_(parts.settings.training, parts.data.train->classes()),
-    gradients_(engine_.layout().count(), engine_.layout().dtype()) {
+    gradients_(engine_.layout().count(), engine_.layout().dtype(),
+               parts.memory) {
   // nop
 }
 

@@ -5,6 +5,7 @@
 #include "data/dataset.hpp"
 #include "data/permutation.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/payload_memory.hpp"
 #include "models/compute.hpp"
 #include "models/flat_pool.hpp"
 
@@ -17,6 +18,8 @@ struct computing_parts {
   config::settings settings;
   data::dataset_pair data;
   int threads = 1; ///< Intra-op threads of each computing thread.
+  /// Where gradients are computed into.
+  payload_memory_ptr memory = heap_memory();
 };
 
 /// Computes gradients.

@@ -6,6 +6,7 @@
 #include "actors/clock/run_clock.hpp"
 #include "actors/connection_attempts.hpp"
 #include "actors/links/simulated_link.hpp"
+#include "actors/path_choice.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
@@ -97,7 +98,10 @@ struct remote_connector_parts {
   uint16_t port = 0;
   double connect_timeout = 60; ///< s without a server until it gives up.
   uint64_t jitter_seed = 0;
-  std::optional<worker_id> rank; ///< Asked for at every registration.
+  std::optional<worker_id> rank;  ///< Asked for at every registration.
+  std::string transport = "auto"; ///< The path that tensors take.
+  /// Where this process makes tensors that others may read; null for none.
+  std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;
   performer_factory make;
   supervisor_actor supervisor;
@@ -117,10 +121,15 @@ private:
   void connect();
   void greet(const doorkeeper_actor& door);
   void enter(const proto::Welcome& welcome, const gateway_actor& gateway);
+  void tie(const gateway_actor& gateway, const payload_shape& weights,
+           transport::path_ptr way);
+  template <class LinkEnd, class Link>
+  void attach(const gateway_actor& gateway, const Link& link);
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
   void lost();
+  void look_at_path(const caf::error& why);
   void drop_link();
   void refused(const caf::error& why);
   void retry(const std::string& why);
@@ -137,6 +146,8 @@ private:
   remote_connector_parts parts_;
   run_clock clock_;
   connection_attempts attempts_;
+  path_choice paths_;
+  std::string path_; ///< The one that is taken now.
   parameter_server_actor link_;
   std::optional<performer> performer_;
 };

@@ -1,10 +1,10 @@
 #include "actors/doorkeeper.hpp"
 
 #include "actors/links/gateway.hpp"
+#include "actors/path_listener.hpp"
 #include "actors/spawning.hpp"
 #include "config/cast.hpp"
 #include "config/version.hpp"
-#include "messages/proto/hello.pb.h"
 #include "messages/protocol.hpp"
 
 #include <utility>
@@ -36,7 +36,17 @@ doorkeeper_state::doorkeeper_state(pointer self, doorkeeper_parts parts)
   // nop
 }
 
+doorkeeper_state::~doorkeeper_state() {
+  if (parts_.reception)
+    parts_.reception->close();
+}
+
 doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
+  if (parts_.reception)
+    listener_ = spawn<path_listener_actor, path_listener_state>(
+      self_->system(), placement::detached,
+      path_listener_parts{parts_.reception, parts_.server, parts_.weights,
+                          parts_.memory});
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   return {[this](const std::string& hello) {
@@ -70,8 +80,19 @@ doorkeeper_state::meet(const std::string& bytes) {
   auto gateway = spawn<gateway_actor, gateway_state>(
     self_->system(), placement::scheduled,
     gateway_parts{parts_.server, parts_.coordinator, parts_.weights});
+  if (parts_.reception)
+    offer_paths(*welcome.mutable_paths(), gateway);
   return {welcome.SerializeAsString(),
           caf::actor_cast<caf::strong_actor_ptr>(gateway)};
+}
+
+void doorkeeper_state::offer_paths(proto::PathOffer& offer,
+                                   const gateway_actor& peer) {
+  auto token = transport::random_token();
+  offer.set_stream_port(parts_.reception->port());
+  offer.set_shm_name(parts_.reception->name());
+  offer.set_token(token);
+  self_->send(listener_, enlist_atom_v, std::move(token), peer);
 }
 
 } // namespace troupe

@@ -4,7 +4,11 @@
 
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/proto/hello.pb.h"
+#include "messages/transport/meeting.hpp"
+#include "messages/transport/shared_memory.hpp"
 
+#include <memory>
 #include <string>
 
 namespace troupe {
@@ -16,6 +20,11 @@ struct doorkeeper_parts {
   payload_shape weights;
   parameter_server_actor server;
   coordinator_actor coordinator;
+  /// Where peers find paths of their own, besides the actor connection; or
+  /// null. Closed with the door.
+  std::shared_ptr<transport::reception> reception;
+  /// Where weights lie that peers of this host may read.
+  std::shared_ptr<transport::shared_memory> memory;
 };
 
 class doorkeeper_state {
@@ -26,14 +35,18 @@ public:
 
   doorkeeper_state(pointer self, doorkeeper_parts parts);
 
+  ~doorkeeper_state();
+
   doorkeeper_actor::behavior_type make_behavior();
 
 private:
   caf::result<std::string, caf::strong_actor_ptr>
   meet(const std::string& hello);
+  void offer_paths(proto::PathOffer& offer, const gateway_actor& peer);
 
   pointer self_;
   doorkeeper_parts parts_;
+  path_listener_actor listener_;
 };
 
 } // namespace troupe

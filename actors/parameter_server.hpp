@@ -44,6 +44,7 @@ struct parameter_server_parts {
   recorder_actor recorder;
   checkpoint_writer_actor writer;
   int threads = 1; ///< Intra-op threads of this actor's thread.
+  payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   /// Virtual clock: when the first computation began. Else empty.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
   tape_sink tape; ///< Takes the events of this life; may be empty.

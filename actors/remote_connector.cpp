@@ -1,5 +1,6 @@
 #include "actors/connector.hpp"
 #include "actors/links/chunked_link.hpp"
+#include "actors/links/framed_link.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
 
@@ -27,14 +28,17 @@ void say(const std::string& line) {
 remote_connector_state::remote_connector_state(pointer self,
                                                remote_connector_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    attempts_(parts_.connect_timeout, parts_.jitter_seed) {
+    attempts_(parts_.connect_timeout, parts_.jitter_seed),
+    paths_(parts_.transport, parts_.memory, say) {
   // nop
 }
 
 connector_actor::behavior_type remote_connector_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& down) {
-    if (link_ && down.source == link_.address())
-      lost();
+    if (!link_ || down.source != link_.address())
+      return;
+    look_at_path(down.reason);
+    lost();
   });
   connect();
   return {
@@ -94,26 +98,45 @@ void remote_connector_state::enter(const proto::Welcome& welcome,
     performer_ = parts_.make(welcome, connector_actor{self_});
   payload_shape shape{static_cast<element_type>(welcome.element_type()),
                       welcome.parameters()};
-  auto link = spawn<chunked_link_actor, chunked_link_state>(
-    self_->system(), placement::scheduled, gateway, shape);
+  tie(gateway, shape, paths_.connect(welcome.paths(), parts_.host, {shape}));
+} catch (const failure& err) {
+  end({static_cast<uint8_t>(err.status()), err.what()});
+} catch (const transport::path_error& err) {
+  retry(err.what());
+}
+
+void remote_connector_state::tie(const gateway_actor& gateway,
+                                 const payload_shape& weights,
+                                 transport::path_ptr way) {
+  path_ = way ? way->name() : "chunked";
+  if (way)
+    attach<parameter_server_actor>(gateway,
+                                   spawn<framed_link_actor, framed_link_state>(
+                                     self_->system(), placement::scheduled,
+                                     gateway, std::move(way), weights));
+  else
+    attach<link_end_actor>(
+      gateway, spawn<chunked_link_actor, chunked_link_state>(
+                 self_->system(), placement::scheduled, gateway, weights));
+}
+
+template <class LinkEnd, class Link>
+void remote_connector_state::attach(const gateway_actor& gateway,
+                                    const Link& link) {
   link_ = link;
   self_->monitor(link);
-  self_
-    ->request(gateway, to_timespan(patience), attach_atom_v,
-              link_end_actor{link})
+  self_->request(gateway, to_timespan(patience), attach_atom_v, LinkEnd{link})
     .then(in_this_attempt([this](const coordinator_actor& coordinator) {
             std::visit([&](const auto& who) { seat(who, coordinator); },
                        *performer_);
           }),
           in_this_attempt([this](const caf::error&) { lost(); }));
-} catch (const failure& err) {
-  end({static_cast<uint8_t>(err.status()), err.what()});
 }
 
 void remote_connector_state::seat(const worker_actor& who,
                                   const coordinator_actor& coordinator) {
   registration_request wish{parts_.rank.has_value(),
-                            parts_.rank.value_or(worker_id{0}), "chunked"};
+                            parts_.rank.value_or(worker_id{0}), path_};
   self_->request(coordinator, to_timespan(patience), register_atom_v, wish, who)
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
@@ -134,7 +157,7 @@ void remote_connector_state::seat(const evaluator_actor& who,
 
 void remote_connector_state::seated(const std::string& as) {
   attempts_.succeeded();
-  say("connected    to " + address() + " " + as);
+  say("connected    to " + address() + " " + as + " over " + path_);
 }
 
 // -- and out ------------------------------------------------------------------
@@ -144,6 +167,13 @@ void remote_connector_state::lost() {
   if (performer_)
     tell(self_, *performer_, detach_atom_v);
   retry("the connection is lost");
+}
+
+// A link whose path breaks by itself, and not with its connection, says so.
+void remote_connector_state::look_at_path(const caf::error& why) {
+  if (path_ != "chunked" && why == errc::peer_lost && paths_.skip(path_))
+    say("path         " + path_ + " is not used any more: it broke (" +
+        text_of(why) + ") while the connection lived");
 }
 
 void remote_connector_state::drop_link() {

@@ -83,8 +83,8 @@ server_model make_server_model(const parameter_server_parts& parts) {
   if (parts.settings.simulation.gradients == "none")
     return {};
   if (parts.resumed)
-    return {settings, parts.classes, *parts.resumed};
-  return {settings, parts.classes};
+    return {settings, parts.classes, *parts.resumed, parts.memory};
+  return {settings, parts.classes, parts.memory};
 }
 
 // The policy begins anew at the version of a checkpoint: its members are gone

@@ -60,14 +60,14 @@ payload weights_of(const models::loaded_checkpoint& from,
 }
 
 server_model::server_model(const config::training_settings& settings,
-                           int64_t classes)
+                           int64_t classes, payload_memory_ptr memory)
   : settings_(settings) {
   auto net = models::make_network(settings.network, classes, settings.dtype);
   models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
-  store_ =
-    std::make_unique<models::weights_store>(layout_->count(), layout_->dtype());
+  store_ = std::make_unique<models::weights_store>(
+    layout_->count(), layout_->dtype(), std::move(memory));
   optimizer_ = models::make_optimizer(settings, *layout_);
   auto first = store_->next_buffer();
   first.copy_(models::gather(net->module(), *layout_));
@@ -76,8 +76,9 @@ server_model::server_model(const config::training_settings& settings,
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes,
-                           const models::loaded_checkpoint& from)
-  : server_model(settings, classes) {
+                           const models::loaded_checkpoint& from,
+                           payload_memory_ptr memory)
+  : server_model(settings, classes, std::move(memory)) {
   const auto& record = from.manifest.optimizer();
   auto where = from.path.string();
   if (record.name() != optimizer_->name())

@@ -35,12 +35,14 @@ public:
   server_model() = default;
 
   /// Draws the first weights from the seed.
-  server_model(const config::training_settings& settings, int64_t classes);
+  server_model(const config::training_settings& settings, int64_t classes,
+               payload_memory_ptr memory = heap_memory());
 
   /// Goes on from a checkpoint. Throws `run_error` when it is not one of this
   /// network or optimiser.
   server_model(const config::training_settings& settings, int64_t classes,
-               const models::loaded_checkpoint& from);
+               const models::loaded_checkpoint& from,
+               payload_memory_ptr memory = heap_memory());
 
   const std::shared_ptr<const models::flat_layout>& layout() const {
     return layout_;

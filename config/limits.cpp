@@ -40,7 +40,7 @@ std::span<const std::string> known_lr_schedules() {
 }
 
 std::span<const std::string> known_transports() {
-  static const words all{"auto", "inproc", "chunked"};
+  static const words all{"auto", "inproc", "shm", "stream", "chunked"};
   return all;
 }
 

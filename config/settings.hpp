@@ -41,7 +41,7 @@ struct cluster_settings {
   double join_timeout = 60;     ///< s until training starts with fewer workers.
   double connect_timeout = 60;  ///< s that a worker tries to reach the PS.
   double liveness_timeout = 15; ///< s of silence until a peer counts as dead.
-  std::string transport = "auto"; ///< auto | inproc | chunked (more to come).
+  std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
 
   bool operator==(const cluster_settings&) const = default;
 };

@@ -162,6 +162,8 @@ using link_end_actor = caf::typed_actor<
 using gateway_actor = caf::typed_actor<
   // Takes the peer's link; gives the coordinator to register with.
   result<coordinator_actor>(attach_atom, link_end_actor),
+  // The same for a link whose tensors have a path of their own.
+  result<coordinator_actor>(attach_atom, parameter_server_actor),
   // A gradient follows in chunks.
   result<void>(push_atom, transfer_id, push_header, payload_shape),
   // Asks for weights.
@@ -177,6 +179,35 @@ using gateway_actor = caf::typed_actor<
 
 /// The link of a peer whose tensors travel in chunks.
 using chunked_link_actor = parameter_server_actor::extend_with<link_end_actor>;
+
+/// One end of a path of its own; both ends have it. Local only.
+using path_end_actor = caf::typed_actor<
+  // What the other end sent.
+  result<void>(frame_atom, frame_ptr),
+  // The path is closed, and why.
+  result<void>(detach_atom, caf::error),
+  // Readers have let go of tensors that the other end lent us: tells it.
+  result<void>(credit_atom)>;
+
+/// The link of a peer whose tensors have a path of their own.
+using framed_link_actor = parameter_server_actor::extend_with<path_end_actor>;
+
+/// Reads a path on a thread of its own.
+using path_reader_actor = caf::typed_actor<
+  // Waits for the next frame.
+  result<void>(tick_atom)>;
+
+/// Writes to a path, on a thread of its own, what would make its end wait.
+using path_writer_actor = caf::typed_actor<
+  // Writes all that waits.
+  result<void>(write_atom)>;
+
+/// Takes connections for paths, on a thread of its own.
+using path_listener_actor = caf::typed_actor<
+  // Who shows this token is the peer of this gateway.
+  result<void>(enlist_atom, std::string, gateway_actor),
+  // Waits for peers.
+  result<void>(tick_atom)>;
 
 } // namespace troupe
 

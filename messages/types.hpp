@@ -23,6 +23,10 @@ namespace data {
 struct batch;
 } // namespace data
 
+namespace transport {
+struct frame; // what comes in on a path of its own
+} // namespace transport
+
 struct snapshot; // what the checkpoint writer makes durable
 struct note;     // what the recorder writes down
 
@@ -118,6 +122,7 @@ inline constexpr uint64_t max_chunk_bytes = 16u << 20;
 using batch_ptr = std::shared_ptr<const data::batch>;
 using snapshot_ptr = std::shared_ptr<const snapshot>;
 using note_ptr = std::shared_ptr<const note>;
+using frame_ptr = std::shared_ptr<const transport::frame>;
 
 /// A batch made from a lease.
 struct loaded_batch {

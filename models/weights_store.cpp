@@ -6,7 +6,8 @@
 namespace troupe::models {
 
 struct weights_store::state {
-  state(uint64_t count, config::scalar_type dtype) : memory(count, dtype) {
+  state(uint64_t count, config::scalar_type dtype, payload_memory_ptr source)
+    : memory(count, dtype, std::move(source)) {
     // nop
   }
 
@@ -15,8 +16,9 @@ struct weights_store::state {
   weights_ptr newest;
 };
 
-weights_store::weights_store(uint64_t count, config::scalar_type dtype)
-  : state_(std::make_unique<state>(count, dtype)) {
+weights_store::weights_store(uint64_t count, config::scalar_type dtype,
+                             payload_memory_ptr source)
+  : state_(std::make_unique<state>(count, dtype, std::move(source))) {
   // nop
 }
 

@@ -29,7 +29,9 @@ using weights_ptr = std::shared_ptr<const weights_version>;
 class weights_store {
 public:
   /// @param count Elements of a version.
-  weights_store(uint64_t count, config::scalar_type dtype);
+  /// @param source Where the memory of versions comes from.
+  weights_store(uint64_t count, config::scalar_type dtype,
+                payload_memory_ptr source = heap_memory());
 
   ~weights_store();
 

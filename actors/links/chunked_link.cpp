@@ -25,15 +25,9 @@ chunked_link_actor::behavior_type chunked_link_state::make_behavior() {
       self_->send(gateway_, score_atom_v, found);
     },
     [this](release_atom, transfer_id id, const release_header& header,
-           const payload_shape& shape) {
-      exchanges_[id].release = header;
-      expect(id, shape);
-    },
+           const payload_shape& shape) { expect(id, header, shape); },
     [this](watch_atom, transfer_id id, const watch_header& header,
-           const payload_shape& shape) {
-      exchanges_[id].version = header;
-      expect(id, shape);
-    },
+           const payload_shape& shape) { expect(id, header, shape); },
     [this](refuse_atom, transfer_id id, const caf::error& why) {
       refuse(id, why);
     },
@@ -46,105 +40,90 @@ chunked_link_actor::behavior_type chunked_link_state::make_behavior() {
 
 // -- requests -----------------------------------------------------------------
 
-auto chunked_link_state::begin(transfer_id& id) -> exchange& {
-  id = last_ = last_.next();
-  return exchanges_[id];
-}
-
 caf::result<release_header, payload>
 chunked_link_state::push(const push_header& header, const payload& gradient) {
-  transfer_id id;
-  auto& out = begin(id);
-  out.weights = self_->make_response_promise<release_header, payload>();
-  out.outgoing.emplace(id, gradient);
+  auto answer = self_->make_response_promise<release_header, payload>();
+  auto id = open_.add(answer);
   self_->send(gateway_, push_atom_v, id, header, gradient.shape());
-  auto answer = *out.weights;
+  leaving_.emplace(id, transport::chunk_sender{id, gradient});
   pump(id);
   return answer;
 }
 
 caf::result<release_header, payload>
 chunked_link_state::pull(const pull_header& header) {
-  transfer_id id;
-  auto& out = begin(id);
-  out.weights = self_->make_response_promise<release_header, payload>();
-  self_->send(gateway_, pull_atom_v, id, header);
-  return *out.weights;
+  auto answer = self_->make_response_promise<release_header, payload>();
+  self_->send(gateway_, pull_atom_v, open_.add(answer), header);
+  return answer;
 }
 
 caf::result<watch_header, payload> chunked_link_state::watch(version after) {
-  transfer_id id;
-  auto& out = begin(id);
-  out.watch = self_->make_response_promise<watch_header, payload>();
-  self_->send(gateway_, watch_atom_v, id, after);
-  return *out.watch;
+  auto answer = self_->make_response_promise<watch_header, payload>();
+  self_->send(gateway_, watch_atom_v, open_.add(answer), after);
+  return answer;
 }
 
 void chunked_link_state::pump(transfer_id id) {
-  auto& outgoing = exchanges_.at(id).outgoing;
-  while (auto piece = outgoing->next())
+  auto& outgoing = leaving_.at(id);
+  while (auto piece = outgoing.next())
     self_->send(gateway_, chunk_atom_v, std::move(*piece));
 }
 
 void chunked_link_state::credit(transfer_id id, uint64_t received) {
-  auto found = exchanges_.find(id);
-  if (found == exchanges_.end() || !found->second.outgoing)
+  auto found = leaving_.find(id);
+  if (found == leaving_.end())
     return;
-  if (!found->second.outgoing->credit(received))
+  if (!found->second.credit(received))
     return break_off("the parameter server granted impossible credit");
   pump(id);
 }
 
 // -- answers ------------------------------------------------------------------
 
-void chunked_link_state::expect(transfer_id id, const payload_shape& shape) {
-  auto found = exchanges_.find(id);
-  if (found == exchanges_.end() ||
-      (!found->second.weights && !found->second.watch) || shape != expected_)
+template <class Header>
+void chunked_link_state::expect(transfer_id id, const Header& header,
+                                const payload_shape& shape) {
+  if (!open_.waits_for(id, header) || shape != expected_)
     return break_off("the parameter server sent weights of another size");
-  found->second.incoming.emplace(shape);
-  finish_if_complete(found);
+  auto [where, fresh] =
+    arriving_.emplace(id, arrival{header, transport::chunk_receiver{shape}});
+  if (!fresh)
+    return break_off("the parameter server answered twice");
+  finish_if_complete(where);
 }
 
 void chunked_link_state::take(const chunk& piece) {
-  auto found = exchanges_.find(piece.transfer);
-  if (found == exchanges_.end() || !found->second.incoming)
+  auto found = arriving_.find(piece.transfer);
+  if (found == arriving_.end())
     return;
-  auto& incoming = *found->second.incoming;
-  if (!incoming.accept(piece))
+  auto& weights = found->second.weights;
+  if (!weights.accept(piece))
     return break_off("the parameter server sent a piece out of place");
-  self_->send(gateway_, credit_atom_v, piece.transfer, incoming.received());
+  self_->send(gateway_, credit_atom_v, piece.transfer, weights.received());
   finish_if_complete(found);
 }
 
-void chunked_link_state::finish_if_complete(exchange_map::iterator which) {
-  if (!which->second.incoming->complete())
+void chunked_link_state::finish_if_complete(arrival_map::iterator which) {
+  if (!which->second.weights.complete())
     return;
-  auto done = std::move(exchanges_.extract(which).mapped());
-  answer(done, std::move(*done.incoming).take());
-}
-
-void chunked_link_state::answer(exchange& done, payload weights) {
-  if (done.weights)
-    done.weights->deliver(std::move(done.release), std::move(weights));
-  else
-    done.watch->deliver(done.version, std::move(weights));
+  auto id = which->first;
+  auto done = std::move(arriving_.extract(which).mapped());
+  leaving_.erase(id);
+  std::visit(
+    [&](const auto& header) {
+      open_.answer(id, header, std::move(done.weights).take());
+    },
+    done.header);
 }
 
 void chunked_link_state::refuse(transfer_id id, const caf::error& why) {
-  auto found = exchanges_.find(id);
-  if (found == exchanges_.end())
-    return;
-  auto done = std::move(exchanges_.extract(found).mapped());
-  if (done.weights)
-    done.weights->deliver(why);
-  else if (done.watch)
-    done.watch->deliver(why);
+  leaving_.erase(id);
+  arriving_.erase(id);
+  open_.refuse(id, why);
 }
 
 void chunked_link_state::break_off(const std::string& why) {
-  while (!exchanges_.empty())
-    refuse(exchanges_.begin()->first, caf::make_error(errc::peer_lost, why));
+  open_.refuse_all(caf::make_error(errc::peer_lost, why));
   self_->quit(caf::make_error(errc::peer_lost, why));
 }
 

@@ -3,11 +3,12 @@
 // headers as messages, payloads in chunks with credit. Its far end is a
 // gateway.
 
-#include "messages/interfaces.hpp"
+#include "actors/links/open_requests.hpp"
 #include "messages/transport/chunked.hpp"
 
 #include <map>
 #include <optional>
+#include <variant>
 
 namespace troupe {
 
@@ -24,20 +25,13 @@ public:
   chunked_link_actor::behavior_type make_behavior();
 
 private:
-  using weights_promise = caf::typed_response_promise<release_header, payload>;
-  using watch_promise = caf::typed_response_promise<watch_header, payload>;
-
-  /// A request on its way, and the answer as it comes in.
-  struct exchange {
-    std::optional<weights_promise> weights;
-    std::optional<watch_promise> watch;
-    release_header release;
-    watch_header version;
-    std::optional<transport::chunk_sender> outgoing;
-    std::optional<transport::chunk_receiver> incoming;
+  /// Weights as they come in.
+  struct arrival {
+    std::variant<release_header, watch_header> header;
+    transport::chunk_receiver weights;
   };
 
-  using exchange_map = std::map<transfer_id, exchange>;
+  using arrival_map = std::map<transfer_id, arrival>;
 
   caf::result<release_header, payload> push(const push_header& header,
                                             const payload& gradient);
@@ -45,19 +39,19 @@ private:
   caf::result<watch_header, payload> watch(version after);
   void pump(transfer_id id);
   void credit(transfer_id id, uint64_t received);
-  void expect(transfer_id id, const payload_shape& shape);
+  template <class Header>
+  void expect(transfer_id id, const Header& header, const payload_shape& shape);
   void take(const chunk& piece);
-  void finish_if_complete(exchange_map::iterator which);
+  void finish_if_complete(arrival_map::iterator which);
   void refuse(transfer_id id, const caf::error& why);
-  void answer(exchange& done, payload weights);
   void break_off(const std::string& why);
-  exchange& begin(transfer_id& id);
 
   pointer self_;
   gateway_actor gateway_;
   payload_shape expected_;
-  transfer_id last_{0};
-  exchange_map exchanges_;
+  open_requests open_;
+  std::map<transfer_id, transport::chunk_sender> leaving_;
+  arrival_map arriving_;
 };
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include "actors/links/gateway.hpp"
 
+#include "actors/links/server_requests.hpp"
 #include "messages/protocol.hpp"
 
 #include <utility>
@@ -22,13 +23,16 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
   });
   return {
     [this](attach_atom, const link_end_actor& peer) { return attach(peer); },
+    [this](attach_atom, const parameter_server_actor& peer) {
+      return attach(peer);
+    },
     [this](push_atom, transfer_id id, const push_header& header,
            const payload_shape& shape) { expect(id, header, shape); },
     [this](pull_atom, transfer_id id, const pull_header& header) {
-      ask_for_weights(id, header);
+      ask<release_header>(id, pull_atom_v, header);
     },
     [this](watch_atom, transfer_id id, version after) {
-      ask_for_version(id, after);
+      ask<watch_header>(id, watch_atom_v, after);
     },
     [this](score_atom, const score& found) {
       self_->send(parts_.server, score_atom_v, found);
@@ -42,6 +46,12 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
 
 coordinator_actor gateway_state::attach(const link_end_actor& peer) {
   peer_ = peer;
+  self_->monitor(peer);
+  return parts_.coordinator;
+}
+
+// Its tensors come another way.
+coordinator_actor gateway_state::attach(const parameter_server_actor& peer) {
   self_->monitor(peer);
   return parts_.coordinator;
 }
@@ -79,38 +89,29 @@ void gateway_state::take(const chunk& piece) {
 
 void gateway_state::hand_over(transfer_id id, const push_header& header,
                               const payload& gradient) {
-  self_->request(parts_.server, caf::infinite, push_atom_v, header, gradient)
-    .then(
-      [this, id](const release_header& release, const payload& weights) {
-        answer(release_atom_v, id, release, weights);
-      },
-      [this, id](const caf::error& why) { refuse(id, why); });
+  ask<release_header>(id, push_atom_v, header, gradient);
+}
+
+template <class Header, class... Ts>
+void gateway_state::ask(transfer_id id, const Ts&... request) {
+  ask_server<Header>(this, self_, parts_.server, id, request...);
 }
 
 // -- weights ------------------------------------------------------------------
 
-void gateway_state::ask_for_weights(transfer_id id, const pull_header& header) {
-  self_->request(parts_.server, caf::infinite, pull_atom_v, header)
-    .then(
-      [this, id](const release_header& release, const payload& weights) {
-        answer(release_atom_v, id, release, weights);
-      },
-      [this, id](const caf::error& why) { refuse(id, why); });
-}
-
-void gateway_state::ask_for_version(transfer_id id, version after) {
-  self_->request(parts_.server, caf::infinite, watch_atom_v, after)
-    .then(
-      [this, id](const watch_header& header, const payload& weights) {
-        answer(watch_atom_v, id, header, weights);
-      },
-      [this, id](const caf::error& why) { refuse(id, why); });
-}
-
-template <class Atom, class Header>
-void gateway_state::answer(Atom what, transfer_id id, const Header& header,
+void gateway_state::answer(transfer_id id, const release_header& header,
                            const payload& weights) {
-  self_->send(peer_, what, id, header, weights.shape());
+  self_->send(peer_, release_atom_v, id, header, weights.shape());
+  send_weights(id, weights);
+}
+
+void gateway_state::answer(transfer_id id, const watch_header& header,
+                           const payload& weights) {
+  self_->send(peer_, watch_atom_v, id, header, weights.shape());
+  send_weights(id, weights);
+}
+
+void gateway_state::send_weights(transfer_id id, const payload& weights) {
   transport::chunk_sender outgoing{id, weights};
   if (outgoing.done()) // Empty: no credit will come.
     return;

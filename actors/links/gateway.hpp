@@ -1,7 +1,8 @@
 #pragma once
 // The far end of a chunked link, beside the parameter server: puts gradients
 // together, hands them to the server, and sends its answers back in chunks. One
-// for each peer; it ends with the peer.
+// for each peer; it ends with the peer. Where a peer's tensors have a path of
+// their own, it only ties that path to the actor connection.
 
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked.hpp"
@@ -27,6 +28,13 @@ public:
 
   gateway_actor::behavior_type make_behavior();
 
+  /// Called with what the server says.
+  void answer(transfer_id id, const release_header& header,
+              const payload& weights);
+  void answer(transfer_id id, const watch_header& header,
+              const payload& weights);
+  void refuse(transfer_id id, const caf::error& why);
+
 private:
   struct arrival {
     push_header header;
@@ -34,17 +42,15 @@ private:
   };
 
   coordinator_actor attach(const link_end_actor& peer);
+  coordinator_actor attach(const parameter_server_actor& peer);
   void expect(transfer_id id, const push_header& header,
               const payload_shape& shape);
   void take(const chunk& piece);
   void hand_over(transfer_id id, const push_header& header,
                  const payload& gradient);
-  void ask_for_weights(transfer_id id, const pull_header& header);
-  void ask_for_version(transfer_id id, version after);
-  template <class Atom, class Header>
-  void answer(Atom what, transfer_id id, const Header& header,
-              const payload& weights);
-  void refuse(transfer_id id, const caf::error& why);
+  template <class Header, class... Ts>
+  void ask(transfer_id id, const Ts&... request);
+  void send_weights(transfer_id id, const payload& weights);
   void pump(transfer_id id);
   void credit(transfer_id id, uint64_t received);
 

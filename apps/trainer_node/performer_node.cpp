@@ -62,14 +62,18 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   parts.jitter_seed = static_cast<uint64_t>(getpid());
   if (settings.cluster.rank)
     parts.rank = worker_id{*settings.cluster.rank};
+  parts.transport = settings.cluster.transport;
+  parts.memory = shared_memory_for(settings.cluster);
   parts.hello = make_hello(config);
   parts.supervisor = supervisor;
-  parts.make = [&system, settings](const proto::Welcome& welcome,
-                                   const connector_actor& home) -> performer {
+  parts.make = [&system, settings, memory = parts.memory](
+                 const proto::Welcome& welcome,
+                 const connector_actor& home) -> performer {
     auto joined = join_settings(settings, welcome);
     computing_parts computing{
       joined, data::load_dataset(joined.data, joined.training.seed),
-      threads_share(joined)};
+      threads_share(joined),
+      memory ? transport::shared_or_heap(memory) : heap_memory()};
     if (joined.what == config::role::worker)
       return make_worker(system, computing, home);
     return make_evaluator(system, computing, home);

@@ -43,6 +43,13 @@ bool can_listen(const std::string& host, uint16_t port) {
   return can;
 }
 
+std::shared_ptr<transport::shared_memory>
+shared_memory_for(const config::cluster_settings& cluster) {
+  if (cluster.transport != "auto" && cluster.transport != "shm")
+    return nullptr;
+  return std::make_shared<transport::shared_memory>();
+}
+
 size_t terminal_width() {
   winsize size{};
   if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)

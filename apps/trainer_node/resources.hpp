@@ -3,6 +3,7 @@
 
 #include "config/settings.hpp"
 #include "messages/payload.hpp"
+#include "messages/transport/shared_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,11 @@ int threads_share(const config::settings& settings);
 /// Whether a socket of ours could listen there. A host that cannot be looked up
 /// is left to whoever opens it.
 bool can_listen(const std::string& host, uint16_t port);
+
+/// Memory that others on this host may read, when the settings allow tensors to
+/// go that way; null otherwise.
+std::shared_ptr<transport::shared_memory>
+shared_memory_for(const config::cluster_settings& cluster);
 
 /// Columns of the terminal on stdout, 0 when it is none.
 size_t terminal_width();

@@ -106,6 +106,40 @@ void require_port(const config::cluster_settings& cluster) {
     throw no_port(cluster);
 }
 
+/// Memory that workers on this host may read, or null with a line that says why
+/// not.
+std::shared_ptr<transport::shared_memory>
+find_shared_memory(const config::cluster_settings& cluster,
+                   const payload_shape& weights, const speech& say) {
+  auto out = shared_memory_for(cluster);
+  if (!out)
+    return nullptr;
+  auto trouble = transport::shared_memory::trouble(weights.bytes());
+  if (!trouble)
+    return out;
+  if (cluster.transport == "shm")
+    throw run_error("--transport shm: " + *trouble);
+  say("path         shm is not offered: " + *trouble);
+  return nullptr;
+}
+
+/// Where peers find the paths that the settings allow; null for none.
+std::shared_ptr<transport::reception>
+open_reception(const config::cluster_settings& cluster, bool shares_memory) {
+  const auto& wanted = cluster.transport;
+  transport::reception_terms terms;
+  if (wanted == "auto" || wanted == "stream")
+    terms.host = host_of(cluster);
+  terms.same_host = shares_memory;
+  if (terms.host.empty() && !terms.same_host)
+    return nullptr;
+  try {
+    return std::make_shared<transport::reception>(terms);
+  } catch (const transport::path_error& err) {
+    throw run_error(err.what());
+  }
+}
+
 /// Opens the door. Throws `run_error` when the port cannot be had.
 void publish(caf::actor_system& system, const doorkeeper_actor& door,
              const config::cluster_settings& cluster) {
@@ -282,6 +316,11 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   if (has_faults(settings))
     return start_with_faults(system, config, options, computing, machine,
                              weights, parts, from);
+  std::shared_ptr<transport::shared_memory> memory;
+  if (!simulate)
+    memory = find_shared_memory(settings.cluster, weights, tell);
+  if (memory)
+    parts.memory = transport::shared_or_heap(memory);
   auto life = open_house(system, options, machine, parts, from);
   const auto& with = life.with;
   if (machine) {
@@ -292,7 +331,9 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     auto door = spawn<doorkeeper_actor, doorkeeper_state>(
       system, placement::scheduled,
       doorkeeper_parts{settings, from.run_id, from.life, weights, with.lead,
-                       with.coordinator});
+                       with.coordinator,
+                       open_reception(settings.cluster, memory != nullptr),
+                       memory});
     publish(system, door, settings.cluster);
   }
   return {[lead = with.lead] {

@@ -23,6 +23,7 @@ int open_signals() {
     sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN); // A peer that hangs up is no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN); // Nor is a limit: it comes as an error, too.
   return signalfd(-1, &set, SFD_CLOEXEC);
 }
 

@@ -66,6 +66,9 @@ struct line {
     };
     return {
       [](attach_atom, const link_end_actor&) { return coordinator_actor{}; },
+      [](attach_atom, const parameter_server_actor&) {
+        return coordinator_actor{};
+      },
       [=](push_atom x, transfer_id id, const push_header& header,
           const payload_shape& what) { on(x, id, header, what); },
       [=](pull_atom x, transfer_id id, const pull_header& header) {

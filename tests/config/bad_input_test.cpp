@@ -78,7 +78,7 @@ constexpr bad bad_flags[] = {
   {"--connect-timeout 1e10",
    "--connect-timeout 1e10: must be above 0 and at most 1e9"},
   {"--transport nccl",
-   "--transport nccl: must be one of auto, inproc, chunked"},
+   "--transport nccl: must be one of auto, inproc, shm, stream, chunked"},
   {"--network resnet", "--network resnet: must be lenet"},
   {"--optimizer sdg",
    "--optimizer sdg: must be one of sgd, adam, adamw; did you mean 'sgd'?"},

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 1);
+  CHECK(protocol_version == 2);
 }
 
 TEST_CASE("types have these ids") {
@@ -52,7 +52,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<gradient_report> == 226);
   CHECK(id_of<std::vector<worker_id>> == 227);
   CHECK(id_of<std::vector<lease>> == 228);
-  CHECK(caf::id_block::troupe_data::end == 229);
+  CHECK(id_of<frame_ptr> == 229);
+  CHECK(caf::id_block::troupe_data::end == 230);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -85,7 +86,8 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<load_atom> == 426);
   CHECK(id_of<tick_atom> == 427);
   CHECK(id_of<connect_atom> == 428);
-  CHECK(caf::id_block::troupe_atoms::end == 429);
+  CHECK(id_of<frame_atom> == 429);
+  CHECK(caf::id_block::troupe_atoms::end == 430);
 }
 
 TEST_CASE("handles of actors have these ids") {

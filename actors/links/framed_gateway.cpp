@@ -1,0 +1,93 @@
+#include "actors/links/framed_gateway.hpp"
+
+#include "actors/links/server_requests.hpp"
+#include "messages/protocol.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+using transport::frame_kind;
+using transport::path_error;
+using transport::read_header;
+
+framed_gateway_state::framed_gateway_state(pointer self,
+                                           framed_gateway_parts parts)
+  : self_(self), server_(std::move(parts.server)),
+    gateway_(std::move(parts.gateway)), way_(std::move(parts.way)) {
+  // nop
+}
+
+path_end_actor::behavior_type framed_gateway_state::make_behavior() {
+  self_->monitor(gateway_);
+  self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
+  way_.open(self_->system(), path_end_actor{self_});
+  return {
+    [this](frame_atom, const frame_ptr& what) { take(*what); },
+    [this](detach_atom, const caf::error& why) { self_->quit(why); },
+    [this](credit_atom) { way_.send_let_gos(); },
+  };
+}
+
+// -- requests -----------------------------------------------------------------
+
+void framed_gateway_state::take(const transport::frame& what) try {
+  switch (what.kind) {
+  case frame_kind::push:
+    return push(what);
+  case frame_kind::pull:
+    return ask<release_header>(what.request, pull_atom_v,
+                               read_header<pull_header>(what.header));
+  case frame_kind::watch:
+    return ask<watch_header>(what.request, watch_atom_v,
+                             read_header<version>(what.header));
+  case frame_kind::score:
+    return self_->send(server_, score_atom_v, read_header<score>(what.header));
+  case frame_kind::let_go:
+    return;
+  default:
+    throw path_error{"a peer answers what it was not asked"};
+  }
+} catch (const std::exception& err) {
+  self_->quit(
+    caf::make_error(errc::protocol_violation, std::string{err.what()}));
+}
+
+// Of another size than the model it comes without its bytes; the server
+// refuses it.
+void framed_gateway_state::push(const transport::frame& what) {
+  ask<release_header>(what.request, push_atom_v,
+                      read_header<push_header>(what.header), what.tensor);
+}
+
+template <class Header, class... Ts>
+void framed_gateway_state::ask(transfer_id id, const Ts&... request) {
+  if (open_ == max_pushes_in_flight)
+    throw path_error{"too many requests at a time"};
+  ++open_;
+  ask_server<Header>(this, self_, server_, id, request...);
+}
+
+// -- answers ------------------------------------------------------------------
+
+void framed_gateway_state::answer(transfer_id id, const release_header& header,
+                                  const payload& weights) {
+  --open_;
+  way_.send(frame_kind::release, id, header, weights);
+}
+
+void framed_gateway_state::answer(transfer_id id, const watch_header& header,
+                                  const payload& weights) {
+  --open_;
+  way_.send(frame_kind::due, id, header, weights);
+}
+
+void framed_gateway_state::refuse(transfer_id id, const caf::error& why) {
+  --open_;
+  transport::refusal no{errc::failed, text_of(why)};
+  if (why.category() == caf::type_id_v<errc>)
+    no.code = static_cast<errc>(why.code());
+  way_.send(frame_kind::refusal, id, no);
+}
+
+} // namespace troupe

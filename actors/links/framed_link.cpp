@@ -1,0 +1,112 @@
+#include "actors/links/framed_link.hpp"
+
+#include "actors/clock/run_clock.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+using transport::frame_kind;
+
+framed_link_state::framed_link_state(pointer self, gateway_actor gateway,
+                                     transport::path_ptr way,
+                                     payload_shape expected)
+  : self_(self), gateway_(std::move(gateway)), way_(std::move(way)),
+    expected_(expected) {
+  // nop
+}
+
+framed_link_actor::behavior_type framed_link_state::make_behavior() {
+  self_->monitor(gateway_);
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    break_off(
+      caf::make_error(errc::peer_lost,
+                      std::string{"connection to the parameter server lost"}),
+      down.reason);
+  });
+  way_.open(self_->system(), path_end_actor{framed_link_actor{self_}});
+  return {
+    [this](push_atom, const push_header& header, const payload& gradient) {
+      return push(header, gradient);
+    },
+    [this](pull_atom, const pull_header& header) { return pull(header); },
+    [this](watch_atom, version after) { return watch(after); },
+    [this](score_atom, const score& found) {
+      way_.send(frame_kind::score, {}, found);
+    },
+    [this](frame_atom, const frame_ptr& what) { take(*what); },
+    [this](detach_atom, const caf::error& why) { closed(why); },
+    [this](credit_atom) { way_.send_let_gos(); },
+  };
+}
+
+// -- requests -----------------------------------------------------------------
+
+caf::result<release_header, payload>
+framed_link_state::push(const push_header& header, const payload& gradient) {
+  auto answer = self_->make_response_promise<release_header, payload>();
+  way_.send(frame_kind::push, open_.add(answer), header, gradient);
+  return answer;
+}
+
+caf::result<release_header, payload>
+framed_link_state::pull(const pull_header& header) {
+  auto answer = self_->make_response_promise<release_header, payload>();
+  way_.send(frame_kind::pull, open_.add(answer), header);
+  return answer;
+}
+
+caf::result<watch_header, payload> framed_link_state::watch(version after) {
+  auto answer = self_->make_response_promise<watch_header, payload>();
+  way_.send(frame_kind::watch, open_.add(answer), after);
+  return answer;
+}
+
+// -- answers ------------------------------------------------------------------
+
+void framed_link_state::take(const transport::frame& what) try {
+  switch (what.kind) {
+  case frame_kind::release:
+    return answer<release_header>(what);
+  case frame_kind::due:
+    return answer<watch_header>(what);
+  case frame_kind::refusal: {
+    auto no = transport::read_header<transport::refusal>(what.header);
+    return open_.refuse(what.request,
+                        caf::make_error(no.code, std::move(no.text)));
+  }
+  case frame_kind::let_go:
+    return;
+  default:
+    throw transport::path_error{"the parameter server sent a request"};
+  }
+} catch (const std::exception& err) {
+  way_.close(err.what());
+}
+
+template <class Header>
+void framed_link_state::answer(const transport::frame& what) {
+  auto header = transport::read_header<Header>(what.header);
+  if (!open_.waits_for(what.request, header) || !what.tensor ||
+      what.tensor.shape() != expected_)
+    throw transport::path_error{
+      "the parameter server sent weights of another size"};
+  open_.answer(what.request, header, what.tensor);
+}
+
+// -- the end ------------------------------------------------------------------
+
+// Over the actor connection, which may be slower, come the end of the run, and
+// the word that the whole connection is lost.
+void framed_link_state::closed(const caf::error& why) {
+  self_->run_delayed(to_timespan(benefit_of_doubt),
+                     [this, why] { break_off(why, why); });
+}
+
+void framed_link_state::break_off(const caf::error& why,
+                                  const caf::error& reason) {
+  open_.refuse_all(why);
+  self_->quit(reason);
+}
+
+} // namespace troupe

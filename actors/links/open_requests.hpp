@@ -1,0 +1,75 @@
+#pragma once
+// What the near end of a link between processes keeps: the requests that its
+// worker or evaluator waits for, by number. Belongs to one actor.
+
+#include "messages/interfaces.hpp"
+
+#include <map>
+#include <utility>
+#include <variant>
+
+namespace troupe {
+
+class open_requests {
+public:
+  using weights_promise = caf::typed_response_promise<release_header, payload>;
+  using watch_promise = caf::typed_response_promise<watch_header, payload>;
+
+  transfer_id add(weights_promise who) { return keep(std::move(who)); }
+
+  transfer_id add(watch_promise who) { return keep(std::move(who)); }
+
+  bool waits_for(transfer_id id, const release_header&) const {
+    return holds<weights_promise>(id);
+  }
+
+  bool waits_for(transfer_id id, const watch_header&) const {
+    return holds<watch_promise>(id);
+  }
+
+  /// @pre waits_for(id, header)
+  void answer(transfer_id id, const release_header& header,
+              const payload& weights) {
+    std::get<weights_promise>(take(id)).deliver(header, weights);
+  }
+
+  /// @pre waits_for(id, header)
+  void answer(transfer_id id, const watch_header& header,
+              const payload& weights) {
+    std::get<watch_promise>(take(id)).deliver(header, weights);
+  }
+
+  /// Without effect on a number that nobody waits for.
+  void refuse(transfer_id id, const caf::error& why) {
+    if (open_.contains(id))
+      std::visit([&](auto who) { who.deliver(why); }, take(id));
+  }
+
+  void refuse_all(const caf::error& why) {
+    while (!open_.empty())
+      refuse(open_.begin()->first, why);
+  }
+
+private:
+  using promise = std::variant<weights_promise, watch_promise>;
+
+  transfer_id keep(promise who) {
+    last_ = last_.next();
+    open_.emplace(last_, std::move(who));
+    return last_;
+  }
+
+  template <class Promise>
+  bool holds(transfer_id id) const {
+    auto found = open_.find(id);
+    return found != open_.end() &&
+           std::holds_alternative<Promise>(found->second);
+  }
+
+  promise take(transfer_id id) { return std::move(open_.extract(id).mapped()); }
+
+  transfer_id last_{0};
+  std::map<transfer_id, promise> open_;
+};
+
+} // namespace troupe

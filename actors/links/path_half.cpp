@@ -1,0 +1,113 @@
+#include "actors/links/path_half.hpp"
+
+#include "actors/spawning.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using transport::path_ptr;
+
+/// How long the other end may be left in the dark about tensors that it lent,
+/// when no frame takes the news along.
+constexpr auto let_go_delay = std::chrono::milliseconds(20);
+
+class path_reader_state {
+public:
+  using pointer = path_reader_actor::stateful_pointer<path_reader_state>;
+
+  static constexpr const char* name = "troupe.path-reader";
+
+  path_reader_state(pointer self, path_ptr way, path_end_actor owner)
+    : self_(self), way_(std::move(way)), owner_(std::move(owner)) {
+    // nop
+  }
+
+  path_reader_actor::behavior_type make_behavior() {
+    self_->send(self_, tick_atom_v);
+    return {[this](tick_atom) {
+      read();
+    }};
+  }
+
+private:
+  void read() {
+    if (auto next = receive()) {
+      self_->send(owner_, frame_atom_v, std::move(next));
+      self_->send(self_, tick_atom_v);
+      return;
+    }
+    self_->send(owner_, detach_atom_v,
+                caf::make_error(errc::peer_lost, way_->why_closed()));
+    self_->quit();
+  }
+
+  frame_ptr receive() try {
+    if (auto next = way_->receive())
+      return std::make_shared<const transport::frame>(std::move(*next));
+    return nullptr;
+  } catch (const std::exception& err) {
+    way_->close(err.what());
+    return nullptr;
+  }
+
+  pointer self_;
+  path_ptr way_;
+  path_end_actor owner_;
+};
+
+class path_writer_state {
+public:
+  using pointer = path_writer_actor::stateful_pointer<path_writer_state>;
+
+  static constexpr const char* name = "troupe.path-writer";
+
+  path_writer_state(pointer, path_ptr way) : way_(std::move(way)) {
+    // nop
+  }
+
+  path_writer_actor::behavior_type make_behavior() {
+    return {[this](write_atom) {
+      way_->write_rest();
+    }};
+  }
+
+private:
+  path_ptr way_;
+};
+
+} // namespace
+
+path_half::path_half(path_ptr way) : way_(std::move(way)) {
+  // nop
+}
+
+// Whoever waits on the path wakes up.
+path_half::~path_half() {
+  way_->close("this end is gone");
+  if (writer_)
+    caf::anon_send_exit(writer_, caf::exit_reason::user_shutdown);
+}
+
+void path_half::open(caf::actor_system& system, const path_end_actor& owner) {
+  spawn<path_reader_actor, path_reader_state>(system, placement::detached, way_,
+                                              owner);
+  writer_ = spawn<path_writer_actor, path_writer_state>(
+    system, placement::detached, way_);
+  // Those who let go last may outlive the owner.
+  way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
+    if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      caf::delayed_anon_send(caf::actor_cast<path_end_actor>(there),
+                             let_go_delay, credit_atom_v);
+  });
+}
+
+void path_half::call_writer(bool waits) {
+  if (waits)
+    caf::anon_send(writer_, write_atom_v);
+}
+
+} // namespace troupe

@@ -1,0 +1,54 @@
+#pragma once
+// Which path the tensors of a node take to its parameter server. No actors; may
+// wait for the network.
+
+#include "messages/proto/hello.pb.h"
+#include "messages/transport/path.hpp"
+#include "messages/transport/shared_memory.hpp"
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+namespace troupe {
+
+class path_choice {
+public:
+  /// @param wanted As `--transport` says.
+  /// @param memory Where gradients lie, for shm; null for none of it.
+  /// @param say Told, once, why there is no shared memory.
+  path_choice(std::string wanted,
+              std::shared_ptr<transport::shared_memory> memory,
+              std::function<void(const std::string&)> say);
+
+  /// Connects on the best path that the server offers and that has not broken;
+  /// null for chunks over the actor connection. Throws `run_error` when the one
+  /// that is wanted is not offered, `path_error` when it is, but not there.
+  transport::path_ptr connect(const proto::PathOffer& offer,
+                              const std::string& host,
+                              const transport::path_terms& terms);
+
+  /// A path broke that others might replace: it is not taken again. False when
+  /// it is the only one wanted.
+  bool skip(const std::string& name);
+
+private:
+  bool takes(const std::string& name) const;
+  transport::path_ptr open_shm(const proto::PathOffer& offer,
+                               const transport::path_terms& terms) const;
+  transport::path_ptr open_stream(const proto::PathOffer& offer,
+                                  const std::string& host,
+                                  const transport::path_terms& terms) const;
+  void look_for_memory(uint64_t bytes);
+
+  std::string wanted_;
+  std::shared_ptr<transport::shared_memory> memory_;
+  std::function<void(const std::string&)> say_;
+  std::set<std::string> broken_;
+};
+
+/// Whether the server offers the path.
+bool offers(const proto::PathOffer& offer, const std::string& name);
+
+} // namespace troupe

@@ -1,0 +1,69 @@
+#include "actors/path_listener.hpp"
+
+#include "actors/links/framed_gateway.hpp"
+#include "actors/spawning.hpp"
+#include "messages/protocol.hpp"
+#include "messages/transport/shm_path.hpp"
+#include "messages/transport/stream_path.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+path_listener_state::path_listener_state(pointer self,
+                                         path_listener_parts parts)
+  : self_(self), parts_(std::move(parts)) {
+  // nop
+}
+
+path_listener_actor::behavior_type path_listener_state::make_behavior() {
+  self_->send(self_, tick_atom_v);
+  return {
+    [this](enlist_atom, const std::string& token, const gateway_actor& peer) {
+      awaited_.emplace(token, caf::actor_cast<caf::actor_addr>(peer));
+    },
+    [this](tick_atom) { look(); },
+  };
+}
+
+// A peer may be here before we have read the message that announces it: that
+// lies between two looks.
+void path_listener_state::look() {
+  if (guests_.empty()) {
+    guests_ = parts_.reception->wait();
+    if (guests_.empty())
+      return self_->quit();
+  } else {
+    for (auto& who : std::exchange(guests_, {}))
+      admit(std::move(who));
+  }
+  self_->send(self_, tick_atom_v);
+}
+
+// Whoever is not awaited is a stranger: the connection closes as it goes.
+void path_listener_state::admit(transport::guest who) try {
+  auto found = awaited_.find(who.token);
+  if (found == awaited_.end())
+    return;
+  auto gateway = caf::actor_cast<caf::strong_actor_ptr>(found->second);
+  awaited_.erase(found);
+  if (!gateway)
+    return;
+  who.welcome();
+  spawn<path_end_actor, framed_gateway_state>(
+    self_->system(), placement::scheduled,
+    framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
+                         path_to(who)});
+} catch (const transport::path_error&) {
+  // He is gone again.
+}
+
+transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
+  transport::path_terms terms{parts_.expected, max_pushes_in_flight};
+  if (who.same_host)
+    return std::make_shared<transport::shm_path>(std::move(who.line), terms,
+                                                 parts_.memory, false);
+  return std::make_shared<transport::stream_path>(std::move(who.line), terms);
+}
+
+} // namespace troupe

@@ -1,0 +1,46 @@
+#pragma once
+// Takes the connections of peers that want a path of their own, and gives each
+// that shows a good token its far half. On a thread of its own, which waits for
+// connections; whoever closes the reception ends it.
+
+#include "messages/interfaces.hpp"
+#include "messages/transport/meeting.hpp"
+#include "messages/transport/path.hpp"
+#include "messages/transport/shared_memory.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+struct path_listener_parts {
+  std::shared_ptr<transport::reception> reception;
+  parameter_server_actor server;
+  payload_shape expected; ///< Shape of weights and gradients.
+  /// Where weights lie that peers of this host may read; needed if they come.
+  std::shared_ptr<transport::shared_memory> memory;
+};
+
+class path_listener_state {
+public:
+  using pointer = path_listener_actor::stateful_pointer<path_listener_state>;
+
+  static constexpr const char* name = "troupe.path-listener";
+
+  path_listener_state(pointer self, path_listener_parts parts);
+
+  path_listener_actor::behavior_type make_behavior();
+
+private:
+  void look();
+  void admit(transport::guest who);
+  transport::path_ptr path_to(transport::guest& who) const;
+
+  pointer self_;
+  path_listener_parts parts_;
+  std::map<std::string, caf::actor_addr> awaited_; ///< By token.
+  std::vector<transport::guest> guests_;
+};
+
+} // namespace troupe

@@ -1,0 +1,189 @@
+#include "messages/transport/path.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::transport {
+
+// -- what was let go of -------------------------------------------------------
+
+void let_go_ledger::on_entry(std::function<void()> call) {
+  std::lock_guard guard{mutex_};
+  call_ = std::move(call);
+}
+
+void let_go_ledger::enter(uint64_t number) {
+  std::function<void()> call;
+  {
+    std::lock_guard guard{mutex_};
+    numbers_.push_back(number);
+    if (std::exchange(called_, true))
+      return;
+    call = call_;
+  }
+  if (call)
+    call();
+}
+
+void let_go_ledger::heard() {
+  std::lock_guard guard{mutex_};
+  called_ = false;
+}
+
+std::vector<uint64_t> let_go_ledger::take(size_t most) {
+  std::lock_guard guard{mutex_};
+  if (numbers_.size() <= most)
+    return std::exchange(numbers_, {});
+  std::vector<uint64_t> out(numbers_.end() - static_cast<ptrdiff_t>(most),
+                            numbers_.end());
+  numbers_.resize(numbers_.size() - most);
+  return out;
+}
+
+// -- out ----------------------------------------------------------------------
+
+path::path(socket line, const path_terms& terms)
+  : line_(std::move(line)), terms_(terms) {
+  // nop
+}
+
+path::~path() = default;
+
+auto path::make(frame_kind kind, transfer_id request,
+                const caf::byte_buffer& header, const payload& tensor)
+  -> outgoing {
+  outgoing out;
+  frame_head head;
+  head.kind = kind;
+  head.request = request;
+  head.shape = tensor.shape();
+  head.header_bytes = static_cast<uint32_t>(header.size());
+  if (tensor && tensor.shape() == terms_.expected)
+    place(head, tensor, out); // Of another, the shape says enough.
+  auto numbers = let_gos_->take(max_let_gos);
+  head.let_gos = static_cast<uint32_t>(numbers.size());
+  auto first = encode(head);
+  out.bytes.resize(first.size() + 8 * numbers.size() + header.size());
+  auto* at = reinterpret_cast<std::byte*>(out.bytes.data());
+  at = std::ranges::copy(first, at).out;
+  for (auto number : numbers) {
+    put_number(at, number);
+    at += 8;
+  }
+  std::ranges::copy(std::as_bytes(std::span{header}), at);
+  return out;
+}
+
+bool path::send(frame_kind kind, transfer_id request,
+                const caf::byte_buffer& header, const payload& tensor) try {
+  std::lock_guard guard{sending_};
+  return enqueue(make(kind, request, header, tensor));
+} catch (const std::exception& err) {
+  close(err.what());
+  return false;
+}
+
+bool path::send_let_gos() try {
+  let_gos_->heard();
+  std::lock_guard guard{sending_};
+  auto what = make(frame_kind::let_go, {}, {}, {});
+  return what.bytes.size() > frame_head::size && enqueue(std::move(what));
+} catch (const std::exception& err) {
+  close(err.what());
+  return false;
+}
+
+bool path::enqueue(outgoing what) {
+  if (closed_ || (queue_.empty() && write(what, false)))
+    return false;
+  queue_.push_back(std::move(what));
+  return !std::exchange(writer_called_, true);
+}
+
+/// True when all of it went.
+bool path::write(outgoing& what, bool wait) {
+  auto tensor = what.tensor.bytes();
+  iovec all[] = {
+    {what.bytes.data(), what.bytes.size()},
+    {const_cast<std::byte*>(tensor.data()), tensor.size()}, // It is only read.
+  };
+  std::span<iovec> parts{all};
+  drop_front(parts, what.done);
+  auto sent = line_.send(parts, wait, what.passes);
+  if (sent > 0)
+    what.passes = -1;
+  what.done += sent;
+  return parts.empty();
+}
+
+void path::write_rest() try {
+  for (;;) {
+    outgoing* next = nullptr;
+    {
+      std::lock_guard guard{sending_};
+      if (queue_.empty() || closed_) {
+        queue_.clear();
+        writer_called_ = false;
+        return;
+      }
+      next = &queue_.front(); // Stays in its place when others come.
+    }
+    write(*next, true);
+    outgoing done; // Let go after the lock.
+    std::lock_guard guard{sending_};
+    done = std::move(queue_.front());
+    queue_.pop_front();
+  }
+} catch (const std::exception& err) {
+  close(err.what());
+}
+
+// -- in -----------------------------------------------------------------------
+
+std::optional<frame> path::receive() {
+  head_bytes first;
+  std::vector<descriptor> passed;
+  iovec start[] = {{first.data(), first.size()}};
+  if (!line_.receive(start, &passed)) {
+    close("the other end closed the path");
+    return std::nullopt;
+  }
+  auto head = decode(first);
+  frame out;
+  out.kind = head.kind;
+  out.request = head.request;
+  out.header.resize(head.header_bytes);
+  std::vector<std::byte> numbers(8 * head.let_gos);
+  std::span<std::byte> follows;
+  if (head.carried == carriage::none)
+    out.tensor = payload{head.shape, nullptr, nullptr};
+  else if (head.shape != terms_.expected)
+    throw path_error{"a tensor of another size than the model's"};
+  else
+    out.tensor = expect(head, passed, follows);
+  iovec rest[] = {{numbers.data(), numbers.size()},
+                  {out.header.data(), out.header.size()},
+                  {follows.data(), follows.size()}};
+  auto more = numbers.size() + out.header.size() + follows.size() > 0;
+  if (more && !line_.receive(rest, nullptr))
+    throw path_error{"the connection ended in the middle of a frame"};
+  for (size_t i = 0; i < numbers.size(); i += 8)
+    let_go(get_number(numbers.data() + i));
+  return out;
+}
+
+// -- the end ------------------------------------------------------------------
+
+void path::close(const std::string& why) {
+  std::lock_guard guard{closing_};
+  if (!closed_.exchange(true))
+    why_ = why;
+  line_.shutdown();
+}
+
+std::string path::why_closed() const {
+  std::lock_guard guard{closing_};
+  return why_;
+}
+
+} // namespace troupe::transport

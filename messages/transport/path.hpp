@@ -1,0 +1,133 @@
+#pragma once
+// One end of a path of its own: frames go out and come in over a socket, in
+// order. How the tensor of a frame gets across is the business of the kinds
+// below it (stream_path, shm_path).
+//
+// Thread-safety: one thread sends, one other reads, and a third may write what
+// would have made the first wait. Anybody may close.
+
+#include "messages/payload_memory.hpp"
+#include "messages/transport/frame.hpp"
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+namespace troupe::transport {
+
+/// What an end takes from the other.
+struct path_terms {
+  payload_shape expected; ///< The shape of all tensors.
+  /// Tensors that may be here at a time; one more breaks the path.
+  size_t most_tensors = SIZE_MAX;
+};
+
+/// Tensors that lie in memory of the other end and that nobody here reads any
+/// more: it must be told. Outlives the path while somebody reads. Thread-safe.
+class let_go_ledger {
+public:
+  /// Called, on any thread, when there is something to tell; not again before
+  /// `heard`, since mostly the next frame tells it.
+  void on_entry(std::function<void()> call);
+
+  void enter(uint64_t number);
+
+  /// The next entry calls again.
+  void heard();
+
+  /// At most so many; what is left stays.
+  std::vector<uint64_t> take(size_t most);
+
+private:
+  std::mutex mutex_;
+  std::vector<uint64_t> numbers_;
+  std::function<void()> call_;
+  bool called_ = false;
+};
+
+class path {
+public:
+  path(socket line, const path_terms& terms);
+
+  virtual ~path();
+
+  path(const path&) = delete;
+  path& operator=(const path&) = delete;
+
+  /// As `--transport` names it.
+  virtual std::string_view name() const = 0;
+
+  /// Sends, as far as it goes without waiting. True when the rest waits and
+  /// somebody has to call `write_rest`.
+  bool send(frame_kind kind, transfer_id request,
+            const caf::byte_buffer& header, const payload& tensor);
+
+  /// Sends what there is to let go of, if anything; otherwise as `send`.
+  bool send_let_gos();
+
+  /// Writes all that waits.
+  void write_rest();
+
+  /// Waits for the next frame; nothing when the path is closed. Throws
+  /// `path_error`, or what taking memory throws: then no frame follows.
+  std::optional<frame> receive();
+
+  /// Ends it for both ends and wakes all who wait. The first reason counts.
+  void close(const std::string& why);
+
+  std::string why_closed() const;
+
+  let_go_ledger& let_gos() { return *let_gos_; }
+
+protected:
+  /// A frame on its way out.
+  struct outgoing {
+    caf::byte_buffer bytes;            ///< Head, numbers, header.
+    payload tensor;                    ///< Its bytes follow; none otherwise.
+    std::shared_ptr<const void> keeps; ///< Whoever owns `passes`.
+    int passes = -1;                   ///< A file that goes along.
+    size_t done = 0;                   ///< Bytes that went.
+  };
+
+  /// Says in the head how the tensor gets across, and prepares that. It is
+  /// called in the order of frames.
+  virtual void place(frame_head& head, const payload& tensor,
+                     outgoing& out) = 0;
+
+  /// Memory for a tensor that arrives; `follows` is what of it is to be filled.
+  virtual payload expect(const frame_head& head,
+                         std::vector<descriptor>& passed,
+                         std::span<std::byte>& follows) = 0;
+
+  /// The other end lets go of the tensor of this frame.
+  virtual void let_go(uint64_t) {
+    // nop
+  }
+
+  const path_terms& terms() const { return terms_; }
+
+  const std::shared_ptr<let_go_ledger>& ledger() const { return let_gos_; }
+
+private:
+  outgoing make(frame_kind kind, transfer_id request,
+                const caf::byte_buffer& header, const payload& tensor);
+  bool enqueue(outgoing what);
+  bool write(outgoing& what, bool wait);
+
+  socket line_;
+  path_terms terms_;
+  std::shared_ptr<let_go_ledger> let_gos_ = std::make_shared<let_go_ledger>();
+  std::mutex sending_;
+  std::deque<outgoing> queue_;
+  bool writer_called_ = false;
+  std::atomic<bool> closed_ = false;
+  mutable std::mutex closing_;
+  std::string why_;
+};
+
+using path_ptr = std::shared_ptr<path>;
+
+} // namespace troupe::transport

@@ -1,0 +1,150 @@
+#include "messages/transport/socket.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe::transport {
+
+path_error system_error(const std::string& what) {
+  return path_error{what + ": " + std::strerror(errno)};
+}
+
+descriptor::~descriptor() {
+  if (fd_ >= 0)
+    ::close(fd_);
+}
+
+void drop_front(std::span<iovec>& parts, size_t bytes) {
+  while (!parts.empty() && bytes >= parts.front().iov_len) {
+    bytes -= parts.front().iov_len;
+    parts = parts.subspan(1);
+  }
+  if (parts.empty())
+    return;
+  auto& first = parts.front();
+  first.iov_base = static_cast<std::byte*>(first.iov_base) + bytes;
+  first.iov_len -= bytes;
+}
+
+namespace {
+
+void set(int fd, int level, int what, int value) {
+  // Without effect on a socket that has no such option.
+  setsockopt(fd, level, what, &value, sizeof value);
+}
+
+constexpr size_t most_passed = 1;
+
+union passed_space {
+  cmsghdr head;
+  char bytes[CMSG_SPACE(most_passed * sizeof(int))];
+};
+
+void put_file(msghdr& message, passed_space& space, int file) {
+  std::memset(&space, 0, sizeof space);
+  message.msg_control = space.bytes;
+  message.msg_controllen = sizeof space.bytes;
+  auto* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof file);
+  std::memcpy(CMSG_DATA(head), &file, sizeof file);
+}
+
+/// Whoever does not want the files closes them by letting go.
+void take_files(msghdr& message, std::vector<descriptor>* passed) {
+  for (auto* head = CMSG_FIRSTHDR(&message); head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+      continue;
+    auto count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int file = -1;
+      std::memcpy(&file, CMSG_DATA(head) + i * sizeof file, sizeof file);
+      descriptor one{file};
+      if (passed != nullptr)
+        passed->push_back(std::move(one));
+    }
+  }
+}
+
+} // namespace
+
+socket::socket(descriptor fd) : fd_(std::move(fd)) {
+  set(get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set(get(), SOL_SOCKET, SO_SNDBUF, buffer_bytes);
+  set(get(), SOL_SOCKET, SO_RCVBUF, buffer_bytes);
+}
+
+size_t socket::send(std::span<iovec>& parts, bool wait, int passed) {
+  size_t total = 0;
+  while (!parts.empty()) {
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    passed_space space;
+    if (passed >= 0)
+      put_file(message, space, passed);
+    auto sent =
+      ::sendmsg(get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+    if (sent < 0) {
+      if (errno == EINTR)
+        continue;
+      if (!wait && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return total;
+      throw system_error("connection lost");
+    }
+    if (sent > 0)
+      passed = -1;
+    total += static_cast<size_t>(sent);
+    drop_front(parts, static_cast<size_t>(sent));
+  }
+  return total;
+}
+
+bool socket::receive(std::span<iovec> parts, std::vector<descriptor>* passed) {
+  drop_front(parts, 0); // Nothing is to be filled with nothing.
+  auto begun = false;
+  while (!parts.empty()) {
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    passed_space space;
+    message.msg_control = space.bytes;
+    message.msg_controllen = sizeof space.bytes;
+    auto got = ::recvmsg(get(), &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
+    if (got < 0) {
+      if (errno == EINTR)
+        continue;
+      throw system_error("connection lost");
+    }
+    take_files(message, passed);
+    if (got == 0) {
+      if (!begun)
+        return false;
+      throw path_error{"the connection ended in the middle of a frame"};
+    }
+    begun = true;
+    drop_front(parts, static_cast<size_t>(got));
+  }
+  return true;
+}
+
+void socket::patience(double seconds) {
+  timeval limit{};
+  limit.tv_sec = static_cast<time_t>(seconds);
+  limit.tv_usec = static_cast<suseconds_t>(
+    (seconds - static_cast<double>(limit.tv_sec)) * 1e6);
+  setsockopt(get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+void socket::shutdown() noexcept {
+  ::shutdown(get(), SHUT_RDWR);
+}
+
+} // namespace troupe::transport

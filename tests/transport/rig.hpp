@@ -1,0 +1,282 @@
+#pragma once
+// A worker's end and a server's end in real threads, with any path between
+// them.
+
+#include "actors/links/chunked_link.hpp"
+#include "actors/links/framed_link.hpp"
+#include "actors/links/gateway.hpp"
+#include "actors/links/local_link.hpp"
+#include "actors/path_choice.hpp"
+#include "actors/path_listener.hpp"
+#include "actors/spawning.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe::test {
+
+inline constexpr auto long_enough = std::chrono::seconds(60);
+
+/// Asks again and again; false when it does not come.
+inline bool eventually(const std::function<bool()>& done) {
+  auto end = std::chrono::steady_clock::now() + long_enough;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > end)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// Files that this process has open.
+inline size_t open_files() {
+  size_t out = 0;
+  for ([[maybe_unused]] const auto& one :
+       std::filesystem::directory_iterator{"/proc/self/fd"})
+    ++out;
+  return out;
+}
+
+inline size_t threads_of_this() {
+  size_t out = 0;
+  for ([[maybe_unused]] const auto& one :
+       std::filesystem::directory_iterator{"/proc/self/task"})
+    ++out;
+  return out;
+}
+
+/// Bytes that follow from the seed, so that whoever has them can check them.
+inline void fill(std::span<std::byte> bytes, uint64_t seed) {
+  auto x = seed * 0x9e3779b97f4a7c15 + 1;
+  size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    std::memcpy(bytes.data() + at, &x, 8);
+  }
+  for (; at < bytes.size(); ++at)
+    bytes[at] = static_cast<std::byte>(seed + at);
+}
+
+inline payload seeded(payload_shape shape, uint64_t seed) {
+  payload_buffer out{shape};
+  fill(out.bytes(), seed);
+  return std::move(out).seal();
+}
+
+inline bool is_seeded(const payload& x, uint64_t seed) {
+  payload_buffer same{x.shape()};
+  fill(same.bytes(), seed);
+  return x && std::ranges::equal(x.bytes(), same.bytes());
+}
+
+/// What the server's stand-in has seen.
+struct server_log {
+  std::mutex mutex;
+  std::vector<payload> held; ///< Gradients, when it keeps them.
+  uint64_t damaged = 0;      ///< Gradients that are not those of their number.
+  uint64_t arrived = 0;
+  uint64_t scores = 0;
+  bool keeps = false;
+  bool holds = false; ///< Answers no push.
+  std::vector<caf::typed_response_promise<release_header, payload>> open;
+  /// What is answered to a push; the gradient itself if empty.
+  std::function<caf::result<release_header, payload>(const push_header&,
+                                                     const payload&)>
+    answer;
+};
+
+inline parameter_server_actor make_server(caf::actor_system& system,
+                                          std::shared_ptr<server_log> log) {
+  return system.spawn([log](parameter_server_actor::pointer self)
+                        -> parameter_server_actor::behavior_type {
+    using weights = caf::result<release_header, payload>;
+    return {
+      [log, self](push_atom, const push_header& header,
+                  const payload& gradient) -> weights {
+        std::lock_guard guard{log->mutex};
+        ++log->arrived;
+        if (!is_seeded(gradient, header.samples))
+          ++log->damaged;
+        if (log->keeps)
+          log->held.push_back(gradient);
+        if (log->holds) {
+          log->open.push_back(
+            self->make_response_promise<release_header, payload>());
+          return log->open.back();
+        }
+        if (log->answer)
+          return log->answer(header, gradient);
+        return {release_header{version{header.samples}, incarnation{1}, {}},
+                gradient};
+      },
+      [](pull_atom, const pull_header& header) -> weights {
+        return {release_header{version{header.abandoned.value},
+                               incarnation{1},
+                               {{lease_id{7}, 1, 2, 3}}},
+                payload{}};
+      },
+      [log](watch_atom, version after) -> caf::result<watch_header, payload> {
+        std::lock_guard guard{log->mutex};
+        if (log->held.empty())
+          return caf::make_error(errc::shutting_down, std::string{"over"});
+        return {watch_header{after, true}, log->held.back()};
+      },
+      [log](score_atom, const score&) {
+        std::lock_guard guard{log->mutex};
+        ++log->scores;
+      },
+    };
+  });
+}
+
+class rig {
+public:
+  explicit rig(std::string kind, payload_shape shape)
+    : kind_(std::move(kind)), shape_(shape), system_(config_) {
+    server_ = make_server(system_, log);
+    coordinator_ = system_.spawn(
+      [](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
+        return {
+          [](register_atom, const registration_request&, const worker_actor&) {
+            return registration{};
+          },
+          [](register_atom, const evaluator_actor&) { return incarnation{1}; },
+          [](leave_atom, worker_id, incarnation, const std::string&) {},
+          [](join_atom) {},
+          [](ending_atom) {},
+          [](ended_atom, const run_end&) {},
+          [](tick_atom) {},
+        };
+      });
+    if (framed())
+      listen();
+  }
+
+  ~rig() {
+    if (reception_)
+      reception_->close();
+    for (const auto& who : ends_)
+      caf::anon_send_exit(who, caf::exit_reason::kill);
+    caf::anon_send_exit(server_, caf::exit_reason::kill);
+    caf::anon_send_exit(coordinator_, caf::exit_reason::kill);
+  }
+
+  bool framed() const { return kind_ == "stream" || kind_ == "shm"; }
+
+  /// A link, connected.
+  parameter_server_actor connect() {
+    if (kind_ == "inproc")
+      return keep(spawn_local_link(system_, server_));
+    gateway = spawn<gateway_actor, gateway_state>(
+      system_, placement::scheduled,
+      gateway_parts{server_, coordinator_, shape_});
+    keep(gateway);
+    if (framed())
+      return keep(parameter_server_actor{connect_framed()});
+    auto link = keep(spawn<chunked_link_actor, chunked_link_state>(
+      system_, placement::scheduled, gateway, shape_));
+    attach(link_end_actor{link});
+    return link;
+  }
+
+  template <class Handle>
+  Handle keep(Handle who) {
+    ends_.push_back(caf::actor_cast<caf::actor>(who));
+    return who;
+  }
+
+  caf::actor_system& system() { return system_; }
+  const payload_shape& shape() const { return shape_; }
+  const parameter_server_actor& server() const { return server_; }
+  size_t actors() { return system_.registry().running(); }
+
+  std::shared_ptr<server_log> log = std::make_shared<server_log>();
+  /// Of the worker, and of the server.
+  std::shared_ptr<transport::shared_memory> memory =
+    std::make_shared<transport::shared_memory>();
+  std::shared_ptr<transport::shared_memory> servers_memory =
+    std::make_shared<transport::shared_memory>();
+  gateway_actor gateway; ///< Of the link that was made last.
+  transport::path_ptr near; ///< The near end of the link made last.
+
+private:
+  struct config : caf::actor_system_config {
+    config() {
+      set("caf.scheduler.policy", "sharing");
+      set("caf.scheduler.max-threads", 2);
+    }
+  };
+
+  void listen() {
+    transport::reception_terms terms;
+    terms.host = kind_ == "stream" ? "127.0.0.1" : "";
+    terms.same_host = kind_ == "shm";
+    reception_ = std::make_shared<transport::reception>(terms);
+    listener_ = keep(spawn<path_listener_actor, path_listener_state>(
+      system_, placement::detached,
+      path_listener_parts{reception_, server_, shape_, servers_memory}));
+  }
+
+  framed_link_actor connect_framed() {
+    proto::PathOffer offer;
+    offer.set_stream_port(reception_->port());
+    offer.set_shm_name(reception_->name());
+    offer.set_token(transport::random_token());
+    caf::anon_send(listener_, enlist_atom_v, offer.token(), gateway);
+    near = path_choice{kind_, memory, {}}.connect(offer, "127.0.0.1", {shape_});
+    auto link = spawn<framed_link_actor, framed_link_state>(
+      system_, placement::scheduled, gateway, near, shape_);
+    attach(parameter_server_actor{link});
+    return link;
+  }
+
+  template <class LinkEnd>
+  void attach(const LinkEnd& link) {
+    caf::scoped_actor self{system_};
+    self->request(gateway, long_enough, attach_atom_v, link)
+      .receive([](const coordinator_actor&) {},
+               [](const caf::error& why) { FAIL(caf::to_string(why)); });
+  }
+
+  bool ready_ = (init_messages(), true);
+  std::string kind_;
+  payload_shape shape_;
+  config config_;
+  caf::actor_system system_;
+  parameter_server_actor server_;
+  coordinator_actor coordinator_;
+  std::shared_ptr<transport::reception> reception_;
+  path_listener_actor listener_;
+  std::vector<caf::actor> ends_;
+};
+
+inline push_header numbered(uint64_t number) {
+  push_header out;
+  out.id = {worker_id{1}, incarnation{1}, sequence{number}};
+  out.samples = number;
+  out.loss = 5e-324;
+  return out;
+}
+
+/// What became of a request.
+struct outcome {
+  std::optional<release_header> header;
+  payload weights;
+  std::optional<caf::error> error;
+
+  bool lost() const { return error && *error == errc::peer_lost; }
+};
+
+} // namespace troupe::test
