@@ -24,6 +24,7 @@ struct part {
 
 /// In the order in which they are measured when none is named.
 constexpr part parts[] = {
+  {"transport/paths", bench::measure_transport},
   {"server/step", bench::measure_server_step},
   {"train/lenet", bench::measure_training},
   {"simulate/policy_events", bench::measure_policy_events},

@@ -12,6 +12,11 @@ struct setting {
   std::filesystem::path trainer_node; ///< The program that runs are made of.
 };
 
+// -- transport: how tensors get across ---------------------------------------
+
+/// Round trips over each path.
+void measure_transport(const setting& how, report& out);
+
 // -- server: what a parameter server does with gradients ----------------------
 
 /// The mean of gradients and an optimiser's step on it.

@@ -54,11 +54,11 @@ TEST_CASE("a bench shows each figure beside its reference, and keeps it") {
   CHECK(names.contains("simulate/real_gradients/async/wall"));
 }
 
-TEST_CASE("server and train have their figures") {
+TEST_CASE("transport, server and train have their figures") {
   testing::temporary_folder folder;
   auto file = folder / "figures.json";
-  auto run =
-    bench(folder, {"server", "train", "--quick", "--json", file.string()});
+  auto run = bench(folder, {"transport", "server", "train", "--quick", "--json",
+                            file.string()});
   auto status = run.wait();
   INFO(run.report());
   REQUIRE(status == 0);
@@ -70,6 +70,8 @@ TEST_CASE("server and train have their figures") {
   }
   for (std::string part : {"sgd", "sgd_and_finite", "finite", "adam"})
     CHECK(names.contains("server/step/resnet18/2/" + part));
+  for (std::string path : {"inproc", "shm", "stream", "chunked"})
+    CHECK(names.contains("transport/" + path + "/45MB/1/round_trips"));
   for (std::string policy : {"async", "sync"})
     for (std::string cast : {"threads", "processes"}) {
       CHECK(names.contains("train/lenet/" + policy + "/" + cast));
@@ -82,8 +84,8 @@ TEST_CASE("a topic that is not there is named in one line") {
   auto run = bench(folder, {"simulat"});
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
-        "troupe_bench: no such topic: simulat; there are: server/step, "
-        "train/lenet, simulate/policy_events, simulate/growth, "
+        "troupe_bench: no such topic: simulat; there are: transport/paths, "
+        "server/step, train/lenet, simulate/policy_events, simulate/growth, "
         "simulate/real_gradients\n");
   CHECK(run.out().empty());
 }

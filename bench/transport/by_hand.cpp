@@ -1,0 +1,272 @@
+#include "bench/transport/by_hand.hpp"
+
+#include "config/failure.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <semaphore.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace troupe::bench {
+
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  throw run_error(std::string{what} + ": " + std::strerror(errno));
+}
+
+// -- sockets ------------------------------------------------------------------
+
+constexpr int buffer_bytes = 4 << 20;
+
+void set_up(int fd) {
+  int yes = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+}
+
+bool send_all(int fd, const std::byte* from, size_t bytes) {
+  while (bytes > 0) {
+    auto sent = ::send(fd, from, bytes, MSG_NOSIGNAL);
+    if (sent <= 0)
+      return false;
+    from += sent;
+    bytes -= static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool receive_all(int fd, std::byte* to, size_t bytes) {
+  while (bytes > 0) {
+    auto got = ::recv(fd, to, bytes, 0);
+    if (got <= 0)
+      return false;
+    to += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+struct connection {
+  int worker = -1;
+  int server = -1;
+};
+
+connection connect_loopback() {
+  auto listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener, any, length) != 0 || ::listen(listener, 1) != 0 ||
+      ::getsockname(listener, any, &length) != 0)
+    fail("cannot listen");
+  connection out;
+  out.worker = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (::connect(out.worker, any, length) != 0)
+    fail("cannot connect");
+  out.server = ::accept(listener, nullptr, nullptr);
+  ::close(listener);
+  if (out.server < 0)
+    fail("cannot accept");
+  set_up(out.worker);
+  set_up(out.server);
+  return out;
+}
+
+class tcp final : public exchange {
+public:
+  tcp(size_t bytes, size_t workers) {
+    for (size_t i = 0; i < workers; ++i) {
+      auto line = connect_loopback();
+      lines_.push_back(line);
+      gradients_.emplace_back(bytes);
+      weights_.emplace_back(bytes);
+      servers_.emplace_back([fd = line.server, bytes] {
+        std::vector<std::byte> gradient(bytes);
+        std::vector<std::byte> weights(bytes);
+        while (receive_all(fd, gradient.data(), bytes) &&
+               send_all(fd, weights.data(), bytes)) {
+        }
+      });
+    }
+  }
+
+  ~tcp() override {
+    for (auto& line : lines_)
+      ::shutdown(line.worker, SHUT_RDWR);
+    for (auto& one : servers_)
+      one.join();
+    for (auto& line : lines_) {
+      ::close(line.worker);
+      ::close(line.server);
+    }
+  }
+
+  void run(uint64_t round_trips) override {
+    std::vector<std::thread> workers;
+    for (size_t i = 0; i < lines_.size(); ++i)
+      workers.emplace_back([this, i, round_trips] {
+        auto& out = gradients_[i];
+        auto& in = weights_[i];
+        for (uint64_t k = 0; k < round_trips; ++k)
+          if (!send_all(lines_[i].worker, out.data(), out.size()) ||
+              !receive_all(lines_[i].worker, in.data(), in.size()))
+            std::abort();
+      });
+    for (auto& one : workers)
+      one.join();
+  }
+
+private:
+  std::vector<connection> lines_;
+  std::vector<std::vector<std::byte>> gradients_;
+  std::vector<std::vector<std::byte>> weights_;
+  std::vector<std::thread> servers_;
+};
+
+// -- shared memory ------------------------------------------------------------
+
+class region {
+public:
+  explicit region(size_t bytes) : bytes_(bytes) {
+    data_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (data_ == MAP_FAILED)
+      fail("no shared memory");
+  }
+
+  ~region() { ::munmap(data_, bytes_); }
+
+  region(const region&) = delete;
+  region& operator=(const region&) = delete;
+
+  float* floats() const { return static_cast<float*>(data_); }
+
+private:
+  size_t bytes_;
+  void* data_;
+};
+
+/// w += g, compiled with all that the machine at hand has.
+void add_in_place(float* __restrict weights, const float* __restrict gradient,
+                  size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    weights[i] += gradient[i];
+}
+
+struct slot {
+  explicit slot(size_t bytes) : gradient(bytes) { ::sem_init(&answered, 1, 0); }
+
+  ~slot() { ::sem_destroy(&answered); }
+
+  region gradient;
+  std::atomic<bool> asked = false;
+  sem_t answered;
+};
+
+class ring final : public exchange {
+public:
+  ring(size_t bytes, size_t workers) : bytes_(bytes), weights_(bytes) {
+    ::sem_init(&asked_, 1, 0);
+    for (size_t i = 0; i < workers; ++i)
+      slots_.push_back(std::make_unique<slot>(bytes));
+    server_ = std::thread{[this] {
+      serve();
+    }};
+  }
+
+  ~ring() override {
+    over_ = true;
+    ::sem_post(&asked_);
+    server_.join();
+    ::sem_destroy(&asked_);
+  }
+
+  void run(uint64_t round_trips) override {
+    std::vector<std::thread> workers;
+    for (auto& mine : slots_)
+      workers.emplace_back([this, &mine = *mine, round_trips] {
+        for (uint64_t k = 0; k < round_trips; ++k) {
+          mine.asked.store(true, std::memory_order_release);
+          ::sem_post(&asked_);
+          wait(mine.answered);
+        }
+      });
+    for (auto& one : workers)
+      one.join();
+  }
+
+private:
+  static void wait(sem_t& what) {
+    while (::sem_wait(&what) != 0) {
+    }
+  }
+
+  void serve() {
+    for (;;) {
+      wait(asked_);
+      if (over_)
+        return;
+      for (auto& one : slots_)
+        if (one->asked.exchange(false, std::memory_order_acquire)) {
+          add_in_place(weights_.floats(), one->gradient.floats(),
+                       bytes_ / sizeof(float));
+          ::sem_post(&one->answered);
+          break; // One for each post.
+        }
+    }
+  }
+
+  size_t bytes_;
+  region weights_;
+  std::vector<std::unique_ptr<slot>> slots_;
+  sem_t asked_;
+  std::atomic<bool> over_ = false;
+  std::thread server_;
+};
+
+class copy_loop final : public exchange {
+public:
+  explicit copy_loop(size_t bytes) : one_(bytes), other_(bytes) {
+    // nop
+  }
+
+  void run(uint64_t round_trips) override {
+    for (uint64_t i = 0; i < round_trips; ++i) {
+      std::memcpy(one_.data(), other_.data(), one_.size());
+      asm volatile("" ::: "memory");
+      std::memcpy(other_.data(), one_.data(), one_.size());
+      asm volatile("" ::: "memory");
+    }
+  }
+
+private:
+  std::vector<std::byte> one_;
+  std::vector<std::byte> other_;
+};
+
+} // namespace
+
+std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers) {
+  return std::make_unique<tcp>(bytes, workers);
+}
+
+std::unique_ptr<exchange> shared_ring(size_t bytes, size_t workers) {
+  return std::make_unique<ring>(bytes, workers);
+}
+
+std::unique_ptr<exchange> copies(size_t bytes) {
+  return std::make_unique<copy_loop>(bytes);
+}
+
+} // namespace troupe::bench

@@ -1,0 +1,22 @@
+#pragma once
+// Round trips over a link of ours: a worker's end and a server's end with a
+// path between them, each with the actors that they have in a run.
+
+#include "bench/transport/by_hand.hpp"
+
+#include <memory>
+#include <string>
+
+namespace troupe::bench {
+
+/// What the server does with a gradient.
+enum class service {
+  echo, ///< Nothing; the answer is always the same weights.
+  add,  ///< Adds it to the weights: the answer is the next version.
+};
+
+/// @param path inproc | shm | stream | chunked
+std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
+                                 size_t workers, service what);
+
+} // namespace troupe::bench
