@@ -73,9 +73,9 @@ void path_choice::look_for_memory(uint64_t bytes) {
   broken_.insert("shm");
 }
 
-transport::path_ptr
-path_choice::connect(const proto::PathOffer& offer, const std::string& host,
-                     const transport::path_terms& terms) {
+transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
+                                         const std::string& host,
+                                         const transport::path_terms& terms) {
   if (wanted_ != "auto" && !offers(offer, wanted_))
     throw run_error("--transport " + wanted_ +
                     ": the parameter server does not offer this path; give "

@@ -330,10 +330,9 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else {
     auto door = spawn<doorkeeper_actor, doorkeeper_state>(
       system, placement::scheduled,
-      doorkeeper_parts{settings, from.run_id, from.life, weights, with.lead,
-                       with.coordinator,
-                       open_reception(settings.cluster, memory != nullptr),
-                       memory});
+      doorkeeper_parts{
+        settings, from.run_id, from.life, weights, with.lead, with.coordinator,
+        open_reception(settings.cluster, memory != nullptr), memory});
     publish(system, door, settings.cluster);
   }
   return {[lead = with.lead] {

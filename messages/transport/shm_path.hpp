@@ -39,7 +39,7 @@ private:
 
   std::shared_ptr<shared_memory> memory_;
   bool keeps_lent_;
-  payload_pool copies_; ///< Of tensors that lie elsewhere.
+  payload_pool copies_;     ///< Of tensors that lie elsewhere.
   std::set<uint64_t> told_; ///< Regions that the other end has.
   std::map<uint64_t, std::shared_ptr<const mapping>> known_; ///< Its regions.
   std::mutex lending_;

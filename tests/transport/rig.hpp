@@ -208,7 +208,7 @@ public:
     std::make_shared<transport::shared_memory>();
   std::shared_ptr<transport::shared_memory> servers_memory =
     std::make_shared<transport::shared_memory>();
-  gateway_actor gateway; ///< Of the link that was made last.
+  gateway_actor gateway;    ///< Of the link that was made last.
   transport::path_ptr near; ///< The near end of the link made last.
 
 private:
