@@ -47,6 +47,7 @@ coordinator_state::admit(const registration_request& wish,
                          const worker_actor& who) {
   if (ending_)
     return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+  give_back_seat_of(who);
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   auto place = membership_.admit(rank, now());
   if (auto* no = std::get_if<cores::turned_away>(&place))
@@ -75,7 +76,17 @@ coordinator_state::admit(const registration_request& wish,
   return promise;
 }
 
+// Only its link broke, not the connection: nobody has told that it left.
+void coordinator_state::give_back_seat_of(const worker_actor& who) {
+  auto found = std::ranges::find_if(
+    workers_, [&](const auto& entry) { return entry.second.handle == who; });
+  if (found != workers_.end())
+    leave(found->first, found->second.life, "its link broke");
+}
+
 incarnation coordinator_state::admit(const evaluator_actor& who) {
+  if (std::ranges::find(evaluators_, who) != evaluators_.end())
+    return parts_.server;
   self_->monitor(who);
   evaluators_.push_back(who);
   self_->send(parts_.lead, audience_atom_v,

@@ -41,6 +41,7 @@ private:
   caf::result<registration> admit(const registration_request& wish,
                                   const worker_actor& who);
   incarnation admit(const evaluator_actor& who);
+  void give_back_seat_of(const worker_actor& who);
   void leave(worker_id who, incarnation life, const std::string& reason);
   void expel(worker_id who, incarnation life, const std::string& reason);
   void lost(const caf::actor_addr& who, const caf::error& why);

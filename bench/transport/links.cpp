@@ -185,18 +185,22 @@ public:
 
   void run(uint64_t round_trips) override {
     caf::scoped_actor self{system_};
+    std::vector<decltype(self->request(drivers_[0], caf::infinite, join_atom_v,
+                                       round_trips))>
+      asked;
     for (const auto& one : drivers_)
-      self->send(one, join_atom_v, round_trips);
-    for (size_t i = 0; i < drivers_.size(); ++i)
-      self->receive([](caf::unit_t) {},
-                    [](const caf::error& why) {
-                      throw run_error("a push failed: " + caf::to_string(why));
-                    });
+      asked.push_back(
+        self->request(one, caf::infinite, join_atom_v, round_trips));
+    for (auto& one : asked)
+      one.receive([](caf::unit_t) {},
+                  [](const caf::error& why) {
+                    throw run_error("a push failed: " + caf::to_string(why));
+                  });
   }
 
 private:
-  struct config : caf::actor_system_config {
-    config() {
+  struct two_threads : caf::actor_system_config {
+    two_threads() {
       set("caf.scheduler.policy", "sharing");
       set("caf.scheduler.max-threads", 2);
     }
@@ -269,7 +273,7 @@ private:
     std::make_shared<transport::shared_memory>();
   std::shared_ptr<transport::shared_memory> workers_memory_ =
     std::make_shared<transport::shared_memory>();
-  config config_;
+  two_threads config_;
   caf::actor_system system_;
   parameter_server_actor server_;
   coordinator_actor coordinator_;

@@ -1,7 +1,7 @@
 #pragma once
 // What travels on a path: a head of fixed size, a header of a few bytes, and
 // perhaps a tensor. A head is little-endian, whatever the machine; headers are
-// written as on an actor connection. Bytes are in docs/formats.md.
+// written as on an actor connection. Bytes: docs/design/0005-tensor-paths.md.
 
 #include "messages/transport/socket.hpp"
 #include "messages/types.hpp"

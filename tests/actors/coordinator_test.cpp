@@ -73,6 +73,30 @@ TEST_CASE("a rank that is asked for is given when it is free") {
   CHECK(seat_of(it.enter(it.new_worker())).worker == w0);
 }
 
+TEST_CASE("a worker whose link alone broke gets a new life for its old one") {
+  office it{2};
+  auto who = it.new_worker();
+  it.enter(who, rank(1));
+  it.enter(it.new_worker());
+  auto again = seat_of(it.enter(who, rank(1)));
+  CHECK(again.worker == w1);
+  CHECK(again.life == incarnation{2});
+  REQUIRE(it.lead->left.size() == 1);
+  CHECK(it.lead->left[0].worker == w1);
+  CHECK(it.lead->left[0].life == incarnation{1});
+  it.house.kill(who.handle);
+  CHECK(it.lead->left.size() == 2);
+}
+
+TEST_CASE("an evaluator that comes again is counted once") {
+  office it{1};
+  auto who = make_evaluator_stand_in(it.house);
+  for (int i = 0; i < 2; ++i)
+    it.house.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
+  it.house.run();
+  CHECK((it.lead->audience == std::vector<uint32_t>{1}));
+}
+
 TEST_CASE("the cast enters in one go when it is complete") {
   office it{3};
   for (int i = 0; i < 2; ++i) {

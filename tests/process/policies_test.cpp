@@ -125,7 +125,7 @@ void train_across_processes(const std::string& policy) {
   for (auto& worker : workers)
     check_end(worker, 0);
   check_end(evaluator, 0);
-  check_run(on, policy, 3, "chunked");
+  check_run(on, policy, 3, "shm");
 }
 
 } // namespace

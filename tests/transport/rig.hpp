@@ -88,6 +88,7 @@ struct server_log {
   uint64_t damaged = 0;      ///< Gradients that are not those of their number.
   uint64_t arrived = 0;
   uint64_t scores = 0;
+  std::vector<uint64_t> numbers; ///< Theirs.
   bool keeps = false;
   bool holds = false; ///< Answers no push.
   std::vector<caf::typed_response_promise<release_header, payload>> open;
@@ -95,6 +96,20 @@ struct server_log {
   std::function<caf::result<release_header, payload>(const push_header&,
                                                      const payload&)>
     answer;
+
+  void keep(uint64_t number, const payload& gradient) {
+    if (held.size() == 3) {
+      held.erase(held.begin());
+      numbers.erase(numbers.begin());
+    }
+    held.push_back(gradient);
+    numbers.push_back(number);
+  }
+
+  uint64_t count() {
+    std::lock_guard guard{mutex};
+    return arrived;
+  }
 };
 
 inline parameter_server_actor make_server(caf::actor_system& system,
@@ -110,7 +125,7 @@ inline parameter_server_actor make_server(caf::actor_system& system,
         if (!is_seeded(gradient, header.samples))
           ++log->damaged;
         if (log->keeps)
-          log->held.push_back(gradient);
+          log->keep(header.samples, gradient);
         if (log->holds) {
           log->open.push_back(
             self->make_response_promise<release_header, payload>());
@@ -179,15 +194,40 @@ public:
   parameter_server_actor connect() {
     if (kind_ == "inproc")
       return keep(spawn_local_link(system_, server_));
-    gateway = spawn<gateway_actor, gateway_state>(
-      system_, placement::scheduled,
-      gateway_parts{server_, coordinator_, shape_});
-    keep(gateway);
+    make_gateway();
     if (framed())
-      return keep(parameter_server_actor{connect_framed()});
+      return tie(path_choice{kind_, memory, {}}.connect(invite(gateway),
+                                                        "127.0.0.1", {shape_}),
+                 gateway);
     auto link = keep(spawn<chunked_link_actor, chunked_link_state>(
       system_, placement::scheduled, gateway, shape_));
     attach(link_end_actor{link});
+    return link;
+  }
+
+  gateway_actor make_gateway() {
+    gateway = keep(spawn<gateway_actor, gateway_state>(
+      system_, placement::scheduled,
+      gateway_parts{server_, coordinator_, shape_}));
+    return gateway;
+  }
+
+  /// How the peer of this gateway finds its path.
+  proto::PathOffer invite(const gateway_actor& peer) {
+    proto::PathOffer out;
+    out.set_stream_port(reception_->port());
+    out.set_shm_name(reception_->name());
+    out.set_token(transport::random_token());
+    caf::anon_send(listener_, enlist_atom_v, out.token(), peer);
+    return out;
+  }
+
+  /// The near half of a path that is connected.
+  parameter_server_actor tie(transport::path_ptr way,
+                             const gateway_actor& peer) {
+    auto link = keep(spawn<framed_link_actor, framed_link_state>(
+      system_, placement::scheduled, peer, std::move(way), shape_));
+    attach(parameter_server_actor{link});
     return link;
   }
 
@@ -208,8 +248,7 @@ public:
     std::make_shared<transport::shared_memory>();
   std::shared_ptr<transport::shared_memory> servers_memory =
     std::make_shared<transport::shared_memory>();
-  gateway_actor gateway;    ///< Of the link that was made last.
-  transport::path_ptr near; ///< The near end of the link made last.
+  gateway_actor gateway; ///< Of the link that was made last.
 
 private:
   struct config : caf::actor_system_config {
@@ -227,19 +266,6 @@ private:
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::detached,
       path_listener_parts{reception_, server_, shape_, servers_memory}));
-  }
-
-  framed_link_actor connect_framed() {
-    proto::PathOffer offer;
-    offer.set_stream_port(reception_->port());
-    offer.set_shm_name(reception_->name());
-    offer.set_token(transport::random_token());
-    caf::anon_send(listener_, enlist_atom_v, offer.token(), gateway);
-    near = path_choice{kind_, memory, {}}.connect(offer, "127.0.0.1", {shape_});
-    auto link = spawn<framed_link_actor, framed_link_state>(
-      system_, placement::scheduled, gateway, near, shape_);
-    attach(parameter_server_actor{link});
-    return link;
   }
 
   template <class LinkEnd>

@@ -1,0 +1,199 @@
+// Real nodes over each path that tensors can take, and what becomes of a run
+// when its path breaks.
+
+#include "tests/process/stage.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <thread>
+
+using namespace troupe::testing;
+
+namespace {
+
+const flags three_epochs{"--policy", "sync", "--workers", "2", "--epochs", "3",
+                         "--seed",   "5",    "--threads", "1"};
+
+flags operator+(flags left, const flags& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+flags over(const std::string& transport) {
+  return {"--transport", transport, "--threads", "1"};
+}
+
+/// A run of two workers, to its end; the weights that come out.
+std::string weights_over(const std::string& transport) {
+  stage on;
+  auto server =
+    on.listening_server(three_epochs + flags{"--transport", transport});
+  auto first = on.worker(over(transport));
+  auto second = on.worker(over(transport));
+  auto evaluator = on.evaluator(over(transport));
+  for (auto* one : {&server, &first, &second, &evaluator})
+    check_end(*one, 0);
+  auto summary = on.summary();
+  INFO(summary.dump(2));
+  auto named = transport == "auto" ? "shm" : transport;
+  CHECK(summary["transport"]["worker-0"] == named);
+  CHECK(summary["transport"]["worker-1"] == named);
+  CHECK(first.said("connected .* as worker \\d over " + named));
+  CHECK(evaluator.said("connected .* as evaluator over " + named));
+  CHECK_FALSE(first.said("path  "));
+  return summary["weights_sha256"];
+}
+
+// -- how a path breaks --------------------------------------------------------
+
+/// Whether a socket of another process is an end of a path: over TCP by the
+/// port, which is not the control port; over Unix by the name of the far end.
+bool is_path(int fd, const std::string& transport, int control_port) {
+  sockaddr_storage there{};
+  socklen_t size = sizeof there;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&there), &size) != 0)
+    return false;
+  if (transport == "shm")
+    return there.ss_family == AF_UNIX && size > sizeof(sa_family_t) + 1 &&
+           std::strncmp(reinterpret_cast<char*>(&there) + sizeof(sa_family_t) +
+                          1,
+                        "troupe-", 7) == 0;
+  unsigned char port[2];
+  std::memcpy(port, reinterpret_cast<char*>(&there) + 2, 2);
+  return there.ss_family == AF_INET && port[0] * 256 + port[1] != control_port;
+}
+
+/// Shuts the path of a process down, as a broken network would. False when it
+/// has none yet.
+bool cut_path(pid_t process, const std::string& transport, int control_port) {
+  auto whole = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  auto cut = false;
+  for (int fd = 3; fd < 256; ++fd) {
+    auto copy = static_cast<int>(syscall(SYS_pidfd_getfd, whole, fd, 0));
+    if (copy < 0)
+      continue;
+    if (is_path(copy, transport, control_port)) {
+      shutdown(copy, SHUT_RDWR);
+      cut = true;
+    }
+    close(copy);
+  }
+  close(whole);
+  return cut;
+}
+
+/// Regions of shared memory that a process maps.
+size_t regions_of(pid_t process) {
+  std::ifstream in{"/proc/" + std::to_string(process) + "/maps"};
+  size_t out = 0;
+  for (std::string line; std::getline(in, line);)
+    out += line.find("memfd:troupe") != std::string::npos;
+  return out;
+}
+
+void check_break(const std::string& transport, const std::string& next) {
+  INFO(transport);
+  stage on;
+  auto server = on.listening_server(
+    {"--policy", "async", "--workers", "2", "--epochs", "20", "--transport",
+     transport == "stream" ? "stream" : "auto"});
+  auto worker = on.worker({"--threads", "1"});
+  auto other = on.worker({"--threads", "1"});
+  worker.await("connected .* over " + transport);
+  auto begun = on.await(server, "training", is_kind("update"));
+  REQUIRE(cut_path(worker.pid(), transport, std::stoi(on.port())));
+  worker.await("path +" + transport + " is not used any more");
+  worker.await("connected .* over " + next);
+  on.await(server, "that it is back", is_kind("joined"), begun);
+  check_end(server, 0);
+  check_end(worker, 0);
+  check_end(other, 0);
+  auto summary = on.summary();
+  CHECK(summary["status"] == "completed");
+  CHECK(committed_of(on.metrics()).updates.size() == summary["steps"]);
+  CHECK(other.said("over " + transport));
+  CHECK_FALSE(other.said("is not used any more"));
+}
+
+} // namespace
+
+TEST_CASE("every path gives the same weights") {
+  auto expected = weights_over("chunked");
+  CHECK(weights_over("stream") == expected);
+  CHECK(weights_over("shm") == expected);
+  CHECK(weights_over("auto") == expected);
+}
+
+TEST_CASE("shared memory that breaks gives way to the stream") {
+  check_break("shm", "stream");
+}
+
+TEST_CASE("a stream that breaks gives way to chunks") {
+  check_break("stream", "chunked");
+}
+
+TEST_CASE("a path that is not offered is refused with a line") {
+  stage on;
+  auto server = on.listening_server({"--transport", "chunked"});
+  auto worker = on.worker(over("shm"));
+  check_end(worker, 1);
+  CHECK(worker.err() ==
+        "trainer_node: --transport shm: the parameter server does not offer "
+        "this path; give both nodes the same transport, or auto\n");
+}
+
+TEST_CASE("without shared memory the stream is taken, with a line that says "
+          "why") {
+  stage on;
+  auto server = on.listening_server(three_epochs);
+  child_options small;
+  small.largest_file = 60'000; // Less than a gradient.
+  auto worker = on.start(
+    "small", {"--role", "worker", "--port", on.port(), "--threads", "1"},
+    small);
+  auto other = on.worker({"--threads", "1"});
+  check_end(server, 0);
+  check_end(worker, 0);
+  check_end(other, 0);
+  CHECK(worker.said("path +shm is not used: fallocate of \\d+ bytes of shared "
+                    "memory: File too large"));
+  CHECK(worker.said("over stream"));
+  CHECK(other.said("over shm"));
+}
+
+TEST_CASE("workers killed again and again leave nothing at the server") {
+  stage on;
+  std::mt19937_64 random{7};
+  auto server = on.listening_server(
+    {"--policy", "async", "--workers", "2", "--epochs", "1000"});
+  auto stays = on.worker({"--threads", "1"});
+  size_t from = on.await(server, "training", [](const json& line) {
+    return line["kind"] == "joined";
+  });
+  std::vector<size_t> regions;
+  for (int i = 0; i < 8; ++i) {
+    auto dies = on.worker({"--threads", "1"});
+    dies.await("connected .* over shm");
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+    dies.kill();
+    from = on.await(server, "that it left", is_kind("left"), from + 1);
+    regions.push_back(regions_of(server.pid()));
+  }
+  INFO(server.report());
+  // Versions in use and the gradients of one worker: they do not add up.
+  CHECK(*std::max_element(regions.begin(), regions.end()) <= 16);
+  CHECK(regions.back() <= regions.front() + 4);
+  server.signal(SIGTERM);
+  check_end(server, 75); // Stopped by a signal.
+  check_end(stays, 0);
+  CHECK(on.summary()["gradients_refused"] == 0);
+}
