@@ -92,9 +92,10 @@ private:
 };
 
 using driver_actor =
-  caf::typed_actor<caf::result<caf::unit_t>(join_atom, uint64_t)>;
+  caf::typed_actor<caf::result<uint64_t>(join_atom, uint64_t)>;
 
-/// A worker that computes nothing: pushes the same gradient again and again.
+/// A worker that computes nothing: pushes the same gradient so many times, and
+/// says how often it has in all.
 class driver_state {
 public:
   using pointer = driver_actor::stateful_pointer<driver_state>;
@@ -107,9 +108,9 @@ public:
   }
 
   driver_actor::behavior_type make_behavior() {
-    return {[this](join_atom, uint64_t times) -> caf::result<caf::unit_t> {
+    return {[this](join_atom, uint64_t times) -> caf::result<uint64_t> {
       left_ = times;
-      done_ = self_->make_response_promise<caf::unit_t>();
+      done_ = self_->make_response_promise<uint64_t>();
       push();
       return done_;
     }};
@@ -118,7 +119,7 @@ public:
 private:
   void push() {
     if (left_ == 0)
-      return done_.deliver(caf::unit);
+      return done_.deliver(pushed_);
     --left_;
     push_header header;
     header.id = {worker_id{0}, incarnation{1}, sequence{++pushed_}};
@@ -136,7 +137,7 @@ private:
   parameter_server_actor link_;
   payload gradient_;
   payload weights_;
-  caf::typed_response_promise<caf::unit_t> done_;
+  caf::typed_response_promise<uint64_t> done_;
   uint64_t left_ = 0;
   uint64_t pushed_ = 0;
 };
@@ -192,7 +193,7 @@ public:
       asked.push_back(
         self->request(one, caf::infinite, join_atom_v, round_trips));
     for (auto& one : asked)
-      one.receive([](caf::unit_t) {},
+      one.receive([](uint64_t) {},
                   [](const caf::error& why) {
                     throw run_error("a push failed: " + caf::to_string(why));
                   });

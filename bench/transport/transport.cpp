@@ -54,7 +54,8 @@ private:
     ours->run(1 + each / 10); // Memory is taken, peers know their regions.
     by_hand->run(1 + each / 10);
     auto name = "transport/" + path + "/" + what.name + "/" +
-                std::to_string(workers) + "/round_trips";
+                std::to_string(workers) +
+                (serves == service::add ? "/push_add_pull" : "/push_pull");
     auto found = alternate(how_.quick ? 1 : 7,
                            {[&] { ours->run(each); },
                             [&] {
