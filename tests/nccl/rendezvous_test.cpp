@@ -162,6 +162,21 @@ TEST_CASE("who never answers is left out after some tries") {
   CHECK(x.members() == std::vector{worker(0)});
 }
 
+TEST_CASE("an answer makes earlier silence forgotten") {
+  rendezvous x{{.patience = 10, .strikes = 2, .failures = 100, .pause = 1}};
+  std::ignore = gather(x, {worker(0)});
+  for (int i = 0; i < 5; ++i) {
+    // Silent once, then there, but never ready.
+    auto left_out = only<leave_out>(x.due(*x.next_due()));
+    CHECK(left_out.empty());
+    std::ignore = x.due(*x.next_due());
+    std::ignore = x.identified(x.number(), id, 0);
+    if (i % 2 == 0)
+      x.accepted(x.number(), worker(0));
+  }
+  CHECK(x.members() == std::vector{worker(0)});
+}
+
 TEST_CASE("failures without anybody to blame switch it off for good") {
   rendezvous x{{.failures = 3, .pause = 1, .longest_pause = 60}};
   gather(x, {worker(0)});
