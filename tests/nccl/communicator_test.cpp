@@ -27,8 +27,7 @@ bool done(cast& all, int rank, ticket number) {
 
 } // namespace
 
-// -- life
-// ----------------------------------------------------------------------
+// -- life ---------------------------------------------------------------------
 
 TEST_CASE("ranks meet, say goodbye and leave nothing behind") {
   {
@@ -119,8 +118,7 @@ TEST_CASE("a goodbye that is not answered ends in an abort") {
   check_clean();
 }
 
-// -- operations
-// ----------------------------------------------------------------
+// -- operations ---------------------------------------------------------------
 
 TEST_CASE("numbers go from one rank to another, in order") {
   {
@@ -158,6 +156,19 @@ TEST_CASE("both ways at once") {
       all.until([&] { return done(all, 0, left) && done(all, 1, right); }));
     CHECK(x == b);
     CHECK(y == a);
+  }
+  check_clean();
+}
+
+TEST_CASE("numbers of 16 bits go as they are") {
+  {
+    cast all{2};
+    std::vector<uint16_t> a{1, 0xffff, 3}, x(4, 7);
+    auto type = data_type::bfloat16;
+    all[0].submit({send_to(1, a.data(), 3, type)}, no_deadline);
+    auto got = all[1].submit({receive_from(0, x.data(), 3, type)}, no_deadline);
+    REQUIRE(all.until([&] { return done(all, 1, got); }));
+    CHECK(x == std::vector<uint16_t>{1, 0xffff, 3, 7});
   }
   check_clean();
 }
@@ -204,8 +215,7 @@ TEST_CASE("what cannot be is refused and harms nothing") {
   CHECK(all.until([&] { return all.all(phase::ready); }));
 }
 
-// -- faults
-// --------------------------------------------------------------------
+// -- faults -------------------------------------------------------------------
 
 TEST_CASE("an operation that a peer never joins ends at its deadline") {
   {

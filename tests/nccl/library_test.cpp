@@ -30,8 +30,7 @@ std::string why_off(const library_names& names) {
 
 } // namespace
 
-// -- what may be missing
-// -------------------------------------------------------
+// -- what may be missing ------------------------------------------------------
 
 TEST_CASE("a library that is not there is named, with what to do") {
   library_names names{{"libno-such-nccl.so.2", "/no/such/libnccl.so"},
@@ -97,8 +96,7 @@ TEST_CASE("every entry point has a name of its own") {
   CHECK(count * sizeof(void*) == sizeof(entry_points));
 }
 
-// -- what is there
-// -------------------------------------------------------------
+// -- what is there ------------------------------------------------------------
 
 TEST_CASE("two ranks exchange numbers through a library that was opened") {
   auto result = library::load(named("libnccl_double.so"));

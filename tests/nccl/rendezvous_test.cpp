@@ -215,8 +215,7 @@ TEST_CASE("a change of members does not cut a rest short") {
   CHECK(x.members().size() == 2);
 }
 
-// -- random histories
-// ----------------------------------------------------------
+// -- random histories ---------------------------------------------------------
 
 namespace {
 

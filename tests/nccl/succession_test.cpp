@@ -135,8 +135,7 @@ TEST_CASE("of many memberships only the newest are remembered") {
   check_clean();
 }
 
-// -- server and workers, with all that can happen
-// -------------------------------
+// -- server and workers, with all that can happen -----------------------------
 
 namespace {
 

@@ -10,8 +10,7 @@
 
 namespace troupe::transport::nccl::abi {
 
-// -- NCCL
-// ----------------------------------------------------------------------
+// -- NCCL ---------------------------------------------------------------------
 
 /// ncclResult_t.
 enum class result : unsigned {
@@ -56,8 +55,7 @@ struct config {
   int cga_cluster_size = INT_MIN;
 };
 
-// -- CUDA runtime
-// --------------------------------------------------------------
+// -- CUDA runtime -------------------------------------------------------------
 
 /// cudaError_t; other values are errors, whose text the library knows.
 enum class cuda_status : unsigned {

@@ -12,8 +12,7 @@ namespace troupe::transport::nccl {
 
 namespace {
 
-// -- is one function called as another?
-// ----------------------------------------
+// -- is one function called as another? ---------------------------------------
 
 template <class T>
 constexpr bool is_number = std::is_enum_v<T> || std::is_integral_v<T>;
@@ -74,8 +73,7 @@ TROUPE_CALLED_ALIKE(memory_copy, cudaMemcpyAsync);
 
 #undef TROUPE_CALLED_ALIKE
 
-// -- do the numbers mean the same?
-// ---------------------------------------------
+// -- do the numbers mean the same? --------------------------------------------
 
 template <class Ours, class Theirs>
 constexpr bool same(Ours ours, Theirs theirs) {
@@ -103,8 +101,7 @@ static_assert(same(abi::copy_kind::by_address, cudaMemcpyDefault));
 static_assert(abi::stream_non_blocking == cudaStreamNonBlocking);
 static_assert(abi::event_without_timing == cudaEventDisableTiming);
 
-// -- do the structures lie the same?
-// -------------------------------------------
+// -- do the structures lie the same? ------------------------------------------
 
 static_assert(sizeof(abi::unique_id) == NCCL_UNIQUE_ID_BYTES);
 static_assert(std::is_trivially_copyable_v<abi::unique_id>);

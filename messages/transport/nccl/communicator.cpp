@@ -31,8 +31,7 @@ communicator::~communicator() {
   let_go();
 }
 
-// -- operations
-// ----------------------------------------------------------------
+// -- operations ---------------------------------------------------------------
 
 ticket communicator::submit(std::vector<transfer> transfers, double deadline,
                             abi::stream after) {
@@ -83,8 +82,7 @@ outcome communicator::look(ticket number) const {
   return {progress::waiting, ""};
 }
 
-// -- life
-// ----------------------------------------------------------------------
+// -- life ---------------------------------------------------------------------
 
 void communicator::begin(double now) {
   device_guard guard{*lib_, where_.device};
@@ -251,8 +249,7 @@ void communicator::watch_deadlines(double now) {
       return stop(describe(what) + " was not done in time", now);
 }
 
-// -- the end
-// -------------------------------------------------------------------
+// -- the end ------------------------------------------------------------------
 
 void communicator::close(double now) {
   if (phase_ != phase::initialising && phase_ != phase::ready)

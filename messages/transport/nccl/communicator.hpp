@@ -26,8 +26,9 @@
 #include "messages/transport/nccl/operation.hpp"
 
 #include <deque>
-#include <functional>
 #include <limits>
+#include <memory>
+#include <vector>
 
 namespace troupe::transport::nccl {
 

@@ -6,8 +6,7 @@
 
 namespace troupe::transport::nccl {
 
-// -- facts
-// ---------------------------------------------------------------------
+// -- facts --------------------------------------------------------------------
 
 orders rendezvous::assemble(const std::vector<attendee>& who, double now) {
   orders out;
@@ -111,8 +110,7 @@ orders rendezvous::due(double now) {
   return out;
 }
 
-// -- properties
-// ----------------------------------------------------------------
+// -- properties ---------------------------------------------------------------
 
 std::optional<double> rendezvous::next_due() const {
   switch (phase_) {
@@ -131,8 +129,7 @@ bool rendezvous::under_way(epoch number) const {
           phase_ == phase::open);
 }
 
-// -- steps
-// ---------------------------------------------------------------------
+// -- steps --------------------------------------------------------------------
 
 void rendezvous::choose_members() {
   members_.clear();

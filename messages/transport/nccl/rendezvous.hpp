@@ -60,8 +60,7 @@ struct rendezvous_rules {
                              ///< long makes past failures forgotten.
 };
 
-// -- orders
-// --------------------------------------------------------------------
+// -- orders -------------------------------------------------------------------
 
 /// Ask NCCL for an id; answer with `identified`, or `broken`.
 struct make_id {
