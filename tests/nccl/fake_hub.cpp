@@ -221,8 +221,10 @@ abi::result ask(posted what, abi::comm comm, abi::stream stream) {
   lock guard{the().mutex};
   if (!known(comm, "a transfer"))
     return abi::result::invalid_argument;
-  if (comm->state != abi::result::success)
+  if (comm->state == abi::result::in_progress)
     blame("a transfer before the call before it has come in");
+  else if (comm->state != abi::result::success)
+    return comm->state; // An error may come between any two calls.
   if (!the().streams.contains(stream))
     blame("a transfer in no stream");
   if (the().wrong.call_fails.contains(comm->rank))

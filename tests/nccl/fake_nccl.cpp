@@ -90,8 +90,10 @@ abi::result ncclCommFinalize(abi::comm comm) {
   lock guard{the().mutex};
   if (!known(comm, "ncclCommFinalize"))
     return abi::result::invalid_argument;
-  if (comm->at != stage::ready || comm->state != abi::result::success)
+  if (comm->at != stage::ready || comm->state == abi::result::in_progress)
     blame("finalised while something is under way");
+  if (comm->state != abi::result::success)
+    return comm->state;
   comm->at = stage::leaving;
   comm->state = abi::result::in_progress;
   return abi::result::in_progress;
