@@ -252,6 +252,21 @@ TEST_CASE("a peer that goes in the middle of a transfer is told of, and "
   CHECK(eventually([&] { return open_files() == files; }));
 }
 
+TEST_CASE("a token is good once, and for a peer that is there") {
+  auto kind = GENERATE(as<std::string>{}, "stream", "shm");
+  rig it{kind, {f32, 1000}};
+  auto connect = [&](const proto::PathOffer& offer) {
+    return path_choice{kind, it.memory, {}}.connect(offer, "127.0.0.1",
+                                                    {it.shape()});
+  };
+  auto offer = it.invite(it.make_gateway());
+  auto link = it.tie(connect(offer), it.gateway);
+  CHECK_THROWS_AS(connect(offer), transport::path_error);
+  offer.set_token(transport::random_token());
+  CHECK_THROWS_AS(connect(offer), transport::path_error);
+  CHECK(is_seeded(push(it, link, 1).weights, 1));
+}
+
 TEST_CASE("when the server dies all open requests are told") {
   auto kind = any_far_path();
   rig it{kind, {f32, 1000}};
