@@ -153,7 +153,7 @@ std::optional<frame> path::receive() {
   out.kind = head.kind;
   out.request = head.request;
   out.header.resize(head.header_bytes);
-  std::vector<std::byte> numbers(8 * head.let_gos);
+  std::vector<std::byte> numbers(size_t{8} * head.let_gos);
   std::span<std::byte> follows;
   if (head.carried == carriage::none)
     out.tensor = payload{head.shape, nullptr, nullptr};
