@@ -235,26 +235,6 @@ private:
   std::thread server_;
 };
 
-class copy_loop final : public exchange {
-public:
-  explicit copy_loop(size_t bytes) : one_(bytes), other_(bytes) {
-    // nop
-  }
-
-  void run(uint64_t round_trips) override {
-    for (uint64_t i = 0; i < round_trips; ++i) {
-      std::memcpy(one_.data(), other_.data(), one_.size());
-      asm volatile("" ::: "memory");
-      std::memcpy(other_.data(), one_.data(), one_.size());
-      asm volatile("" ::: "memory");
-    }
-  }
-
-private:
-  std::vector<std::byte> one_;
-  std::vector<std::byte> other_;
-};
-
 } // namespace
 
 std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers) {
@@ -263,10 +243,6 @@ std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers) {
 
 std::unique_ptr<exchange> shared_ring(size_t bytes, size_t workers) {
   return std::make_unique<ring>(bytes, workers);
-}
-
-std::unique_ptr<exchange> copies(size_t bytes) {
-  return std::make_unique<copy_loop>(bytes);
 }
 
 } // namespace troupe::bench

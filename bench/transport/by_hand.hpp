@@ -26,7 +26,4 @@ std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers);
 /// the server adds a slot to the weights, in place, and wakes its worker.
 std::unique_ptr<exchange> shared_ring(size_t bytes, size_t workers);
 
-/// One thread copies `bytes` there and back.
-std::unique_ptr<exchange> copies(size_t bytes);
-
 } // namespace troupe::bench

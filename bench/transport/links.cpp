@@ -1,6 +1,5 @@
 #include "bench/transport/links.hpp"
 
-#include "actors/links/chunked_link.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
@@ -229,12 +228,6 @@ private:
     auto gateway = keep(spawn<gateway_actor, gateway_state>(
       system_, placement::scheduled,
       gateway_parts{server_, coordinator_, shape_}));
-    if (!reception_) {
-      auto link = keep(spawn<chunked_link_actor, chunked_link_state>(
-        system_, placement::scheduled, gateway, shape_));
-      attach(gateway, link_end_actor{link});
-      return link;
-    }
     proto::PathOffer offer;
     offer.set_stream_port(reception_->port());
     offer.set_shm_name(reception_->name());
@@ -248,8 +241,8 @@ private:
     return link;
   }
 
-  template <class LinkEnd>
-  void attach(const gateway_actor& gateway, const LinkEnd& link) {
+  void attach(const gateway_actor& gateway,
+              const parameter_server_actor& link) {
     caf::scoped_actor self{system_};
     self->request(gateway, caf::infinite, attach_atom_v, link)
       .receive([](const coordinator_actor&) {},

@@ -15,7 +15,8 @@ enum class service {
   add,  ///< Adds it to the weights: the answer is the next version.
 };
 
-/// @param path inproc | shm | stream | chunked
+/// @param path inproc | shm | stream. Chunks need two processes: in one nothing
+/// is serialised.
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
                                  size_t workers, service what);
 

@@ -39,12 +39,6 @@ public:
             raw_tcp(what.bytes, workers));
   }
 
-  /// What the machine gives at most.
-  void copied(const size& what) {
-    measure("inproc", what, 1, service::echo, "memcpy there and back",
-            copies(what.bytes));
-  }
-
 private:
   void measure(const std::string& path, const size& what, size_t workers,
                service serves, const char* reference,
@@ -93,11 +87,6 @@ void measure_transport(const setting& how, report& out) {
       it.streamed("stream", what, workers);
   if (!how.quick)
     it.streamed("stream", large, 1);
-  for (const auto& what : {small, lenet, resnet})
-    it.streamed("chunked", what, 1);
-  out.begin("what the machine gives");
-  for (const auto& what : {lenet, resnet})
-    it.copied(what);
 }
 
 } // namespace troupe::bench

@@ -70,8 +70,8 @@ TEST_CASE("transport, server and train have their figures") {
   }
   for (std::string part : {"sgd", "sgd_and_finite", "finite", "adam"})
     CHECK(names.contains("server/step/resnet18/2/" + part));
-  for (std::string path : {"inproc", "stream", "chunked"})
-    CHECK(names.contains("transport/" + path + "/45MB/1/push_pull"));
+  CHECK(names.contains("transport/stream/45MB/4/push_pull"));
+  CHECK(names.contains("transport/inproc/1.7MB/1/push_add_pull"));
   CHECK(names.contains("transport/shm/4KB/2/push_add_pull"));
   for (std::string policy : {"async", "sync"})
     for (std::string cast : {"threads", "processes"}) {
