@@ -68,8 +68,7 @@ struct compute_engine::state {
   at::Tensor nothing;
   /// Where the gradients of the batch in hand belong, in the order of the
   /// parameters, and which of them are there.
-  std::vector<at::Tensor> places;
-  gradient_places by_parameter;
+  gradient_places places;
   std::vector<bool> written;
   const std::atomic<bool>* cancel = nullptr;
 
@@ -112,14 +111,12 @@ struct compute_engine::state {
       x.set_data(nothing);
     }
     places.clear();
-    by_parameter.clear();
     cancel = nullptr;
   }
 
   void place_gradients(const at::Tensor& gradient) {
     for (size_t i = 0; i < parameters.size(); ++i) {
-      places.push_back(layout.view(gradient, layout.slots()[i]));
-      by_parameter.set(parameters[i], places[i]);
+      places.set(parameters[i], layout.view(gradient, layout.slots()[i]));
     }
   }
 
@@ -137,7 +134,7 @@ struct compute_engine::state {
   gradient_result run(const at::Tensor& inputs, const at::Tensor& targets) {
     gradient_result result;
     check(cancel);
-    auto scores = net->forward(channels_last(inputs), by_parameter);
+    auto scores = net->forward(channels_last(inputs), places);
     auto loss = at::cross_entropy_loss(scores, targets);
     check(cancel);
     backward(loss);

@@ -18,6 +18,9 @@ public:
 
   void clear() { places_.clear(); }
 
+  /// The i-th that was set.
+  const at::Tensor& operator[](size_t i) const { return places_[i].second; }
+
   bool empty() const { return places_.empty(); }
 
   /// Undefined if it is all the same.
