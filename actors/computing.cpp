@@ -1,6 +1,7 @@
 #include "actors/computing.hpp"
 
 #include "actors/clock/run_clock.hpp"
+#include "actors/errands.hpp"
 #include "actors/tensor_payload.hpp"
 
 #include <ATen/Parallel.h>
@@ -14,6 +15,15 @@ namespace {
 
 caf::error failed(errc code, const std::exception& err) {
   return caf::make_error(code, std::string{err.what()});
+}
+
+/// Answers the request in hand, and sees to what follows from the answer: this
+/// thread has nothing else to do.
+template <class T, class Self>
+caf::result<T> answer(Self& self, caf::expected<T> what) {
+  auto promise = self.template make_response_promise<T>();
+  run_errands(self.system(), [&] { promise.deliver(std::move(what)); });
+  return promise;
 }
 
 } // namespace
@@ -31,14 +41,16 @@ compute_state::compute_state(pointer self, const computing_parts& parts)
 compute_actor::behavior_type compute_state::make_behavior() {
   at::set_num_threads(threads_);
   return {
-    [this](compute_atom, const compute_task& task) { return compute(task); },
+    [this](compute_atom, const compute_task& task) {
+      return answer(*self_, compute(task));
+    },
     [](cancel_atom) {
       // Too late: the flag of the task has been seen.
     },
   };
 }
 
-caf::result<gradient_report>
+caf::expected<gradient_report>
 compute_state::compute(const compute_task& task) try {
   run_clock clock{self_};
   auto gradient = gradients_.take();
@@ -95,19 +107,20 @@ caf::result<score> scorer_state::evaluate(version what,
 
 // -- batches ------------------------------------------------------------------
 
-loader_state::loader_state(pointer, const computing_parts& parts)
-  : dtype_(parts.settings.training.dtype), train_(parts.data.train),
+loader_state::loader_state(pointer self, const computing_parts& parts)
+  : self_(self), dtype_(parts.settings.training.dtype),
+    train_(parts.data.train),
     order_(parts.settings.training.seed, parts.data.train->size()) {
   // nop
 }
 
 loader_actor::behavior_type loader_state::make_behavior() {
   return {[this](load_atom, const lease& what) {
-    return load(what);
+    return answer(*self_, load(what));
   }};
 }
 
-caf::result<loaded_batch> loader_state::load(const lease& what) try {
+caf::expected<loaded_batch> loader_state::load(const lease& what) try {
   auto indices = order_.lease_indices(what.epoch, what.first, what.count);
   return loaded_batch{
     what, std::make_shared<const data::batch>(train_->gather(indices, dtype_))};

@@ -34,7 +34,7 @@ public:
   compute_actor::behavior_type make_behavior();
 
 private:
-  caf::result<gradient_report> compute(const compute_task& task);
+  caf::expected<gradient_report> compute(const compute_task& task);
 
   pointer self_;
   int threads_;
@@ -76,8 +76,9 @@ public:
   loader_actor::behavior_type make_behavior();
 
 private:
-  caf::result<loaded_batch> load(const lease& what);
+  caf::expected<loaded_batch> load(const lease& what);
 
+  pointer self_;
   config::scalar_type dtype_;
   std::shared_ptr<const data::dataset> train_;
   data::epoch_order order_;

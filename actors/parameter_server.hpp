@@ -3,7 +3,8 @@
 // with the next weights when the policy says so. This is the lead shard: it
 // asks its conductor what a message means and carries the orders out.
 //
-// Spawned on a thread of its own, since it computes.
+// Has no thread of its own: whoever brings a gradient waits for what follows
+// from it, and takes the step (actors/errands.hpp).
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/clock/wall_clock.hpp"

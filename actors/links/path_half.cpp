@@ -1,5 +1,6 @@
 #include "actors/links/path_half.hpp"
 
+#include "actors/errands.hpp"
 #include "actors/spawning.hpp"
 
 #include <chrono>
@@ -36,7 +37,9 @@ public:
 private:
   void read() {
     if (auto next = receive()) {
-      self_->send(owner_, frame_atom_v, std::move(next));
+      run_errands(self_->system(), [this, &next] {
+        self_->send(owner_, frame_atom_v, std::move(next));
+      });
       self_->send(self_, tick_atom_v);
       return;
     }

@@ -2,6 +2,7 @@
 // of its role, passes signals on, and turns the end of the run into an exit
 // status.
 
+#include "actors/errands.hpp"
 #include "apps/calibrate/calibrate.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/large_pages.hpp"
@@ -36,10 +37,7 @@ void configure(caf::actor_system_config& target,
     return std::chrono::duration_cast<caf::timespan>(
       std::chrono::duration<double>(x));
   };
-  // Actors on the scheduler only pass messages on. Sharing, for the default of
-  // stealing polls for work, which costs the computing threads their time.
-  target.set("caf.scheduler.policy", "sharing");
-  target.set("caf.scheduler.max-threads", 2);
+  allow_errands(target, 2);
   if (settings.what == config::role::simulate)
     return;
   target.load<caf::io::middleman>();

@@ -169,7 +169,7 @@ public:
     parts.recorder = recorder;
     parts.writer = writer;
     lead = spawn<lead_actor, parameter_server_state>(
-      system, placement::detached, std::move(parts));
+      system, placement::scheduled, std::move(parts));
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
     guard("recorder", recorder);
     guard("checkpoint writer", writer);

@@ -1,5 +1,6 @@
 #include "bench/transport/links.hpp"
 
+#include "actors/errands.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
@@ -200,10 +201,7 @@ public:
 
 private:
   struct two_threads : caf::actor_system_config {
-    two_threads() {
-      set("caf.scheduler.policy", "sharing");
-      set("caf.scheduler.max-threads", 2);
-    }
+    two_threads() { allow_errands(*this, 2); }
   };
 
   template <class Handle>

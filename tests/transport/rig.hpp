@@ -2,6 +2,7 @@
 // A worker's end and a server's end in real threads, with any path between
 // them.
 
+#include "actors/errands.hpp"
 #include "actors/links/chunked_link.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
@@ -252,10 +253,7 @@ public:
 
 private:
   struct config : caf::actor_system_config {
-    config() {
-      set("caf.scheduler.policy", "sharing");
-      set("caf.scheduler.max-threads", 2);
-    }
+    config() { allow_errands(*this, 2); }
   };
 
   void listen() {
