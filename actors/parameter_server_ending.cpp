@@ -129,6 +129,8 @@ void parameter_server_state::leave_stage() {
     status = exit_status::try_again;
   self_->send(coordinator_, ended_atom_v,
               run_end{static_cast<uint8_t>(status), ending_->line});
+  for (const auto& shard : parts_.others)
+    self_->send_exit(shard, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
   self_->quit();

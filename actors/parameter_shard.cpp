@@ -44,7 +44,8 @@ parameter_shard_state::carry_out(const shard_order& what) try {
     held_.erase(id);
   if (what.update)
     apply(what);
-  parts_.model->save(what.save);
+  if (!what.save.empty())
+    parts_.model->save(what.save);
   return caf::unit;
 } catch (const std::exception& err) {
   return caf::make_error(errc::failed, std::string{err.what()});
