@@ -171,7 +171,7 @@ TEST_CASE("a shard carries orders out in their order or not at all") {
       settings, layout, models::element_range{0, 4})});
   push_id id{worker_id{0}, incarnation{1}, sequence{1}};
   auto current = at::zeros({4});
-  auto next = at::full({4}, 7);
+  auto next = at::full({4}, 7.0);
   auto order = [&](uint64_t number) {
     shard_order what{number, {}, {}, {}};
     what.update = shard_order::step{current, next, {id}, {8}};
@@ -184,16 +184,16 @@ TEST_CASE("a shard carries orders out in their order or not at all") {
   auto early = house.ask<>(shard, order_atom_v, order(2));
   house.run();
   CHECK(early->code() == errc::protocol_violation);
-  CHECK(at::equal(next, at::full({4}, 7)));
+  CHECK(at::equal(next, at::full({4}, 7.0)));
 
   auto first = house.ask<>(shard, order_atom_v, order(1));
   house.run();
   CHECK(first->values);
-  CHECK(at::equal(next, at::full({4}, -1)));
+  CHECK(at::equal(next, at::full({4}, -1.0)));
 
   // The gradient is applied once.
   auto again = house.ask<>(shard, order_atom_v, order(2));
   house.run();
   CHECK(again->code() == errc::failed);
-  CHECK(at::equal(next, at::full({4}, -1)));
+  CHECK(at::equal(next, at::full({4}, -1.0)));
 }

@@ -36,10 +36,11 @@ void check_cuts(uint64_t count, size_t width, uint32_t shards) {
 } // namespace
 
 TEST_CASE("a buffer is cut at pages into shards of equal size") {
-  CHECK(cut(4096, 4, 2) == std::vector<element_range>{{0, 2048}, {2048, 2048}});
-  CHECK(cut(5000, 4, 2) == std::vector<element_range>{{0, 2048}, {2048, 2952}});
-  CHECK(cut(1024, 8, 2) == std::vector<element_range>{{0, 512}, {512, 512}});
-  CHECK(cut(431'080, 4, 1) == std::vector<element_range>{{0, 431'080}});
+  using ranges = std::vector<element_range>;
+  CHECK((cut(4096, 4, 2) == ranges{{0, 2048}, {2048, 2048}}));
+  CHECK((cut(5000, 4, 2) == ranges{{0, 2048}, {2048, 2952}}));
+  CHECK((cut(1024, 8, 2) == ranges{{0, 512}, {512, 512}}));
+  CHECK((cut(431'080, 4, 1) == ranges{{0, 431'080}}));
 }
 
 TEST_CASE("each shard has a page at least") {

@@ -30,7 +30,7 @@ json figures(json summary) {
   return summary;
 }
 
-json replay(const std::filesystem::path& tape,
+json replayed(const std::filesystem::path& tape,
             const std::filesystem::path& folder) {
   words all{"--replay", tape.string(), "--train-dir", folder.string()};
   auto call = config::parse_command_line(all, config::environment{});
@@ -95,7 +95,7 @@ TEST_CASE("a tape of several shards is the same again") {
                     with_shards(static_cast<uint32_t>(2 + seed % 4)) +
                     words{"--tape"};
     auto first = run_in(folder / "run", settings);
-    auto again = replay(folder / "run" / "tape-1.pb", folder / "again");
+    auto again = replayed(folder / "run" / "tape-1.pb", folder / "again");
     CHECK(again["weights_sha256"] == first.summary["weights_sha256"]);
     CHECK(text_of_file(folder / "again" / "metrics.jsonl") == first.metrics);
   }
