@@ -12,6 +12,8 @@ namespace troupe {
 parameter_server_state::parameter_server_state(pointer self,
                                                parameter_server_parts parts)
   : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
+    crew_(self, parts_.others,
+          [this](const caf::error& why) { note_shards(why); }),
     conductor_(make_conductor(parts_)),
     board_(parts_.settings.evaluation.eval_freq),
     statistics_(parts_.settings.cluster.workers), clock_(self),
@@ -85,14 +87,27 @@ auto parameter_server_state::push(const push_header& header,
   }
   if (auto why = check(header, gradient); why != errc::none)
     return refuse(header, why);
+  auto answer = hold(header.id.worker);
+  crew_.check(
+    header.id, gradient, [&] { return model_.sound(gradient); },
+    [this, header, gradient](bool sound) { take(header, gradient, sound); });
+  return answer;
+}
+
+// All shards have their part, and it is known what it is worth.
+void parameter_server_state::take(const push_header& header,
+                                  const payload& gradient, bool sound) {
+  if (!sound) {
+    auto asks = std::exchange(members_.at(header.id.worker).asks, std::nullopt);
+    asks->deliver(refuse(header, errc::not_finite));
+    return crew_.drop({header.id});
+  }
   tell(&witness::accepted, header);
   held_.emplace(header.id, held_push{header, gradient});
-  auto answer = hold(header.id.worker);
   auto from = lease_of(header);
   auto decided = conductor_.push({header.id, header.computed_on, header.from});
   keep(inputs::arrived{header, from}, decided);
-  carry_out(decided);
-  return answer;
+  carry_out(std::move(decided));
 }
 
 auto parameter_server_state::pull(const pull_header& header) -> weights_result {
@@ -102,16 +117,17 @@ auto parameter_server_state::pull(const pull_header& header) -> weights_result {
   tell(&witness::pulled, header.worker, header.abandoned);
   auto decided = conductor_.pull(header.worker, header.abandoned);
   keep(inputs::pulled{header}, decided);
-  carry_out(decided);
+  carry_out(std::move(decided));
   return answer;
 }
 
-// A gradient of somebody else's samples would count them twice.
+// Of all but its numbers. A gradient of somebody else's samples would count
+// them twice.
 errc parameter_server_state::check(const push_header& header,
                                    const payload& gradient) const {
   if (!conductor_.holds(header.id.worker, header.from, header.samples))
     return errc::protocol_violation;
-  return model_.check(gradient);
+  return model_.fits(gradient) ? errc::none : errc::wrong_size;
 }
 
 caf::error parameter_server_state::refuse(const push_header& header, errc why) {
@@ -186,7 +202,7 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
   tell(&witness::entered, std::span{who});
   auto decided = conductor_.join(who);
   keep(inputs::joined{who}, decided);
-  carry_out(decided);
+  carry_out(std::move(decided));
 }
 
 void parameter_server_state::leave(worker_id who, incarnation life,
@@ -203,7 +219,7 @@ void parameter_server_state::leave(worker_id who, incarnation life,
   record(notes::left{who, life, reason});
   if (gone.asks)
     gone.asks->deliver(caf::make_error(errc::unknown_member, reason));
-  carry_out(decided);
+  carry_out(std::move(decided));
 }
 
 void parameter_server_state::set_audience(uint32_t evaluators) {

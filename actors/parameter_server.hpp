@@ -1,7 +1,8 @@
 #pragma once
 // The parameter server: owns the weights, takes gradients, and answers each
 // with the next weights when the policy says so. This is the lead shard: it
-// asks its conductor what a message means and carries the orders out.
+// asks its conductor what a message means and carries the orders out, together
+// with the other shards, if there are any.
 //
 // Has no thread of its own: whoever brings a gradient waits for what follows
 // from it, and takes the step (actors/errands.hpp).
@@ -14,6 +15,7 @@
 #include "actors/notes.hpp"
 #include "actors/recording/run_statistics.hpp"
 #include "actors/server_model.hpp"
+#include "actors/shard_crew.hpp"
 #include "actors/witness.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
@@ -44,7 +46,8 @@ struct parameter_server_parts {
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
   recorder_actor recorder;
   checkpoint_writer_actor writer;
-  int threads = 1; ///< Intra-op threads of this actor's thread.
+  std::vector<shard_actor> others; ///< The shards besides this one, in order.
+  int threads = 1;                 ///< Intra-op threads of this actor's thread.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   /// Virtual clock: when the first computation began. Else empty.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
@@ -81,6 +84,14 @@ private:
     payload gradient;
   };
 
+  /// A step that is being made.
+  struct closing_step {
+    std::vector<held_push> parts;
+    std::vector<payload> gradients;
+    std::vector<uint64_t> samples;
+    at::Tensor next; ///< Memory of the version that it makes.
+  };
+
   /// An evaluator that waits for a version after the one it has seen.
   struct watcher {
     watch_promise asks;
@@ -102,6 +113,7 @@ private:
   weights_result push(const push_header& header, const payload& gradient);
   weights_result pull(const pull_header& header);
   errc check(const push_header& header, const payload& gradient) const;
+  void take(const push_header& header, const payload& gradient, bool sound);
   caf::error refuse(const push_header& header, errc why);
   void expel(worker_id who, incarnation life, const std::string& reason);
   weights_result hold(worker_id who);
@@ -121,8 +133,12 @@ private:
 
   // -- steps and versions (parameter_server_steps.cpp) ------------------------
 
-  void carry_out(const cores::orders& what);
-  void apply(const cores::update_order& step);
+  void carry_out(cores::orders what);
+  void update(cores::orders what, size_t next);
+  void finish(const cores::orders& what);
+  closing_step close(const cores::update_order& step);
+  shard_order::step order_of(const closing_step& what) const;
+  void publish(const cores::update_order& step, closing_step& made);
   void show_to_witness(version makes,
                        const std::vector<held_push>& parts) const;
   void drop(const cores::dropped_push& what);
@@ -138,7 +154,7 @@ private:
   void take_score(const score& found);
   void checkpoint();
   void write_next();
-  snapshot_ptr take_snapshot() const;
+  void note_shards(const caf::error& why);
 
   // -- the end (parameter_server_ending.cpp) ----------------------------------
 
@@ -177,6 +193,14 @@ private:
     lose_tape(err.what());
   }
 
+  /// Does something that may throw: then the run has failed.
+  template <class F>
+  void attempt(F what) try {
+    what();
+  } catch (const std::exception& err) {
+    fail(err.what());
+  }
+
   template <class What>
   void record(What&& what) {
     record_at(conductor_.current(), std::forward<What>(what));
@@ -185,6 +209,7 @@ private:
   pointer self_;
   parameter_server_parts parts_;
   server_model model_;
+  shard_crew crew_;
   cores::conductor conductor_;
   cores::evaluation_board board_;
   recording::run_statistics statistics_;
@@ -206,6 +231,7 @@ private:
   payload due_weights_; ///< The version that is due for scoring.
   std::optional<score> last_score_;
   std::optional<version> last_checkpoint_;
+  size_t saving_ = 0; ///< Snapshots that shards still add to.
   bool writing_ = false;
   snapshot_ptr next_snapshot_; ///< Waits for the writer; the newest counts.
   std::optional<ending> ending_;

@@ -67,6 +67,10 @@ void parameter_server_state::send_workers_home() {
     if (auto asks = std::exchange(state.asks, std::nullopt))
       asks->deliver(
         caf::make_error(errc::shutting_down, std::string{"the run is over"}));
+  std::vector<push_id> held;
+  for (const auto& [id, push] : held_)
+    held.push_back(id);
+  crew_.drop(std::move(held));
   held_.clear();
   self_->send(coordinator_, ending_atom_v);
 }
@@ -83,7 +87,7 @@ void parameter_server_state::give_score_up() {
 }
 
 void parameter_server_state::note_saved() {
-  if (!ending_ || writing_ || next_snapshot_)
+  if (!ending_ || saving_ > 0 || writing_ || next_snapshot_)
     return;
   ending_->saved = true;
   close_if_done();
@@ -125,6 +129,8 @@ void parameter_server_state::leave_stage() {
     status = exit_status::try_again;
   self_->send(coordinator_, ended_atom_v,
               run_end{static_cast<uint8_t>(status), ending_->line});
+  for (const auto& shard : parts_.others)
+    self_->send_exit(shard, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
   self_->quit();

@@ -4,45 +4,81 @@
 #include "actors/restore.hpp"
 
 #include <cmath>
-#include <exception>
+#include <memory>
 #include <utility>
 
 namespace troupe {
 
-void parameter_server_state::carry_out(const cores::orders& what) try {
+void parameter_server_state::carry_out(cores::orders what) {
   if (ending_)
     return;
-  for (const auto& late : what.drop)
-    drop(late);
-  for (const auto& step : what.updates)
-    apply(step);
-  if (what.stop) {
-    begin_ending("completed", *what.stop);
-    return;
-  }
-  for (const auto& next : what.release)
-    release(next);
-  for (auto who : what.cancel)
-    cancel(who);
-} catch (const std::exception& err) {
-  fail(err.what());
+  attempt([&] {
+    std::vector<push_id> dropped;
+    for (const auto& late : what.drop) {
+      drop(late);
+      dropped.push_back(late.id);
+    }
+    crew_.drop(std::move(dropped));
+    update(std::move(what), 0);
+  });
 }
 
-void parameter_server_state::apply(const cores::update_order& step) {
-  std::vector<held_push> parts;
-  std::vector<payload> gradients;
-  std::vector<uint64_t> samples;
+// Goes on when all shards have made the step: nothing that follows is seen
+// before its weights are whole.
+void parameter_server_state::update(cores::orders what, size_t next) {
+  if (next == what.updates.size())
+    return finish(what);
+  auto made = std::make_shared<closing_step>(close(what.updates[next]));
+  crew_.step([&] { return order_of(*made); },
+             [&] { model_.apply(made->next, made->gradients, made->samples); },
+             [this, what = std::move(what), next, made]() mutable {
+               attempt([&] {
+                 publish(what.updates[next], *made);
+                 update(std::move(what), next + 1);
+               });
+             });
+}
+
+void parameter_server_state::finish(const cores::orders& what) {
+  if (what.stop)
+    return begin_ending("completed", *what.stop);
+  for (const auto& ready : what.release)
+    release(ready);
+  for (auto who : what.cancel)
+    cancel(who);
+}
+
+auto parameter_server_state::close(const cores::update_order& step)
+  -> closing_step {
+  closing_step out;
   for (const auto& part : step.gradients) {
-    parts.push_back(std::move(held_.extract(part.id).mapped()));
-    gradients.push_back(parts.back().gradient);
-    samples.push_back(parts.back().header.samples);
-    statistics_.applied(part.id.worker, samples.back(), part.staleness,
-                        times_of(parts.back().header));
+    out.parts.push_back(std::move(held_.extract(part.id).mapped()));
+    out.gradients.push_back(out.parts.back().gradient);
+    out.samples.push_back(out.parts.back().header.samples);
+    statistics_.applied(part.id.worker, out.samples.back(), part.staleness,
+                        times_of(out.parts.back().header));
   }
-  show_to_witness(step.makes, parts);
-  model_.apply(step.makes, gradients, samples);
+  show_to_witness(step.makes, out.parts);
+  out.next = model_.next_buffer();
+  return out;
+}
+
+shard_order::step
+parameter_server_state::order_of(const closing_step& what) const {
+  shard_order::step out{model_.newest_flat(), what.next, {}, what.samples};
+  for (const auto& part : what.parts)
+    out.gradients.push_back(part.header.id);
+  return out;
+}
+
+// The gradients are let go of before anybody is answered, so that their memory
+// is free for the next.
+void parameter_server_state::publish(const cores::update_order& step,
+                                     closing_step& made) {
+  model_.publish(step.makes, std::move(made.next));
   last_update_ = self_->clock().now();
-  note_update(step, parts);
+  note_update(step, made.parts);
+  made = {};
   note_epochs();
   if (board_.updated(step.makes))
     show_due();
@@ -183,8 +219,24 @@ void parameter_server_state::checkpoint() {
   if (last_checkpoint_ == conductor_.current())
     return;
   last_checkpoint_ = conductor_.current();
-  next_snapshot_ = take_snapshot();
-  write_next();
+  auto out = std::make_shared<snapshot>();
+  fill_manifest(parts_, conductor_, out->manifest);
+  statistics_.save(*out->manifest.mutable_counters(), times());
+  auto slots = model_.begin_save(*out);
+  ++saving_;
+  crew_.save(
+    slots, [&] { model_.save(slots); },
+    [this, out] {
+      --saving_;
+      if (ending_ && ending_->saved)
+        return;
+      next_snapshot_ = out;
+      write_next();
+    });
+}
+
+void parameter_server_state::note_shards(const caf::error& why) {
+  fail("a parameter server shard failed: " + text_of(why));
 }
 
 // One snapshot is written at a time; while the writer is busy only the newest
@@ -208,14 +260,6 @@ void parameter_server_state::write_next() {
         writing_ = false;
         fail_for_others(text_of(err));
       });
-}
-
-snapshot_ptr parameter_server_state::take_snapshot() const {
-  auto out = std::make_shared<snapshot>();
-  model_.save(*out);
-  fill_manifest(parts_, conductor_, out->manifest);
-  statistics_.save(*out->manifest.mutable_counters(), times());
-  return out;
 }
 
 } // namespace troupe

@@ -80,11 +80,21 @@ policies::policy_spec make_policy_spec(const config::settings& settings) {
 
 server_model make_server_model(const parameter_server_parts& parts) {
   const auto& settings = parts.settings.training;
+  auto shards = parts.settings.cluster.shards;
   if (parts.settings.simulation.gradients == "none")
     return {};
   if (parts.resumed)
-    return {settings, parts.classes, *parts.resumed, parts.memory};
-  return {settings, parts.classes, parts.memory};
+    return {settings, parts.classes, *parts.resumed, parts.memory, shards};
+  return {settings, parts.classes, parts.memory, shards};
+}
+
+std::vector<std::shared_ptr<shard_model>>
+make_other_shards(const parameter_server_parts& parts) {
+  auto shards = parts.settings.cluster.shards;
+  if (parts.settings.simulation.gradients == "none")
+    return std::vector(shards - 1, std::make_shared<shard_model>());
+  return make_other_shards(parts.settings.training, parts.classes, shards,
+                           parts.resumed.get());
 }
 
 // The policy begins anew at the version of a checkpoint: its members are gone

@@ -15,6 +15,10 @@ policies::policy_spec make_policy_spec(const config::settings& settings);
 
 server_model make_server_model(const parameter_server_parts& parts);
 
+/// What the shards besides the lead begin with.
+std::vector<std::shared_ptr<shard_model>>
+make_other_shards(const parameter_server_parts& parts);
+
 /// Throws `run_error` when the checkpoint is of another data set.
 cores::conductor make_conductor(const parameter_server_parts& parts);
 

@@ -2,12 +2,11 @@
 
 #include "actors/tensor_payload.hpp"
 #include "config/failure.hpp"
-#include "models/aggregate.hpp"
 #include "models/network.hpp"
 
 #include <torch/torch.h>
 
-#include <cstring>
+#include <functional>
 
 namespace troupe {
 
@@ -19,24 +18,8 @@ models::flat_layout layout_of(const config::training_settings& settings,
   return models::flat_layout::from(net->module());
 }
 
-/// Copies the tensors of a checkpoint into a flat buffer.
-void fill(const models::flat_layout& layout, const models::tensor_file& file,
-          const std::string& where,
-          const std::function<std::string(const std::string&)>& key_of,
-          const at::Tensor& flat) {
-  auto width = models::size_of(layout.dtype());
-  auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
-  for (const auto& slot : layout.slots()) {
-    auto key = key_of(slot.name);
-    const auto* tensor = file.find(key);
-    if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
-      throw run_error(where + ": no tensor '" + key + "' of " +
-                      std::to_string(slot.count) +
-                      " elements: not a checkpoint of this network; resume "
-                      "with the network that it was trained with");
-    std::memcpy(target + slot.offset * width, tensor->bytes.data(),
-                tensor->bytes.size());
-  }
+models::element_range all_of(const models::flat_layout& layout) {
+  return {0, layout.count()};
 }
 
 payload_shape shape_of(const models::flat_layout& layout) {
@@ -54,21 +37,42 @@ payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes) {
   auto layout = layout_of(settings, classes);
   payload_buffer memory{shape_of(layout)};
-  fill(layout, from.model, from.path.string(), std::identity{},
+  fill(layout, all_of(layout), from.model, from.path.string(), std::identity{},
        to_tensor(memory));
   return std::move(memory).seal();
 }
 
+std::vector<models::element_range> cut_weights(const payload_shape& weights,
+                                               uint32_t shards) {
+  return models::cut(weights.count, size_of(weights.type), shards);
+}
+
+std::vector<std::shared_ptr<shard_model>>
+make_other_shards(const config::training_settings& settings, int64_t classes,
+                  uint32_t shards, const models::loaded_checkpoint* from) {
+  std::vector<std::shared_ptr<shard_model>> out;
+  if (shards == 1)
+    return out;
+  auto layout = layout_of(settings, classes);
+  auto ranges = cut_weights(shape_of(layout), shards);
+  for (size_t k = 1; k < ranges.size(); ++k) {
+    out.push_back(std::make_shared<shard_model>(settings, layout, ranges[k]));
+    if (from != nullptr)
+      out.back()->load(layout, *from);
+  }
+  return out;
+}
+
 server_model::server_model(const config::training_settings& settings,
-                           int64_t classes, payload_memory_ptr memory)
-  : settings_(settings) {
+                           int64_t classes, payload_memory_ptr memory,
+                           uint32_t shards) {
   auto net = models::make_network(settings.network, classes, settings.dtype);
   models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
   store_ = std::make_unique<models::weights_store>(
     layout_->count(), layout_->dtype(), std::move(memory));
-  optimizer_ = models::make_optimizer(settings, *layout_);
+  part_ = {settings, *layout_, cut_weights(shape_of(*layout_), shards).front()};
   auto first = store_->next_buffer();
   first.copy_(models::gather(net->module(), *layout_));
   publish(version{0}, std::move(first));
@@ -77,26 +81,12 @@ server_model::server_model(const config::training_settings& settings,
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes,
                            const models::loaded_checkpoint& from,
-                           payload_memory_ptr memory)
-  : server_model(settings, classes, std::move(memory)) {
-  const auto& record = from.manifest.optimizer();
-  auto where = from.path.string();
-  if (record.name() != optimizer_->name())
-    throw run_error(where + ": made with optimizer '" + record.name() +
-                    "', this run uses '" + std::string{optimizer_->name()} +
-                    "'; give --optimizer " + record.name());
+                           payload_memory_ptr memory, uint32_t shards)
+  : server_model(settings, classes, std::move(memory), shards) {
+  part_.load(*layout_, from);
   auto weights = store_->next_buffer();
-  fill(*layout_, from.model, where, std::identity{}, weights);
-  auto slots = optimizer_->slots();
-  if (record.steps() > 0) {
-    for (auto& slot : slots) {
-      auto key = [&](const std::string& parameter) {
-        return models::slot_key(slot.name, parameter);
-      };
-      fill(*layout_, from.optimizer, where, key, slot.flat);
-    }
-  }
-  optimizer_->load(slots, record.steps());
+  fill(*layout_, all_of(*layout_), from.model, from.path.string(),
+       std::identity{}, weights);
   publish(version{from.manifest.step()}, std::move(weights));
 }
 
@@ -104,46 +94,45 @@ payload_shape server_model::shape() const {
   return has_weights() ? shape_of(*layout_) : payload_shape{};
 }
 
-errc server_model::check(const payload& gradient) const {
-  if (gradient.shape() != shape())
-    return errc::wrong_size;
-  if (!has_weights())
-    return errc::none;
-  return models::all_finite(to_tensor(gradient)) ? errc::none
-                                                 : errc::not_finite;
+at::Tensor server_model::next_buffer() {
+  return has_weights() ? store_->next_buffer() : at::Tensor{};
 }
 
-void server_model::apply(version makes, std::span<const payload> gradients,
+at::Tensor server_model::newest_flat() const {
+  return has_weights() ? store_->newest()->flat : at::Tensor{};
+}
+
+void server_model::apply(const at::Tensor& next,
+                         std::span<const payload> gradients,
                          std::span<const uint64_t> samples) {
-  if (!has_weights())
-    return;
-  std::vector<at::Tensor> parts;
-  for (const auto& gradient : gradients)
-    parts.push_back(to_tensor(gradient));
-  auto next = store_->next_buffer();
-  optimizer_->step(next, store_->newest()->flat, parts, samples, settings_.lr);
-  publish(makes, std::move(next));
+  part_.apply(next, newest_flat(), gradients, samples);
 }
 
-void server_model::save(snapshot& out) const {
+void server_model::publish(version makes, at::Tensor next) {
+  if (has_weights())
+    newest_ = to_payload(store_->publish(makes, std::move(next))->flat);
+}
+
+std::vector<at::Tensor> server_model::begin_save(snapshot& out) const {
+  std::vector<at::Tensor> slots;
   if (!has_weights())
-    return;
+    return slots;
+  const auto& optimizer = *part_.optimizer();
   out.layout = layout_;
   out.weights = newest_;
-  for (const auto& slot : optimizer_->slots())
-    out.slots.push_back({slot.name, to_payload(slot.flat.clone())});
-  out.manifest.mutable_optimizer()->set_name(std::string{optimizer_->name()});
-  out.manifest.mutable_optimizer()->set_steps(optimizer_->steps());
+  for (const auto& slot : optimizer.slots()) {
+    slots.push_back(at::empty_like(newest_flat()));
+    out.slots.push_back({slot.name, to_payload(slots.back())});
+  }
+  out.manifest.mutable_optimizer()->set_name(std::string{optimizer.name()});
+  out.manifest.mutable_optimizer()->set_steps(optimizer.steps());
+  return slots;
 }
 
 std::optional<std::string> server_model::weights_sha256() const {
   if (!has_weights())
     return std::nullopt;
   return models::weights_sha256(to_tensor(newest_), *layout_);
-}
-
-void server_model::publish(version id, at::Tensor flat) {
-  newest_ = to_payload(store_->publish(id, std::move(flat))->flat);
 }
 
 } // namespace troupe

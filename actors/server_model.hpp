@@ -1,8 +1,10 @@
 #pragma once
-// The tensor half of a parameter server shard: versions of the weights and the
-// optimiser that makes the next one. No actors. Not thread-safe; one owner, but
-// a version may be read and let go by any thread.
+// The tensor half of the lead: versions of the weights, whole, and its own
+// range of what makes the next one. Without other shards that range is all. No
+// actors. Not thread-safe; one owner, but a version may be read and let go by
+// any thread.
 
+#include "actors/shard_model.hpp"
 #include "actors/snapshot.hpp"
 #include "config/settings.hpp"
 #include "messages/error.hpp"
@@ -10,13 +12,14 @@
 #include "messages/payload.hpp"
 #include "models/checkpoint.hpp"
 #include "models/flat_layout.hpp"
-#include "models/optimizer.hpp"
+#include "models/shard_cuts.hpp"
 #include "models/weights_store.hpp"
 
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -29,20 +32,32 @@ payload_shape shape_of_weights(const config::training_settings& settings,
 payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
+/// Where each of so many shards is cut out of the weights; empty ranges where
+/// nothing is trained.
+std::vector<models::element_range> cut_weights(const payload_shape& weights,
+                                               uint32_t shards);
+
+/// What a further shard begins with: its range of the state that a server with
+/// these settings has. Throws `run_error` as the server does.
+std::vector<std::shared_ptr<shard_model>>
+make_other_shards(const config::training_settings& settings, int64_t classes,
+                  uint32_t shards, const models::loaded_checkpoint* from);
+
 class server_model {
 public:
   /// No weights at all: versions are only counted (`--gradients none`).
   server_model() = default;
 
-  /// Draws the first weights from the seed.
+  /// Draws the first weights from the seed. Makes steps of the first of so many
+  /// ranges.
   server_model(const config::training_settings& settings, int64_t classes,
-               payload_memory_ptr memory = heap_memory());
+               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1);
 
   /// Goes on from a checkpoint. Throws `run_error` when it is not one of this
   /// network or optimiser.
   server_model(const config::training_settings& settings, int64_t classes,
                const models::loaded_checkpoint& from,
-               payload_memory_ptr memory = heap_memory());
+               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1);
 
   const std::shared_ptr<const models::flat_layout>& layout() const {
     return layout_;
@@ -56,29 +71,43 @@ public:
   /// The newest version; shares its memory.
   payload newest() const { return newest_; }
 
-  /// May this gradient be applied? `wrong_size` or `not_finite` if not.
-  errc check(const payload& gradient) const;
+  /// Is this the shape of a gradient of ours?
+  bool fits(const payload& gradient) const {
+    return gradient.shape() == shape();
+  }
 
-  /// One step: the mean of the gradients, weighted by samples and summed in
-  /// this order, through the optimiser into the next version.
-  void apply(version makes, std::span<const payload> gradients,
+  /// Has the lead's part of the gradient neither NaN nor infinity?
+  bool sound(const payload& gradient) const { return part_.sound(gradient); }
+
+  /// Memory for the next version.
+  at::Tensor next_buffer();
+
+  /// The newest version, to be read.
+  at::Tensor newest_flat() const;
+
+  /// The lead's part of a step from the newest version into `next`.
+  void apply(const at::Tensor& next, std::span<const payload> gradients,
              std::span<const uint64_t> samples);
 
-  /// Adds weights, optimiser slots (copied) and their counts to a snapshot;
-  /// nothing without weights.
-  void save(snapshot& out) const;
+  /// Makes `next`, which all parts have written to, the newest version.
+  void publish(version makes, at::Tensor next);
+
+  /// Adds weights and the optimiser's counts to a snapshot, and memory for its
+  /// slots; nothing without weights. Returns that memory: what is written there
+  /// before anybody else sees the snapshot is part of it.
+  std::vector<at::Tensor> begin_save(snapshot& out) const;
+
+  /// Copies the lead's part of the slots.
+  void save(std::span<const at::Tensor> slots) const { part_.save(slots); }
 
   /// SHA-256 of the newest weights, as summary.json has it; nothing without
   /// weights.
   std::optional<std::string> weights_sha256() const;
 
 private:
-  void publish(version id, at::Tensor flat);
-
-  config::training_settings settings_;
   std::shared_ptr<const models::flat_layout> layout_;
   std::unique_ptr<models::weights_store> store_;
-  std::unique_ptr<models::optimizer> optimizer_;
+  shard_model part_;
   payload newest_;
 };
 

@@ -4,6 +4,7 @@
 #include "config/text.hpp"
 #include "config/value.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -103,6 +104,15 @@ std::string traffic_of(const settings& all, uint64_t parameters) {
          size(bytes) + " of gradients out, " + size(bytes) + " of weights back";
 }
 
+/// "4 of 431.0 kB to 431.7 kB of weights", all of them in one process.
+std::string shards_of(std::vector<uint64_t> bytes) {
+  auto [least, most] = std::ranges::minmax(bytes);
+  auto result = std::to_string(bytes.size()) + " of " + size(least);
+  if (size(most) != size(least))
+    result += " to " + size(most);
+  return result + " of weights each, in the process of the parameter server";
+}
+
 std::string training_of(const settings& all) {
   const auto& training = all.training;
   auto result = training.optimizer + ", lr " + print(training.lr);
@@ -144,14 +154,16 @@ std::string run_directory_of(const training_settings& training) {
 
 } // namespace
 
-std::string plan(const resolved& all, std::optional<uint64_t> parameters) {
+std::string plan(const resolved& all, const std::optional<model_size>& model) {
   const auto& values = all.values;
   auto result =
     row("this node", node_of(values)) + row("cast", cast_of(values)) +
     row("policy", print(values.policy.name) + ": " + policy_of(values)) +
     row("batch", batch_of(values)) + row("model", values.training.network);
-  if (parameters)
-    result += row("", traffic_of(values, *parameters));
+  if (model)
+    result += row("", traffic_of(values, model->parameters));
+  if (model && model->shard_bytes.size() > 1)
+    result += row("shards", shards_of(model->shard_bytes));
   result +=
     row("training", training_of(values)) + row("data", data_of(values.data)) +
     row("until", limits_of(all)) +

@@ -6,12 +6,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::config {
 
+/// What the settings do not say about the model.
+struct model_size {
+  uint64_t parameters = 0;
+  std::vector<uint64_t> shard_bytes; ///< Weights of each shard.
+};
+
 /// Some ten lines: cast, policy, batch, limits, addresses, folders. With the
-/// number of the model's `parameters` also the bytes per worker and step.
+/// size of the `model` also the bytes per worker and step, and per shard.
 std::string plan(const resolved& all,
-                 std::optional<uint64_t> parameters = std::nullopt);
+                 const std::optional<model_size>& model = std::nullopt);
 
 } // namespace troupe::config

@@ -39,6 +39,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_data, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_data, (std::vector<troupe::worker_id>))
   CAF_ADD_TYPE_ID(troupe_data, (std::vector<troupe::lease>))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::frame_ptr))
+  CAF_ADD_TYPE_ID(troupe_data, (troupe::shard_order_ptr))
 
 CAF_END_TYPE_ID_BLOCK(troupe_data)
 
@@ -74,6 +75,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id + 200)
   CAF_ADD_ATOM(troupe_atoms, troupe, tick_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, connect_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, frame_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, order_atom)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
@@ -83,6 +85,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::payload)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::snapshot_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::note_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::frame_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::shard_order_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::loaded_batch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::compute_task)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::gradient_report)

@@ -27,8 +27,9 @@ namespace transport {
 struct frame; // what comes in on a path of its own
 } // namespace transport
 
-struct snapshot; // what the checkpoint writer makes durable
-struct note;     // what the recorder writes down
+struct snapshot;    // what the checkpoint writer makes durable
+struct note;        // what the recorder writes down
+struct shard_order; // what the lead of several shards decided
 
 // -- between a worker and the parameter server --------------------------------
 
@@ -122,6 +123,7 @@ inline constexpr uint64_t max_chunk_bytes = 16u << 20;
 using batch_ptr = std::shared_ptr<const data::batch>;
 using snapshot_ptr = std::shared_ptr<const snapshot>;
 using note_ptr = std::shared_ptr<const note>;
+using shard_order_ptr = std::shared_ptr<const shard_order>;
 using frame_ptr = std::shared_ptr<const transport::frame>;
 
 /// A batch made from a lease.

@@ -4,8 +4,10 @@
 #include "actors/coordinator.hpp"
 #include "actors/doorkeeper.hpp"
 #include "actors/parameter_server.hpp"
+#include "actors/parameter_shard.hpp"
 #include "actors/recorder.hpp"
 #include "actors/replay/prompter.hpp"
+#include "actors/restore.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
@@ -106,6 +108,19 @@ void require_port(const config::cluster_settings& cluster) {
     throw no_port(cluster);
 }
 
+/// Each shard owns a page of the weights at least.
+void require_shards(const config::resolved& config,
+                    const payload_shape& weights) {
+  auto most = models::most_shards(weights.count, size_of(weights.type));
+  if (config.values.cluster.shards > most)
+    throw usage_error(config.cite("cluster.shards") + ": the weights of '" +
+                      config.values.training.network + "' are " +
+                      std::to_string(weights.bytes()) +
+                      " bytes, and each shard owns a page of 4096 at least; "
+                      "give at most " +
+                      std::to_string(most));
+}
+
 /// Memory that workers on this host may read, or null with a line that says why
 /// not.
 std::shared_ptr<transport::shared_memory>
@@ -151,8 +166,8 @@ void publish(caf::actor_system& system, const doorkeeper_actor& door,
   say("listening    on " + host + ":" + std::to_string(*port));
 }
 
-/// Parameter server, recorder and checkpoint writer under one supervisor, which
-/// is told when any of them dies.
+/// Parameter server with all its shards, recorder and checkpoint writer under
+/// one supervisor, which is told when any of them dies.
 class household {
 public:
   household(caf::actor_system& system, const server_options& options,
@@ -166,21 +181,28 @@ public:
       system, placement::detached,
       checkpoint_writer_parts{from.checkpoints(),
                               parts.settings.checkpoint.keep});
+    for (auto& model : make_other_shards(parts))
+      parts.others.push_back(spawn<shard_actor, parameter_shard_state>(
+        system, placement::detached,
+        parameter_shard_parts{std::move(model), parts.threads}));
     parts.recorder = recorder;
     parts.writer = writer;
+    auto others = parts.others;
     lead = spawn<lead_actor, parameter_server_state>(
       system, placement::scheduled, std::move(parts));
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
     guard("recorder", recorder);
     guard("checkpoint writer", writer);
     guard("parameter server", lead);
+    for (size_t k = 0; k < others.size(); ++k)
+      guard("parameter server shard " + std::to_string(k + 1), others[k]);
     voice_of(options)("run          " + from.directory.path.string());
   }
 
   template <class Handle>
-  void guard(const char* name, const Handle& who) {
+  void guard(const std::string& name, const Handle& who) {
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
-    anon_send(supervisor, attach_atom_v, std::string{name}, actors.back());
+    anon_send(supervisor, attach_atom_v, name, actors.back());
   }
 
   supervisor_actor supervisor;
@@ -276,9 +298,12 @@ node start_with_faults(caf::actor_system& system,
 
 std::string plan_with_model(const config::resolved& config) {
   auto data = load_data(config.values);
-  auto classes = classes_of(data);
-  return config::plan(config,
-                      shape_of_weights(config.values.training, classes).count);
+  auto weights = shape_of_weights(config.values.training, classes_of(data));
+  require_shards(config, weights);
+  config::model_size size{weights.count, {}};
+  for (const auto& part : cut_weights(weights, config.values.cluster.shards))
+    size.shard_bytes.push_back(part.count * size_of(weights.type));
+  return config::plan(config, size);
 }
 
 node start_server(caf::actor_system& system, const config::resolved& config,
@@ -292,6 +317,8 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
+  auto weights = shape_of_weights(settings.training, classes_of(data));
+  require_shards(config, weights);
   auto from = replay ? origin_of(*replay) : find_origin(settings, tell);
   auto parts = make_server_parts(config, data, from);
   if (auto reason = complete_already(parts, from)) {
@@ -312,7 +339,6 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     machine = simulation::make_machine(computing);
     machine->watch = options.watch;
   }
-  auto weights = shape_of_weights(settings.training, parts.classes);
   if (has_faults(settings))
     return start_with_faults(system, config, options, computing, machine,
                              weights, parts, from);

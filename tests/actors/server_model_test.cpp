@@ -28,7 +28,13 @@ void step(server_model& model, uint64_t makes) {
     numbers[i] = static_cast<float>(random() % 1000) * 1e-3f - 0.5f;
   std::vector<payload> gradients{std::move(memory).seal()};
   std::vector<uint64_t> samples{8};
-  model.apply(version{makes}, gradients, samples);
+  auto next = model.next_buffer();
+  model.apply(next, gradients, samples);
+  model.publish(version{makes}, next);
+}
+
+void save(const server_model& model, snapshot& out) {
+  model.save(model.begin_save(out));
 }
 
 /// Saved with the writer that a run has, and read again.
@@ -38,7 +44,7 @@ models::loaded_checkpoint save(const server_model& model, uint64_t step,
   auto writer = house.make<checkpoint_writer_actor, checkpoint_writer_state>(
     checkpoint_writer_parts{folder, 3});
   auto what = std::make_shared<snapshot>();
-  model.save(*what);
+  save(model, *what);
   what->manifest.set_step(step);
   auto written =
     house.ask<std::string>(writer, write_atom_v, snapshot_ptr{what});
@@ -74,7 +80,7 @@ TEST_CASE("a snapshot does not change with the model") {
   server_model model{settings_of("sgd"), 10};
   step(model, 1);
   snapshot before;
-  model.save(before);
+  save(model, before);
   auto weights = before.weights.bytes();
   std::vector<std::byte> copy{weights.begin(), weights.end()};
   auto slot = before.slots.at(0).flat.bytes();

@@ -119,9 +119,8 @@ constexpr bad bad_wholes[] = {
    "--overwrite true: contradicts resume: give one of the two"},
   {"--dataset mnist", "--dataset mnist: is read from files: give their folder "
                       "with --data-dir"},
-  {"--shards 2", "--shards 2: this release has one parameter server shard "
-                 "only"},
-  {"--listen 127.0.0.1:1", "--listen 127.0.0.1:1: is for several shards"},
+  {"--listen 127.0.0.1:1",
+   "--listen 127.0.0.1:1: is for shards in processes of their own"},
   {"--clock virtual --gradients none",
    "--gradients none: never learns and has no epochs: say when to stop with "
    "--max-steps"},

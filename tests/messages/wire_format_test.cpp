@@ -53,7 +53,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<std::vector<worker_id>> == 227);
   CHECK(id_of<std::vector<lease>> == 228);
   CHECK(id_of<frame_ptr> == 229);
-  CHECK(caf::id_block::troupe_data::end == 230);
+  CHECK(id_of<shard_order_ptr> == 230);
+  CHECK(caf::id_block::troupe_data::end == 231);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -87,7 +88,8 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<tick_atom> == 427);
   CHECK(id_of<connect_atom> == 428);
   CHECK(id_of<frame_atom> == 429);
-  CHECK(caf::id_block::troupe_atoms::end == 430);
+  CHECK(id_of<order_atom> == 430);
+  CHECK(caf::id_block::troupe_atoms::end == 431);
 }
 
 TEST_CASE("handles of actors have these ids") {

@@ -131,8 +131,12 @@ constexpr row bad_calls[] = {
    "--host 0\\.0\\.0\\.0: is no loopback address.*--insecure-network.*"},
   {"virtual time of one role", "--role ps --clock virtual", 2,
    "--clock virtual: is for the whole cast in one process.*--simulate"},
-  {"not available yet", "--simulate --shards 2", 2,
-   "--shards 2: this release has one parameter server shard only"},
+  {"more shards than pages", "--simulate --shards 422", 2,
+   "--shards 422: the weights of 'lenet' are 1724320 bytes, and each shard "
+   "owns "
+   "a page of 4096 at least; give at most 421"},
+  {"not available yet", "--role ps --shards 2 --rank 1", 2,
+   "--rank 1: in this release all shards live in one process"},
   {"no such device", "--simulate --device cuda", 2,
    "--device cuda: this release computes without CUDA; use --device cpu"},
 };

@@ -50,6 +50,8 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     std::to_string(number),
     "--compute-time",
     times[number / 3 % std::size(times)],
+    "--shards",
+    std::to_string(number % 5 == 0 ? 3 : 1),
     "--link-latency",
     delays[number / 5 % std::size(delays)],
     "--checkpoint-freq",

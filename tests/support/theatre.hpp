@@ -2,6 +2,8 @@
 // A parameter server with stand-ins for everybody around it.
 
 #include "actors/parameter_server.hpp"
+#include "actors/parameter_shard.hpp"
+#include "actors/restore.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
@@ -60,6 +62,10 @@ public:
     parts.recorder = recorder.handle;
     parts.writer = writer.handle;
     parts.tape = tape;
+    for (auto& model : make_other_shards(parts))
+      others.push_back(house.make<shard_actor, parameter_shard_state>(
+        parameter_shard_parts{std::move(model)}));
+    parts.others = others;
     lead = house.make<lead_actor, parameter_server_state>(std::move(parts));
     house.tell(lead, attach_atom_v, coordinator.handle);
   }
@@ -145,6 +151,7 @@ public:
   writer_stand_in writer = make_writer_stand_in(house);
   coordinator_stand_in coordinator = make_coordinator_stand_in(house);
   lead_actor lead;
+  std::vector<shard_actor> others; ///< As many as the settings say.
   std::map<worker_id, player> players;
 };
 

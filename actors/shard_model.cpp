@@ -1,0 +1,106 @@
+#include "actors/shard_model.hpp"
+
+#include "actors/tensor_payload.hpp"
+#include "config/failure.hpp"
+#include "models/aggregate.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// To an optimiser a range is a network of one parameter.
+models::flat_layout layout_of(const models::element_range& range,
+                              config::scalar_type dtype) {
+  return models::flat_layout::from(
+    {{"range", {static_cast<int64_t>(range.count)}}}, dtype);
+}
+
+} // namespace
+
+void fill(const models::flat_layout& layout, const models::element_range& range,
+          const models::tensor_file& file, const std::string& where,
+          const std::function<std::string(const std::string&)>& key_of,
+          const at::Tensor& flat) {
+  auto width = models::size_of(layout.dtype());
+  auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
+  for (const auto& slot : layout.slots()) {
+    auto key = key_of(slot.name);
+    const auto* tensor = file.find(key);
+    if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
+      throw run_error(where + ": no tensor '" + key + "' of " +
+                      std::to_string(slot.count) +
+                      " elements: not a checkpoint of this network; resume "
+                      "with the network that it was trained with");
+    auto first = std::max(slot.offset, range.first);
+    auto end = std::min(slot.offset + slot.count, range.end());
+    if (first < end)
+      std::memcpy(target + (first - range.first) * width,
+                  tensor->bytes.data() + (first - slot.offset) * width,
+                  (end - first) * width);
+  }
+}
+
+shard_model::shard_model(const config::training_settings& settings,
+                         const models::flat_layout& whole,
+                         models::element_range range)
+  : settings_(settings), range_(range),
+    optimizer_(
+      models::make_optimizer(settings, layout_of(range, whole.dtype()))) {
+  // nop
+}
+
+void shard_model::load(const models::flat_layout& whole,
+                       const models::loaded_checkpoint& from) {
+  const auto& record = from.manifest.optimizer();
+  auto where = from.path.string();
+  if (record.name() != optimizer_->name())
+    throw run_error(where + ": made with optimizer '" + record.name() +
+                    "', this run uses '" + std::string{optimizer_->name()} +
+                    "'; give --optimizer " + record.name());
+  auto slots = optimizer_->slots();
+  if (record.steps() > 0) {
+    for (auto& slot : slots) {
+      auto key = [&](const std::string& parameter) {
+        return models::slot_key(slot.name, parameter);
+      };
+      fill(whole, range_, from.optimizer, where, key, slot.flat);
+    }
+  }
+  optimizer_->load(slots, record.steps());
+}
+
+bool shard_model::sound(const payload& gradient) const {
+  return !optimizer_ || models::all_finite(own(to_tensor(gradient)));
+}
+
+void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
+                        std::span<const payload> gradients,
+                        std::span<const uint64_t> samples) {
+  if (!optimizer_)
+    return;
+  std::vector<at::Tensor> parts;
+  for (const auto& gradient : gradients)
+    parts.push_back(own(to_tensor(gradient)));
+  optimizer_->step(own(next), own(current), parts, samples, settings_.lr);
+}
+
+void shard_model::save(std::span<const at::Tensor> slots) const {
+  if (!optimizer_)
+    return;
+  auto theirs = optimizer_->slots();
+  for (size_t i = 0; i < theirs.size(); ++i)
+    own(slots[i]).copy_(theirs[i].flat);
+}
+
+at::Tensor shard_model::own(const at::Tensor& whole) const {
+  if (static_cast<uint64_t>(whole.numel()) == range_.count)
+    return whole;
+  return whole.narrow(0, static_cast<int64_t>(range_.first),
+                      static_cast<int64_t>(range_.count));
+}
+
+} // namespace troupe

@@ -1,0 +1,69 @@
+#pragma once
+// The tensor half of one parameter server shard: a range of the weights'
+// elements and the optimiser's state for it. Who owns the versions hands in the
+// whole buffers; a shard reads and writes its own range of them. No actors. Not
+// thread-safe; one owner.
+
+#include "config/settings.hpp"
+#include "messages/payload.hpp"
+#include "models/checkpoint.hpp"
+#include "models/flat_layout.hpp"
+#include "models/optimizer.hpp"
+#include "models/shard_cuts.hpp"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Copies a range of the tensors of a checkpoint into a flat buffer of that
+/// range. Throws `run_error` when there are not all tensors of the layout.
+void fill(const models::flat_layout& layout, const models::element_range& range,
+          const models::tensor_file& file, const std::string& where,
+          const std::function<std::string(const std::string&)>& key_of,
+          const at::Tensor& flat);
+
+class shard_model {
+public:
+  /// No weights at all (`--gradients none`).
+  shard_model() = default;
+
+  shard_model(const config::training_settings& settings,
+              const models::flat_layout& whole, models::element_range range);
+
+  /// Goes on with the optimiser's state of a checkpoint, however many shards
+  /// made it. Throws `run_error` when it is not one of this network or
+  /// optimiser.
+  void load(const models::flat_layout& whole,
+            const models::loaded_checkpoint& from);
+
+  const models::element_range& range() const { return range_; }
+
+  /// Is there neither NaN nor infinity in this range of the gradient?
+  bool sound(const payload& gradient) const;
+
+  /// One step of this range: the mean of the gradients, weighted by samples and
+  /// summed in this order, through the optimiser from `current` into `next`.
+  void apply(const at::Tensor& next, const at::Tensor& current,
+             std::span<const payload> gradients,
+             std::span<const uint64_t> samples);
+
+  /// Of the optimiser; null without weights.
+  const models::optimizer* optimizer() const { return optimizer_.get(); }
+
+  /// Copies the optimiser's slots, in their order, into this range of buffers
+  /// of the whole.
+  void save(std::span<const at::Tensor> slots) const;
+
+private:
+  at::Tensor own(const at::Tensor& whole) const;
+
+  config::training_settings settings_;
+  models::element_range range_;
+  std::unique_ptr<models::optimizer> optimizer_;
+};
+
+} // namespace troupe

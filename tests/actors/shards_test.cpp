@@ -1,0 +1,199 @@
+// Several shards that do the work of one: the same answers, the same bits.
+
+#include "actors/checkpoint_writer.hpp"
+#include "actors/parameter_shard.hpp"
+#include "actors/shard_order.hpp"
+#include "actors/tensor_payload.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/theatre.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <limits>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// Opened with so many shards for two workers.
+std::unique_ptr<theatre> open(uint32_t shards, const std::string& optimizer) {
+  auto out = std::make_unique<theatre>();
+  out->settings.cluster.shards = shards;
+  out->settings.training.optimizer = optimizer;
+  out->settings.training.lr = 0.01;
+  if (optimizer == "sgd")
+    out->settings.training.momentum = 0.9;
+  out->open(2);
+  return out;
+}
+
+/// A gradient that differs from element to element, one of them as given.
+payload gradient_with(uint64_t index, float x, uint64_t seed = 1) {
+  payload_buffer memory{{element_type::float32, lenet_size}};
+  auto* numbers = reinterpret_cast<float*>(memory.bytes().data());
+  std::mt19937_64 random{seed};
+  for (uint64_t i = 0; i < lenet_size; ++i)
+    numbers[i] = static_cast<float>(random() % 1000) * 1e-3f - 0.5f;
+  numbers[index] = x;
+  return std::move(memory).seal();
+}
+
+void step(theatre& on, uint64_t seed) {
+  for (uint32_t i = 0; i < 2; ++i)
+    on.players[worker_id{i}].asks =
+      on.push(on.next_header(worker_id{i}), gradient_with(0, 0, seed + i));
+  for (uint32_t i = 0; i < 2; ++i)
+    on.settle(worker_id{i});
+}
+
+payload weights(theatre& on) {
+  return on.players[worker_id{0}].asks->get<payload>();
+}
+
+models::loaded_checkpoint written(theatre& from,
+                                  const std::filesystem::path& folder) {
+  auto writer =
+    from.house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+      checkpoint_writer_parts{folder, 3});
+  auto name = from.house.ask<std::string>(writer, write_atom_v,
+                                          from.writer->snapshots.at(0));
+  from.house.run();
+  return models::read_checkpoint(folder / name->get<std::string>());
+}
+
+} // namespace
+
+TEST_CASE("any number of shards gives the bits of one") {
+  for (std::string optimizer : {"sgd", "adam", "adamw"}) {
+    auto one = open(1, optimizer);
+    for (uint32_t shards : {2u, 3u, 7u, 421u}) {
+      INFO(optimizer << ", " << shards << " shards");
+      auto first = open(1, optimizer);
+      auto many = open(shards, optimizer);
+      for (uint64_t i = 0; i < 3; ++i) {
+        step(*first, 10 * i);
+        step(*many, 10 * i);
+        REQUIRE(same_bytes(weights(*first), weights(*many)));
+      }
+    }
+  }
+}
+
+TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {
+  for (uint64_t where : {uint64_t{0}, lenet_size / 2, lenet_size - 1}) {
+    INFO("element " << where);
+    auto on = open(3, "adam");
+    step(*on, 1);
+    auto before = weights(*on);
+    auto bad =
+      on->push(on->next_header(worker_id{0}),
+               gradient_with(where, std::numeric_limits<float>::infinity()));
+    CHECK(bad->code() == errc::not_finite);
+    auto other = on->push(worker_id{1}, 0.5f);
+    CHECK(other->open());
+    // Nothing of it was applied anywhere: the next step is as without it.
+    auto& one = on->players[worker_id{0}];
+    one.asks = on->pull(worker_id{0});
+    on->settle(worker_id{0});
+    CHECK(same_bytes(one.asks->get<payload>(), before));
+    one.asks = on->push(worker_id{0}, 0.25f);
+    REQUIRE(one.asks->values);
+    auto same = open(1, "adam");
+    step(*same, 1);
+    same->push(worker_id{1}, 0.5f);
+    same->push(worker_id{0}, 0.25f);
+    CHECK(same_bytes(weights(*on), weights(*same)));
+  }
+}
+
+TEST_CASE("what shards save is what one saves, and any number goes on") {
+  testing::temporary_folder folder;
+  std::vector<models::loaded_checkpoint> saved;
+  for (uint32_t shards : {1u, 4u}) {
+    auto on = std::make_unique<theatre>();
+    on->settings.cluster.shards = shards;
+    on->settings.training.optimizer = "adam";
+    on->settings.checkpoint.checkpoint_freq = 2;
+    on->open(2);
+    step(*on, 1);
+    step(*on, 2);
+    saved.push_back(written(*on, folder / std::to_string(shards)));
+    step(*on, 3);
+  }
+  CHECK(saved[0].manifest.optimizer().steps() == 2);
+  CHECK(saved[0].manifest.files(0).sha256() ==
+        saved[1].manifest.files(0).sha256());
+  CHECK(saved[0].manifest.files(1).sha256() ==
+        saved[1].manifest.files(1).sha256());
+  std::optional<payload> expected;
+  for (auto& from : saved) {
+    auto shared = std::make_shared<models::loaded_checkpoint>(std::move(from));
+    for (uint32_t shards : {1u, 2u, 5u}) {
+      theatre on;
+      on.life = incarnation{2};
+      on.resumed = shared;
+      on.settings.cluster.shards = shards;
+      on.settings.training.optimizer = "adam";
+      on.open(2);
+      step(on, 3);
+      if (!expected)
+        expected = weights(on);
+      CHECK(same_bytes(*expected, weights(on)));
+    }
+  }
+}
+
+TEST_CASE("a shard that fails ends the run, and nothing is published") {
+  auto on = open(3, "sgd");
+  step(*on, 1);
+  on->house.kill(on->others.at(1));
+  auto answer = on->push(worker_id{0}, 1);
+  CHECK(answer->code() == errc::shutting_down);
+  auto summary = on->summary();
+  CHECK(summary.status == "failed");
+  CHECK(summary.steps == 1);
+  CHECK(on->writer->snapshots.empty());
+  auto line =
+    std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
+  CHECK(line.find("a parameter server shard failed") == 0);
+}
+
+TEST_CASE("a shard carries orders out in their order or not at all") {
+  stage house;
+  auto layout =
+    models::flat_layout::from({{"x", {4}}}, config::scalar_type::float32);
+  config::training_settings settings;
+  settings.momentum = 0;
+  settings.lr = 1;
+  auto shard = house.make<shard_actor, parameter_shard_state>(
+    parameter_shard_parts{std::make_shared<shard_model>(
+      settings, layout, models::element_range{0, 4})});
+  push_id id{worker_id{0}, incarnation{1}, sequence{1}};
+  auto current = at::zeros({4});
+  auto next = at::full({4}, 7.0);
+  auto order = [&](uint64_t number) {
+    shard_order what{number, {}, {}, {}};
+    what.update = shard_order::step{current, next, {id}, {8}};
+    return std::make_shared<const shard_order>(what);
+  };
+  auto held = house.ask<bool>(shard, push_atom_v, id, constant_payload(4, 1));
+  house.run();
+  CHECK(held->get<bool>());
+
+  auto early = house.ask<>(shard, order_atom_v, order(2));
+  house.run();
+  CHECK(early->code() == errc::protocol_violation);
+  CHECK(at::equal(next, at::full({4}, 7.0)));
+
+  auto first = house.ask<>(shard, order_atom_v, order(1));
+  house.run();
+  CHECK(first->values);
+  CHECK(at::equal(next, at::full({4}, -1.0)));
+
+  // The gradient is applied once.
+  auto again = house.ask<>(shard, order_atom_v, order(2));
+  house.run();
+  CHECK(again->code() == errc::failed);
+  CHECK(at::equal(next, at::full({4}, -1.0)));
+}
