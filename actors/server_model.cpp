@@ -4,6 +4,7 @@
 #include "config/failure.hpp"
 #include "models/aggregate.hpp"
 #include "models/network.hpp"
+#include "models/statistics.hpp"
 
 #include <torch/torch.h>
 
@@ -13,20 +14,15 @@ namespace troupe {
 
 namespace {
 
-models::flat_layout layout_of(const config::training_settings& settings,
-                              int64_t classes) {
-  auto net = models::make_network(settings.network, classes, settings.dtype);
-  return models::flat_layout::from(net->module());
-}
-
-/// Copies the tensors of a checkpoint into a flat buffer.
-void fill(const models::flat_layout& layout, const models::tensor_file& file,
-          const std::string& where,
+/// Copies those tensors of a checkpoint into a flat buffer.
+void fill(const models::flat_layout& layout,
+          const std::vector<models::parameter_slot>& slots,
+          const models::tensor_file& file, const std::string& where,
           const std::function<std::string(const std::string&)>& key_of,
           const at::Tensor& flat) {
   auto width = models::size_of(layout.dtype());
   auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
-  for (const auto& slot : layout.slots()) {
+  for (const auto& slot : slots) {
     auto key = key_of(slot.name);
     const auto* tensor = file.find(key);
     if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
@@ -39,11 +35,25 @@ void fill(const models::flat_layout& layout, const models::tensor_file& file,
   }
 }
 
+void fill_weights(const models::flat_layout& layout,
+                  const models::loaded_checkpoint& from,
+                  const at::Tensor& flat) {
+  auto where = from.path.string();
+  fill(layout, layout.slots(), from.model, where, std::identity{}, flat);
+  fill(layout, layout.statistics(), from.model, where, std::identity{}, flat);
+}
+
 payload_shape shape_of(const models::flat_layout& layout) {
   return {to_element_type(layout.dtype()), layout.count()};
 }
 
 } // namespace
+
+models::flat_layout layout_of(const config::training_settings& settings,
+                              int64_t classes) {
+  auto net = models::make_network(settings.network, classes, settings.dtype);
+  return models::flat_layout::from(net->module());
+}
 
 payload_shape shape_of_weights(const config::training_settings& settings,
                                int64_t classes) {
@@ -54,8 +64,7 @@ payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes) {
   auto layout = layout_of(settings, classes);
   payload_buffer memory{shape_of(layout)};
-  fill(layout, from.model, from.path.string(), std::identity{},
-       to_tensor(memory));
+  fill_weights(layout, from, to_tensor(memory));
   return std::move(memory).seal();
 }
 
@@ -86,14 +95,14 @@ server_model::server_model(const config::training_settings& settings,
                     "', this run uses '" + std::string{optimizer_->name()} +
                     "'; give --optimizer " + record.name());
   auto weights = store_->next_buffer();
-  fill(*layout_, from.model, where, std::identity{}, weights);
+  fill_weights(*layout_, from, weights);
   auto slots = optimizer_->slots();
   if (record.steps() > 0) {
     for (auto& slot : slots) {
       auto key = [&](const std::string& parameter) {
         return models::slot_key(slot.name, parameter);
       };
-      fill(*layout_, from.optimizer, where, key, slot.flat);
+      fill(*layout_, layout_->slots(), from.optimizer, where, key, slot.flat);
     }
   }
   optimizer_->load(slots, record.steps());
@@ -122,6 +131,7 @@ void server_model::apply(version makes, std::span<const payload> gradients,
     parts.push_back(to_tensor(gradient));
   auto next = store_->next_buffer();
   optimizer_->step(next, store_->newest()->flat, parts, samples, settings_.lr);
+  models::merge_statistics(*layout_, settings_.buffers, next, parts, samples);
   publish(makes, std::move(next));
 }
 

@@ -20,6 +20,10 @@
 
 namespace troupe {
 
+/// Where the numbers of a network's weights lie.
+models::flat_layout layout_of(const config::training_settings& settings,
+                              int64_t classes);
+
 /// The shape of a network's weights.
 payload_shape shape_of_weights(const config::training_settings& settings,
                                int64_t classes);
@@ -60,7 +64,8 @@ public:
   errc check(const payload& gradient) const;
 
   /// One step: the mean of the gradients, weighted by samples and summed in
-  /// this order, through the optimiser into the next version.
+  /// this order, through the optimiser into the next version; and its running
+  /// statistics from those behind the gradients.
   void apply(version makes, std::span<const payload> gradients,
              std::span<const uint64_t> samples);
 

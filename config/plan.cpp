@@ -96,10 +96,10 @@ std::string batch_of(const settings& all) {
          std::to_string(batch * gradients_per_step(all)) + " per step";
 }
 
-std::string traffic_of(const settings& all, uint64_t parameters) {
+std::string traffic_of(const settings& all, const model_size& model) {
   auto width = all.training.dtype == scalar_type::float64 ? 8u : 4u;
-  auto bytes = parameters * width;
-  return count(parameters, "parameter") + "; per worker and step " +
+  auto bytes = (model.parameters + model.statistics) * width;
+  return count(model.parameters, "parameter") + "; per worker and step " +
          size(bytes) + " of gradients out, " + size(bytes) + " of weights back";
 }
 
@@ -144,14 +144,14 @@ std::string run_directory_of(const training_settings& training) {
 
 } // namespace
 
-std::string plan(const resolved& all, std::optional<uint64_t> parameters) {
+std::string plan(const resolved& all, const std::optional<model_size>& model) {
   const auto& values = all.values;
   auto result =
     row("this node", node_of(values)) + row("cast", cast_of(values)) +
     row("policy", print(values.policy.name) + ": " + policy_of(values)) +
     row("batch", batch_of(values)) + row("model", values.training.network);
-  if (parameters)
-    result += row("", traffic_of(values, *parameters));
+  if (model)
+    result += row("", traffic_of(values, *model));
   result +=
     row("training", training_of(values)) + row("data", data_of(values.data)) +
     row("until", limits_of(all)) +

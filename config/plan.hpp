@@ -9,9 +9,15 @@
 
 namespace troupe::config {
 
+/// Numbers that weights and gradients have.
+struct model_size {
+  uint64_t parameters = 0;
+  uint64_t statistics = 0; ///< Of batch normalisation; they travel too.
+};
+
 /// Some ten lines: cast, policy, batch, limits, addresses, folders. With the
-/// number of the model's `parameters` also the bytes per worker and step.
+/// size of the model also the bytes per worker and step.
 std::string plan(const resolved& all,
-                 std::optional<uint64_t> parameters = std::nullopt);
+                 const std::optional<model_size>& model = {});
 
 } // namespace troupe::config

@@ -276,9 +276,10 @@ node start_with_faults(caf::actor_system& system,
 
 std::string plan_with_model(const config::resolved& config) {
   auto data = load_data(config.values);
-  auto classes = classes_of(data);
-  return config::plan(config,
-                      shape_of_weights(config.values.training, classes).count);
+  auto layout = layout_of(config.values.training, classes_of(data));
+  auto parameters = layout.parameter_count();
+  return config::plan(
+    config, config::model_size{parameters, layout.count() - parameters});
 }
 
 node start_server(caf::actor_system& system, const config::resolved& config,

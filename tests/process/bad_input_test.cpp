@@ -118,7 +118,7 @@ constexpr row bad_calls[] = {
    "type\\.ini:2: \\[training\\] batch-size = x: must be a whole number"},
   {"binary file", "--simulate --config binary.ini", 2, "binary\\.ini:1: .*"},
   {"unknown network", "--simulate --network resnet", 2,
-   "--network resnet: must be lenet"},
+   "--network resnet: is no network; --list-networks shows all.*"},
   {"unknown data set", "--simulate --dataset cifar10", 2,
    "--dataset cifar10: must be one of digits, .*"},
   {"unknown policy", "--simulate --policy bsp", 2,
