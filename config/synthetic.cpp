@@ -61,8 +61,10 @@ bool is_synthetic(std::string_view text) {
 }
 
 synthetic_data parse_synthetic(std::string_view text) {
-  auto written = parse_call(text);
   synthetic_data out;
+  if (trim(text) == "synthetic")
+    return out;
+  auto written = parse_call(text);
   std::set<std::string_view> given;
   if (!written.empty())
     for (const auto& argument : written.arguments) {

@@ -49,9 +49,10 @@ public:
   explicit residual_block(const block_shape& shape) : shape_(shape) {
     for (const auto& conv : convolutions_of(shape)) {
       auto number = std::to_string(layers_.size() + 1);
-      layers_.emplace_back(
-        register_module("conv" + number, make_conv(conv)),
-        register_module("bn" + number, make_batch_norm(conv.out)));
+      auto& [layer, norm] =
+        layers_.emplace_back(make_conv(conv), make_batch_norm(conv.out));
+      register_module("conv" + number, layer);
+      register_module("bn" + number, norm);
     }
     auto changes = shape.stride != 1 || shape.in != shape.out();
     if (changes && shape.shortcut == shortcut_kind::projection) {
