@@ -28,8 +28,8 @@ std::vector<models::named_tensor> state_dict_of(const snapshot& what,
     return out;
   for (const auto& part : what.layout->state_dict())
     if (part.kind == models::tensor_kind::counter)
-      out.push_back({part.name, "I64", part.shape,
-                     std::as_bytes(std::span{&batches, 1})});
+      out.push_back(
+        {part.name, "I64", part.shape, std::as_bytes(std::span{&batches, 1})});
     else
       out.push_back(tensor_of(part, what.weights, part.name));
   return out;

@@ -21,7 +21,8 @@ uint64_t parse_count(const call::argument& from, uint64_t most) {
     throw bad_value(std::string{from.name} + " of synthetic " + why.what());
   }
   if (value == 0)
-    throw bad_value(std::string{from.name} + " of synthetic must be at least 1");
+    throw bad_value(std::string{from.name} +
+                    " of synthetic must be at least 1");
   return value;
 }
 
@@ -73,7 +74,8 @@ synthetic_data parse_synthetic(std::string_view text) {
         throw bad_value(std::string{argument.name} +
                         " of synthetic is given twice");
     }
-  auto pixels = static_cast<uint64_t>(out.shape[0] * out.shape[1] * out.shape[2]);
+  auto pixels =
+    static_cast<uint64_t>(out.shape[0] * out.shape[1] * out.shape[2]);
   if (pixels > most_bytes / out.samples)
     throw bad_value("asks for more than 8 GiB of samples");
   return out;

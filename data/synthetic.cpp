@@ -35,10 +35,9 @@ void draw(const std::array<int64_t, 3>& shape, const std::vector<bool>& picture,
     for (int64_t y = 0; y < height; ++y)
       for (int64_t x = 0; x < width; ++x) {
         auto row = c * squares + y * squares / height;
-        auto light = picture[static_cast<size_t>(row * squares +
-                                                 x * squares / width)];
-        *to++ =
-          static_cast<uint8_t>((light ? 96 : 32) + random.below(128));
+        auto light =
+          picture[static_cast<size_t>(row * squares + x * squares / width)];
+        *to++ = static_cast<uint8_t>((light ? 96 : 32) + random.below(128));
       }
 }
 

@@ -106,8 +106,7 @@ struct compute_engine::state {
   void bind(const at::Tensor& weights) {
     if (!layout.fits(weights)) {
       throw run_error("the weights do not fit the network: it has " +
-                      std::to_string(layout.parameter_count()) +
-                      " parameters");
+                      std::to_string(layout.parameter_count()) + " parameters");
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i].set_data(layout.view(weights, layout.slots()[i]));
@@ -233,8 +232,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
   if (!layout().fits(gradient)) {
     throw run_error("the buffer for the gradient does not fit the network: it "
                     "has " +
-                    std::to_string(layout().parameter_count()) +
-                    " parameters");
+                    std::to_string(layout().parameter_count()) + " parameters");
   }
   return guarded("computing a gradient", [&] {
     binding bound{*state_, weights};

@@ -62,8 +62,7 @@ void add_own(const torch::nn::Module& module, const std::string& path,
              std::vector<named_state>& out) {
   auto prefix = path.empty() ? "" : path + ".";
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-    out.push_back(
-      {prefix + item.key(), item.value(), tensor_kind::parameter});
+    out.push_back({prefix + item.key(), item.value(), tensor_kind::parameter});
   }
   for (const auto& item : module.named_buffers(/*recurse=*/false)) {
     auto name = prefix + item.key();

@@ -23,9 +23,8 @@ nn::Conv2d make_conv(const conv_shape& shape) {
                    .stride(shape.stride)
                    .padding(shape.padding)
                    .bias(shape.bias)};
-  out->options.in_channels(shape.in)
-    .out_channels(shape.out)
-    .kernel_size({shape.kernel, shape.kernel});
+  out->options.in_channels(shape.in).out_channels(shape.out).kernel_size(
+    {shape.kernel, shape.kernel});
   resize(out, {shape.out, shape.in, shape.kernel, shape.kernel});
   return out;
 }

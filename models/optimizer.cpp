@@ -46,8 +46,9 @@ public:
                     const std::vector<std::string>& slot_names)
     : settings_(settings), layout_(layout) {
     for (const auto& name : slot_names) {
-      slots_.push_back({name, at::zeros({static_cast<int64_t>(layout.parameter_count())},
-                                        to_aten(layout.dtype()))});
+      slots_.push_back(
+        {name, at::zeros({static_cast<int64_t>(layout.parameter_count())},
+                         to_aten(layout.dtype()))});
     }
   }
 
@@ -80,10 +81,12 @@ public:
                       ", which has " + std::to_string(slots_.size()));
     }
     for (size_t i = 0; i < slots_.size(); ++i) {
-      if (saved[i].name != slots_[i].name || !layout_.fits_parameters(saved[i].flat)) {
+      if (saved[i].name != slots_[i].name ||
+          !layout_.fits_parameters(saved[i].flat)) {
         throw run_error("saved slot " + saved[i].name + " is not slot " +
                         slots_[i].name + " of " + std::string{name()} +
-                        " with " + std::to_string(layout_.parameter_count()) + " values");
+                        " with " + std::to_string(layout_.parameter_count()) +
+                        " values");
       }
     }
     for (size_t i = 0; i < slots_.size(); ++i) {

@@ -154,11 +154,10 @@ void require_suitable(const std::string& network, const std::string& dataset,
   if (suits) {
     return;
   }
-  auto wanted = fixed ? to_text(net.input)
-                      : std::to_string(net.input[0]) +
-                          " channels and at least " +
-                          std::to_string(net.smallest) + "x" +
-                          std::to_string(net.smallest);
+  auto wanted =
+    fixed ? to_text(net.input)
+          : std::to_string(net.input[0]) + " channels and at least " +
+              std::to_string(net.smallest) + "x" + std::to_string(net.smallest);
   throw usage_error("--network " + network + " takes images of " + wanted +
                     ", those of " + dataset + " are " + to_text(shape) +
                     "; --list-networks shows what each takes");

@@ -199,7 +199,8 @@ payload prompter_state::gradient_of(const proto::TapeArrived& what,
   if (!parts_.network)
     return {};
   at::set_num_threads(parts_.threads);
-  auto report = parts_.network->compute(found->second, from.weights, from.statistics);
+  auto report =
+    parts_.network->compute(found->second, from.weights, from.statistics);
   at::set_num_threads(1); // The server's.
   compare_losses(loss, report.loss);
   loss = report.loss;

@@ -27,9 +27,8 @@ gradient_report replica::compute(const lease& from, const payload& weights,
   auto indices = order_.lease_indices(from.epoch, from.first, from.count);
   auto batch = train_->gather(indices, dtype_);
   auto gradient = gradients_.take();
-  auto found =
-    engine_.run(to_tensor(weights), batch.inputs, batch.targets, gradient,
-                nullptr, context_of(from, statistics));
+  auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
+                           gradient, nullptr, context_of(from, statistics));
   gradient_report report;
   report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
   report.gradient = to_payload(std::move(gradient));

@@ -37,10 +37,10 @@ std::string list_networks() {
     row("network", "parameters", "buffers", "keys", "input", "classes");
   for (const auto& each : models::network_registry()) {
     auto size = models::size_of(each);
-    out += row(each.name.c_str(), grouped(size.parameters).c_str(),
-               grouped(size.buffers).c_str(), grouped(size.keys).c_str(),
-               text_of(each.input).c_str(),
-               std::to_string(each.classes).c_str());
+    out +=
+      row(each.name.c_str(), grouped(size.parameters).c_str(),
+          grouped(size.buffers).c_str(), grouped(size.keys).c_str(),
+          text_of(each.input).c_str(), std::to_string(each.classes).c_str());
   }
   return out;
 }

@@ -144,7 +144,8 @@ TEST_CASE("the plan shows addresses, limits and bytes", "[plan]") {
   CHECK_THAT(plan(all, model_size{431080}),
              ContainsSubstring("1.7 MB of gradients out, 1.7 MB of weights"));
   all.values.training.dtype = scalar_type::float64;
-  CHECK_THAT(plan(all, model_size{431080}), ContainsSubstring("3.4 MB of gradients out"));
+  CHECK_THAT(plan(all, model_size{431080}),
+             ContainsSubstring("3.4 MB of gradients out"));
 }
 
 TEST_CASE("the example files are valid", "[examples]") {

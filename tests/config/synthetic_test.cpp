@@ -41,7 +41,8 @@ TEST_CASE("a wrong declaration of synthetic data is one clear line") {
         "shape of synthetic must be CxHxW, such as 3x32x32");
   CHECK(complaint("synthetic(shape=0x1x1)") ==
         "shape of synthetic must be at least 1");
-  CHECK(complaint("synthetic(classes=257)").starts_with("classes of synthetic"));
+  CHECK(
+    complaint("synthetic(classes=257)").starts_with("classes of synthetic"));
   CHECK(complaint("synthetic(classes=2,classes=2)") ==
         "classes of synthetic is given twice");
   CHECK(complaint("synthetic(5)") ==

@@ -24,8 +24,8 @@ at::Tensor images(const dataset& from) {
 } // namespace
 
 TEST_CASE("synthetic data have the shape that was asked for", "[synthetic]") {
-  auto set = load_dataset(
-    named("synthetic(shape=2x9x7,classes=3,samples=50)"), 1);
+  auto set =
+    load_dataset(named("synthetic(shape=2x9x7,classes=3,samples=50)"), 1);
   CHECK(set.train->shape() == std::vector<int64_t>{2, 9, 7});
   CHECK(set.train->classes() == 3);
   CHECK(set.train->size() == 50);

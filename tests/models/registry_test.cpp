@@ -26,16 +26,26 @@ struct expected {
 
 /// What torchvision has, and what the papers say.
 constexpr expected sizes[] = {
-  {"lenet", 431'080, 8},          {"mnist_net", 1'199'882, 8},
-  {"resnet18", 11'689'512, 122},  {"resnet34", 21'797'672, 218},
-  {"resnet50", 25'557'032, 320},  {"resnet101", 44'549'160, 626},
-  {"resnet152", 60'192'808, 932}, {"vgg11", 132'863'336, 22},
-  {"vgg13", 133'047'848, 26},     {"vgg16", 138'357'544, 32},
-  {"vgg19", 143'667'240, 38},     {"vgg11_bn", 132'868'840, 62},
-  {"vgg13_bn", 133'053'736, 76},  {"vgg16_bn", 138'365'992, 97},
-  {"vgg19_bn", 143'678'248, 118}, {"resnet20", 269'722, 0},
-  {"resnet32", 464'154, 0},       {"resnet44", 658'586, 0},
-  {"resnet56", 853'018, 0},       {"resnet110", 1'727'962, 0},
+  {"lenet", 431'080, 8},
+  {"mnist_net", 1'199'882, 8},
+  {"resnet18", 11'689'512, 122},
+  {"resnet34", 21'797'672, 218},
+  {"resnet50", 25'557'032, 320},
+  {"resnet101", 44'549'160, 626},
+  {"resnet152", 60'192'808, 932},
+  {"vgg11", 132'863'336, 22},
+  {"vgg13", 133'047'848, 26},
+  {"vgg16", 138'357'544, 32},
+  {"vgg19", 143'667'240, 38},
+  {"vgg11_bn", 132'868'840, 62},
+  {"vgg13_bn", 133'053'736, 76},
+  {"vgg16_bn", 138'365'992, 97},
+  {"vgg19_bn", 143'678'248, 118},
+  {"resnet20", 269'722, 0},
+  {"resnet32", 464'154, 0},
+  {"resnet44", 658'586, 0},
+  {"resnet56", 853'018, 0},
+  {"resnet110", 1'727'962, 0},
   {"resnet18_cifar", 11'173'962, 122},
 };
 
@@ -89,14 +99,10 @@ TEST_CASE("the settings know the registry's names", "[registry]") {
 }
 
 TEST_CASE("keys come in the order of torchvision's state dict", "[registry]") {
-  std::vector<std::string> wanted{"conv1.weight",
-                                  "bn1.weight",
-                                  "bn1.bias",
-                                  "bn1.running_mean",
-                                  "bn1.running_var",
-                                  "bn1.num_batches_tracked",
-                                  "layer1.0.conv1.weight",
-                                  "layer1.0.bn1.weight"};
+  std::vector<std::string> wanted{
+    "conv1.weight",          "bn1.weight",         "bn1.bias",
+    "bn1.running_mean",      "bn1.running_var",    "bn1.num_batches_tracked",
+    "layer1.0.conv1.weight", "layer1.0.bn1.weight"};
   CHECK(first(keys_of("resnet18"), wanted.size()) == wanted);
   auto keys = keys_of("resnet50");
   auto at = std::ranges::find(keys, "layer1.0.bn3.num_batches_tracked");
@@ -135,8 +141,8 @@ TEST_CASE("residual networks begin with torchvision's distributions",
   initialise(*net, 1);
   auto p = net->module().named_parameters();
   auto fan_out = 512 * 3 * 3;
-  CHECK(is_near(deviation(p["layer4.1.conv2.weight"]),
-                std::sqrt(2.0 / fan_out)));
+  CHECK(
+    is_near(deviation(p["layer4.1.conv2.weight"]), std::sqrt(2.0 / fan_out)));
   CHECK(p["layer4.1.bn2.weight"].eq(1).all().item<bool>());
   CHECK(p["layer4.1.bn2.bias"].eq(0).all().item<bool>());
   auto bound = 1 / std::sqrt(512.0); // Uniform.

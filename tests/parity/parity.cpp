@@ -128,10 +128,9 @@ differences compare(network& net, const flat_layout& layout,
     difference(compute(net, layout, from, gradient), from[mode + ".logits"]);
   auto scale = smallest_scale * largest(layout.parameters_of(gradient));
   for (const auto& x : layout.slots())
-    out.gradients =
-      std::max(out.gradients,
-               difference(layout.view(gradient, x),
-                          from[mode + ".gradient." + x.name], scale));
+    out.gradients = std::max(
+      out.gradients, difference(layout.view(gradient, x),
+                                from[mode + ".gradient." + x.name], scale));
   for (const auto& x : layout.statistics())
     out.statistics =
       std::max(out.statistics, difference(layout.view(weights, x),

@@ -21,9 +21,10 @@ flags operator+(flags left, const flags& right) {
 }
 
 /// Small enough for a test, with all that is special about it.
-const flags small{"--network", "resnet20",
-                  "--dataset", "synthetic(shape=3x8x8,classes=4,samples=96)",
-                  "--batch-size", "8", "--threads", "1"};
+const flags small{"--network",    "resnet20",
+                  "--dataset",    "synthetic(shape=3x8x8,classes=4,samples=96)",
+                  "--batch-size", "8",
+                  "--threads",    "1"};
 
 const flags virtual_clock{"--clock", "virtual"};
 
@@ -37,8 +38,8 @@ std::string model_in(const std::filesystem::path& run, const char* checkpoint) {
 std::filesystem::path simulate(stage& on, const std::string& name,
                                const flags& all) {
   auto run = on.home() / name;
-  auto who = on.start(name, flags{"--simulate", "--train-dir", run.string()} +
-                              all);
+  auto who =
+    on.start(name, flags{"--simulate", "--train-dir", run.string()} + all);
   check_end(who, 0, whole_run);
   return run;
 }
@@ -57,8 +58,8 @@ double number_of(const troupe::models::tensor_file& file,
 
 TEST_CASE("a checkpoint has the buffers under torchvision's names") {
   stage on;
-  auto run = simulate(on, "run", small + flags{"--max-steps", "6"} +
-                                   virtual_clock);
+  auto run =
+    simulate(on, "run", small + flags{"--max-steps", "6"} + virtual_clock);
   auto file = read_safetensors(run / "checkpoints" / "step-00000006" /
                                "model.safetensors");
   // Of 20 layers 19 are normalised, with five tensors each.
@@ -90,7 +91,8 @@ TEST_CASE("a run that is resumed goes on with the same bits") {
   }
 }
 
-TEST_CASE("each rule for buffers is reproducible and leaves the weights alone") {
+TEST_CASE(
+  "each rule for buffers is reproducible and leaves the weights alone") {
   stage on;
   std::vector<std::string> models;
   for (const auto* rule : {"average", "first", "local"}) {
@@ -108,14 +110,14 @@ TEST_CASE("each rule for buffers is reproducible and leaves the weights alone") 
 }
 
 TEST_CASE("a tape gives weights and statistics again, bit by bit") {
-  for (const auto& more :
-       {small + flags{"--buffers", "average"}, small + flags{"--buffers", "first"},
-        small + flags{"--buffers", "local"},
-        flags{"--network", "mnist_net", "--threads", "1"}}) {
+  for (const auto& more : {small + flags{"--buffers", "average"},
+                           small + flags{"--buffers", "first"},
+                           small + flags{"--buffers", "local"},
+                           flags{"--network", "mnist_net", "--threads", "1"}}) {
     stage on;
-    auto run = simulate(on, "run", more + flags{"--policy", "async", "--workers",
-                                                "3", "--max-steps", "12",
-                                                "--tape"});
+    auto run = simulate(on, "run",
+                        more + flags{"--policy", "async", "--workers", "3",
+                                     "--max-steps", "12", "--tape"});
     auto again = on.home() / "again";
     auto who = on.start("replay", {"--replay", (run / "tape-1.pb").string(),
                                    "--train-dir", again.string()});
@@ -128,8 +130,8 @@ TEST_CASE("a tape gives weights and statistics again, bit by bit") {
 
 TEST_CASE("a residual network trains across processes, and resumes") {
   stage on;
-  auto all = small + flags{"--workers", "2", "--checkpoint-freq", "10",
-                           "--eval-freq", "10"};
+  auto all = small + flags{"--workers", "2",           "--checkpoint-freq",
+                           "10",        "--eval-freq", "10"};
   for (const auto& more :
        {flags{"--max-steps", "20"}, flags{"--max-steps", "60", "--resume"}}) {
     auto server = on.listening_server(all + more);
