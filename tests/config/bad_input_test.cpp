@@ -80,7 +80,8 @@ constexpr bad bad_flags[] = {
   {"--transport nccl",
    "--transport nccl: must be one of auto, inproc, shm, stream, chunked"},
   {"--network resnet",
-   "--network resnet: is no network; --list-networks shows all"},
+   "--network resnet: is no network; --list-networks shows all; did "
+   "you mean 'lenet'?"},
   {"--optimizer sdg",
    "--optimizer sdg: must be one of sgd, adam, adamw; did you mean 'sgd'?"},
   {"--lr-schedule cosine", "--lr-schedule cosine: must be constant"},
