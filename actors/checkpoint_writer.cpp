@@ -4,22 +4,44 @@
 #include "models/checkpoint.hpp"
 
 #include <exception>
+#include <span>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-/// The parts of a flat payload as named tensors: views, no copies.
-template <class KeyOf>
-void add_tensors(const models::flat_layout& layout, const payload& flat,
-                 KeyOf key_of, std::vector<models::named_tensor>& out) {
+/// A part of a flat payload as a named tensor: a view, no copy.
+models::named_tensor tensor_of(const models::parameter_slot& part,
+                               const payload& flat, std::string key) {
   auto width = size_of(flat.shape().type);
   auto dtype = flat.shape().type == element_type::float64 ? "F64" : "F32";
-  for (const auto& part : layout.slots())
-    out.push_back(
-      {key_of(part.name), dtype, part.shape,
-       flat.bytes().subspan(part.offset * width, part.count * width)});
+  return {std::move(key), dtype, part.shape,
+          flat.bytes().subspan(part.offset * width, part.count * width)};
+}
+
+/// The state dict. A version has seen as many batches as its number says.
+std::vector<models::named_tensor> state_dict_of(const snapshot& what,
+                                                const int64_t& batches) {
+  std::vector<models::named_tensor> out;
+  if (!what.layout)
+    return out;
+  for (const auto& part : what.layout->state_dict())
+    if (part.kind == models::tensor_kind::counter)
+      out.push_back(
+        {part.name, "I64", part.shape, std::as_bytes(std::span{&batches, 1})});
+    else
+      out.push_back(tensor_of(part, what.weights, part.name));
+  return out;
+}
+
+std::vector<models::named_tensor> slots_of(const snapshot& what) {
+  std::vector<models::named_tensor> out;
+  for (const auto& slot : what.slots)
+    for (const auto& part : what.layout->slots())
+      out.push_back(
+        tensor_of(part, slot.flat, models::slot_key(slot.name, part.name)));
+  return out;
 }
 
 } // namespace
@@ -39,19 +61,10 @@ checkpoint_writer_state::make_behavior() {
 
 caf::result<std::string>
 checkpoint_writer_state::write(const snapshot_ptr& what) try {
-  std::vector<models::named_tensor> weights;
-  if (what->layout)
-    add_tensors(*what->layout, what->weights, std::identity{}, weights);
-  std::vector<models::named_tensor> slots;
-  for (const auto& slot : what->slots)
-    add_tensors(
-      *what->layout, slot.flat,
-      [&](const std::string& parameter) {
-        return models::slot_key(slot.name, parameter);
-      },
-      slots);
+  auto batches = static_cast<int64_t>(what->manifest.step());
   auto path =
-    models::write_checkpoint(parts_.folder, what->manifest, weights, slots);
+    models::write_checkpoint(parts_.folder, what->manifest,
+                             state_dict_of(*what, batches), slots_of(*what));
   models::prune(parts_.folder, parts_.keep);
   return path.filename().string();
 } catch (const std::exception& err) {

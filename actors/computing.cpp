@@ -28,10 +28,22 @@ caf::result<T> answer(Self& self, caf::expected<T> what) {
 
 } // namespace
 
+models::batch_context context_of(const lease& from, const payload& statistics) {
+  return {from, statistics ? to_tensor(statistics) : at::Tensor{}};
+}
+
+payload kept_statistics(const models::flat_layout& layout,
+                        config::buffers_rule rule, const at::Tensor& gradient) {
+  if (rule != config::buffers_rule::local || layout.statistics().empty())
+    return {};
+  return to_payload(layout.statistics_of(gradient).clone());
+}
+
 // -- gradients ----------------------------------------------------------------
 
 compute_state::compute_state(pointer self, const computing_parts& parts)
   : self_(self), threads_(parts.threads),
+    rule_(parts.settings.training.buffers),
     engine_(parts.settings.training, parts.data.train->classes()),
     gradients_(engine_.layout().count(), engine_.layout().dtype(),
                parts.memory) {
@@ -55,9 +67,11 @@ compute_state::compute(const compute_task& task) try {
   run_clock clock{self_};
   auto gradient = gradients_.take();
   auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
-                           task.batch->targets, gradient, task.cancel.get());
+                           task.batch->targets, gradient, task.cancel.get(),
+                           context_of(task.from, task.statistics));
   gradient_report report;
   report.cancelled = found.cancelled;
+  report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
   report.gradient = to_payload(std::move(gradient));
   report.samples = found.samples;
   report.loss = found.loss;

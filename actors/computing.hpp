@@ -22,6 +22,14 @@ struct computing_parts {
   payload_memory_ptr memory = heap_memory();
 };
 
+/// What a gradient of this lease depends on besides weights and batch.
+models::batch_context context_of(const lease& from, const payload& statistics);
+
+/// A copy of the new statistics behind a gradient where workers keep their own
+/// from one to the next; else empty.
+payload kept_statistics(const models::flat_layout& layout,
+                        config::buffers_rule rule, const at::Tensor& gradient);
+
 /// Computes gradients.
 class compute_state {
 public:
@@ -38,6 +46,7 @@ private:
 
   pointer self_;
   int threads_;
+  config::buffers_rule rule_;
   models::compute_engine engine_;
   models::flat_pool gradients_;
 };

@@ -5,6 +5,7 @@
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
 #include "models/checkpoint.hpp"
+#include "models/registry.hpp"
 
 #include <cstdio>
 #include <utility>
@@ -83,6 +84,9 @@ void follower_state::prepare(const models::loaded_checkpoint& first) {
   computing_parts computing{
     settings, data::load_dataset(settings.data, settings.training.seed),
     parts_.threads};
+  models::require_suitable(settings.training.network,
+                           computing.data.test->name(),
+                           computing.data.test->shape());
   classes_ = computing.data.test->classes();
   scorer_ = spawn<scorer_actor, scorer_state>(self_->system(),
                                               placement::detached, computing);

@@ -2,7 +2,9 @@
 
 #include "actors/tensor_payload.hpp"
 #include "config/failure.hpp"
+#include "models/aggregate.hpp"
 #include "models/network.hpp"
+#include "models/statistics.hpp"
 
 #include <torch/torch.h>
 
@@ -12,21 +14,26 @@ namespace troupe {
 
 namespace {
 
-models::flat_layout layout_of(const config::training_settings& settings,
-                              int64_t classes) {
-  auto net = models::make_network(settings.network, classes, settings.dtype);
-  return models::flat_layout::from(net->module());
+void fill_weights(const models::flat_layout& layout,
+                  const models::loaded_checkpoint& from,
+                  const at::Tensor& flat) {
+  models::element_range all{0, layout.count()};
+  auto where = from.path.string();
+  for (const auto* slots : {&layout.slots(), &layout.statistics()})
+    fill(*slots, layout.dtype(), all, from.model, where, std::identity{}, flat);
 }
 
-models::element_range all_of(const models::flat_layout& layout) {
-  return {0, layout.count()};
-}
+} // namespace
 
 payload_shape shape_of(const models::flat_layout& layout) {
   return {to_element_type(layout.dtype()), layout.count()};
 }
 
-} // namespace
+models::flat_layout layout_of(const config::training_settings& settings,
+                              int64_t classes) {
+  auto net = models::make_network(settings.network, classes, settings.dtype);
+  return models::flat_layout::from(net->module());
+}
 
 payload_shape shape_of_weights(const config::training_settings& settings,
                                int64_t classes) {
@@ -37,14 +44,14 @@ payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes) {
   auto layout = layout_of(settings, classes);
   payload_buffer memory{shape_of(layout)};
-  fill(layout, all_of(layout), from.model, from.path.string(), std::identity{},
-       to_tensor(memory));
+  fill_weights(layout, from, to_tensor(memory));
   return std::move(memory).seal();
 }
 
-std::vector<models::element_range> cut_weights(const payload_shape& weights,
-                                               uint32_t shards) {
-  return models::cut(weights.count, size_of(weights.type), shards);
+std::vector<models::element_range>
+cut_parameters(const models::flat_layout& layout, uint32_t shards) {
+  return models::cut(layout.parameter_count(), models::size_of(layout.dtype()),
+                     shards);
 }
 
 std::vector<std::shared_ptr<shard_model>>
@@ -54,7 +61,7 @@ make_other_shards(const config::training_settings& settings, int64_t classes,
   if (shards == 1)
     return out;
   auto layout = layout_of(settings, classes);
-  auto ranges = cut_weights(shape_of(layout), shards);
+  auto ranges = cut_parameters(layout, shards);
   for (size_t k = 1; k < ranges.size(); ++k) {
     out.push_back(std::make_shared<shard_model>(settings, layout, ranges[k]));
     if (from != nullptr)
@@ -65,14 +72,15 @@ make_other_shards(const config::training_settings& settings, int64_t classes,
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes, payload_memory_ptr memory,
-                           uint32_t shards) {
+                           uint32_t shards)
+  : settings_(settings) {
   auto net = models::make_network(settings.network, classes, settings.dtype);
   models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
   store_ = std::make_unique<models::weights_store>(
     layout_->count(), layout_->dtype(), std::move(memory));
-  part_ = {settings, *layout_, cut_weights(shape_of(*layout_), shards).front()};
+  part_ = {settings, *layout_, cut_parameters(*layout_, shards).front()};
   auto first = store_->next_buffer();
   first.copy_(models::gather(net->module(), *layout_));
   publish(version{0}, std::move(first));
@@ -85,8 +93,7 @@ server_model::server_model(const config::training_settings& settings,
   : server_model(settings, classes, std::move(memory), shards) {
   part_.load(*layout_, from);
   auto weights = store_->next_buffer();
-  fill(*layout_, all_of(*layout_), from.model, from.path.string(),
-       std::identity{}, weights);
+  fill_weights(*layout_, from, weights);
   publish(version{from.manifest.step()}, std::move(weights));
 }
 
@@ -102,10 +109,22 @@ at::Tensor server_model::newest_flat() const {
   return has_weights() ? store_->newest()->flat : at::Tensor{};
 }
 
+bool server_model::sound(const payload& gradient) const {
+  return part_.sound(gradient) &&
+         (!has_weights() || layout_->statistics().empty() ||
+          models::all_finite(layout_->statistics_of(to_tensor(gradient))));
+}
+
 void server_model::apply(const at::Tensor& next,
                          std::span<const payload> gradients,
                          std::span<const uint64_t> samples) {
   part_.apply(next, newest_flat(), gradients, samples);
+  if (!has_weights())
+    return;
+  std::vector<at::Tensor> parts;
+  for (const auto& gradient : gradients)
+    parts.push_back(to_tensor(gradient));
+  models::merge_statistics(*layout_, settings_.buffers, next, parts, samples);
 }
 
 void server_model::publish(version makes, at::Tensor next) {
@@ -121,7 +140,8 @@ std::vector<at::Tensor> server_model::begin_save(snapshot& out) const {
   out.layout = layout_;
   out.weights = newest_;
   for (const auto& slot : optimizer.slots()) {
-    slots.push_back(at::empty_like(newest_flat()));
+    slots.push_back(layout_->parameters_of(newest_flat()).new_empty(
+      {static_cast<int64_t>(layout_->parameter_count())}));
     out.slots.push_back({slot.name, to_payload(slots.back())});
   }
   out.manifest.mutable_optimizer()->set_name(std::string{optimizer.name()});

@@ -23,6 +23,12 @@
 
 namespace troupe {
 
+/// Where the numbers of a network's weights lie.
+models::flat_layout layout_of(const config::training_settings& settings,
+                              int64_t classes);
+
+payload_shape shape_of(const models::flat_layout& layout);
+
 /// The shape of a network's weights.
 payload_shape shape_of_weights(const config::training_settings& settings,
                                int64_t classes);
@@ -32,10 +38,10 @@ payload_shape shape_of_weights(const config::training_settings& settings,
 payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
-/// Where each of so many shards is cut out of the weights; empty ranges where
-/// nothing is trained.
-std::vector<models::element_range> cut_weights(const payload_shape& weights,
-                                               uint32_t shards);
+/// Where each of so many shards is cut out of the parameters. The statistics
+/// behind them are the lead's.
+std::vector<models::element_range>
+cut_parameters(const models::flat_layout& layout, uint32_t shards);
 
 /// What a further shard begins with: its range of the state that a server with
 /// these settings has. Throws `run_error` as the server does.
@@ -76,8 +82,9 @@ public:
     return gradient.shape() == shape();
   }
 
-  /// Has the lead's part of the gradient neither NaN nor infinity?
-  bool sound(const payload& gradient) const { return part_.sound(gradient); }
+  /// Has the lead's part of the gradient, with the statistics behind it, neither
+  /// NaN nor infinity?
+  bool sound(const payload& gradient) const;
 
   /// Memory for the next version.
   at::Tensor next_buffer();
@@ -85,7 +92,8 @@ public:
   /// The newest version, to be read.
   at::Tensor newest_flat() const;
 
-  /// The lead's part of a step from the newest version into `next`.
+  /// The lead's part of a step from the newest version into `next`, and its
+  /// running statistics from those behind the gradients.
   void apply(const at::Tensor& next, std::span<const payload> gradients,
              std::span<const uint64_t> samples);
 
@@ -105,6 +113,7 @@ public:
   std::optional<std::string> weights_sha256() const;
 
 private:
+  config::training_settings settings_;
   std::shared_ptr<const models::flat_layout> layout_;
   std::unique_ptr<models::weights_store> store_;
   shard_model part_;

@@ -21,13 +21,14 @@ models::flat_layout layout_of(const models::element_range& range,
 
 } // namespace
 
-void fill(const models::flat_layout& layout, const models::element_range& range,
+void fill(const std::vector<models::parameter_slot>& slots,
+          config::scalar_type dtype, const models::element_range& range,
           const models::tensor_file& file, const std::string& where,
           const std::function<std::string(const std::string&)>& key_of,
           const at::Tensor& flat) {
-  auto width = models::size_of(layout.dtype());
+  auto width = models::size_of(dtype);
   auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
-  for (const auto& slot : layout.slots()) {
+  for (const auto& slot : slots) {
     auto key = key_of(slot.name);
     const auto* tensor = file.find(key);
     if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
@@ -67,7 +68,8 @@ void shard_model::load(const models::flat_layout& whole,
       auto key = [&](const std::string& parameter) {
         return models::slot_key(slot.name, parameter);
       };
-      fill(whole, range_, from.optimizer, where, key, slot.flat);
+      fill(whole.slots(), whole.dtype(), range_, from.optimizer, where, key,
+           slot.flat);
     }
   }
   optimizer_->load(slots, record.steps());

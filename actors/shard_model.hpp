@@ -20,8 +20,9 @@
 namespace troupe {
 
 /// Copies a range of the tensors of a checkpoint into a flat buffer of that
-/// range. Throws `run_error` when there are not all tensors of the layout.
-void fill(const models::flat_layout& layout, const models::element_range& range,
+/// range. Throws `run_error` when not all of these tensors are there.
+void fill(const std::vector<models::parameter_slot>& slots,
+          config::scalar_type dtype, const models::element_range& range,
           const models::tensor_file& file, const std::string& where,
           const std::function<std::string(const std::string&)>& key_of,
           const at::Tensor& flat);

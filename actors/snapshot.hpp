@@ -12,7 +12,7 @@ namespace troupe {
 
 /// Everything that a checkpoint holds, at one version. Immutable.
 struct snapshot {
-  /// A slot of the optimiser, in the layout of the weights.
+  /// A slot of the optimiser, in the layout of the parameters.
   struct slot {
     std::string name;
     payload flat;

@@ -39,6 +39,7 @@ void worker_state::detach() {
   role_.reset();
   work_.clear();
   weights_ = {};
+  statistics_ = {};
   has_weights_ = false;
 }
 
@@ -130,7 +131,7 @@ void worker_state::compute(assignment work) {
   self_
     ->request(parts_.compute, caf::infinite, compute_atom_v,
               compute_task{work.what, std::move(work.batch),
-                           std::exchange(weights_, payload{}),
+                           std::exchange(weights_, payload{}), statistics_,
                            running_->cancel})
     .then(
       [this, asked = roles_](const gradient_report& report) {
@@ -146,6 +147,7 @@ void worker_state::compute(assignment work) {
 }
 
 void worker_state::push(const gradient_report& report, const running& done) {
+  auto before = std::exchange(statistics_, report.statistics);
   asked_for_weights_ = run_clock{self_};
   role_->last = role_->last.next();
   const auto& as = role_->as;
@@ -165,7 +167,11 @@ void worker_state::push(const gradient_report& report, const running& done) {
       in_this_role([this](const release_header& next, const payload& weights) {
         take_weights(next, weights);
       }),
-      in_this_role([this](const caf::error& why) { take_refusal(why); }));
+      in_this_role([this, before](const caf::error& why) {
+        if (why != errc::duplicate)
+          statistics_ = before;
+        take_refusal(why);
+      }));
 }
 
 // The data or the device of this worker is unusable: it leaves, the others go

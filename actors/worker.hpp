@@ -78,6 +78,7 @@ private:
   uint64_t roles_ = 0; ///< Counts attachments and detachments.
   std::deque<assignment> work_;
   payload weights_;
+  payload statistics_; ///< Its own, under `--buffers local`; else empty.
   version weights_version_;
   bool has_weights_ = false;
   std::optional<running> running_;

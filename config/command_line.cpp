@@ -61,6 +61,8 @@ action action_of(const command_line& flags) {
     return action::help;
   if (flags.version)
     return action::version;
+  if (flags.list_networks)
+    return action::list_networks;
   if (flags.print_config)
     return action::print_config;
   return flags.check ? action::check : action::run;
@@ -76,6 +78,8 @@ invocation parse_command_line(std::span<const std::string> arguments,
     return {{}, what, help(), {}, {}};
   if (what == action::version)
     return {{}, what, "trainer_node " + std::string{version()} + "\n", {}, {}};
+  if (what == action::list_networks)
+    return {{}, what, "", {}, {}};
   if (flags.replay)
     return replay_of(flags, variables);
   auto all = resolve_all(flags, variables);

@@ -96,6 +96,7 @@ private:
     } else {
       return is_switch("--print-config", result_.print_config) ||
              is_switch("--check", result_.check) ||
+             is_switch("--list-networks", result_.list_networks) ||
              is_switch("--help", result_.help) ||
              is_switch("--version", result_.version);
     }
@@ -159,6 +160,7 @@ std::span<const start_flag> start_flags() {
     {"set", "SECTION.KEY=VALUE", "sets any key"},
     {"print-config", "", "show the values and where each came from"},
     {"check", "", "validate and show the plan; start nothing"},
+    {"list-networks", "", "show what --network may name, with sizes"},
     {"version", "", "show the version"},
     {"help", "", "show this"},
   };

@@ -30,6 +30,7 @@ struct command_line {
   std::vector<given> keys;           ///< Of flags and `--set`.
   bool print_config = false;
   bool check = false;
+  bool list_networks = false;
   bool help = false;
   bool version = false;
 };

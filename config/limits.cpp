@@ -2,6 +2,7 @@
 
 #include "config/failure.hpp"
 #include "config/resolve.hpp"
+#include "config/synthetic.hpp"
 
 #include <vector>
 
@@ -20,7 +21,19 @@ using words = std::vector<std::string>;
 } // namespace
 
 std::span<const std::string> known_networks() {
-  static const words all{"lenet"};
+  static const words all = [] {
+    words names{"lenet", "mnist_net"};
+    for (const std::string input : {"", "_cifar"}) {
+      for (auto depth : {"18", "34", "50", "101", "152"})
+        names.push_back("resnet" + std::string{depth} + input);
+      for (auto depth : {"11", "13", "16", "19"})
+        for (auto normalised : {"", "_bn"})
+          names.push_back("vgg" + std::string{depth} + normalised + input);
+    }
+    for (auto depth : {"20", "32", "44", "56", "110"})
+      names.push_back("resnet" + std::string{depth});
+    return names;
+  }();
   return all;
 }
 
@@ -45,7 +58,7 @@ std::span<const std::string> known_transports() {
 }
 
 bool reads_files(const std::string& dataset) {
-  return dataset != "digits";
+  return dataset != "digits" && !is_synthetic(dataset);
 }
 
 void refuse_unavailable(const resolved& what) {

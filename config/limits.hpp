@@ -10,6 +10,7 @@ namespace troupe::config {
 
 class resolved;
 
+/// The names of the models' registry, in its order.
 std::span<const std::string> known_networks();
 std::span<const std::string> known_datasets();
 std::span<const std::string> known_optimizers();

@@ -97,10 +97,10 @@ std::string batch_of(const settings& all) {
          std::to_string(batch * gradients_per_step(all)) + " per step";
 }
 
-std::string traffic_of(const settings& all, uint64_t parameters) {
+std::string traffic_of(const settings& all, const model_size& model) {
   auto width = all.training.dtype == scalar_type::float64 ? 8u : 4u;
-  auto bytes = parameters * width;
-  return count(parameters, "parameter") + "; per worker and step " +
+  auto bytes = (model.parameters + model.statistics) * width;
+  return count(model.parameters, "parameter") + "; per worker and step " +
          size(bytes) + " of gradients out, " + size(bytes) + " of weights back";
 }
 
@@ -161,7 +161,7 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
     row("policy", print(values.policy.name) + ": " + policy_of(values)) +
     row("batch", batch_of(values)) + row("model", values.training.network);
   if (model)
-    result += row("", traffic_of(values, model->parameters));
+    result += row("", traffic_of(values, *model));
   if (model && model->shard_bytes.size() > 1)
     result += row("shards", shards_of(model->shard_bytes));
   result +=

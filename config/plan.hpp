@@ -13,7 +13,8 @@ namespace troupe::config {
 /// What the settings do not say about the model.
 struct model_size {
   uint64_t parameters = 0;
-  std::vector<uint64_t> shard_bytes; ///< Weights of each shard.
+  uint64_t statistics = 0; ///< Of batch normalisation; they travel too.
+  std::vector<uint64_t> shard_bytes; ///< Parameters of each shard.
 };
 
 /// Some ten lines: cast, policy, batch, limits, addresses, folders. With the

@@ -3,6 +3,9 @@
 #include "config/address.hpp"
 #include "config/distribution.hpp"
 #include "config/faults.hpp"
+#include "config/limits.hpp"
+#include "config/synthetic.hpp"
+#include "config/text.hpp"
 
 #include <algorithm>
 
@@ -41,6 +44,23 @@ std::string seconds(double value) {
 std::string one_of::operator()(const std::string& value) const {
   auto found = std::find(known.begin(), known.end(), value) != known.end();
   return found ? "" : not_among(value, known);
+}
+
+std::string network(const std::string& value) {
+  auto known = known_networks();
+  auto found = std::find(known.begin(), known.end(), value) != known.end();
+  return found ? ""
+               : "is no network; --list-networks shows all" +
+                   did_you_mean(value, known);
+}
+
+std::string dataset(const std::string& value) {
+  if (!is_synthetic(value))
+    return one_of{known_datasets()}(value);
+  return reason([&]() -> std::string {
+    parse_synthetic(value);
+    return "";
+  });
 }
 
 std::string host(const std::string& value) {

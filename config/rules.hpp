@@ -38,6 +38,8 @@ struct one_of {
   std::string operator()(const std::string& value) const;
 };
 
+std::string network(const std::string& value);
+std::string dataset(const std::string& value); ///< A name, or synthetic(...).
 std::string host(const std::string& value);
 std::string host_and_port(const std::string& value);
 std::string distribution(const std::string& value);

@@ -26,6 +26,14 @@ enum class late_rule : uint8_t { drop, cancel };
 enum class clock_kind : uint8_t { real, virtual_time };
 enum class scalar_type : uint8_t { float32, float64 };
 
+/// What becomes of the running statistics (batch normalisation's means and
+/// variances) that workers push with their gradients.
+enum class buffers_rule : uint8_t {
+  average, ///< The server's are the mean of a step's, and workers get them.
+  first,   ///< The server's are those of a step's first gradient.
+  local    ///< As average, but each worker goes on from its own.
+};
+
 /// [cluster] Where the cast meets and how long it waits.
 struct cluster_settings {
   std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
@@ -68,6 +76,7 @@ struct training_settings {
   uint64_t seed = 1;
   std::string device = "cpu"; ///< cpu | cuda | cuda:i
   scalar_type dtype = scalar_type::float32;
+  buffers_rule buffers = buffers_rule::average;
   uint32_t threads = 0;  ///< Intra-op threads of a compute actor; 0 = share.
   std::string train_dir; ///< Empty: runs/<network>-<n>, new each time.
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
@@ -88,7 +97,7 @@ double asynchronous_momentum(uint32_t workers);
 
 /// [data]
 struct data_settings {
-  std::string dataset = "digits"; ///< digits | mnist | fashion-mnist
+  std::string dataset = "digits"; ///< A name, or synthetic(...).
   std::string data_dir;           ///< Folder of the file-based sets.
 
   bool operator==(const data_settings&) const = default;

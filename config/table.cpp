@@ -53,8 +53,8 @@ void add_cluster(std::vector<key>& table) {
 void add_training(std::vector<key>& table) {
   using s = training_settings;
   section_of at{table, "training", &settings::training};
-  at.add("network", &s::network, scope::cast, any_of(known_networks()),
-         "the model", one_of{known_networks()});
+  at.add("network", &s::network, scope::cast, "NAME",
+         "the model; --list-networks shows which there are", network);
   at.add("optimizer", &s::optimizer, scope::cast, any_of(known_optimizers()),
          "how the parameter server applies gradients",
          one_of{known_optimizers()});
@@ -91,6 +91,9 @@ void add_training(std::vector<key>& table) {
   at.add("device", &s::device, scope::node, "cpu|cuda[:I]",
          "where this node computes", device);
   at.add("dtype", &s::dtype, scope::cast, "", "type of weights and gradients");
+  at.add("buffers", &s::buffers, scope::cast, "",
+         "batch normalisation: whose running statistics the parameter server "
+         "takes; local: workers keep their own");
   at.add("threads", &s::threads, scope::node, "N",
          "threads of one computing actor; 0: its share of the machine",
          from{0, 4096});
@@ -110,9 +113,11 @@ void add_training(std::vector<key>& table) {
 void add_data(std::vector<key>& table) {
   using s = data_settings;
   section_of at{table, "data", &settings::data};
-  at.add("dataset", &s::dataset, scope::cast, any_of(known_datasets()),
-         "digits is built in; the others are read from the data-dir",
-         one_of{known_datasets()});
+  at.add("dataset", &s::dataset, scope::cast,
+         any_of(known_datasets()) + "|synthetic(...)",
+         "digits is built in, synthetic(shape=3x32x32,classes=10,samples=5000) "
+         "is made up; the others are read from the data-dir",
+         dataset);
   at.add("data-dir", &s::data_dir, scope::node, "DIR",
          "folder of the file-based data sets");
 }

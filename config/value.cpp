@@ -35,6 +35,12 @@ constexpr std::array scalar_words{
   choice<scalar_type>{scalar_type::float64, "float64"},
 };
 
+constexpr std::array buffers_words{
+  choice<buffers_rule>{buffers_rule::average, "average"},
+  choice<buffers_rule>{buffers_rule::first, "first"},
+  choice<buffers_rule>{buffers_rule::local, "local"},
+};
+
 constexpr std::array role_words{
   choice<role>{role::ps, "ps"},
   choice<role>{role::worker, "worker"},
@@ -63,6 +69,10 @@ choices<clock_kind> words(clock_kind) {
 
 choices<scalar_type> words(scalar_type) {
   return scalar_words;
+}
+
+choices<buffers_rule> words(buffers_rule) {
+  return buffers_words;
 }
 
 choices<role> words(role) {

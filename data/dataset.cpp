@@ -104,6 +104,9 @@ dataset_pair load_dataset(const config::data_settings& settings,
   if (settings.dataset == "digits") {
     return load_digits(seed);
   }
+  if (config::is_synthetic(settings.dataset)) {
+    return make_synthetic(config::parse_synthetic(settings.dataset));
+  }
   for (const auto* known : {&mnist, &fashion_mnist}) {
     if (settings.dataset == known->name) {
       if (settings.data_dir.empty()) {
@@ -118,7 +121,7 @@ dataset_pair load_dataset(const config::data_settings& settings,
 }
 
 std::vector<std::string> dataset_names() {
-  return {"digits", mnist.name, fashion_mnist.name};
+  return {"digits", mnist.name, fashion_mnist.name, "synthetic(...)"};
 }
 
 void require_batch(const dataset& set, uint64_t batch_size) {

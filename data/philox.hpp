@@ -30,7 +30,10 @@ constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
 enum class random_purpose : uint32_t {
   epoch_order = 1,
   train_test_split = 2,
-  compute_time = 3
+  compute_time = 3,
+  synthetic_class = 4,
+  synthetic_sample = 5,
+  dropout = 0x80000000 ///< + the number of the layer; drawn by the models.
 };
 
 /// A sequence of random numbers: a function of (seed, purpose, index) alone.

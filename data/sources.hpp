@@ -1,6 +1,7 @@
 #pragma once
 // Where data sets come from. load_dataset (dataset.hpp) chooses.
 
+#include "config/synthetic.hpp"
 #include "data/dataset.hpp"
 
 #include <filesystem>
@@ -11,6 +12,10 @@ namespace troupe::data {
 /// The bundled digits at 28x28, split by `seed`: 1,437 for training, 360 for
 /// testing, classes in proportion, each part in the order of the source.
 dataset_pair load_digits(uint64_t seed);
+
+/// A coarse picture for each class, and noise; the same bytes everywhere. A
+/// convolutional network learns it in a few steps.
+dataset_pair make_synthetic(const config::synthetic_data& what);
 
 /// What a data set in IDX files is called and how it is normalised.
 struct idx_dataset_description {

@@ -140,13 +140,16 @@ struct compute_task {
   lease from;
   batch_ptr batch; ///< The samples of the lease.
   payload weights;
+  /// The running statistics to begin from; empty: those in the weights.
+  payload statistics;
   cancel_ptr cancel;
 };
 
 /// What came of a compute task.
 struct gradient_report {
   bool cancelled = false;
-  payload gradient;
+  payload gradient;   ///< With the new running statistics behind it.
+  payload statistics; ///< The same, where workers keep their own; else empty.
   uint64_t samples = 0;
   real loss;
   real seconds;

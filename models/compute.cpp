@@ -64,6 +64,8 @@ struct compute_engine::state {
   std::shared_ptr<network> net;
   flat_layout layout;
   std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> statistics;
+  uint64_t seed;
   /// Stands in for the weights between two calls, so that a version is let go.
   at::Tensor nothing;
   /// Where the gradients of the batch in hand belong, in the order of the
@@ -75,11 +77,16 @@ struct compute_engine::state {
   state(const config::training_settings& settings, int64_t classes)
     : net(make_network(settings.network, classes, settings.dtype)),
       layout(flat_layout::from(net->module())),
-      parameters(net->module().parameters()),
+      parameters(net->module().parameters()), seed(settings.seed),
       nothing(at::empty({0}, to_aten(settings.dtype))) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i].register_hook(
         [this, i](const at::Tensor& x) { take_gradient(i, x); });
+    }
+    for (const auto& x : net->module().buffers()) {
+      if (x.is_floating_point()) {
+        statistics.push_back(x);
+      }
     }
     unbind();
   }
@@ -99,15 +106,39 @@ struct compute_engine::state {
   void bind(const at::Tensor& weights) {
     if (!layout.fits(weights)) {
       throw run_error("the weights do not fit the network: it has " +
-                      std::to_string(layout.count()) + " parameters");
+                      std::to_string(layout.parameter_count()) + " parameters");
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i].set_data(layout.view(weights, layout.slots()[i]));
+    }
+    bind_statistics(weights);
+  }
+
+  void bind_statistics(const at::Tensor& flat) {
+    for (size_t i = 0; i < statistics.size(); ++i) {
+      statistics[i].set_data(layout.view(flat, layout.statistics()[i]));
+    }
+  }
+
+  /// Forward changes them where the gradient lies.
+  void place_statistics(const at::Tensor& from, const at::Tensor& gradient) {
+    torch::NoGradGuard no_grad;
+    layout.statistics_of(gradient).copy_(from);
+    bind_statistics(gradient);
+  }
+
+  /// Normalise by the batch, or by the running statistics?
+  void set_training(bool on) {
+    if (net->module().is_training() != on) {
+      net->module().train(on);
     }
   }
 
   void unbind() {
     for (auto& x : parameters) {
+      x.set_data(nothing);
+    }
+    for (auto& x : statistics) {
       x.set_data(nothing);
     }
     places.clear();
@@ -131,10 +162,12 @@ struct compute_engine::state {
     }
   }
 
-  gradient_result run(const at::Tensor& inputs, const at::Tensor& targets) {
+  gradient_result run(const at::Tensor& inputs, const at::Tensor& targets,
+                      const lease& from) {
     gradient_result result;
     check(cancel);
-    auto scores = net->forward(channels_last(inputs), places);
+    auto scores = net->forward(channels_last(inputs), places,
+                               dropout_key{seed, from.epoch, from.first});
     auto loss = at::cross_entropy_loss(scores, targets);
     check(cancel);
     backward(loss);
@@ -183,10 +216,6 @@ const flat_layout& compute_engine::layout() const noexcept {
   return state_->layout;
 }
 
-std::vector<int64_t> compute_engine::input_shape() const {
-  return state_->net->input_shape();
-}
-
 void compute_engine::initial_weights(const at::Tensor& flat, uint64_t seed) {
   guarded("drawing the initial weights", [&] {
     binding bound{*state_, flat};
@@ -198,19 +227,25 @@ gradient_result compute_engine::run(const at::Tensor& weights,
                                     const at::Tensor& inputs,
                                     const at::Tensor& targets,
                                     const at::Tensor& gradient,
-                                    const std::atomic<bool>* cancel) {
+                                    const std::atomic<bool>* cancel,
+                                    const batch_context& about) {
   if (!layout().fits(gradient)) {
     throw run_error("the buffer for the gradient does not fit the network: it "
                     "has " +
-                    std::to_string(layout().count()) + " parameters");
+                    std::to_string(layout().parameter_count()) + " parameters");
   }
   return guarded("computing a gradient", [&] {
     binding bound{*state_, weights};
     state_->place_gradients(gradient);
+    state_->place_statistics(about.statistics.defined()
+                               ? about.statistics
+                               : layout().statistics_of(weights),
+                             gradient);
     state_->cancel = cancel;
+    state_->set_training(true);
     torch::AutoGradMode with_grad{true};
     try {
-      return state_->run(inputs, targets);
+      return state_->run(inputs, targets, about.from);
     } catch (const cancelled&) {
       return gradient_result{.cancelled = true};
     }
@@ -222,6 +257,7 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
                                            const std::atomic<bool>* cancel) {
   return guarded("evaluating", [&] {
     binding bound{*state_, weights};
+    state_->set_training(false);
     torch::NoGradGuard no_grad;
     evaluation_result result;
     uint64_t correct = 0;

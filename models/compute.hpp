@@ -4,6 +4,7 @@
 // number of intra-op threads the caller has set.
 
 #include "config/settings.hpp"
+#include "messages/lease.hpp"
 #include "models/flat_layout.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +22,13 @@ struct gradient_result {
   bool cancelled = false; ///< Then nothing else here counts.
   double loss = 0;        ///< Mean cross entropy over the samples.
   uint64_t samples = 0;
+};
+
+/// What else a gradient depends on.
+struct batch_context {
+  lease from; ///< Keys the masks of dropout layers, with the run's seed.
+  /// Where running statistics begin; undefined: with those of the weights.
+  at::Tensor statistics = {};
 };
 
 /// The score of weights over a data set.
@@ -51,9 +59,6 @@ public:
   /// Where each parameter lies in weights and gradients.
   const flat_layout& layout() const noexcept;
 
-  /// Shape of one sample: C, H, W.
-  std::vector<int64_t> input_shape() const;
-
   /// New weights as PyTorch would draw them after manual_seed(seed), in
   /// `flat`.
   void initial_weights(const at::Tensor& flat, uint64_t seed);
@@ -63,13 +68,15 @@ public:
   /// `gradient` at once; any other parameter's is copied there, as soon as
   /// backward has it and while it is in the cache. What was there before does
   /// not matter, and all of it is written (zeros where a parameter had no
-  /// influence).
+  /// influence); the statistics behind it become what forward makes of those
+  /// in `about`.
   /// @param cancel Looked at on entry, after forward and when each parameter's
   /// gradient is there; may be null. `gradient` is arbitrary afterwards.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   gradient_result run(const at::Tensor& weights, const at::Tensor& inputs,
                       const at::Tensor& targets, const at::Tensor& gradient,
-                      const std::atomic<bool>* cancel = nullptr);
+                      const std::atomic<bool>* cancel = nullptr,
+                      const batch_context& about = {});
 
   /// Score of the weights over all batches of `next`, without gradients.
   /// @param cancel Looked at before each batch; may be null.

@@ -28,8 +28,8 @@ public:
 
   nn::Module& module() override { return module_; }
 
-  at::Tensor forward(const at::Tensor& inputs,
-                     const gradient_places& places) override {
+  at::Tensor forward(const at::Tensor& inputs, const gradient_places& places,
+                     const std::optional<dropout_key>&) override {
     namespace F = nn::functional;
     auto pool = F::MaxPool2dFuncOptions(2);
     auto x = torch::relu(F::max_pool2d(conv1_(inputs), pool));
@@ -37,8 +37,6 @@ public:
     x = linear(x.reshape({-1, features}), fc1_, places);
     return linear(x, fc2_, places);
   }
-
-  std::vector<int64_t> input_shape() const override { return {1, 28, 28}; }
 
 private:
   nn::Module module_{"lenet"};

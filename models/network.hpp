@@ -3,12 +3,14 @@
 // parameters are bound to flat memory, and its forward pass.
 
 #include "config/settings.hpp"
+#include "models/dropout.hpp"
 #include "models/gradient_places.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,19 @@ class Module;
 } // namespace torch::nn
 
 namespace troupe::models {
+
+/// How the first weights are drawn. Biases of convolutions follow the weights,
+/// batch normalisation begins with 1 and 0.
+enum class weight_rule : uint8_t {
+  /// PyTorch's default: uniform in +-1/sqrt(fan in), biases too.
+  uniform,
+  /// Convolutions normal with deviation sqrt(2 / fan out) (He et al., "Delving
+  /// deep into rectifiers", 2015), biases 0; fully connected layers as above.
+  resnet,
+  /// Convolutions as resnet's; fully connected layers normal with deviation
+  /// 0.01, biases 0.
+  vgg
+};
 
 /// One replica of a network. Not thread-safe: each computing thread has its
 /// own replica.
@@ -32,11 +47,12 @@ public:
   /// @param places Where backward is to leave gradients; where there are none,
   /// or a layer cannot, they lie where LibTorch puts them.
   /// @returns scores before softmax, [n, classes].
+  /// @param drop Keys the masks of dropout layers; without it they do nothing.
   virtual at::Tensor forward(const at::Tensor& inputs,
-                             const gradient_places& places = {}) = 0;
+                             const gradient_places& places = {},
+                             const std::optional<dropout_key>& drop = {}) = 0;
 
-  /// Shape of one sample that forward takes: C, H, W.
-  virtual std::vector<int64_t> input_shape() const = 0;
+  virtual weight_rule initial_weights() const { return weight_rule::uniform; }
 };
 
 /// Makes a network by name. Its weights are arbitrary until `initialise` or
@@ -48,10 +64,11 @@ std::shared_ptr<network> make_network(const std::string& name, int64_t classes,
 /// The names that make_network knows.
 std::vector<std::string> network_names();
 
-/// Draws the weights as PyTorch's constructors do (uniform in +-1/sqrt(fan
-/// in)), from a generator of its own: neither the global generator nor other
-/// threads have an influence. The float32 weights are those that PyTorch makes
-/// after torch.manual_seed(seed); float64 weights have the same values.
+/// Draws the weights by the network's rule from a generator of its own: neither
+/// the global generator nor other threads have an influence; begins the running
+/// statistics anew. By the rule `uniform` float32 weights are those that
+/// PyTorch's constructors make after torch.manual_seed(seed); float64 weights
+/// have the same values.
 void initialise(network& net, uint64_t seed);
 
 } // namespace troupe::models

@@ -46,8 +46,9 @@ public:
                     const std::vector<std::string>& slot_names)
     : settings_(settings), layout_(layout) {
     for (const auto& name : slot_names) {
-      slots_.push_back({name, at::zeros({static_cast<int64_t>(layout.count())},
-                                        to_aten(layout.dtype()))});
+      slots_.push_back(
+        {name, at::zeros({static_cast<int64_t>(layout.parameter_count())},
+                         to_aten(layout.dtype()))});
     }
   }
 
@@ -80,10 +81,12 @@ public:
                       ", which has " + std::to_string(slots_.size()));
     }
     for (size_t i = 0; i < slots_.size(); ++i) {
-      if (saved[i].name != slots_[i].name || !layout_.fits(saved[i].flat)) {
+      if (saved[i].name != slots_[i].name ||
+          !layout_.fits_parameters(saved[i].flat)) {
         throw run_error("saved slot " + saved[i].name + " is not slot " +
                         slots_[i].name + " of " + std::string{name()} +
-                        " with " + std::to_string(layout_.count()) + " values");
+                        " with " + std::to_string(layout_.parameter_count()) +
+                        " values");
       }
     }
     for (size_t i = 0; i < slots_.size(); ++i) {
@@ -116,7 +119,7 @@ private:
     auto update = static_cast<const Rule*>(this)->template begin<T>(lr);
     auto* to = next.mutable_data_ptr<T>();
     const auto* from = current.const_data_ptr<T>();
-    auto count = static_cast<size_t>(layout_.count());
+    auto count = static_cast<size_t>(layout_.parameter_count());
     auto streams = leaves_caches(to, layout_.bytes());
     std::array<T, mean_type::block> made;
     for (size_t first = 0; first < count; first += mean_type::block) {

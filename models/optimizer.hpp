@@ -17,7 +17,7 @@
 
 namespace troupe::models {
 
-/// A part of an optimiser's state: a flat buffer of the weights' layout.
+/// A part of an optimiser's state: a flat buffer of the parameters' layout.
 struct named_slot {
   std::string name; ///< As in PyTorch: momentum_buffer, exp_avg, exp_avg_sq.
   at::Tensor flat;
@@ -34,8 +34,8 @@ public:
 
   /// One step from `current` to `next`, on the mean of the gradients, each
   /// weighted by its samples and summed in the given order. All are flat,
-  /// contiguous and of the layout's dtype and size; only `next` is written to,
-  /// and it may be `current`. Nothing is looked at twice, so whether the
+  /// contiguous and of the layout's dtype and size; only the parameters of
+  /// `next` are written to, and it may be `current`. Nothing is looked at twice, so whether the
   /// gradients are finite must be known before.
   /// @param lr Learning rate of this step.
   /// @throws run_error if something does not fit, or there are no samples;

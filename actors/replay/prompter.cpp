@@ -120,7 +120,7 @@ void prompter_state::act(const proto::TapeEvent& event) {
 void prompter_state::enlist(const proto::TapeEnlisted& what) {
   worker_id who{what.worker()};
   incarnation life{what.life()};
-  seats_[who] = seat{life, {}, {}, {}};
+  seats_[who] = seat{life, {}, {}, {}, {}};
   self_->send(parts_.lead, enlist_atom_v, who, life, what.transport(),
               worker_actor{self_});
 }
@@ -199,10 +199,12 @@ payload prompter_state::gradient_of(const proto::TapeArrived& what,
   if (!parts_.network)
     return {};
   at::set_num_threads(parts_.threads);
-  auto report = parts_.network->compute(found->second, from.weights);
+  auto report =
+    parts_.network->compute(found->second, from.weights, from.statistics);
   at::set_num_threads(1); // The server's.
   compare_losses(loss, report.loss);
   loss = report.loss;
+  from.statistics = report.statistics;
   return report.gradient;
 }
 

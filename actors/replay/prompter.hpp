@@ -52,6 +52,7 @@ private:
     incarnation life;
     std::optional<version> reads; ///< The version it was last given.
     payload weights;
+    payload statistics; ///< Its own, under `--buffers local`.
     std::map<lease_id, lease> work;
   };
 

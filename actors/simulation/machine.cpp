@@ -16,18 +16,21 @@ namespace troupe::simulation {
 replica::replica(const computing_parts& parts)
   : dtype_(parts.settings.training.dtype), train_(parts.data.train),
     order_(parts.settings.training.seed, train_->size()),
+    rule_(parts.settings.training.buffers),
     engine_(parts.settings.training, train_->classes()),
     gradients_(engine_.layout().count(), engine_.layout().dtype()) {
   // nop
 }
 
-gradient_report replica::compute(const lease& from, const payload& weights) {
+gradient_report replica::compute(const lease& from, const payload& weights,
+                                 const payload& statistics) {
   auto indices = order_.lease_indices(from.epoch, from.first, from.count);
   auto batch = train_->gather(indices, dtype_);
   auto gradient = gradients_.take();
-  auto found =
-    engine_.run(to_tensor(weights), batch.inputs, batch.targets, gradient);
+  auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
+                           gradient, nullptr, context_of(from, statistics));
   gradient_report report;
+  report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
   report.gradient = to_payload(std::move(gradient));
   report.samples = found.samples;
   report.loss = found.loss;
@@ -117,7 +120,8 @@ private:
 
   gradient_report compute(const compute_task& task) {
     if (machine_->network)
-      return machine_->network->compute(task.from, task.weights);
+      return machine_->network->compute(task.from, task.weights,
+                                        task.statistics);
     gradient_report report;
     report.samples = task.from.count;
     report.loss = std::numeric_limits<double>::quiet_NaN();

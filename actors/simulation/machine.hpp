@@ -22,14 +22,16 @@ class replica {
 public:
   explicit replica(const computing_parts& parts);
 
-  /// Gathers the samples of the lease and computes their gradient. Throws
-  /// `run_error`.
-  gradient_report compute(const lease& from, const payload& weights);
+  /// Gathers the samples of the lease and computes their gradient, as a
+  /// compute actor does. Throws `run_error`.
+  gradient_report compute(const lease& from, const payload& weights,
+                          const payload& statistics);
 
 private:
   config::scalar_type dtype_;
   std::shared_ptr<const data::dataset> train_;
   data::epoch_order order_;
+  config::buffers_rule rule_;
   models::compute_engine engine_;
   models::flat_pool gradients_;
 };

@@ -6,6 +6,7 @@
 #include "apps/calibrate/calibrate.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/large_pages.hpp"
+#include "apps/trainer_node/list_networks.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/signals.hpp"
@@ -155,6 +156,8 @@ int main(int argc, char** argv) {
     auto call = config::parse_command_line(argc, argv);
     if (call.what == config::action::check)
       call.text = app::plan_with_model(call.config);
+    if (call.what == config::action::list_networks)
+      call.text = app::list_networks();
     if (call.what == config::action::replay)
       return static_cast<int>(run_replay(call));
     if (call.what != config::action::run) {

@@ -7,6 +7,7 @@
 #include "config/report.hpp"
 #include "models/checkpoint.hpp"
 #include "models/durable_file.hpp"
+#include "models/registry.hpp"
 
 #include <cstdio>
 #include <random>
@@ -108,6 +109,8 @@ data::dataset_pair load_data(const config::settings& settings) {
     return {};
   auto out = data::load_dataset(settings.data, settings.training.seed);
   data::require_batch(*out.train, settings.training.batch_size);
+  models::require_suitable(settings.training.network, out.train->name(),
+                           out.train->shape());
   return out;
 }
 

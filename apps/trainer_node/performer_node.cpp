@@ -10,6 +10,7 @@
 #include "config/cast.hpp"
 #include "config/version.hpp"
 #include "messages/protocol.hpp"
+#include "models/registry.hpp"
 
 #include <unistd.h>
 
@@ -74,6 +75,9 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
       joined, data::load_dataset(joined.data, joined.training.seed),
       threads_share(joined),
       memory ? transport::shared_or_heap(memory) : heap_memory()};
+    models::require_suitable(joined.training.network,
+                             computing.data.train->name(),
+                             computing.data.train->shape());
     if (joined.what == config::role::worker)
       return make_worker(system, computing, home);
     return make_evaluator(system, computing, home);

@@ -110,12 +110,13 @@ void require_port(const config::cluster_settings& cluster) {
 
 /// Each shard owns a page of the weights at least.
 void require_shards(const config::resolved& config,
-                    const payload_shape& weights) {
-  auto most = models::most_shards(weights.count, size_of(weights.type));
+                    const models::flat_layout& layout) {
+  auto width = models::size_of(layout.dtype());
+  auto most = models::most_shards(layout.parameter_count(), width);
   if (config.values.cluster.shards > most)
     throw usage_error(config.cite("cluster.shards") + ": the weights of '" +
                       config.values.training.network + "' are " +
-                      std::to_string(weights.bytes()) +
+                      std::to_string(layout.parameter_count() * width) +
                       " bytes, and each shard owns a page of 4096 at least; "
                       "give at most " +
                       std::to_string(most));
@@ -298,11 +299,12 @@ node start_with_faults(caf::actor_system& system,
 
 std::string plan_with_model(const config::resolved& config) {
   auto data = load_data(config.values);
-  auto weights = shape_of_weights(config.values.training, classes_of(data));
-  require_shards(config, weights);
-  config::model_size size{weights.count, {}};
-  for (const auto& part : cut_weights(weights, config.values.cluster.shards))
-    size.shard_bytes.push_back(part.count * size_of(weights.type));
+  auto layout = layout_of(config.values.training, classes_of(data));
+  require_shards(config, layout);
+  auto parameters = layout.parameter_count();
+  config::model_size size{parameters, layout.count() - parameters, {}};
+  for (const auto& part : cut_parameters(layout, config.values.cluster.shards))
+    size.shard_bytes.push_back(part.count * models::size_of(layout.dtype()));
   return config::plan(config, size);
 }
 
@@ -317,8 +319,9 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
-  auto weights = shape_of_weights(settings.training, classes_of(data));
-  require_shards(config, weights);
+  auto layout = layout_of(settings.training, classes_of(data));
+  auto weights = shape_of(layout);
+  require_shards(config, layout);
   auto from = replay ? origin_of(*replay) : find_origin(settings, tell);
   auto parts = make_server_parts(config, data, from);
   if (auto reason = complete_already(parts, from)) {

@@ -12,8 +12,10 @@ using namespace troupe::test;
 
 namespace {
 
-config::training_settings settings_of(const std::string& optimizer) {
+config::training_settings settings_of(const std::string& optimizer,
+                                      const std::string& network = "lenet") {
   config::training_settings out;
+  out.network = network;
   out.optimizer = optimizer;
   out.weight_decay = 1e-4;
   return out;
@@ -56,10 +58,13 @@ models::loaded_checkpoint save(const server_model& model, uint64_t step,
 } // namespace
 
 TEST_CASE("a model that is saved and loaded goes on with the same bits") {
-  for (auto name : {"sgd", "adam", "adamw"}) {
-    INFO(name);
+  using pair = std::pair<const char*, const char*>;
+  for (auto [name, network] :
+       {pair{"sgd", "lenet"}, pair{"adam", "lenet"}, pair{"adamw", "lenet"},
+        pair{"sgd", "resnet20"}}) {
+    INFO(name << ", " << network);
     testing::temporary_folder folder;
-    auto settings = settings_of(name);
+    auto settings = settings_of(name, network);
     server_model model{settings, 10};
     for (uint64_t i = 1; i <= 3; ++i)
       step(model, i);

@@ -39,8 +39,9 @@ struct desk {
 
   /// The computation that began first is done, or has stopped when its token
   /// said so.
-  void finish(size_t task) {
+  void finish(size_t task, const payload& statistics = {}) {
     gradient_report report;
+    report.statistics = statistics;
     report.cancelled = compute->tasks[task].cancel->load();
     report.gradient = constant_payload(4, 2);
     report.samples = 8;
@@ -191,6 +192,41 @@ TEST_CASE("a worker whose gradient is refused pulls and goes on") {
     it.give_weights(it.server->pulls[1], 7, {third_lease});
     CHECK(it.compute->tasks.size() == 2);
     CHECK(it.home->asked == 0);
+  }
+}
+
+TEST_CASE("a worker that keeps its own statistics goes on from them") {
+  desk it;
+  auto own = constant_payload(2, 5);
+  auto later = constant_payload(2, 6);
+  auto given = [&](size_t task) {
+    return it.compute->tasks.at(task).statistics.bytes().data();
+  };
+  it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+  CHECK(given(0) == nullptr); // Those of the weights.
+  it.finish(0, own);
+  it.give_weights(it.server->pushes[0], 8, {third_lease});
+  CHECK(given(1) == own.bytes().data());
+  SECTION("not from those of a gradient that is refused") {
+    it.finish(1, later);
+    it.server->pushes[1].promise.deliver(
+      caf::make_error(errc::not_finite, std::string{"refused"}));
+    it.house.run();
+    it.give_weights(it.server->pulls.at(1), 8, {first_lease});
+    CHECK(given(2) == own.bytes().data());
+  }
+  SECTION("not from those of a gradient that is cancelled") {
+    it.house.tell(it.worker, cancel_atom_v, version{9});
+    it.finish(1, later);
+    it.give_weights(it.server->pulls.at(1), 9, {first_lease});
+    CHECK(given(2) == own.bytes().data());
+  }
+  SECTION("but not in its next life") {
+    it.finish(1, later);
+    const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
+    it.house.tell(it.worker, attach_atom_v, it.server.handle, next);
+    it.give_weights(it.server->pulls.at(1), 9, {first_lease});
+    CHECK(given(2) == nullptr);
   }
 }
 

@@ -79,7 +79,9 @@ constexpr bad bad_flags[] = {
    "--connect-timeout 1e10: must be above 0 and at most 1e9"},
   {"--transport nccl",
    "--transport nccl: must be one of auto, inproc, shm, stream, chunked"},
-  {"--network resnet", "--network resnet: must be lenet"},
+  {"--network resnet",
+   "--network resnet: is no network; --list-networks shows all; did "
+   "you mean 'lenet'?"},
   {"--optimizer sdg",
    "--optimizer sdg: must be one of sgd, adam, adamw; did you mean 'sgd'?"},
   {"--lr-schedule cosine", "--lr-schedule cosine: must be constant"},

@@ -141,13 +141,13 @@ TEST_CASE("the plan shows addresses, limits and bytes", "[plan]") {
   CHECK_THAT(plan_of("--max-steps 1 --target-accuracy 0.9"),
              ContainsSubstring("1 step or accuracy 0.9, what is first\n"));
   auto all = parse(split("--check --simulate")).config;
-  CHECK_THAT(plan(all, model_size{431080, {}}),
+  CHECK_THAT(plan(all, model_size{431080, 0, {}}),
              ContainsSubstring("1.7 MB of gradients out, 1.7 MB of weights"));
   all.values.training.dtype = scalar_type::float64;
-  CHECK_THAT(plan(all, model_size{431080, {}}),
+  CHECK_THAT(plan(all, model_size{431080, 0, {}}),
              ContainsSubstring("3.4 MB of gradients out") &&
                !ContainsSubstring("shards"));
-  CHECK_THAT(plan(all, model_size{2000, {8192, 7808}}),
+  CHECK_THAT(plan(all, model_size{2000, 0, {8192, 7808}}),
              ContainsSubstring("2 of 7.8 kB to 8.2 kB of weights each"));
 }
 

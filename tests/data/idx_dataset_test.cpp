@@ -142,5 +142,6 @@ TEST_CASE("wrong settings are the user's error", "[idx-dataset]") {
   };
   CHECK_THAT(line("mnist"), ContainsSubstring("--data-dir"));
   CHECK(line("minst") ==
-        "unknown data set 'minst'; there are digits, mnist, fashion-mnist");
+        "unknown data set 'minst'; there are digits, mnist, fashion-mnist, "
+        "synthetic(...)");
 }

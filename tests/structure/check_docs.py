@@ -2,7 +2,8 @@
 """Holds the documentation to the program.
 
 docs/configuration.md must have a row for every key and flag of trainer_node's
-help, with the same default, and none besides; and every relative link in the
+help, with the same default, and none besides; the README's table of networks must
+be what trainer_node --list-networks prints; and every relative link in the
 Markdown files must lead to a file, every `#anchor` to a heading.
 Prints one line for every breach; exits 1 if there is one.
 Usage: check_docs.py ROOT TRAINER_NODE
@@ -76,6 +77,29 @@ def check_reference(help_text, reference):
                    f"program says {theirs}")
 
 
+def cells_of_list(text):
+    """The columns of --list-networks, which hold no blanks."""
+    return [line.split() for line in text.splitlines()]
+
+
+def cells_of_table(readme):
+    """The same of the README's table below the heading Networks."""
+    part = readme.partition("### Networks\n")[2].partition("\n#")[0]
+    rows = [[cell.strip(" `") for cell in line.strip("| ").split("|")]
+            for line in part.splitlines() if line.startswith("|")]
+    return [row for row in rows if not row[0].startswith("--")]
+
+
+def check_networks(listed, readme):
+    program, written = cells_of_list(listed), cells_of_table(readme)
+    for row in program:
+        if row not in written:
+            yield f"README.md: no row of networks: {' | '.join(row)}"
+    for row in written:
+        if row not in program:
+            yield f"README.md: not in --list-networks: {' | '.join(row)}"
+
+
 def anchors_of(text):
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-")
@@ -100,9 +124,14 @@ def check_links(root):
 
 def main():
     root, program = Path(sys.argv[1]), sys.argv[2]
-    help_text = subprocess.run([program, "--help"], check=True, timeout=60,
-                               capture_output=True, text=True).stdout
+    def output_of(flag):
+        return subprocess.run([program, flag], check=True, timeout=60,
+                              capture_output=True, text=True).stdout
+
+    help_text = output_of("--help")
     found = [*check_reference(help_text, (root / REFERENCE).read_text()),
+             *check_networks(output_of("--list-networks"),
+                             (root / "README.md").read_text()),
              *check_links(root)]
     print("\n".join(sorted(found)) or "the documentation fits the program")
     return 1 if found else 0

@@ -1,0 +1,28 @@
+#pragma once
+// `--dataset synthetic(shape=3x32x32,classes=10,samples=5000)`: a made-up data
+// set of any shape. Here is what a declaration says; making it is data's part.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace troupe::config {
+
+/// What is not given keeps the value that stands here.
+struct synthetic_data {
+  std::array<int64_t, 3> shape{3, 32, 32}; ///< C, H, W
+  int64_t classes = 10;
+  uint64_t samples = 5000; ///< For training; a fifth as many are for testing.
+};
+
+/// Whether `text` is meant to be a declaration of synthetic data.
+bool is_synthetic(std::string_view text);
+
+/// Reads a declaration, all of it. Throws `bad_value` that says what is wrong.
+synthetic_data parse_synthetic(std::string_view text);
+
+/// The declaration with all of its parameters; reads back to the same.
+std::string to_string(const synthetic_data& what);
+
+} // namespace troupe::config

@@ -1,0 +1,49 @@
+#include "models/statistics.hpp"
+
+#include "models/aggregate.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace troupe::models {
+
+namespace {
+
+template <class T>
+void average(const at::Tensor& to, const std::vector<at::Tensor>& from,
+             std::span<const uint64_t> samples) {
+  blocked_mean<T> mean{from, samples};
+  auto* out = to.mutable_data_ptr<T>();
+  auto count = static_cast<size_t>(to.numel());
+  for (size_t first = 0; first < count; first += blocked_mean<T>::block) {
+    auto n = std::min(blocked_mean<T>::block, count - first);
+    std::copy_n(mean.at(first, n), n, out + first);
+  }
+}
+
+} // namespace
+
+void merge_statistics(const flat_layout& layout, config::buffers_rule rule,
+                      const at::Tensor& next,
+                      std::span<const at::Tensor> gradients,
+                      std::span<const uint64_t> samples) {
+  if (layout.statistics().empty()) {
+    return;
+  }
+  if (rule == config::buffers_rule::first) {
+    gradients = gradients.first(1);
+    samples = samples.first(1);
+  }
+  std::vector<at::Tensor> parts;
+  for (const auto& x : gradients) {
+    parts.push_back(layout.statistics_of(x));
+  }
+  auto to = layout.statistics_of(next);
+  if (layout.dtype() == config::scalar_type::float64) {
+    average<double>(to, parts, samples);
+  } else {
+    average<float>(to, parts, samples);
+  }
+}
+
+} // namespace troupe::models

@@ -1,0 +1,56 @@
+#include "data/dataset.hpp"
+#include "data/sources.hpp"
+
+#include <ATen/ATen.h>
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::data;
+
+namespace {
+
+constexpr auto float32 = config::scalar_type::float32;
+
+config::data_settings named(const std::string& name) {
+  config::data_settings out;
+  out.dataset = name;
+  return out;
+}
+
+at::Tensor images(const dataset& from) {
+  return from.gather_range(0, from.size(), float32).inputs;
+}
+
+} // namespace
+
+TEST_CASE("synthetic data have the shape that was asked for", "[synthetic]") {
+  auto set =
+    load_dataset(named("synthetic(shape=2x9x7,classes=3,samples=50)"), 1);
+  CHECK(set.train->shape() == std::vector<int64_t>{2, 9, 7});
+  CHECK(set.train->classes() == 3);
+  CHECK(set.train->size() == 50);
+  CHECK(set.test->size() == 10);
+  auto first = set.train->gather_range(0, 6, float32).targets;
+  CHECK(at::equal(first, at::tensor({0, 1, 2, 0, 1, 2}, at::kLong)));
+}
+
+TEST_CASE("synthetic data are the same for every seed and load again by name",
+          "[synthetic]") {
+  auto set = load_dataset(named("synthetic(samples=20)"), 1);
+  auto again = load_dataset(named(set.train->name()), 2);
+  CHECK(at::equal(images(*set.train), images(*again.train)));
+  CHECK(at::equal(images(*set.test), images(*again.test)));
+  CHECK_FALSE(at::equal(images(*set.train).slice(0, 0, 4), images(*set.test)));
+}
+
+TEST_CASE("classes of synthetic data can be told apart", "[synthetic]") {
+  auto set =
+    load_dataset(named("synthetic(shape=3x8x8,classes=4,samples=80)"), 1);
+  auto all = images(*set.train).reshape({20, 4, -1}).mean(0);
+  auto test = images(*set.test).reshape({4, 4, -1});
+  for (int64_t label = 0; label < 4; ++label)
+    for (int64_t i = 0; i < 4; ++i) {
+      auto distances = (all - test[i][label]).square().sum(1);
+      CHECK(distances.argmin().item<int64_t>() == label);
+    }
+}
