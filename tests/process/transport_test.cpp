@@ -191,7 +191,10 @@ TEST_CASE("workers killed again and again leave nothing at the server") {
   INFO(server.report());
   // Versions in use and the gradients of one worker: they do not add up.
   CHECK(*std::max_element(regions.begin(), regions.end()) <= 16);
-  CHECK(regions.back() <= regions.front() + 4);
+  // The first count may be of a server that has but its first version.
+  auto half = regions.begin() + 4;
+  CHECK(*std::max_element(half, regions.end()) <=
+        *std::max_element(regions.begin(), half) + 4);
   server.signal(SIGTERM);
   check_end(server, 75); // Stopped by a signal.
   check_end(stays, 0);
