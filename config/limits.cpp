@@ -78,7 +78,8 @@ void refuse_unavailable(const resolved& what) {
   if (!all.cluster.listen.empty())
     refuse(what, "cluster.listen",
            "is for shards in processes of their own, and in this release all "
-           "live in one; it listens at [cluster] host and port");
+           "live in that of the parameter server, which listens at [cluster] "
+           "host and port");
 }
 
 } // namespace troupe::config

@@ -145,7 +145,8 @@ constexpr row bad_calls[] = {
    "owns "
    "a page of 4096 at least; give at most 421"},
   {"not available yet", "--role ps --shards 2 --rank 1", 2,
-   "--rank 1: in this release all shards live in one process"},
+   "--rank 1: in this release all shards live in one process, that of rank 0; "
+   "leave --rank out"},
   {"no such device", "--simulate --device cuda", 2,
    "--device cuda: this release computes without CUDA; use --device cpu"},
 };

@@ -31,7 +31,7 @@ json figures(json summary) {
 }
 
 json replayed(const std::filesystem::path& tape,
-            const std::filesystem::path& folder) {
+              const std::filesystem::path& folder) {
   words all{"--replay", tape.string(), "--train-dir", folder.string()};
   auto call = config::parse_command_line(all, config::environment{});
   app::virtual_run_options options;
