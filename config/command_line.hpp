@@ -10,9 +10,9 @@ namespace troupe::config {
 
 enum class action : uint8_t {
   run,
-  replay,       ///< Re-enact a tape; see replay.hpp.
-  print_config, ///< Show the values and where each came from.
-  check,        ///< Validate and show the plan; start nothing.
+  replay,        ///< Re-enact a tape; see replay.hpp.
+  print_config,  ///< Show the values and where each came from.
+  check,         ///< Validate and show the plan; start nothing.
   list_networks, ///< The app fills in the text.
   help,
   version

@@ -19,7 +19,8 @@ struct synthetic_data {
 /// Whether `text` is meant to be a declaration of synthetic data.
 bool is_synthetic(std::string_view text);
 
-/// Reads a declaration, all of it. Throws `bad_value` that says what is wrong.
+/// Reads a declaration, all of it, or the bare name. Throws `bad_value` that
+/// says what is wrong.
 synthetic_data parse_synthetic(std::string_view text);
 
 /// The declaration with all of its parameters; reads back to the same.

@@ -129,7 +129,8 @@ void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
 at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout);
 
 /// Digest of weights as 64 hex digits: SHA-256 over the float32 values of the
-/// parameters in the order of the layout, little-endian; float64 weights are rounded first.
+/// parameters in the order of the layout, little-endian; float64 weights are
+/// rounded first.
 std::string weights_sha256(const at::Tensor& flat, const flat_layout& layout);
 
 } // namespace troupe::models

@@ -1,7 +1,7 @@
 #pragma once
 // Layers whose memory is taken but not filled: LibTorch's constructors draw
-// weights, a second for a large network, and `initialise` or binding replaces
-// them anyway.
+// weights, 140 million for the largest network, and `initialise` or binding
+// replaces them anyway.
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>

@@ -35,8 +35,8 @@ public:
   /// One step from `current` to `next`, on the mean of the gradients, each
   /// weighted by its samples and summed in the given order. All are flat,
   /// contiguous and of the layout's dtype and size; only the parameters of
-  /// `next` are written to, and it may be `current`. Nothing is looked at twice, so whether the
-  /// gradients are finite must be known before.
+  /// `next` are written to, and it may be `current`. Nothing is looked at
+  /// twice, so whether the gradients are finite must be known before.
   /// @param lr Learning rate of this step.
   /// @throws run_error if something does not fit, or there are no samples;
   /// then nothing has changed.

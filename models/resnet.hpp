@@ -15,7 +15,8 @@ namespace troupe::models {
 struct resnet_plan {
   enum class block_kind : uint8_t {
     basic,     ///< Two 3x3 convolutions.
-    bottleneck ///< 1x1, 3x3 (which has the stride), 1x1 of four times the width.
+    bottleneck ///< 1x1, 3x3 (which has the stride), 1x1 of four times the
+               ///< width.
   };
   enum class stem_kind : uint8_t {
     large, ///< 7x7 with stride 2 and a pool: for images of 224x224.

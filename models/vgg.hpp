@@ -1,8 +1,8 @@
 #pragma once
 // VGG (Simonyan and Zisserman, "Very deep convolutional networks for
 // large-scale image recognition", 2014), with the names, the order and the
-// initial distributions of torchvision's: 3x3 convolutions and pools, then three
-// fully connected layers with dropout.
+// initial distributions of torchvision's: 3x3 convolutions and pools, then
+// three fully connected layers with dropout.
 
 #include "models/network.hpp"
 
