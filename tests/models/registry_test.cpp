@@ -52,7 +52,8 @@ constexpr expected sizes[] = {
 std::vector<std::string> keys_of(const std::string& name) {
   auto net = make_network(name, 10, float32);
   std::vector<std::string> out;
-  for (const auto& x : flat_layout::from(net->module()).state_dict()) {
+  auto layout = flat_layout::from(net->module());
+  for (const auto& x : layout.state_dict()) {
     out.push_back(x.name);
   }
   return out;
