@@ -105,26 +105,32 @@ public:
   }
 
   void run_errands(const std::function<void()>& begin) {
-    auto mine = borrow();
+    auto give_back = [this](errands* mine) {
+      std::lock_guard guard{mutex_};
+      idle_.push_back(mine);
+    };
+    std::unique_ptr<errands, decltype(give_back)> mine{borrow(), give_back};
     mine->collect(begin);
     mine->run();
-    std::lock_guard guard{mutex_};
-    idle_.push_back(std::move(mine));
   }
 
 private:
-  /// An actor remembers where it ran last, so these live as long as all actors.
-  std::unique_ptr<errands> borrow() {
+  errands* borrow() {
     std::lock_guard guard{mutex_};
-    if (idle_.empty())
-      return std::make_unique<errands>(&system());
-    auto result = std::move(idle_.back());
+    if (idle_.empty()) {
+      all_.push_back(std::make_unique<errands>(&system()));
+      idle_.reserve(all_.size()); // So that giving back cannot fail.
+      return all_.back().get();
+    }
+    auto* result = idle_.back();
     idle_.pop_back();
     return result;
   }
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<errands>> idle_;
+  /// An actor remembers where it ran last, so these live as long as all actors.
+  std::vector<std::unique_ptr<errands>> all_;
+  std::vector<errands*> idle_;
 };
 
 } // namespace

@@ -47,7 +47,7 @@ struct parameter_server_parts {
   recorder_actor recorder;
   checkpoint_writer_actor writer;
   std::vector<shard_actor> others; ///< The shards besides this one, in order.
-  int threads = 1;                 ///< Intra-op threads of this actor's thread.
+  int threads = 1; ///< Intra-op threads where all actors share one thread.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   /// Virtual clock: when the first computation began. Else empty.
   std::function<std::optional<caf::actor_clock::time_point>()> began;

@@ -119,7 +119,7 @@ void server_model::apply(const at::Tensor& next,
                          std::span<const payload> gradients,
                          std::span<const uint64_t> samples) {
   part_.apply(next, newest_flat(), gradients, samples);
-  if (!has_weights())
+  if (!has_weights() || layout_->statistics().empty())
     return;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
@@ -140,8 +140,7 @@ std::vector<at::Tensor> server_model::begin_save(snapshot& out) const {
   out.layout = layout_;
   out.weights = newest_;
   for (const auto& slot : optimizer.slots()) {
-    slots.push_back(layout_->parameters_of(newest_flat()).new_empty(
-      {static_cast<int64_t>(layout_->parameter_count())}));
+    slots.push_back(at::empty_like(layout_->parameters_of(newest_flat())));
     out.slots.push_back({slot.name, to_payload(slots.back())});
   }
   out.manifest.mutable_optimizer()->set_name(std::string{optimizer.name()});

@@ -82,8 +82,8 @@ public:
     return gradient.shape() == shape();
   }
 
-  /// Has the lead's part of the gradient, with the statistics behind it, neither
-  /// NaN nor infinity?
+  /// Has the lead's part of the gradient, with the statistics behind it,
+  /// neither NaN nor infinity?
   bool sound(const payload& gradient) const;
 
   /// Memory for the next version.

@@ -94,8 +94,10 @@ void shard_model::save(std::span<const at::Tensor> slots) const {
   if (!optimizer_)
     return;
   auto theirs = optimizer_->slots();
+  // By hand: LibTorch's copy would have the threads of whoever runs the actor.
   for (size_t i = 0; i < theirs.size(); ++i)
-    own(slots[i]).copy_(theirs[i].flat);
+    std::memcpy(own(slots[i]).mutable_data_ptr(),
+                theirs[i].flat.const_data_ptr(), theirs[i].flat.nbytes());
 }
 
 at::Tensor shard_model::own(const at::Tensor& whole) const {

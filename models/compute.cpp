@@ -121,9 +121,14 @@ struct compute_engine::state {
   }
 
   /// Forward changes them where the gradient lies.
-  void place_statistics(const at::Tensor& from, const at::Tensor& gradient) {
+  void place_statistics(const at::Tensor& given, const at::Tensor& weights,
+                        const at::Tensor& gradient) {
+    if (statistics.empty()) {
+      return;
+    }
     torch::NoGradGuard no_grad;
-    layout.statistics_of(gradient).copy_(from);
+    layout.statistics_of(gradient).copy_(
+      given.defined() ? given : layout.statistics_of(weights));
     bind_statistics(gradient);
   }
 
@@ -237,10 +242,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
   return guarded("computing a gradient", [&] {
     binding bound{*state_, weights};
     state_->place_gradients(gradient);
-    state_->place_statistics(about.statistics.defined()
-                               ? about.statistics
-                               : layout().statistics_of(weights),
-                             gradient);
+    state_->place_statistics(about.statistics, weights, gradient);
     state_->cancel = cancel;
     state_->set_training(true);
     torch::AutoGradMode with_grad{true};

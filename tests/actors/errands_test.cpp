@@ -115,19 +115,32 @@ TEST_CASE("Whatever many threads send to one actor arrives") {
 
 TEST_CASE("What an errand could not finish is left to the scheduler") {
   with_errands config;
-  std::promise<int32_t> all;
+  std::promise<std::thread::id> sent;
+  std::promise<std::vector<std::thread::id>> handled;
   caf::actor_system system{config};
-  auto sum = system.spawn(counter, 3, &all);
-  auto begin = [=](caf::event_based_actor* self) {
-    return caf::behavior{[=](int32_t x) {
-      run_errands(self->system(), [=] {
+  auto to = system.spawn([&handled](caf::event_based_actor*) {
+    auto threads = std::make_shared<std::vector<std::thread::id>>();
+    return caf::behavior{[threads, &handled](int32_t) {
+      threads->push_back(std::this_thread::get_id());
+      if (threads->size() == 3)
+        handled.set_value(*threads);
+    }};
+  });
+  auto begin = [to, &sent](caf::event_based_actor* self) {
+    return caf::behavior{[self, to, &sent](int32_t x) {
+      sent.set_value(std::this_thread::get_id());
+      run_errands(self->system(), [&] {
         for (int32_t i = 0; i < 3; ++i)
-          self->send(sum, x);
+          self->send(to, x);
       });
     }};
   };
   caf::anon_send(system.spawn<caf::detached>(begin), int32_t{5});
-  CHECK(result_of(all) == 15);
+  auto own = result_of(sent);
+  auto threads = result_of(handled);
+  CHECK(threads[0] == own);
+  CHECK(threads[1] != own);
+  CHECK(threads[2] != own);
 }
 
 TEST_CASE("An errand that cannot begin loses nothing that was sent before") {

@@ -7,6 +7,10 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <limits>
+#include <optional>
+#include <random>
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -21,14 +25,22 @@ config::training_settings settings_of(const std::string& optimizer,
   return out;
 }
 
-/// One step with a gradient that differs from step to step.
-void step(server_model& model, uint64_t makes) {
+/// Arbitrary numbers; NaN at one place, if it is given.
+payload gradient_of(const server_model& model, uint64_t seed,
+                    std::optional<uint64_t> nan = {}) {
   payload_buffer memory{model.shape()};
-  std::mt19937_64 random{makes};
+  std::mt19937_64 random{seed};
   auto* numbers = reinterpret_cast<float*>(memory.bytes().data());
   for (uint64_t i = 0; i < model.shape().count; ++i)
     numbers[i] = static_cast<float>(random() % 1000) * 1e-3f - 0.5f;
-  std::vector<payload> gradients{std::move(memory).seal()};
+  if (nan)
+    numbers[*nan] = std::numeric_limits<float>::quiet_NaN();
+  return std::move(memory).seal();
+}
+
+/// One step with a gradient that differs from step to step.
+void step(server_model& model, uint64_t makes) {
+  std::vector<payload> gradients{gradient_of(model, makes)};
   std::vector<uint64_t> samples{8};
   auto next = model.next_buffer();
   model.apply(next, gradients, samples);
@@ -78,6 +90,46 @@ TEST_CASE("a model that is saved and loaded goes on with the same bits") {
       step(copy, i);
     }
     CHECK(same_bytes(copy.newest(), model.newest()));
+  }
+}
+
+TEST_CASE("shards make the step of one, and the lead sees to statistics") {
+  auto settings = settings_of("sgd", "resnet20");
+  constexpr uint32_t shards = 3;
+  server_model one{settings, 10};
+  server_model lead{settings, 10, heap_memory(), shards};
+  auto others = make_other_shards(settings, 10, shards, nullptr);
+  std::vector<uint64_t> samples{8, 4};
+  for (uint64_t makes = 1; makes <= 3; ++makes) {
+    std::vector<payload> gradients{gradient_of(one, makes),
+                                   gradient_of(one, 100 + makes)};
+    auto next = lead.next_buffer();
+    for (const auto& other : others)
+      other->apply(next, lead.newest_flat(), gradients, samples);
+    lead.apply(next, gradients, samples);
+    lead.publish(version{makes}, next);
+    auto expected = one.next_buffer();
+    one.apply(expected, gradients, samples);
+    one.publish(version{makes}, expected);
+    CHECK(same_bytes(lead.newest(), one.newest()));
+  }
+  snapshot whole;
+  snapshot cut;
+  save(one, whole);
+  auto slots = lead.begin_save(cut);
+  lead.save(slots);
+  for (const auto& other : others)
+    other->save(slots);
+  CHECK(same_bytes(cut.slots.at(0).flat, whole.slots.at(0).flat));
+}
+
+TEST_CASE("a gradient whose statistics are not finite is not sound") {
+  for (uint32_t shards : {1u, 3u}) {
+    server_model model{settings_of("sgd", "resnet20"), 10, heap_memory(),
+                       shards};
+    CHECK(model.sound(gradient_of(model, 1)));
+    auto last = model.shape().count - 1;
+    CHECK_FALSE(model.sound(gradient_of(model, 1, last)));
   }
 }
 

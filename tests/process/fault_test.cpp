@@ -38,15 +38,6 @@ auto is_step(uint64_t least) {
   };
 }
 
-auto is_gradient_of(uint32_t who) {
-  return [who](const json& line) {
-    if (line["kind"] != "update")
-      return false;
-    auto all = line["workers"].get<std::vector<uint32_t>>();
-    return std::find(all.begin(), all.end(), who) != all.end();
-  };
-}
-
 auto is_joined(uint32_t who, uint64_t life) {
   return [who, life](const json& line) {
     return line["kind"] == "joined" && is_about(line, who, life);

@@ -38,15 +38,6 @@ std::string weights_of(const flags& server_flags) {
   return summary["weights_sha256"];
 }
 
-auto is_gradient_of(uint32_t who) {
-  return [who](const json& line) {
-    if (line["kind"] != "update")
-      return false;
-    auto all = line["workers"].get<std::vector<uint32_t>>();
-    return std::find(all.begin(), all.end(), who) != all.end();
-  };
-}
-
 } // namespace
 
 TEST_CASE("workers of several shards get the weights of one") {

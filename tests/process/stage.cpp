@@ -58,6 +58,15 @@ std::function<bool(const json&)> is_kind(const std::string& kind) {
   };
 }
 
+std::function<bool(const json&)> is_gradient_of(uint32_t who) {
+  return [who](const json& line) {
+    if (line["kind"] != "update")
+      return false;
+    auto all = line["workers"].get<std::vector<uint32_t>>();
+    return std::find(all.begin(), all.end(), who) != all.end();
+  };
+}
+
 bool is_about(const json& line, uint32_t who, uint64_t life) {
   return line.value("worker", uint32_t{1000}) == who &&
          line.value("incarnation", life) == life;

@@ -36,6 +36,9 @@ std::vector<std::string> checkpoints_of(const std::filesystem::path& run);
 
 std::function<bool(const json&)> is_kind(const std::string& kind);
 
+/// An update that a gradient of this worker is part of.
+std::function<bool(const json&)> is_gradient_of(uint32_t who);
+
 /// A line about worker `who`, of its life `life` where the line says.
 bool is_about(const json& line, uint32_t who, uint64_t life);
 
