@@ -179,14 +179,14 @@ TEST_CASE("workers killed again and again leave nothing at the server") {
   size_t from = on.await(server, "training", [](const json& line) {
     return line["kind"] == "joined";
   });
-  // Until then it has not as many versions as it will use.
-  from = on.await(server, "versions that come and go", [](const json& line) {
-    return line["kind"] == "update" && line["step"] >= 30;
-  });
   std::vector<size_t> regions;
   for (int i = 0; i < 8; ++i) {
     auto dies = on.worker({"--threads", "1"});
     dies.await("connected .* over shm");
+    // Before that the server has not as many versions as it will use.
+    on.await(server, "versions that come and go", [](const json& line) {
+      return line["kind"] == "update" && line["step"] >= 30;
+    });
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
     dies.kill();
     from = on.await(server, "that it left", is_kind("left"), from + 1);
