@@ -21,6 +21,8 @@ namespace troupe::bench {
 
 namespace {
 
+constexpr uint64_t workers = 4;
+
 /// A run: so many updates, each of so many gradients.
 struct shape {
   const char* policy;
@@ -35,7 +37,7 @@ config::resolved settings_of(const shape& what, const std::string& train_dir) {
                                  "--evaluator",
                                  "false",
                                  "--workers",
-                                 "4",
+                                 std::to_string(workers),
                                  "--policy",
                                  what.policy,
                                  "--max-steps",
@@ -107,39 +109,118 @@ private:
   uint64_t first_ = 0;
 };
 
+/// The batches of a run, and a model to train on them.
+struct scene {
+  explicit scene(const shape& what)
+    : settings(settings_of(what, "/unused").values),
+      train(data::load_dataset(settings.data, settings.training.seed).train),
+      order(settings.training.seed, train->size()),
+      through(train->size(), settings.training.batch_size) {
+    // nop
+  }
+
+  std::shared_ptr<models::network> make_network() const {
+    auto net = models::make_network(settings.training.network, train->classes(),
+                                    settings.training.dtype);
+    models::initialise(*net, settings.training.seed);
+    return net;
+  }
+
+  torch::optim::SGD make_optimizer(models::network& net) const {
+    return torch::optim::SGD{net.module().parameters(),
+                             torch::optim::SGDOptions(settings.training.lr)
+                               .momentum(settings.training.momentum)};
+  }
+
+  /// Leaves the gradient of a batch, times its share of an update of so many
+  /// samples. Returns the loss, weighted likewise.
+  double compute(models::network& net, const lease& part, double samples) {
+    auto batch =
+      train->gather(order.lease_indices(part.epoch, part.first, part.count),
+                    settings.training.dtype);
+    auto scores = net.forward(channels_last(batch.inputs));
+    auto loss = at::cross_entropy_loss(scores, batch.targets) *
+                (static_cast<double>(part.count) / samples);
+    loss.backward();
+    return loss.item<double>();
+  }
+
+  config::settings settings;
+  std::shared_ptr<const data::dataset> train;
+  data::epoch_order order;
+  walk through;
+};
+
+double samples_of(const std::vector<lease>& parts) {
+  double out = 0;
+  for (const auto& part : parts)
+    out += static_cast<double>(part.count);
+  return out;
+}
+
 /// What one would write with LibTorch alone: gradients of an update are summed
 /// where they arise, nobody is stale. Returns the mean loss of all updates.
 double run_bare(const shape& what) {
-  auto settings = settings_of(what, "/unused").values;
-  const auto& training = settings.training;
   at::set_num_threads(1);
-  auto train = data::load_dataset(settings.data, training.seed).train;
-  data::epoch_order order{training.seed, train->size()};
-  auto net =
-    models::make_network(training.network, train->classes(), training.dtype);
-  models::initialise(*net, training.seed);
-  torch::optim::SGD optimizer{
-    net->module().parameters(),
-    torch::optim::SGDOptions(training.lr).momentum(training.momentum)};
-  walk through{train->size(), training.batch_size};
+  scene on{what};
+  auto net = on.make_network();
+  auto optimizer = on.make_optimizer(*net);
   double sum_of_losses = 0;
   for (uint64_t update = 0; update < what.updates; ++update) {
-    auto parts = through.next(what.gradients);
-    double samples = 0;
-    for (const auto& part : parts)
-      samples += static_cast<double>(part.count);
+    auto parts = on.through.next(what.gradients);
+    auto samples = samples_of(parts);
     optimizer.zero_grad();
-    for (const auto& part : parts) {
-      auto batch =
-        train->gather(order.lease_indices(part.epoch, part.first, part.count),
-                      training.dtype);
-      auto scores = net->forward(channels_last(batch.inputs));
-      auto loss = at::cross_entropy_loss(scores, batch.targets) *
-                  (static_cast<double>(part.count) / samples);
-      loss.backward();
-      sum_of_losses += loss.item<double>();
-    }
+    for (const auto& part : parts)
+      sum_of_losses += on.compute(*net, part, samples);
     optimizer.step();
+  }
+  return sum_of_losses / static_cast<double>(what.updates);
+}
+
+/// The same for workers that have a model each, as workers do, and compute in
+/// turn: gradients lie in memory of their own until they are used, and so does
+/// what each knows of the weights. A gradient is applied to the weights alone.
+double run_bare_cast(const shape& what) {
+  at::set_num_threads(1);
+  scene on{what};
+  auto weights = on.make_network();
+  auto optimizer = on.make_optimizer(*weights);
+  std::vector<std::shared_ptr<models::network>> cast;
+  for (uint64_t i = 0; i < workers; ++i) {
+    cast.push_back(on.make_network());
+    for (auto& parameter : cast.back()->module().parameters())
+      parameter.mutable_grad() = at::zeros_like(parameter);
+  }
+  auto targets = weights->module().parameters();
+  auto take = [&](models::network& from, bool first) {
+    auto parameters = from.module().parameters();
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (first)
+        targets[i].mutable_grad() = parameters[i].grad();
+      else
+        targets[i].mutable_grad().add_(parameters[i].grad());
+  };
+  auto hand_out = [&](models::network& to) {
+    at::NoGradGuard no_grad;
+    auto parameters = to.module().parameters();
+    for (size_t i = 0; i < targets.size(); ++i) {
+      parameters[i].copy_(targets[i]);
+      parameters[i].mutable_grad().zero_();
+    }
+  };
+  double sum_of_losses = 0;
+  uint64_t turn = 0;
+  for (uint64_t update = 0; update < what.updates; ++update) {
+    auto parts = on.through.next(what.gradients);
+    auto samples = samples_of(parts);
+    auto first = turn;
+    for (const auto& part : parts)
+      sum_of_losses += on.compute(*cast[turn++ % workers], part, samples);
+    for (auto who = first; who < turn; ++who)
+      take(*cast[who % workers], who == first);
+    optimizer.step();
+    for (auto who = first; who < turn; ++who)
+      hand_out(*cast[who % workers]);
   }
   return sum_of_losses / static_cast<double>(what.updates);
 }
@@ -156,12 +237,14 @@ void measure(const shape& what, const setting& how, report& out) {
   size_t rounds = how.quick ? 1 : 5;
   double ours = 0;
   double theirs = 0;
+  double of_a_cast = 0;
   auto gradients = static_cast<double>(what.updates * what.gradients);
   auto ms = [=](double seconds) {
     return seconds * 1e3 / gradients;
   };
   auto found = alternate(rounds,
                          {[&] { ours = run_in_virtual_time(what); },
+                          [&] { of_a_cast = run_bare_cast(what); },
                           [&] {
                             theirs = run_bare(what);
                           }},
@@ -170,13 +253,24 @@ void measure(const shape& what, const setting& how, report& out) {
                                         std::to_string(round + 1) + " of " +
                                         std::to_string(rounds));
                          });
-  if (what.gradients > 1)
+  if (what.gradients > 1) {
     require_same(ours, theirs);
+    require_same(of_a_cast, theirs);
+  }
   auto name = "simulate/real_gradients/" + std::string{what.policy};
-  out.add(compare(name + "/wall", ms(found[0].seconds), "ms", "LibTorch alone",
-                  ms(found[1].seconds), better::lower));
-  out.add(compare(name + "/cpu", ms(found[0].cpu_seconds), "ms",
-                  "LibTorch alone", ms(found[1].cpu_seconds), better::lower));
+  auto add = [&](const std::string& unit, const char* reference, double value,
+                 double reference_value) {
+    out.add(compare(name + unit, ms(value), "ms", reference,
+                    ms(reference_value), better::lower));
+  };
+  add("/wall", "four LibTorch models in turn", found[0].seconds,
+      found[1].seconds);
+  add("/cpu", "four LibTorch models in turn", found[0].cpu_seconds,
+      found[1].cpu_seconds);
+  add("/wall/one_model", "one LibTorch model", found[0].seconds,
+      found[2].seconds);
+  add("/cpu/one_model", "one LibTorch model", found[0].cpu_seconds,
+      found[2].cpu_seconds);
 }
 
 } // namespace
@@ -185,7 +279,7 @@ void measure_overhead(const setting& how, report& out) {
   out.begin("a gradient of LeNet, batch 64, in a virtual run of 4 workers "
             "(target: at most 5 % more, a ratio of 0.952)");
   uint64_t gradients = how.quick ? 16 : 480;
-  measure({"sync", gradients / 4, 4}, how, out);
+  measure({"sync", gradients / workers, workers}, how, out);
   measure({"async", gradients, 1}, how, out);
 }
 
