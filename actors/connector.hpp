@@ -11,12 +11,11 @@
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 
-#include <caf/io/middleman_actor.hpp>
-
 #include <functional>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace troupe {
 
@@ -118,23 +117,35 @@ public:
   connector_actor::behavior_type make_behavior();
 
 private:
+  /// Where parts of the weights come from, and how.
+  struct door {
+    std::string host;
+    uint16_t port = 0;
+    parameter_server_actor link;
+    std::string path;
+    payload_shape weights;
+  };
+
   void connect();
-  void greet(const doorkeeper_actor& door);
-  void enter(const proto::Welcome& welcome, const gateway_actor& gateway);
-  void tie(const gateway_actor& gateway, const payload_shape& weights,
-           transport::path_ptr way);
+  void knock_at(size_t door);
+  void enter(size_t door, const proto::Welcome& welcome,
+             const gateway_actor& gateway);
+  void tie(door& at, const gateway_actor& gateway, transport::path_ptr way);
   template <class LinkEnd, class Link>
-  void attach(const gateway_actor& gateway, const Link& link);
+  void attach(door& at, const gateway_actor& gateway, const Link& link);
+  void attached(const coordinator_actor& coordinator);
+  void join_links();
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
   void lost();
-  void look_at_path(const caf::error& why);
-  void drop_link();
+  void look_at_path(const std::string& path, const caf::error& why);
+  void drop_links();
   void refused(const caf::error& why);
   void retry(const std::string& why);
   void end(const run_end& how);
   std::string address() const;
+  std::string paths_taken() const;
 
   /// Answers that belong to an earlier attempt are ignored.
   template <class F>
@@ -147,8 +158,9 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   path_choice paths_;
-  std::string path_; ///< The one that is taken now.
-  parameter_server_actor link_;
+  std::vector<door> doors_;       ///< The lead's first, then other shards'.
+  coordinator_actor coordinator_; ///< Whom the lead's led to.
+  parameter_server_actor link_;   ///< The one, or all of them as one.
   std::optional<performer> performer_;
 };
 

@@ -13,9 +13,13 @@ namespace troupe {
 
 namespace {
 
-/// Why the peer is not let in; empty when it is.
-std::string objection(const proto::Hello& hello,
-                      const config::settings& settings) {
+bool is_shard(const proto::Hello& hello) {
+  return hello.role() == "ps";
+}
+
+/// Why the two do not fit; empty when they do.
+std::string misfit(const proto::Hello& hello,
+                   const config::settings& settings) {
   if (hello.protocol() != protocol_version)
     return "protocol version " + std::to_string(hello.protocol()) + " of the " +
            hello.role() + " (troupe " + hello.troupe_version() +
@@ -46,7 +50,7 @@ doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
     listener_ = spawn<path_listener_actor, path_listener_state>(
       self_->system(), placement::detached,
       path_listener_parts{parts_.reception, parts_.server, parts_.weights,
-                          parts_.memory});
+                          parts_.memory, parts_.whole});
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   return {[this](const std::string& hello) {
@@ -60,23 +64,21 @@ doorkeeper_state::meet(const std::string& bytes) {
   proto::Welcome welcome;
   welcome.set_protocol(protocol_version);
   welcome.set_troupe_version(std::string{config::version()});
-  auto refusal = hello.ParseFromString(bytes)
-                   ? objection(hello, parts_.settings)
-                   : "the hello cannot be read";
+  auto refusal = hello.ParseFromString(bytes) ? objection(hello)
+                                              : "the hello cannot be read";
+  auto early = refusal.empty() && parts_.roster && !is_shard(hello) &&
+               !parts_.roster->all();
+  if (early)
+    refusal = "it waits for " + parts_.roster->missing();
   if (!refusal.empty()) {
     welcome.set_refusal(refusal);
+    welcome.set_later(early);
     return {welcome.SerializeAsString(), caf::strong_actor_ptr{}};
   }
-  welcome.set_accepted(true);
-  welcome.set_run_id(parts_.run_id);
-  welcome.set_server_incarnation(parts_.life.value);
-  welcome.set_parameters(parts_.weights.count);
-  welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
-  for (auto& [key, value] : config::cast_settings(parts_.settings)) {
-    auto* one = welcome.add_settings();
-    one->set_key(key);
-    one->set_value(value);
-  }
+  let_in(hello, welcome);
+  if (is_shard(hello))
+    return {welcome.SerializeAsString(),
+            caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar)};
   auto gateway = spawn<gateway_actor, gateway_state>(
     self_->system(), placement::scheduled,
     gateway_parts{parts_.server, parts_.coordinator, parts_.weights});
@@ -84,6 +86,47 @@ doorkeeper_state::meet(const std::string& bytes) {
     offer_paths(*welcome.mutable_paths(), gateway);
   return {welcome.SerializeAsString(),
           caf::actor_cast<caf::strong_actor_ptr>(gateway)};
+}
+
+std::string doorkeeper_state::objection(const proto::Hello& hello) const {
+  if (auto why = misfit(hello, parts_.settings); !why.empty())
+    return why;
+  if (!is_shard(hello))
+    return {};
+  if (!parts_.registrar)
+    return "it has no shards in processes of their own: start it with "
+           "--rank 0, or leave this one out";
+  if (hello.rank() == 0 || hello.rank() >= parts_.settings.cluster.shards)
+    return "--rank " + std::to_string(hello.rank()) +
+           " does not fit: the run has " +
+           std::to_string(parts_.settings.cluster.shards) + " shards";
+  return {};
+}
+
+void doorkeeper_state::let_in(const proto::Hello& hello,
+                              proto::Welcome& welcome) const {
+  auto worker = hello.role() == "worker";
+  welcome.set_accepted(true);
+  welcome.set_run_id(parts_.run_id);
+  welcome.set_server_incarnation(parts_.life.value);
+  auto count = (worker ? parts_.weights : parts_.whole).count;
+  welcome.set_parameters(is_shard(hello) ? parts_.shard_counts[hello.rank()]
+                                         : count);
+  welcome.set_region(parts_.whole.count);
+  welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
+  for (auto& [key, value] : config::cast_settings(parts_.settings)) {
+    auto* one = welcome.add_settings();
+    one->set_key(key);
+    one->set_value(value);
+  }
+  if (!worker || !parts_.roster)
+    return;
+  auto others = parts_.roster->all().value();
+  for (const auto& where : others) {
+    auto* shard = welcome.add_shards();
+    shard->set_host(where.host);
+    shard->set_port(where.port);
+  }
 }
 
 void doorkeeper_state::offer_paths(proto::PathOffer& offer,

@@ -2,6 +2,7 @@
 // The published actor: the first that a stranger meets. It checks protocol
 // version and settings, and lets a peer in to a gateway of its own.
 
+#include "actors/shard_registrar.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
@@ -10,21 +11,29 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
 struct doorkeeper_parts {
   config::settings settings;
   std::string run_id;
-  incarnation life; ///< Of the parameter server.
-  payload_shape weights;
+  incarnation life;      ///< Of the parameter server.
+  payload_shape weights; ///< That come from this server, and gradients to it.
   parameter_server_actor server;
-  coordinator_actor coordinator;
+  coordinator_actor coordinator; ///< Nobody at shards besides the lead.
   /// Where peers find paths of their own, besides the actor connection; or
   /// null. Closed with the door.
   std::shared_ptr<transport::reception> reception;
   /// Where weights lie that peers of this host may read.
   std::shared_ptr<transport::shared_memory> memory;
+  payload_shape whole; ///< All weights, which evaluators get.
+
+  // Of a lead whose other shards have processes of their own:
+
+  shard_registrar_actor registrar;
+  std::shared_ptr<const shard_roster> roster;
+  std::vector<uint64_t> shard_counts; ///< Elements of each, by rank.
 };
 
 class doorkeeper_state {
@@ -42,6 +51,8 @@ public:
 private:
   caf::result<std::string, caf::strong_actor_ptr>
   meet(const std::string& hello);
+  std::string objection(const proto::Hello& hello) const;
+  void let_in(const proto::Hello& hello, proto::Welcome& welcome) const;
   void offer_paths(proto::PathOffer& offer, const gateway_actor& peer);
 
   pointer self_;

@@ -34,6 +34,7 @@ connector_actor::behavior_type local_connector_state::make_behavior() {
     },
     [this](tick_atom) { connect(); },
     [this](ended_atom, const run_end& how) { end(how); },
+    [this](stop_atom) { end({}); },
   };
 }
 

@@ -14,6 +14,8 @@ parameter_server_state::parameter_server_state(pointer self,
   : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
     crew_(self, parts_.others,
           [this](const caf::error& why) { note_shards(why); }),
+    remotes_(self, parts_.remote_shards,
+             [this](const caf::error& why) { note_shards(why); }),
     conductor_(make_conductor(parts_)),
     board_(parts_.settings.evaluation.eval_freq),
     statistics_(parts_.settings.cluster.workers), clock_(self),
@@ -38,6 +40,11 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](attach_atom, const coordinator_actor& coordinator) {
       begin(coordinator);
     },
+    [this](attach_atom, const shard_registrar_actor& registrar,
+           const std::vector<remote_shard_actor>& shards) {
+      remotes_.begin(registrar, shards);
+    },
+    [this](report_atom, const part_report& what) { remotes_.note(what); },
     [this](enlist_atom, worker_id who, incarnation life,
            const std::string& transport, const worker_actor& handle) {
       enlist(who, life, transport, handle);
@@ -72,25 +79,25 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
 
 auto parameter_server_state::push(const push_header& header,
                                   const payload& gradient) -> weights_result {
-  if (auto err = unwelcome(header.id.worker, header.id.life, header.server))
+  request_id id{header.id.worker, header.id.life, header.request};
+  if (auto err = objection(header)) {
+    // What has arrived before may be held for a step.
+    remotes_.refuse(id, err == errc::duplicate ? push_id{} : header.id);
     return err;
-  switch (conductor_.admit(header.id)) {
-  case cores::freshness::fresh:
-    break;
-  case cores::freshness::stale_incarnation:
-    return caf::make_error(errc::stale_incarnation,
-                           "gradient of an earlier life of worker " +
-                             to_string(header.id.worker));
-  default:
-    return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
-                                              " has arrived before");
   }
-  if (auto why = check(header, gradient); why != errc::none)
+  if (auto why = check(header, gradient); why != errc::none) {
+    remotes_.refuse(id, header.id);
     return refuse(header, why);
-  auto answer = hold(header.id.worker);
-  crew_.check(
-    header.id, gradient, [&] { return model_.sound(gradient); },
-    [this, header, gradient](bool sound) { take(header, gradient, sound); });
+  }
+  auto answer = hold(id);
+  auto then = [this, header, gradient](bool sound) {
+    take(header, gradient, sound);
+  };
+  if (remotes_.any())
+    remotes_.expect(id, header.id, model_.sound(gradient), then);
+  else
+    crew_.check(
+      header.id, gradient, [&] { return model_.sound(gradient); }, then);
   return answer;
 }
 
@@ -100,6 +107,7 @@ void parameter_server_state::take(const push_header& header,
   if (!sound) {
     auto asks = std::exchange(members_.at(header.id.worker).asks, std::nullopt);
     asks->deliver(refuse(header, errc::not_finite));
+    remotes_.drop({header.id});
     return crew_.drop({header.id});
   }
   tell(&witness::accepted, header);
@@ -111,14 +119,42 @@ void parameter_server_state::take(const push_header& header,
 }
 
 auto parameter_server_state::pull(const pull_header& header) -> weights_result {
-  if (auto err = unwelcome(header.worker, header.life, header.server))
+  request_id id{header.worker, header.life, header.request};
+  push_id no_gradient{header.worker, header.life, sequence{0}};
+  if (auto err = unwelcome(header.worker, header.life, header.server)) {
+    remotes_.refuse(id, no_gradient);
     return err;
-  auto answer = hold(header.worker);
+  }
+  auto answer = hold(id);
+  if (remotes_.any())
+    remotes_.expect(id, no_gradient, true,
+                    [this, header](bool) { hear(header); });
+  else
+    hear(header);
+  return answer;
+}
+
+void parameter_server_state::hear(const pull_header& header) {
   tell(&witness::pulled, header.worker, header.abandoned);
   auto decided = conductor_.pull(header.worker, header.abandoned);
   keep(inputs::pulled{header}, decided);
   carry_out(std::move(decided));
-  return answer;
+}
+
+caf::error parameter_server_state::objection(const push_header& header) {
+  if (auto err = unwelcome(header.id.worker, header.id.life, header.server))
+    return err;
+  switch (conductor_.admit(header.id)) {
+  case cores::freshness::fresh:
+    return {};
+  case cores::freshness::stale_incarnation:
+    return caf::make_error(errc::stale_incarnation,
+                           "gradient of an earlier life of worker " +
+                             to_string(header.id.worker));
+  default:
+    return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
+                                              " has arrived before");
+  }
 }
 
 // Of all but its numbers. A gradient of somebody else's samples would count
@@ -159,9 +195,11 @@ void parameter_server_state::expel(worker_id who, incarnation life,
 
 // The answer to the request being handled comes later. A worker has one request
 // at a time; an earlier one that is still open belongs to a lost connection.
-auto parameter_server_state::hold(worker_id who) -> weights_result {
+auto parameter_server_state::hold(const request_id& id) -> weights_result {
   auto promise = self_->make_response_promise<release_header, payload>();
-  members_.at(who).asks = promise;
+  auto& who = members_.at(id.worker);
+  who.asks = promise;
+  who.request = id.number;
   return promise;
 }
 
@@ -191,7 +229,7 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
     keep(inputs::enlisted{who, life, transport});
   tell(&witness::enlisted, who, life);
   conductor_.enlist(who, life);
-  members_[who] = member{life, handle, std::nullopt};
+  members_[who] = member{life, handle, std::nullopt, sequence{0}};
   transports_["worker-" + to_string(who)] = transport;
   record(notes::joined{who, life});
 }
@@ -211,6 +249,7 @@ void parameter_server_state::leave(worker_id who, incarnation life,
     return;
   auto gone = std::move(members_.at(who));
   members_.erase(who);
+  remotes_.leave(who, life);
   if (ending_) // The weights stay as they are: no step closes any more.
     return;
   tell(&witness::left, who, life);

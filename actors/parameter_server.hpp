@@ -6,6 +6,9 @@
 //
 // Has no thread of its own: whoever brings a gradient waits for what follows
 // from it, and takes the step (actors/errands.hpp).
+//
+// With shards in processes of their own it has only its own range of each
+// version; what is scored or saved as a whole is fetched from them.
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/clock/wall_clock.hpp"
@@ -14,6 +17,7 @@
 #include "actors/event_tape.hpp"
 #include "actors/notes.hpp"
 #include "actors/recording/run_statistics.hpp"
+#include "actors/remote_crew.hpp"
 #include "actors/server_model.hpp"
 #include "actors/shard_crew.hpp"
 #include "actors/witness.hpp"
@@ -47,6 +51,8 @@ struct parameter_server_parts {
   recorder_actor recorder;
   checkpoint_writer_actor writer;
   std::vector<shard_actor> others; ///< The shards besides this one, in order.
+  uint32_t remote_shards =
+    0;             ///< Instead: how many have processes of their own.
   int threads = 1; ///< Intra-op threads where all actors share one thread.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   /// Virtual clock: when the first computation began. Else empty.
@@ -76,6 +82,7 @@ private:
     incarnation life;
     worker_actor handle;
     std::optional<weights_promise> asks;
+    sequence request; ///< That it asks by.
   };
 
   /// A gradient that the policy has not yet decided on.
@@ -114,9 +121,11 @@ private:
   weights_result pull(const pull_header& header);
   errc check(const push_header& header, const payload& gradient) const;
   void take(const push_header& header, const payload& gradient, bool sound);
+  void hear(const pull_header& header);
   caf::error refuse(const push_header& header, errc why);
   void expel(worker_id who, incarnation life, const std::string& reason);
-  weights_result hold(worker_id who);
+  caf::error objection(const push_header& header);
+  weights_result hold(const request_id& id);
   caf::error unwelcome(worker_id who, incarnation life,
                        incarnation server) const;
   void enlist(worker_id who, incarnation life, const std::string& transport,
@@ -138,6 +147,7 @@ private:
   void finish(const cores::orders& what);
   closing_step close(const cores::update_order& step);
   shard_order::step order_of(const closing_step& what) const;
+  static std::vector<push_id> ids_of(const closing_step& what);
   void publish(const cores::update_order& step, closing_step& made);
   void show_to_witness(version makes,
                        const std::vector<held_push>& parts) const;
@@ -151,8 +161,12 @@ private:
   recording::progress_figures progress() const;
   watch_result watch(version after);
   void show_due();
+  void fetch_due();
+  void serve_watchers();
+  void keep_whole(version of, const at::Tensor& weights);
   void take_score(const score& found);
   void checkpoint();
+  void save(snapshot_ptr what);
   void write_next();
   void note_shards(const caf::error& why);
 
@@ -210,6 +224,7 @@ private:
   parameter_server_parts parts_;
   server_model model_;
   shard_crew crew_;
+  remote_crew remotes_;
   cores::conductor conductor_;
   cores::evaluation_board board_;
   recording::run_statistics statistics_;
@@ -229,6 +244,9 @@ private:
   uint64_t epochs_noted_ = 0;
   version due_version_;
   payload due_weights_; ///< The version that is due for scoring.
+  std::optional<version> fetching_due_;
+  payload whole_; ///< What was last fetched from remote shards.
+  version whole_version_;
   std::optional<score> last_score_;
   std::optional<version> last_checkpoint_;
   size_t saving_ = 0; ///< Snapshots that shards still add to.

@@ -71,6 +71,7 @@ void parameter_server_state::send_workers_home() {
   for (const auto& [id, push] : held_)
     held.push_back(id);
   crew_.drop(std::move(held));
+  remotes_.finish();
   held_.clear();
   self_->send(coordinator_, ending_atom_v);
 }
@@ -127,8 +128,9 @@ void parameter_server_state::leave_stage() {
     status = exit_status::failed;
   else if (ending_->status == "stopped")
     status = exit_status::try_again;
-  self_->send(coordinator_, ended_atom_v,
-              run_end{static_cast<uint8_t>(status), ending_->line});
+  run_end how{static_cast<uint8_t>(status), ending_->line};
+  self_->send(coordinator_, ended_atom_v, how);
+  remotes_.send_home(how);
   for (const auto& shard : parts_.others)
     self_->send_exit(shard, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
@@ -150,7 +152,10 @@ recording::summary parameter_server_state::make_summary() const {
     out.final_loss = last_score_->loss;
     out.final_accuracy = last_score_->accuracy;
   }
-  out.weights_sha256 = model_.weights_sha256();
+  if (!remotes_.any())
+    out.weights_sha256 = model_.weights_sha256();
+  else if (whole_ && whole_version_ == conductor_.current())
+    out.weights_sha256 = model_.sha256_of(whole_);
   out.seed = settings.training.seed;
   out.transport = transports_;
   out.troupe_version = config::version();

@@ -2,6 +2,7 @@
 
 #include "actors/parameter_server.hpp"
 #include "actors/restore.hpp"
+#include "actors/tensor_payload.hpp"
 
 #include <cmath>
 #include <memory>
@@ -18,6 +19,7 @@ void parameter_server_state::carry_out(cores::orders what) {
       drop(late);
       dropped.push_back(late.id);
     }
+    remotes_.drop(dropped);
     crew_.drop(std::move(dropped));
     update(std::move(what), 0);
   });
@@ -29,6 +31,8 @@ void parameter_server_state::update(cores::orders what, size_t next) {
   if (next == what.updates.size())
     return finish(what);
   auto made = std::make_shared<closing_step>(close(what.updates[next]));
+  if (remotes_.any())
+    remotes_.step(what.updates[next].makes, ids_of(*made), made->samples);
   crew_.step([&] { return order_of(*made); },
              [&] { model_.apply(made->next, made->gradients, made->samples); },
              [this, what = std::move(what), next, made]() mutable {
@@ -65,9 +69,13 @@ auto parameter_server_state::close(const cores::update_order& step)
 
 shard_order::step
 parameter_server_state::order_of(const closing_step& what) const {
-  shard_order::step out{model_.newest_flat(), what.next, {}, what.samples};
+  return {model_.newest_flat(), what.next, ids_of(what), what.samples};
+}
+
+std::vector<push_id> parameter_server_state::ids_of(const closing_step& what) {
+  std::vector<push_id> out;
   for (const auto& part : what.parts)
-    out.gradients.push_back(part.header.id);
+    out.push_back(part.header.id);
   return out;
 }
 
@@ -105,11 +113,13 @@ void parameter_server_state::drop(const cores::dropped_push& what) {
 }
 
 void parameter_server_state::release(const cores::release_order& what) {
-  auto promise = std::exchange(members_.at(what.worker).asks, std::nullopt);
+  auto& who = members_.at(what.worker);
+  auto promise = std::exchange(who.asks, std::nullopt);
   if (!promise)
     return;
   release_header header{conductor_.current(), parts_.life, what.leases};
   tell(&witness::released, what.worker, header);
+  remotes_.release({what.worker, who.life, who.request}, header);
   promise->deliver(std::move(header), model_.newest());
 }
 
@@ -182,17 +192,50 @@ auto parameter_server_state::watch(version after) -> watch_result {
 }
 
 // The version that is due is at hand only while it is the newest; afterwards
-// the board's due payload keeps it alive.
+// the due payload keeps it alive.
 void parameter_server_state::show_due() {
   if (board_.next(due_version_) == conductor_.current()) {
+    if (remotes_.any())
+      return fetch_due();
     due_version_ = conductor_.current();
     due_weights_ = model_.newest();
   }
+  serve_watchers();
+}
+
+// One at a time, but for the last: when that takes longer than training to the
+// next, an evaluator skips versions, as when it is slow itself.
+void parameter_server_state::fetch_due() {
+  auto due = conductor_.current();
+  auto wanted = audience_ > 0 || !watchers_.empty();
+  if (!wanted || !remotes_.complete() || fetching_due_ == due ||
+      (fetching_due_ && !ending_))
+    return;
+  fetching_due_ = due;
+  auto whole = model_.make_whole();
+  remotes_.fetch(whole, {}, due, [this, due, whole] {
+    if (fetching_due_ == due)
+      fetching_due_.reset();
+    keep_whole(due, whole);
+    if (due > due_version_) {
+      due_version_ = due;
+      due_weights_ = whole_;
+    }
+    serve_watchers();
+  });
+}
+
+void parameter_server_state::keep_whole(version of, const at::Tensor& weights) {
+  whole_version_ = of;
+  whole_ = to_payload(weights);
+}
+
+void parameter_server_state::serve_watchers() {
   std::erase_if(watchers_, [this](watcher& who) {
-    auto next = board_.next(who.after);
-    if (!next)
+    if (!(due_version_ > who.after))
       return false;
-    who.asks.deliver(watch_header{*next, board_.is_last(*next)}, due_weights_);
+    who.asks.deliver(watch_header{due_version_, board_.is_last(due_version_)},
+                     due_weights_);
     return true;
   });
 }
@@ -216,7 +259,7 @@ void parameter_server_state::checkpoint() {
   // Nothing is learnt and no epoch ends: there is nothing to go on from.
   if (!model_.has_weights() && parts_.samples == cores::endless)
     return;
-  if (last_checkpoint_ == conductor_.current())
+  if (last_checkpoint_ == conductor_.current() || !remotes_.complete())
     return;
   last_checkpoint_ = conductor_.current();
   auto out = std::make_shared<snapshot>();
@@ -224,15 +267,26 @@ void parameter_server_state::checkpoint() {
   statistics_.save(*out->manifest.mutable_counters(), times());
   auto slots = model_.begin_save(*out);
   ++saving_;
-  crew_.save(
-    slots, [&] { model_.save(slots); },
-    [this, out] {
-      --saving_;
-      if (ending_ && ending_->saved)
-        return;
-      next_snapshot_ = out;
-      write_next();
-    });
+  if (!remotes_.any())
+    return crew_.save(
+      slots, [&] { model_.save(slots); }, [this, out] { save(out); });
+  model_.save(slots);
+  auto whole = model_.make_whole();
+  out->weights = to_payload(whole);
+  remotes_.fetch(whole, slots, conductor_.current(),
+                 [this, out, whole, of = conductor_.current()] {
+                   keep_whole(of, whole);
+                   save(out);
+                 });
+}
+
+// All shards have added what is theirs.
+void parameter_server_state::save(snapshot_ptr what) {
+  --saving_;
+  if (ending_ && ending_->saved)
+    return;
+  next_snapshot_ = std::move(what);
+  write_next();
 }
 
 void parameter_server_state::note_shards(const caf::error& why) {

@@ -80,7 +80,7 @@ transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
     throw run_error("--transport " + wanted_ +
                     ": the parameter server does not offer this path; give "
                     "both nodes the same transport, or auto");
-  look_for_memory(terms.expected.bytes());
+  look_for_memory(terms.most_region_bytes());
   for (const std::string name : {"shm", "stream"}) {
     if (!takes(name) || !offers(offer, name))
       continue;

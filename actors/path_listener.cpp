@@ -59,7 +59,8 @@ void path_listener_state::admit(transport::guest who) try {
 }
 
 transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
-  transport::path_terms terms{parts_.expected, max_pushes_in_flight};
+  transport::path_terms terms{parts_.expected, max_pushes_in_flight,
+                              parts_.whole};
   if (who.same_host)
     return std::make_shared<transport::shm_path>(std::move(who.line), terms,
                                                  parts_.memory, false);

@@ -17,9 +17,12 @@ namespace troupe {
 struct path_listener_parts {
   std::shared_ptr<transport::reception> reception;
   parameter_server_actor server;
-  payload_shape expected; ///< Shape of weights and gradients.
+  payload_shape expected; ///< Of gradients, and of weights for workers.
   /// Where weights lie that peers of this host may read; needed if they come.
   std::shared_ptr<transport::shared_memory> memory;
+  /// Of weights for evaluators, and of the memory that a peer's gradients lie
+  /// in, where that is more.
+  payload_shape whole = {};
 };
 
 class path_listener_state {

@@ -1,10 +1,10 @@
 #include "actors/connector.hpp"
+#include "actors/knock.hpp"
 #include "actors/links/chunked_link.hpp"
 #include "actors/links/framed_link.hpp"
+#include "actors/links/joined_link.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
-
-#include <caf/io/middleman.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,9 +14,6 @@
 namespace troupe {
 
 namespace {
-
-/// s for one step of a hello: the peer answers at once or is not one of ours.
-constexpr double patience = 10;
 
 void say(const std::string& line) {
   std::puts(line.c_str());
@@ -35,10 +32,11 @@ remote_connector_state::remote_connector_state(pointer self,
 
 connector_actor::behavior_type remote_connector_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& down) {
-    if (!link_ || down.source != link_.address())
-      return;
-    look_at_path(down.reason);
-    lost();
+    for (const auto& one : doors_)
+      if (one.link && down.source == one.link.address()) {
+        look_at_path(one.path, down.reason);
+        return lost();
+      }
   });
   connect();
   return {
@@ -48,96 +46,117 @@ connector_actor::behavior_type remote_connector_state::make_behavior() {
     },
     [this](tick_atom) { connect(); },
     [this](ended_atom, const run_end& how) { end(how); },
+    [this](stop_atom) { end({}); },
   };
 }
 
 // -- the way in ---------------------------------------------------------------
 
+// The lead's door first; then, for a worker, those of shards elsewhere that it
+// tells of.
 void remote_connector_state::connect() {
   attempts_.begin();
-  self_
-    ->request(self_->system().middleman().actor_handle(),
-              to_timespan(std::min(patience, parts_.connect_timeout)),
-              caf::connect_atom_v, parts_.host, parts_.port)
-    .then(in_this_attempt([this](const caf::node_id&,
-                                 const caf::strong_actor_ptr& ptr,
-                                 const std::set<std::string>& interface) {
-            auto& system = self_->system();
-            if (!ptr || !system.assignable(
-                          interface, system.message_types<doorkeeper_actor>()))
-              refused(caf::make_error(
-                errc::protocol_mismatch,
-                std::string{"the peer there is no parameter server"}));
-            else
-              greet(caf::actor_cast<doorkeeper_actor>(ptr));
-          }),
-          in_this_attempt(
-            [this](const caf::error&) { retry("nobody answers there"); }));
+  doors_ = {{parts_.host, parts_.port, {}, {}, {}}};
+  knock_at(0);
 }
 
-void remote_connector_state::greet(const doorkeeper_actor& door) {
-  self_->request(door, to_timespan(patience), parts_.hello.SerializeAsString())
-    .then(
-      in_this_attempt([this](const std::string& bytes,
-                             const caf::strong_actor_ptr& gateway) {
-        proto::Welcome welcome;
-        if (!welcome.ParseFromString(bytes))
-          refused(caf::make_error(errc::protocol_mismatch,
-                                  std::string{"the welcome cannot be read"}));
-        else if (!welcome.accepted() || !gateway)
-          refused(caf::make_error(errc::settings_conflict, welcome.refusal()));
-        else
-          enter(welcome, caf::actor_cast<gateway_actor>(gateway));
-      }),
-      in_this_attempt([this](const caf::error& why) { retry(text_of(why)); }));
+void remote_connector_state::knock_at(size_t door) {
+  knock(self_, attempts_, doors_[door].host, doors_[door].port,
+        std::min(patience_with_a_peer, parts_.connect_timeout), parts_.hello,
+        {[this, door](const proto::Welcome& welcome,
+                      const caf::strong_actor_ptr& inside) {
+           enter(door, welcome, caf::actor_cast<gateway_actor>(inside));
+         },
+         [this](const caf::error& why) { refused(why); },
+         [this](const std::string& why) {
+           drop_links();
+           retry(why);
+         }});
 }
 
-void remote_connector_state::enter(const proto::Welcome& welcome,
+void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
                                    const gateway_actor& gateway) try {
   if (!performer_)
     performer_ = parts_.make(welcome, connector_actor{self_});
+  for (const auto& shard : welcome.shards())
+    doors_.push_back(
+      {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}});
   payload_shape shape{static_cast<element_type>(welcome.element_type()),
                       welcome.parameters()};
-  tie(gateway, shape, paths_.connect(welcome.paths(), parts_.host, {shape}));
+  payload_shape region{shape.type, welcome.region()};
+  auto& at = doors_[door];
+  at.weights = shape;
+  tie(at, gateway,
+      paths_.connect(welcome.paths(), at.host, {shape, SIZE_MAX, region}));
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
 } catch (const transport::path_error& err) {
+  drop_links();
   retry(err.what());
 }
 
-void remote_connector_state::tie(const gateway_actor& gateway,
-                                 const payload_shape& weights,
+void remote_connector_state::tie(door& at, const gateway_actor& gateway,
                                  transport::path_ptr way) {
-  path_ = way ? way->name() : "chunked";
+  at.path = way ? way->name() : "chunked";
   if (way)
-    attach<parameter_server_actor>(gateway,
+    attach<parameter_server_actor>(at, gateway,
                                    spawn<framed_link_actor, framed_link_state>(
                                      self_->system(), placement::scheduled,
-                                     gateway, std::move(way), weights));
+                                     gateway, std::move(way), at.weights));
   else
     attach<link_end_actor>(
-      gateway, spawn<chunked_link_actor, chunked_link_state>(
-                 self_->system(), placement::scheduled, gateway, weights));
+      at, gateway,
+      spawn<chunked_link_actor, chunked_link_state>(
+        self_->system(), placement::scheduled, gateway, at.weights));
 }
 
 template <class LinkEnd, class Link>
-void remote_connector_state::attach(const gateway_actor& gateway,
+void remote_connector_state::attach(door& at, const gateway_actor& gateway,
                                     const Link& link) {
-  link_ = link;
+  at.link = link;
   self_->monitor(link);
-  self_->request(gateway, to_timespan(patience), attach_atom_v, LinkEnd{link})
+  self_
+    ->request(gateway, to_timespan(patience_with_a_peer), attach_atom_v,
+              LinkEnd{link})
     .then(in_this_attempt([this](const coordinator_actor& coordinator) {
-            std::visit([&](const auto& who) { seat(who, coordinator); },
-                       *performer_);
+            attached(coordinator);
           }),
           in_this_attempt([this](const caf::error&) { lost(); }));
+}
+
+void remote_connector_state::attached(const coordinator_actor& coordinator) {
+  if (!coordinator_)
+    coordinator_ = coordinator;
+  auto next =
+    std::ranges::find_if(doors_, [](const door& one) { return !one.link; });
+  if (next != doors_.end())
+    return knock_at(static_cast<size_t>(next - doors_.begin()));
+  join_links();
+  std::visit([&](const auto& who) { seat(who, coordinator_); }, *performer_);
+}
+
+// The lead's part of the weights is the last.
+void remote_connector_state::join_links() {
+  if (doors_.size() == 1) {
+    link_ = doors_.front().link;
+    return;
+  }
+  joined_link_parts parts;
+  parts.type = doors_.front().weights.type;
+  for (size_t k = 1; k < doors_.size(); ++k)
+    parts.parts.push_back({doors_[k].link, doors_[k].weights.count});
+  parts.parts.push_back({doors_.front().link, doors_.front().weights.count});
+  link_ = spawn<parameter_server_actor, joined_link_state>(
+    self_->system(), placement::scheduled, std::move(parts));
 }
 
 void remote_connector_state::seat(const worker_actor& who,
                                   const coordinator_actor& coordinator) {
   registration_request wish{parts_.rank.has_value(),
-                            parts_.rank.value_or(worker_id{0}), path_};
-  self_->request(coordinator, to_timespan(patience), register_atom_v, wish, who)
+                            parts_.rank.value_or(worker_id{0}), paths_taken()};
+  self_
+    ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
+              wish, who)
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
             self_->send(who, attach_atom_v, link_, as);
@@ -147,7 +166,9 @@ void remote_connector_state::seat(const worker_actor& who,
 
 void remote_connector_state::seat(const evaluator_actor& who,
                                   const coordinator_actor& coordinator) {
-  self_->request(coordinator, to_timespan(patience), register_atom_v, who)
+  self_
+    ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
+              who)
     .then(in_this_attempt([this, who](incarnation) {
             seated("as evaluator");
             self_->send(who, attach_atom_v, link_);
@@ -157,30 +178,36 @@ void remote_connector_state::seat(const evaluator_actor& who,
 
 void remote_connector_state::seated(const std::string& as) {
   attempts_.succeeded();
-  say("connected    to " + address() + " " + as + " over " + path_);
+  say("connected    to " + address() + " " + as + " over " + paths_taken());
 }
 
 // -- and out ------------------------------------------------------------------
 
 void remote_connector_state::lost() {
-  drop_link();
+  drop_links();
   if (performer_)
     tell(self_, *performer_, detach_atom_v);
   retry("the connection is lost");
 }
 
 // A link whose path breaks by itself, and not with its connection, says so.
-void remote_connector_state::look_at_path(const caf::error& why) {
-  if (path_ != "chunked" && why == errc::peer_lost && paths_.skip(path_))
-    say("path         " + path_ + " is not used any more: it broke (" +
+void remote_connector_state::look_at_path(const std::string& path,
+                                          const caf::error& why) {
+  if (path != "chunked" && why == errc::peer_lost && paths_.skip(path))
+    say("path         " + path + " is not used any more: it broke (" +
         text_of(why) + ") while the connection lived");
 }
 
-void remote_connector_state::drop_link() {
-  if (!link_)
-    return;
-  self_->demonitor(link_);
-  self_->send_exit(link_, caf::exit_reason::user_shutdown);
+void remote_connector_state::drop_links() {
+  for (const auto& one : doors_)
+    if (one.link) {
+      self_->demonitor(one.link);
+      self_->send_exit(one.link, caf::exit_reason::user_shutdown);
+    }
+  if (link_)
+    self_->send_exit(link_, caf::exit_reason::user_shutdown);
+  doors_.clear();
+  coordinator_ = coordinator_actor{};
   link_ = parameter_server_actor{};
 }
 
@@ -195,7 +222,7 @@ void remote_connector_state::refused(const caf::error& why) {
   else if (why == errc::shutting_down)
     end({});
   else {
-    drop_link();
+    drop_links();
     retry(text_of(why));
   }
 }
@@ -216,7 +243,7 @@ void remote_connector_state::retry(const std::string& why) {
 
 void remote_connector_state::end(const run_end& how) {
   attempts_.end();
-  drop_link();
+  drop_links();
   if (performer_)
     std::visit(
       [this](const auto& who) {
@@ -225,6 +252,16 @@ void remote_connector_state::end(const run_end& how) {
       *performer_);
   self_->send(parts_.supervisor, ended_atom_v, how);
   self_->quit();
+}
+
+// "shm", or "shm+stream" where shards are reached by both.
+std::string remote_connector_state::paths_taken() const {
+  std::set<std::string> all;
+  std::string out;
+  for (const auto& one : doors_)
+    if (all.insert(one.path).second)
+      out += (out.empty() ? "" : "+") + one.path;
+  return out;
 }
 
 std::string remote_connector_state::address() const {

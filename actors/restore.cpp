@@ -83,9 +83,12 @@ server_model make_server_model(const parameter_server_parts& parts) {
   auto shards = parts.settings.cluster.shards;
   if (parts.settings.simulation.gradients == "none")
     return {};
+  auto what =
+    parts.remote_shards > 0 ? lead_holds::own_range : lead_holds::whole;
   if (parts.resumed)
-    return {settings, parts.classes, *parts.resumed, parts.memory, shards};
-  return {settings, parts.classes, parts.memory, shards};
+    return {settings,     parts.classes, *parts.resumed,
+            parts.memory, shards,        what};
+  return {settings, parts.classes, parts.memory, shards, what};
 }
 
 std::vector<std::shared_ptr<shard_model>>
@@ -95,6 +98,12 @@ make_other_shards(const parameter_server_parts& parts) {
     return std::vector(shards - 1, std::make_shared<shard_model>());
   return make_other_shards(parts.settings.training, parts.classes, shards,
                            parts.resumed.get());
+}
+
+std::vector<shard_beginning>
+make_beginnings(const parameter_server_parts& parts) {
+  return make_beginnings(parts.settings.training, parts.classes,
+                         parts.settings.cluster.shards, parts.resumed.get());
 }
 
 // The policy begins anew at the version of a checkpoint: its members are gone

@@ -19,6 +19,10 @@ server_model make_server_model(const parameter_server_parts& parts);
 std::vector<std::shared_ptr<shard_model>>
 make_other_shards(const parameter_server_parts& parts);
 
+/// The same for those in processes of their own.
+std::vector<shard_beginning>
+make_beginnings(const parameter_server_parts& parts);
+
 /// Throws `run_error` when the checkpoint is of another data set.
 cores::conductor make_conductor(const parameter_server_parts& parts);
 

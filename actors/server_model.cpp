@@ -8,6 +8,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace troupe {
@@ -50,8 +51,10 @@ payload weights_of(const models::loaded_checkpoint& from,
 
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards) {
-  return models::cut(layout.parameter_count(), models::size_of(layout.dtype()),
-                     shards);
+  auto out = models::cut(layout.parameter_count(),
+                         models::size_of(layout.dtype()), shards);
+  std::rotate(out.begin(), out.end() - 1, out.end());
+  return out;
 }
 
 std::vector<std::shared_ptr<shard_model>>
@@ -63,42 +66,77 @@ make_other_shards(const config::training_settings& settings, int64_t classes,
   auto layout = layout_of(settings, classes);
   auto ranges = cut_parameters(layout, shards);
   for (size_t k = 1; k < ranges.size(); ++k) {
-    out.push_back(std::make_shared<shard_model>(settings, layout, ranges[k]));
+    out.push_back(
+      std::make_shared<shard_model>(settings, layout.dtype(), ranges[k]));
     if (from != nullptr)
       out.back()->load(layout, *from);
   }
   return out;
 }
 
+std::vector<shard_beginning>
+make_beginnings(const config::training_settings& settings, int64_t classes,
+                uint32_t shards, const models::loaded_checkpoint* from) {
+  auto first = from ? server_model{settings, classes, *from}
+                    : server_model{settings, classes};
+  auto weights = first.newest_flat();
+  std::vector<shard_beginning> out;
+  for (const auto& part : make_other_shards(settings, classes, shards, from)) {
+    const auto& range = part->range();
+    auto slots = part->optimizer()->slots();
+    std::vector<at::Tensor> all{weights.narrow(
+      0, static_cast<int64_t>(range.first), static_cast<int64_t>(range.count))};
+    for (const auto& slot : slots)
+      all.push_back(slot.flat);
+    out.push_back({range,
+                   {version{from ? from->manifest.step() : 0},
+                    part->optimizer()->steps(), true},
+                   to_payload(at::cat(all))});
+  }
+  return out;
+}
+
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes, payload_memory_ptr memory,
-                           uint32_t shards)
+                           uint32_t shards, lead_holds what)
   : settings_(settings) {
   auto net = models::make_network(settings.network, classes, settings.dtype);
   models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
+  auto range = cut_parameters(*layout_, shards).front();
+  if (what == lead_holds::own_range) {
+    first_ = range.first;
+    wholes_ = std::make_unique<models::flat_pool>(layout_->count(),
+                                                  layout_->dtype(), memory);
+  }
   store_ = std::make_unique<models::weights_store>(
-    layout_->count(), layout_->dtype(), std::move(memory));
-  part_ = {settings, *layout_, cut_parameters(*layout_, shards).front()};
-  auto first = store_->next_buffer();
-  first.copy_(models::gather(net->module(), *layout_));
-  publish(version{0}, std::move(first));
+    layout_->count() - first_, layout_->dtype(), std::move(memory));
+  part_ = {settings, layout_->dtype(), range, first_};
+  publish_first(models::gather(net->module(), *layout_), version{0});
 }
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes,
                            const models::loaded_checkpoint& from,
-                           payload_memory_ptr memory, uint32_t shards)
-  : server_model(settings, classes, std::move(memory), shards) {
+                           payload_memory_ptr memory, uint32_t shards,
+                           lead_holds what)
+  : server_model(settings, classes, std::move(memory), shards, what) {
   part_.load(*layout_, from);
-  auto weights = store_->next_buffer();
-  fill_weights(*layout_, from, weights);
-  publish(version{from.manifest.step()}, std::move(weights));
+  publish_first(to_tensor(weights_of(from, settings, classes)),
+                version{from.manifest.step()});
+}
+
+void server_model::publish_first(const at::Tensor& whole, version id) {
+  auto first = store_->next_buffer();
+  first.copy_(whole.narrow(0, static_cast<int64_t>(first_), first.numel()));
+  publish(id, std::move(first));
 }
 
 payload_shape server_model::shape() const {
-  return has_weights() ? shape_of(*layout_) : payload_shape{};
+  if (!has_weights())
+    return {};
+  return {to_element_type(layout_->dtype()), layout_->count() - first_};
 }
 
 at::Tensor server_model::next_buffer() {
@@ -112,7 +150,7 @@ at::Tensor server_model::newest_flat() const {
 bool server_model::sound(const payload& gradient) const {
   return part_.sound(gradient) &&
          (!has_weights() || layout_->statistics().empty() ||
-          models::all_finite(layout_->statistics_of(to_tensor(gradient))));
+          models::all_finite(statistics_of(to_tensor(gradient))));
 }
 
 void server_model::apply(const at::Tensor& next,
@@ -123,8 +161,9 @@ void server_model::apply(const at::Tensor& next,
     return;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
-    parts.push_back(to_tensor(gradient));
-  models::merge_statistics(*layout_, settings_.buffers, next, parts, samples);
+    parts.push_back(statistics_of(to_tensor(gradient)));
+  models::merge_statistics(settings_.buffers, statistics_of(next), parts,
+                           samples);
 }
 
 void server_model::publish(version makes, at::Tensor next) {
@@ -140,7 +179,9 @@ std::vector<at::Tensor> server_model::begin_save(snapshot& out) const {
   out.layout = layout_;
   out.weights = newest_;
   for (const auto& slot : optimizer.slots()) {
-    slots.push_back(at::empty_like(layout_->parameters_of(newest_flat())));
+    slots.push_back(
+      at::empty({static_cast<int64_t>(layout_->parameter_count())},
+                newest_flat().options()));
     out.slots.push_back({slot.name, to_payload(slots.back())});
   }
   out.manifest.mutable_optimizer()->set_name(std::string{optimizer.name()});
@@ -148,10 +189,27 @@ std::vector<at::Tensor> server_model::begin_save(snapshot& out) const {
   return slots;
 }
 
+at::Tensor server_model::make_whole() const {
+  auto out = wholes_->take();
+  auto own = newest_flat();
+  out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
+  return out;
+}
+
 std::optional<std::string> server_model::weights_sha256() const {
   if (!has_weights())
     return std::nullopt;
-  return models::weights_sha256(to_tensor(newest_), *layout_);
+  return sha256_of(newest_);
+}
+
+std::string server_model::sha256_of(const payload& whole) const {
+  return models::weights_sha256(to_tensor(whole), *layout_);
+}
+
+// Behind the lead's range, which is the last.
+at::Tensor server_model::statistics_of(const at::Tensor& flat) const {
+  auto first = static_cast<int64_t>(layout_->parameter_count() - first_);
+  return flat.narrow(0, first, flat.numel() - first);
 }
 
 } // namespace troupe

@@ -1,9 +1,11 @@
 #pragma once
-// The tensor half of the lead: versions of the weights, whole, and its own
-// range of what makes the next one. Without other shards that range is all. No
-// actors. Not thread-safe; one owner, but a version may be read and let go by
-// any thread.
+// The tensor half of the lead: versions of the weights, and its own range of
+// what makes the next one. Without other shards that range is all. Versions are
+// whole where the shards share memory; else they begin with the lead's range.
+// No actors. Not thread-safe; one owner, but a version may be read and let go
+// by any thread.
 
+#include "actors/shard_beginning.hpp"
 #include "actors/shard_model.hpp"
 #include "actors/snapshot.hpp"
 #include "config/settings.hpp"
@@ -12,6 +14,7 @@
 #include "messages/payload.hpp"
 #include "models/checkpoint.hpp"
 #include "models/flat_layout.hpp"
+#include "models/flat_pool.hpp"
 #include "models/shard_cuts.hpp"
 #include "models/weights_store.hpp"
 
@@ -38,8 +41,9 @@ payload_shape shape_of_weights(const config::training_settings& settings,
 payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
-/// Where each of so many shards is cut out of the parameters. The statistics
-/// behind them are the lead's.
+/// Where each of so many shards is cut out of the parameters, by rank: those of
+/// ranks 1, 2, ... from the front, and the last the lead's, since the
+/// statistics behind them are, too.
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards);
 
@@ -49,21 +53,32 @@ std::vector<std::shared_ptr<shard_model>>
 make_other_shards(const config::training_settings& settings, int64_t classes,
                   uint32_t shards, const models::loaded_checkpoint* from);
 
+/// What shards of ranks 1, 2, ... begin with that live in processes of their
+/// own. Throws `run_error` as the server does.
+std::vector<shard_beginning>
+make_beginnings(const config::training_settings& settings, int64_t classes,
+                uint32_t shards, const models::loaded_checkpoint* from);
+
+/// What a lead has of each version.
+enum class lead_holds { whole, own_range };
+
 class server_model {
 public:
   /// No weights at all: versions are only counted (`--gradients none`).
   server_model() = default;
 
-  /// Draws the first weights from the seed. Makes steps of the first of so many
-  /// ranges.
+  /// Draws the first weights from the seed. Makes steps of the lead's of so
+  /// many ranges.
   server_model(const config::training_settings& settings, int64_t classes,
-               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1);
+               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1,
+               lead_holds what = lead_holds::whole);
 
   /// Goes on from a checkpoint. Throws `run_error` when it is not one of this
   /// network or optimiser.
   server_model(const config::training_settings& settings, int64_t classes,
                const models::loaded_checkpoint& from,
-               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1);
+               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1,
+               lead_holds what = lead_holds::whole);
 
   const std::shared_ptr<const models::flat_layout>& layout() const {
     return layout_;
@@ -71,6 +86,7 @@ public:
 
   bool has_weights() const { return layout_ != nullptr; }
 
+  /// Of a version, as the lead has it, and of the gradients that it takes.
   /// Empty without weights.
   payload_shape shape() const;
 
@@ -105,6 +121,10 @@ public:
   /// before anybody else sees the snapshot is part of it.
   std::vector<at::Tensor> begin_save(snapshot& out) const;
 
+  /// Memory for the whole of the newest version, in which the lead's part is
+  /// that of the version.
+  at::Tensor make_whole() const;
+
   /// Copies the lead's part of the slots.
   void save(std::span<const at::Tensor> slots) const { part_.save(slots); }
 
@@ -112,10 +132,18 @@ public:
   /// weights.
   std::optional<std::string> weights_sha256() const;
 
+  /// The same of these weights, all of them.
+  std::string sha256_of(const payload& whole) const;
+
 private:
+  void publish_first(const at::Tensor& whole, version id);
+  at::Tensor statistics_of(const at::Tensor& flat) const;
+
   config::training_settings settings_;
   std::shared_ptr<const models::flat_layout> layout_;
+  uint64_t first_ = 0; ///< Where in the whole the lead's versions begin.
   std::unique_ptr<models::weights_store> store_;
+  std::unique_ptr<models::flat_pool> wholes_; ///< If the lead's are not.
   shard_model part_;
   payload newest_;
 };

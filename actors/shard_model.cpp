@@ -46,11 +46,10 @@ void fill(const std::vector<models::parameter_slot>& slots,
 }
 
 shard_model::shard_model(const config::training_settings& settings,
-                         const models::flat_layout& whole,
-                         models::element_range range)
-  : settings_(settings), range_(range),
-    optimizer_(
-      models::make_optimizer(settings, layout_of(range, whole.dtype()))) {
+                         config::scalar_type dtype, models::element_range range,
+                         uint64_t first)
+  : settings_(settings), range_(range), first_(first),
+    optimizer_(models::make_optimizer(settings, layout_of(range, dtype))) {
   // nop
 }
 
@@ -96,15 +95,15 @@ void shard_model::save(std::span<const at::Tensor> slots) const {
   auto theirs = optimizer_->slots();
   // By hand: LibTorch's copy would have the threads of whoever runs the actor.
   for (size_t i = 0; i < theirs.size(); ++i)
-    std::memcpy(own(slots[i]).mutable_data_ptr(),
+    std::memcpy(own(slots[i], 0).mutable_data_ptr(),
                 theirs[i].flat.const_data_ptr(), theirs[i].flat.nbytes());
 }
 
-at::Tensor shard_model::own(const at::Tensor& whole) const {
-  if (static_cast<uint64_t>(whole.numel()) == range_.count)
-    return whole;
-  return whole.narrow(0, static_cast<int64_t>(range_.first),
-                      static_cast<int64_t>(range_.count));
+at::Tensor shard_model::own(const at::Tensor& buffer, uint64_t first) const {
+  if (static_cast<uint64_t>(buffer.numel()) == range_.count)
+    return buffer;
+  return buffer.narrow(0, static_cast<int64_t>(range_.first - first),
+                       static_cast<int64_t>(range_.count));
 }
 
 } // namespace troupe

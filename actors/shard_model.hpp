@@ -1,7 +1,8 @@
 #pragma once
 // The tensor half of one parameter server shard: a range of the weights'
-// elements and the optimiser's state for it. Who owns the versions hands in the
-// whole buffers; a shard reads and writes its own range of them. No actors. Not
+// elements and the optimiser's state for it. Who owns the versions hands in
+// buffers of the whole, or of a part that has all of the range; a shard reads
+// and writes its own range of them. No actors. Not
 // thread-safe; one owner.
 
 #include "config/settings.hpp"
@@ -32,14 +33,21 @@ public:
   /// No weights at all (`--gradients none`).
   shard_model() = default;
 
+  /// @param first Of the whole: where the buffers that are handed in begin.
   shard_model(const config::training_settings& settings,
-              const models::flat_layout& whole, models::element_range range);
+              config::scalar_type dtype, models::element_range range,
+              uint64_t first = 0);
 
   /// Goes on with the optimiser's state of a checkpoint, however many shards
   /// made it. Throws `run_error` when it is not one of this network or
   /// optimiser.
   void load(const models::flat_layout& whole,
             const models::loaded_checkpoint& from);
+
+  /// Goes on with the slots of another that owns this range.
+  void load(const std::vector<models::named_slot>& slots, uint64_t steps) {
+    optimizer_->load(slots, steps);
+  }
 
   const models::element_range& range() const { return range_; }
 
@@ -60,10 +68,12 @@ public:
   void save(std::span<const at::Tensor> slots) const;
 
 private:
-  at::Tensor own(const at::Tensor& whole) const;
+  at::Tensor own(const at::Tensor& buffer) const { return own(buffer, first_); }
+  at::Tensor own(const at::Tensor& buffer, uint64_t first) const;
 
   config::training_settings settings_;
   models::element_range range_;
+  uint64_t first_ = 0;
   std::unique_ptr<models::optimizer> optimizer_;
 };
 

@@ -67,10 +67,12 @@ void worker_state::leave(const run_end& how) {
 
 void worker_state::pull(lease_id abandoned) {
   asked_for_weights_ = run_clock{self_};
+  role_->requests = role_->requests.next();
   const auto& as = role_->as;
   self_
-    ->request(role_->link, caf::infinite, pull_atom_v,
-              pull_header{as.worker, as.life, as.server, abandoned})
+    ->request(
+      role_->link, caf::infinite, pull_atom_v,
+      pull_header{as.worker, as.life, as.server, abandoned, role_->requests})
     .then(in_this_role(
             [this](const release_header& header, const payload& weights) {
               take_weights(header, weights);
@@ -150,6 +152,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
   auto before = std::exchange(statistics_, report.statistics);
   asked_for_weights_ = run_clock{self_};
   role_->last = role_->last.next();
+  role_->requests = role_->requests.next();
   const auto& as = role_->as;
   push_header header;
   header.id = {as.worker, as.life, role_->last};
@@ -161,6 +164,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.compute_seconds = report.seconds;
   header.wait_seconds = wait_seconds_;
   header.data_seconds = data_seconds_;
+  header.request = role_->requests;
   self_
     ->request(role_->link, caf::infinite, push_atom_v, header, report.gradient)
     .then(

@@ -48,7 +48,8 @@ private:
   struct role {
     parameter_server_actor link;
     registration as;
-    sequence last{0};
+    sequence last{0};     ///< Gradient.
+    sequence requests{0}; ///< So far.
   };
 
   void attach(const parameter_server_actor& link, const registration& as);

@@ -67,19 +67,9 @@ void refuse_unavailable(const resolved& what) {
     throw usage_error("--role checkpoint-writer: in this release the "
                       "checkpoint writer lives with the parameter server and "
                       "cannot stand alone");
-  auto rank = all.cluster.rank.value_or(0);
-  if (all.what == role::ps && rank > 0 && rank < all.cluster.shards)
-    refuse(what, "cluster.rank",
-           "in this release all shards live in one process, that of rank 0; "
-           "leave --rank out");
   if (all.training.device != "cpu")
     refuse(what, "training.device",
            "this release computes without CUDA; use --device cpu");
-  if (!all.cluster.listen.empty())
-    refuse(what, "cluster.listen",
-           "is for shards in processes of their own, and in this release all "
-           "live in that of the parameter server, which listens at [cluster] "
-           "host and port");
 }
 
 } // namespace troupe::config

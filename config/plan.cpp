@@ -104,13 +104,16 @@ std::string traffic_of(const settings& all, const model_size& model) {
          size(bytes) + " of gradients out, " + size(bytes) + " of weights back";
 }
 
-/// "4 of 431.0 kB to 431.7 kB of weights", all of them in one process.
-std::string shards_of(std::vector<uint64_t> bytes) {
+/// "4 of 431.0 kB to 431.7 kB of weights", and in which processes.
+std::string shards_of(const settings& all, std::vector<uint64_t> bytes) {
   auto [least, most] = std::ranges::minmax(bytes);
   auto result = std::to_string(bytes.size()) + " of " + size(least);
   if (size(most) != size(least))
     result += " to " + size(most);
-  return result + " of weights each, in the process of the parameter server";
+  auto remote = has_remote_shards(all) || is_remote_shard(all);
+  return result + " of weights each, in " +
+         (remote ? "processes of their own"
+                 : "the process of the parameter server");
 }
 
 std::string training_of(const settings& all) {
@@ -163,7 +166,7 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
   if (model)
     result += row("", traffic_of(values, *model));
   if (model && model->shard_bytes.size() > 1)
-    result += row("shards", shards_of(model->shard_bytes));
+    result += row("shards", shards_of(values, model->shard_bytes));
   result +=
     row("training", training_of(values)) + row("data", data_of(values.data)) +
     row("until", limits_of(all)) +
@@ -175,6 +178,8 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
   if (values.what != role::simulate)
     result += row("meet at",
                   to_string(address{values.cluster.host, values.cluster.port}));
+  if (is_remote_shard(values))
+    return result + row("listens at", values.cluster.listen);
   return result + row("run folder", run_directory_of(values.training));
 }
 

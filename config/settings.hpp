@@ -160,4 +160,15 @@ struct settings {
   bool operator==(const settings&) const = default;
 };
 
+/// The lead of shards that have processes of their own: `--role ps --rank 0`.
+inline bool has_remote_shards(const settings& all) {
+  return all.what == role::ps && all.cluster.shards > 1 &&
+         all.cluster.rank == 0u;
+}
+
+/// Such a shard.
+inline bool is_remote_shard(const settings& all) {
+  return all.what == role::ps && all.cluster.rank.value_or(0) > 0;
+}
+
 } // namespace troupe::config

@@ -34,6 +34,15 @@ void check_rank(const resolved& all) {
     refuse(all, "cluster.rank",
            "must be below the number of shards, " +
              std::to_string(cluster.shards));
+  if (is_remote_shard(all.values) && cluster.listen.empty())
+    refuse(all, "cluster.rank",
+           "a shard in a process of its own has an address of its own: give it "
+           "with --listen HOST:PORT");
+  if (all.values.what == role::ps && !is_remote_shard(all.values) &&
+      !cluster.listen.empty())
+    refuse(all, "cluster.listen",
+           "is for parameter server shards with a --rank above 0; the lead "
+           "listens at [cluster] host and port");
 }
 
 void check_training(const resolved& all) {
@@ -100,14 +109,21 @@ void check_network(const resolved& all) {
                (all.values.what == role::evaluator && follow != "ps");
   if (alone)
     return;
-  if (joins(all.values.what) && cluster.port == 0)
+  auto looks_for_it = joins(all.values.what) || is_remote_shard(all.values);
+  if (looks_for_it && cluster.port == 0)
     refuse(all, "cluster.port",
            "only the parameter server can take any free port");
-  if (!cluster.insecure_network && !is_loopback(cluster.host))
-    refuse(all, "cluster.host",
-           "is no loopback address, and connections are neither encrypted nor "
-           "authenticated: use 127.0.0.1, or give --insecure-network if "
-           "everybody on that network may be trusted");
+  constexpr const char* open_to_all =
+    "is no loopback address, and connections are neither encrypted nor "
+    "authenticated: use 127.0.0.1, or give --insecure-network if everybody on "
+    "that network may be trusted";
+  if (cluster.insecure_network)
+    return;
+  if (!is_loopback(cluster.host))
+    refuse(all, "cluster.host", open_to_all);
+  if (is_remote_shard(all.values) &&
+      !is_loopback(parse_address(cluster.listen).host))
+    refuse(all, "cluster.listen", open_to_all);
 }
 
 } // namespace

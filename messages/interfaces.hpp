@@ -66,10 +66,69 @@ using coordinator_actor = caf::typed_actor<
   // Looks after the members.
   result<void>(tick_atom)>;
 
+// -- shards in processes of their own -----------------------------------------
+
+/// A shard elsewhere. Workers send it their parts of pushes and pulls as they
+/// send the lead its own; who is answered, and when, the lead says.
+using remote_shard_actor = parameter_server_actor::extend<
+  // The lead; the state to begin with follows in chunks, in a payload of this
+  // shape.
+  result<void>(attach_atom, caf::strong_actor_ptr, transfer_id, shard_state,
+               payload_shape),
+  // A piece of it.
+  result<void>(chunk_atom, chunk),
+  // So many bytes of what was sent have arrived.
+  result<void>(credit_atom, transfer_id, uint64_t),
+  // Forgets gradients.
+  result<void>(refuse_atom, std::vector<push_id>),
+  // Makes a step.
+  result<void>(order_atom, shard_step),
+  // Answers a worker with the weights as they are now.
+  result<void>(release_atom, request_id, release_header),
+  // A life of a worker is over.
+  result<void>(leave_atom, worker_id, incarnation),
+  // Sends its state as it is now, in chunks; without the slots if the flag says
+  // so.
+  result<void>(state_atom, transfer_id, shard_state),
+  // Says that it is alive.
+  result<void>(ping_atom),
+  // Training is over: workers get no more weights.
+  result<void>(ending_atom),
+  // The run is over.
+  result<void>(stop_atom, run_end)>;
+
+/// Brings the shards of a run together, in the process of the lead, and moves
+/// their states.
+using shard_registrar_actor = caf::typed_actor<
+  // A shard is there, and workers find it at this host and port. Errors:
+  // rank_taken, shutting_down.
+  result<void>(register_atom, shard_id, std::string, uint16_t,
+               remote_shard_actor),
+  // The state to begin with has arrived at a shard.
+  result<void>(attach_atom, shard_id),
+  // A piece of a shard's state.
+  result<void>(chunk_atom, shard_id, chunk),
+  // So many bytes of the state to begin with have arrived at a shard.
+  result<void>(credit_atom, shard_id, transfer_id, uint64_t),
+  // The state of the others, of one version, into memory of the whole; the
+  // answer comes when all is there.
+  result<void>(state_atom, shard_fetch_ptr),
+  // A shard is told to stop: so is the run.
+  result<void>(leave_atom, shard_id),
+  // Looks after the shards.
+  result<void>(tick_atom),
+  // The run is over.
+  result<void>(stop_atom, run_end)>;
+
 /// The lead shard as the other actors of its process see it.
 using lead_actor = parameter_server_actor::extend<
   // Names the coordinator; the first message.
   result<void>(attach_atom, coordinator_actor),
+  // All shards of other processes are there.
+  result<void>(attach_atom, shard_registrar_actor,
+               std::vector<remote_shard_actor>),
+  // A shard elsewhere has its part of a request.
+  result<void>(report_atom, part_report),
   // Announces a worker and the path of its tensors: its requests are held from
   // now on, not refused.
   result<void>(enlist_atom, worker_id, incarnation, std::string, worker_actor),
@@ -138,14 +197,16 @@ using supervisor_actor = caf::typed_actor<
   // The part of this process is over.
   result<void>(ended_atom, run_end)>;
 
-/// Gets a worker or an evaluator onto the stage, and back onto it.
+/// Gets a worker, an evaluator or a shard onto the stage, and back onto it.
 using connector_actor = caf::typed_actor<
   // Its place in the cast is lost: gets it a new one.
   result<void>(connect_atom),
   // Time for the next try.
   result<void>(tick_atom),
   // The run is over for it, or it cannot go on.
-  result<void>(ended_atom, run_end)>;
+  result<void>(ended_atom, run_end),
+  // This node is told to stop.
+  result<void>(stop_atom)>;
 
 // -- between processes --------------------------------------------------------
 
@@ -230,6 +291,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_handles, caf::first_custom_type_id + 400)
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::coordinator_actor))
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::gateway_actor))
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::link_end_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::remote_shard_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::shard_registrar_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (std::vector<troupe::remote_shard_actor>))
 
 CAF_END_TYPE_ID_BLOCK(troupe_handles)
 // clang-format on

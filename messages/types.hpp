@@ -30,6 +30,7 @@ struct frame; // what comes in on a path of its own
 struct snapshot;    // what the checkpoint writer makes durable
 struct note;        // what the recorder writes down
 struct shard_order; // what the lead of several shards decided
+struct shard_fetch; // a version that is put together from its shards
 
 // -- between a worker and the parameter server --------------------------------
 
@@ -44,6 +45,7 @@ struct push_header {
   real compute_seconds; ///< Forward and backward.
   real wait_seconds;    ///< Spent waiting for the weights of this step.
   real data_seconds;    ///< Spent waiting for the batch of this step.
+  sequence request{0};  ///< Numbers the requests of this life of the worker.
 };
 
 /// Asks for the newest weights without giving a gradient: the first request of
@@ -52,7 +54,8 @@ struct pull_header {
   worker_id worker;
   incarnation life;
   incarnation server;
-  lease_id abandoned; ///< The lease given up; 0 for none.
+  lease_id abandoned;  ///< The lease given up; 0 for none.
+  sequence request{0}; ///< Numbers the requests of this life of the worker.
 };
 
 /// What comes with the next weights.
@@ -101,6 +104,41 @@ struct run_end {
   bool failed() const { return status == 1 || status == 2; }
 };
 
+// -- between the lead and shards in processes of their own
+// ---------------------
+
+/// One request of a worker, which all shards get: a push or a pull.
+struct request_id {
+  worker_id worker;
+  incarnation life;
+  sequence number;
+
+  constexpr auto operator<=>(const request_id&) const = default;
+};
+
+/// A shard has its part of a request.
+struct part_report {
+  shard_id shard;
+  request_id request;
+  push_id gradient;  ///< Of a push; its `seq` is 0 in a pull.
+  bool sound = true; ///< All numbers of the part are finite.
+};
+
+/// A step, as a shard elsewhere makes it.
+struct shard_step {
+  version makes;
+  std::vector<push_id> gradients; ///< In the order of the sum.
+  std::vector<uint64_t> samples;
+};
+
+/// What a shard has at one version: its range of the weights, and behind it, if
+/// it is there, that of each of the optimiser's slots.
+struct shard_state {
+  version weights;
+  uint64_t optimizer_steps = 0;
+  bool with_slots = false;
+};
+
 // -- tensors on the move ------------------------------------------------------
 
 /// A piece of a payload on the chunked path. The sender refers to the payload's
@@ -124,6 +162,7 @@ using batch_ptr = std::shared_ptr<const data::batch>;
 using snapshot_ptr = std::shared_ptr<const snapshot>;
 using note_ptr = std::shared_ptr<const note>;
 using shard_order_ptr = std::shared_ptr<const shard_order>;
+using shard_fetch_ptr = std::shared_ptr<const shard_fetch>;
 using frame_ptr = std::shared_ptr<const transport::frame>;
 
 /// A batch made from a lease.
@@ -165,14 +204,15 @@ bool inspect(Inspector& f, push_header& x) {
     f.field("samples", x.samples), f.field("loss", x.loss),
     f.field("compute_seconds", x.compute_seconds),
     f.field("wait_seconds", x.wait_seconds),
-    f.field("data_seconds", x.data_seconds));
+    f.field("data_seconds", x.data_seconds), f.field("request", x.request));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, pull_header& x) {
   return f.object(x).fields(
     f.field("worker", x.worker), f.field("life", x.life),
-    f.field("server", x.server), f.field("abandoned", x.abandoned));
+    f.field("server", x.server), f.field("abandoned", x.abandoned),
+    f.field("request", x.request));
 }
 
 template <class Inspector>
@@ -214,6 +254,34 @@ template <class Inspector>
 bool inspect(Inspector& f, run_end& x) {
   return f.object(x).fields(f.field("status", x.status),
                             f.field("line", x.line));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, request_id& x) {
+  return f.object(x).fields(f.field("worker", x.worker),
+                            f.field("life", x.life),
+                            f.field("number", x.number));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, part_report& x) {
+  return f.object(x).fields(
+    f.field("shard", x.shard), f.field("request", x.request),
+    f.field("gradient", x.gradient), f.field("sound", x.sound));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, shard_step& x) {
+  return f.object(x).fields(f.field("makes", x.makes),
+                            f.field("gradients", x.gradients),
+                            f.field("samples", x.samples));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, shard_state& x) {
+  return f.object(x).fields(f.field("weights", x.weights),
+                            f.field("optimizer_steps", x.optimizer_steps),
+                            f.field("with_slots", x.with_slots));
 }
 
 template <class Inspector>

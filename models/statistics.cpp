@@ -23,27 +23,18 @@ void average(const at::Tensor& to, const std::vector<at::Tensor>& from,
 
 } // namespace
 
-void merge_statistics(const flat_layout& layout, config::buffers_rule rule,
-                      const at::Tensor& next,
-                      std::span<const at::Tensor> gradients,
+void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
+                      std::span<const at::Tensor> parts,
                       std::span<const uint64_t> samples) {
-  if (layout.statistics().empty()) {
-    return;
-  }
   if (rule == config::buffers_rule::first) {
-    gradients = gradients.first(1);
+    parts = parts.first(1);
     samples = samples.first(1);
   }
-  std::vector<at::Tensor> parts;
-  for (const auto& x : gradients) {
-    parts.push_back(layout.statistics_of(x));
-  }
-  auto to = layout.statistics_of(next);
-  if (layout.dtype() == config::scalar_type::float64) {
-    average<double>(to, parts, samples);
-  } else {
-    average<float>(to, parts, samples);
-  }
+  std::vector<at::Tensor> from(parts.begin(), parts.end());
+  if (next.scalar_type() == at::kDouble)
+    average<double>(next, from, samples);
+  else
+    average<float>(next, from, samples);
 }
 
 } // namespace troupe::models

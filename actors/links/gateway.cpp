@@ -14,7 +14,8 @@ gateway_state::gateway_state(pointer self, gateway_parts parts)
 
 gateway_actor::behavior_type gateway_state::make_behavior() {
   self_->monitor(parts_.server);
-  self_->monitor(parts_.coordinator);
+  if (parts_.coordinator)
+    self_->monitor(parts_.coordinator);
   self_->set_down_handler([this](const caf::down_msg& down) {
     // It outlives a server whose work is done, so that an evaluator hears that
     // the run is over before its link breaks.

@@ -14,8 +14,8 @@ namespace troupe {
 
 struct gateway_parts {
   parameter_server_actor server;
-  coordinator_actor coordinator;
-  payload_shape expected; ///< Shape of weights and gradients.
+  coordinator_actor coordinator; ///< Nobody at shards besides the lead.
+  payload_shape expected;        ///< Shape of weights and gradients.
 };
 
 class gateway_state {

@@ -59,6 +59,8 @@ app::node start(caf::actor_system& system, const config::resolved& config,
              ? app::start_performer(system, config, on_end)
              : app::start_follower(system, config, on_end);
   default:
+    if (config::is_remote_shard(config.values))
+      return app::start_shard(system, config, on_end);
     return app::start_server(system, config, {on_end, false, {}});
   }
 }

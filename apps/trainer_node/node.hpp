@@ -50,6 +50,11 @@ struct server_options {
 node start_server(caf::actor_system& system, const config::resolved& config,
                   const server_options& options);
 
+/// A parameter server shard with a rank above 0, which looks for its lead.
+/// Throws `failure` when it cannot start.
+node start_shard(caf::actor_system& system, const config::resolved& config,
+                 const end_callback& on_end);
+
 /// A worker or an evaluator that looks for its parameter server.
 node start_performer(caf::actor_system& system, const config::resolved& config,
                      const end_callback& on_end);

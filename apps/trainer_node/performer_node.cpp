@@ -5,51 +5,14 @@
 #include "actors/performers.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
+#include "apps/trainer_node/hello.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/resources.hpp"
-#include "config/cast.hpp"
-#include "config/version.hpp"
-#include "messages/protocol.hpp"
 #include "models/registry.hpp"
 
 #include <unistd.h>
 
 namespace troupe::app {
-
-namespace {
-
-std::string name_of_process() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return std::string{host} + "/" + std::to_string(getpid());
-}
-
-proto::Hello make_hello(const config::resolved& config) {
-  proto::Hello out;
-  out.set_protocol(protocol_version);
-  out.set_troupe_version(std::string{config::version()});
-  out.set_role(config.values.what == config::role::worker ? "worker"
-                                                          : "evaluator");
-  out.set_name(name_of_process());
-  for (auto& [key, value] : config::explicit_cast_settings(config)) {
-    auto* one = out.add_explicit_();
-    one->set_key(key);
-    one->set_value(value);
-  }
-  return out;
-}
-
-/// The settings of this node, with those of the cast from the server.
-config::settings join_settings(config::settings own,
-                               const proto::Welcome& welcome) {
-  config::pairs theirs;
-  for (const auto& one : welcome.settings())
-    theirs.emplace_back(one.key(), one.value());
-  config::apply_cast_settings(own, theirs);
-  return own;
-}
-
-} // namespace
 
 node start_performer(caf::actor_system& system, const config::resolved& config,
                      const end_callback& on_end) {
@@ -85,7 +48,7 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   auto connector = spawn<connector_actor, remote_connector_state>(
     system, placement::detached, std::move(parts));
   return {[connector] {
-    anon_send(connector, ended_atom_v, run_end{});
+    anon_send(connector, stop_atom_v);
   }};
 }
 

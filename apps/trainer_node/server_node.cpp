@@ -2,7 +2,6 @@
 
 #include "actors/checkpoint_writer.hpp"
 #include "actors/coordinator.hpp"
-#include "actors/doorkeeper.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/parameter_shard.hpp"
 #include "actors/recorder.hpp"
@@ -12,14 +11,13 @@
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
 #include "apps/trainer_node/faulty_cast.hpp"
+#include "apps/trainer_node/front_door.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "apps/trainer_node/tape.hpp"
 #include "config/failure.hpp"
 #include "config/plan.hpp"
-
-#include <caf/io/middleman.hpp>
 
 #include <cstdio>
 #include <memory>
@@ -91,23 +89,6 @@ void keep_tape(parameter_server_parts& parts, const origin& from, int threads,
     parts.tape = open_tape(from.directory.path, parts, threads, say);
 }
 
-std::string host_of(const config::cluster_settings& cluster) {
-  return cluster.host == "localhost" ? "127.0.0.1" : cluster.host;
-}
-
-run_error no_port(const config::cluster_settings& cluster) {
-  return run_error("cannot listen on " + host_of(cluster) + ":" +
-                   std::to_string(cluster.port) +
-                   ": the port is in use or not ours; choose another "
-                   "[cluster] port or end the program that has it");
-}
-
-/// Before a run directory is made, rather than when the door opens.
-void require_port(const config::cluster_settings& cluster) {
-  if (!can_listen(host_of(cluster), cluster.port))
-    throw no_port(cluster);
-}
-
 /// Each shard owns a page of the weights at least.
 void require_shards(const config::resolved& config,
                     const models::flat_layout& layout) {
@@ -120,51 +101,6 @@ void require_shards(const config::resolved& config,
                       " bytes, and each shard owns a page of 4096 at least; "
                       "give at most " +
                       std::to_string(most));
-}
-
-/// Memory that workers on this host may read, or null with a line that says why
-/// not.
-std::shared_ptr<transport::shared_memory>
-find_shared_memory(const config::cluster_settings& cluster,
-                   const payload_shape& weights, const speech& say) {
-  auto out = shared_memory_for(cluster);
-  if (!out)
-    return nullptr;
-  auto trouble = transport::shared_memory::trouble(weights.bytes());
-  if (!trouble)
-    return out;
-  if (cluster.transport == "shm")
-    throw run_error("--transport shm: " + *trouble);
-  say("path         shm is not offered: " + *trouble);
-  return nullptr;
-}
-
-/// Where peers find the paths that the settings allow; null for none.
-std::shared_ptr<transport::reception>
-open_reception(const config::cluster_settings& cluster, bool shares_memory) {
-  const auto& wanted = cluster.transport;
-  transport::reception_terms terms;
-  if (wanted == "auto" || wanted == "stream")
-    terms.host = host_of(cluster);
-  terms.same_host = shares_memory;
-  if (terms.host.empty() && !terms.same_host)
-    return nullptr;
-  try {
-    return std::make_shared<transport::reception>(terms);
-  } catch (const transport::path_error& err) {
-    throw run_error(err.what());
-  }
-}
-
-/// Opens the door. Throws `run_error` when the port cannot be had.
-void publish(caf::actor_system& system, const doorkeeper_actor& door,
-             const config::cluster_settings& cluster) {
-  auto host = host_of(cluster);
-  auto port =
-    system.middleman().publish(door, cluster.port, host.c_str(), true);
-  if (!port)
-    throw no_port(cluster);
-  say("listening    on " + host + ":" + std::to_string(*port));
 }
 
 /// Parameter server with all its shards, recorder and checkpoint writer under
@@ -182,10 +118,11 @@ public:
       system, placement::detached,
       checkpoint_writer_parts{from.checkpoints(),
                               parts.settings.checkpoint.keep});
-    for (auto& model : make_other_shards(parts))
-      parts.others.push_back(spawn<shard_actor, parameter_shard_state>(
-        system, placement::detached,
-        parameter_shard_parts{std::move(model), parts.threads}));
+    if (parts.remote_shards == 0)
+      for (auto& model : make_other_shards(parts))
+        parts.others.push_back(spawn<shard_actor, parameter_shard_state>(
+          system, placement::detached,
+          parameter_shard_parts{std::move(model), parts.threads}));
     parts.recorder = recorder;
     parts.writer = writer;
     auto others = parts.others;
@@ -233,6 +170,41 @@ server_life open_house(caf::actor_system& system, const server_options& options,
                       all.supervisor});
   all.guard("coordinator", coordinator);
   return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
+}
+
+/// Lets peers in, and the shards that have processes of their own.
+void open_door(caf::actor_system& system, const parameter_server_parts& parts,
+               const origin& from, const server_life& life,
+               const models::flat_layout& layout,
+               const std::shared_ptr<transport::shared_memory>& memory) {
+  const auto& cluster = parts.settings.cluster;
+  auto where = listens_at(cluster);
+  doorkeeper_parts door;
+  door.settings = parts.settings;
+  door.run_id = from.run_id;
+  door.life = from.life;
+  door.weights = shape_of(layout);
+  door.whole = door.weights;
+  door.server = life.with.lead;
+  door.coordinator = life.with.coordinator;
+  door.reception = open_reception(cluster, where.host, memory != nullptr);
+  door.memory = memory;
+  if (parts.remote_shards > 0) {
+    auto ranges = cut_parameters(layout, cluster.shards);
+    door.weights.count -= ranges.front().first;
+    for (const auto& range : ranges)
+      door.shard_counts.push_back(range.count);
+    auto roster = std::make_shared<shard_roster>();
+    door.roster = roster;
+    door.registrar = spawn<shard_registrar_actor, shard_registrar_state>(
+      system, placement::scheduled,
+      shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
+                            cluster.liveness_timeout});
+  }
+  publish(system,
+          spawn<doorkeeper_actor, doorkeeper_state>(
+            system, placement::scheduled, std::move(door)),
+          where, say);
 }
 
 /// A prompter in the place of the coordinator and of all performers.
@@ -315,7 +287,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto tell = voice_of(options);
   auto data = load_data(settings);
   if (!simulate)
-    require_port(settings.cluster);
+    require_port(listens_at(settings.cluster));
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
@@ -324,6 +296,8 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   require_shards(config, layout);
   auto from = replay ? origin_of(*replay) : find_origin(settings, tell);
   auto parts = make_server_parts(config, data, from);
+  if (config::has_remote_shards(settings))
+    parts.remote_shards = settings.cluster.shards - 1;
   if (auto reason = complete_already(parts, from)) {
     tell("complete     " + *reason + " before; raise the limit to go on");
     options.on_end({});
@@ -357,12 +331,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else if (simulate) {
     fill_stage(system, computing, with);
   } else {
-    auto door = spawn<doorkeeper_actor, doorkeeper_state>(
-      system, placement::scheduled,
-      doorkeeper_parts{
-        settings, from.run_id, from.life, weights, with.lead, with.coordinator,
-        open_reception(settings.cluster, memory != nullptr), memory});
-    publish(system, door, settings.cluster);
+    open_door(system, parts, from, life, layout, memory);
   }
   return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);

@@ -58,7 +58,7 @@ auto path::make(frame_kind kind, transfer_id request,
   head.request = request;
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
-  if (tensor && tensor.shape() == terms_.expected)
+  if (tensor && terms_.sends(tensor.shape()))
     place(head, tensor, out); // Of another, the shape says enough.
   auto numbers = let_gos_->take(max_let_gos);
   head.let_gos = static_cast<uint32_t>(numbers.size());

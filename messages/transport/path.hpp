@@ -20,9 +20,20 @@ namespace troupe::transport {
 
 /// What an end takes from the other.
 struct path_terms {
-  payload_shape expected; ///< The shape of all tensors.
+  payload_shape expected; ///< The shape of all tensors that come.
   /// Tensors that may be here at a time; one more breaks the path.
   size_t most_tensors = SIZE_MAX;
+  /// Where these are part of a whole: memory of the other end that they lie in
+  /// may be as large, and such tensors may be sent, too.
+  payload_shape whole = {};
+
+  bool sends(const payload_shape& what) const {
+    return what == expected || (whole.count > 0 && what == whole);
+  }
+
+  uint64_t most_region_bytes() const {
+    return expected.bytes() > whole.bytes() ? expected.bytes() : whole.bytes();
+  }
 };
 
 /// Tensors that lie in memory of the other end and that nobody here reads any

@@ -34,7 +34,9 @@ payload shm_path::at_home(const payload& tensor) {
   auto bytes = tensor.bytes();
   if (memory_->find(bytes.data(), bytes.size()))
     return tensor;
-  auto memory = copies_.take();
+  auto memory = bytes.size() > terms().expected.bytes()
+                  ? memory_->take(bytes.size())
+                  : copies_.take();
   auto* data = memory.get();
   std::memcpy(data, bytes.data(), bytes.size());
   return {tensor.shape(), std::move(memory), data};
@@ -70,7 +72,7 @@ void shm_path::learn(const frame_head& head, std::vector<descriptor>& passed) {
   if (passed.size() != 1 || known_.size() == max_regions)
     throw path_error{"a region without its file, or too many of them"};
   known_[head.region] = std::make_shared<const mapping>(
-    map_foreign(passed.front(), terms().expected.bytes()));
+    map_foreign(passed.front(), terms().most_region_bytes()));
 }
 
 payload shm_path::expect(const frame_head& head,

@@ -161,14 +161,12 @@ TEST_CASE("a shard that fails ends the run, and nothing is published") {
 
 TEST_CASE("a shard carries orders out in their order or not at all") {
   stage house;
-  auto layout =
-    models::flat_layout::from({{"x", {4}}}, config::scalar_type::float32);
   config::training_settings settings;
   settings.momentum = 0;
   settings.lr = 1;
   auto shard = house.make<shard_actor, parameter_shard_state>(
     parameter_shard_parts{std::make_shared<shard_model>(
-      settings, layout, models::element_range{0, 4})});
+      settings, config::scalar_type::float32, models::element_range{0, 4})});
   push_id id{worker_id{0}, incarnation{1}, sequence{1}};
   auto current = at::zeros({4});
   auto next = at::full({4}, 7.0);

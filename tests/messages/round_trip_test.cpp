@@ -22,14 +22,35 @@ uint64_t bits(real x) {
 }
 
 auto fields(const push_header& x) {
-  const auto& [id, server, on, from, samples, loss, compute, wait, data] = x;
-  return std::tuple{id,         server,        on,         from,      samples,
-                    bits(loss), bits(compute), bits(wait), bits(data)};
+  const auto& [id, server, on, from, samples, loss, compute, wait, data,
+               request] = x;
+  return std::tuple{id,         server,        on,         from,       samples,
+                    bits(loss), bits(compute), bits(wait), bits(data), request};
 }
 
 auto fields(const pull_header& x) {
-  const auto& [worker, life, server, abandoned] = x;
-  return std::tuple{worker, life, server, abandoned};
+  const auto& [worker, life, server, abandoned, request] = x;
+  return std::tuple{worker, life, server, abandoned, request};
+}
+
+auto fields(const request_id& x) {
+  const auto& [worker, life, number] = x;
+  return std::tuple{worker, life, number};
+}
+
+auto fields(const part_report& x) {
+  const auto& [shard, request, gradient, sound] = x;
+  return std::tuple{shard, request, gradient, sound};
+}
+
+auto fields(const shard_step& x) {
+  const auto& [makes, gradients, samples] = x;
+  return std::tuple{makes, gradients, samples};
+}
+
+auto fields(const shard_state& x) {
+  const auto& [weights, steps, with_slots] = x;
+  return std::tuple{weights, steps, with_slots};
 }
 
 auto fields(const release_header& x) {
@@ -103,9 +124,16 @@ TEST_CASE("messages between worker and server come through the wire") {
                            0.125,
                            9.5,
                            10.25,
-                           11.75});
-  check_fields(
-    pull_header{worker_id{1}, incarnation{2}, incarnation{3}, lease_id{4}});
+                           11.75,
+                           sequence{8}});
+  check_fields(pull_header{worker_id{1}, incarnation{2}, incarnation{3},
+                           lease_id{4}, sequence{5}});
+  request_id asked{worker_id{1}, incarnation{2}, sequence{3}};
+  push_id gradient{worker_id{1}, incarnation{2}, sequence{4}};
+  check_fields(asked);
+  check_fields(part_report{shard_id{5}, asked, gradient, false});
+  check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}});
+  check_fields(shard_state{version{9}, 10, true});
   check_fields(
     release_header{version{1}, incarnation{2}, {first_lease, second_lease}});
   check_fields(release_header{version{1}, incarnation{2}, {}});

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 2);
+  CHECK(protocol_version == 3);
 }
 
 TEST_CASE("types have these ids") {
@@ -54,7 +54,13 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<std::vector<lease>> == 228);
   CHECK(id_of<frame_ptr> == 229);
   CHECK(id_of<shard_order_ptr> == 230);
-  CHECK(caf::id_block::troupe_data::end == 231);
+  CHECK(id_of<request_id> == 231);
+  CHECK(id_of<part_report> == 232);
+  CHECK(id_of<shard_step> == 233);
+  CHECK(id_of<shard_state> == 234);
+  CHECK(id_of<std::vector<push_id>> == 235);
+  CHECK(id_of<shard_fetch_ptr> == 236);
+  CHECK(caf::id_block::troupe_data::end == 237);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -89,7 +95,9 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<connect_atom> == 428);
   CHECK(id_of<frame_atom> == 429);
   CHECK(id_of<order_atom> == 430);
-  CHECK(caf::id_block::troupe_atoms::end == 431);
+  CHECK(id_of<report_atom> == 431);
+  CHECK(id_of<state_atom> == 432);
+  CHECK(caf::id_block::troupe_atoms::end == 433);
 }
 
 TEST_CASE("handles of actors have these ids") {
@@ -99,7 +107,10 @@ TEST_CASE("handles of actors have these ids") {
   CHECK(id_of<coordinator_actor> == 603);
   CHECK(id_of<gateway_actor> == 604);
   CHECK(id_of<link_end_actor> == 605);
-  CHECK(caf::id_block::troupe_handles::end == 606);
+  CHECK(id_of<remote_shard_actor> == 606);
+  CHECK(id_of<shard_registrar_actor> == 607);
+  CHECK(id_of<std::vector<remote_shard_actor>> == 608);
+  CHECK(caf::id_block::troupe_handles::end == 609);
 }
 
 TEST_CASE("a push header has these bytes") {
@@ -113,6 +124,7 @@ TEST_CASE("a push header has these bytes") {
   header.compute_seconds = 0.5;
   header.wait_seconds = -0.0;
   header.data_seconds = 2;
+  header.request = sequence{7};
   CHECK(hex(to_wire(header)) == "00000001"
                                 "00000002"
                                 "0000000000000003"   // id
@@ -123,7 +135,8 @@ TEST_CASE("a push header has these bytes") {
                                 "000012688b70e62b"   // loss, IEEE 754
                                 "3fe0000000000000"   // compute_seconds
                                 "8000000000000000"   // wait_seconds
-                                "4000000000000000"); // data_seconds
+                                "4000000000000000"   // data_seconds
+                                "0000000000000007"); // request
 }
 
 TEST_CASE("a release header has these bytes") {

@@ -104,7 +104,9 @@ TEST_CASE("one worker makes the statistics of a plain loop, bit by bit",
       }
       uint64_t samples = 4;
       ours->step(next, current, {&gradient, 1}, {&samples, 1}, 0.1);
-      merge_statistics(layout, rule, next, {&gradient, 1}, {&samples, 1});
+      auto part = layout.statistics_of(gradient);
+      merge_statistics(rule, layout.statistics_of(next), {&part, 1},
+                       {&samples, 1});
       current = next;
       plain_step(*net, layout, x, *theirs, expected);
     }
@@ -160,11 +162,11 @@ TEST_CASE("statistics of a step are averaged by samples, or the first's",
   auto layout = layout_with_statistics();
   REQUIRE(layout.parameter_count() == 4);
   REQUIRE(layout.count() == 8);
-  std::vector<at::Tensor> gradients{at::full({8}, 1.0), at::full({8}, 4.0)};
+  std::vector<at::Tensor> parts{at::full({4}, 1.0), at::full({4}, 4.0)};
   std::vector<uint64_t> samples{2, 1};
   auto after = [&](config::buffers_rule rule) {
     auto next = at::full({8}, 9.0);
-    merge_statistics(layout, rule, next, gradients, samples);
+    merge_statistics(rule, layout.statistics_of(next), parts, samples);
     CHECK(layout.parameters_of(next).eq(9).all().item<bool>());
     return layout.statistics_of(next);
   };

@@ -143,6 +143,12 @@ child stage::listening_server(const flags& more) {
   return result;
 }
 
+child stage::shard(int rank, const flags& more) {
+  flags all{"--rank", std::to_string(rank), "--listen", "127.0.0.1:0"};
+  all.insert(all.end(), more.begin(), more.end());
+  return in_cast("ps", all);
+}
+
 child stage::worker(const flags& more) {
   return in_cast("worker", more);
 }

@@ -69,6 +69,8 @@ public:
 
   /// The parameter server of this stage with the run directory run().
   child server(const flags& more);
+  /// A parameter server shard with a process of its own, of rank 1 or more.
+  child shard(int rank, const flags& more);
   child worker(const flags& more = {});
   child evaluator(const flags& more = {});
   child simulate(const flags& more);

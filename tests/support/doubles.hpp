@@ -208,6 +208,9 @@ inline lead_stand_in make_lead_stand_in(stage& house) {
       },
       [](score_atom, const score&) {},
       [seen](attach_atom, const coordinator_actor&) { ++seen->attached; },
+      [](attach_atom, const shard_registrar_actor&,
+         const std::vector<remote_shard_actor>&) {},
+      [](report_atom, const part_report&) {},
       [=](enlist_atom, worker_id who, incarnation life, const std::string&,
           const worker_actor&) -> caf::result<void> {
         auto promise = self->template make_response_promise<void>();
@@ -315,6 +318,7 @@ inline connector_stand_in make_connector_stand_in(stage& house) {
       [seen](connect_atom) { ++seen->asked; },
       [](tick_atom) {},
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
+      [](stop_atom) {},
     };
   });
   return out;

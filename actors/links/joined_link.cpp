@@ -1,0 +1,136 @@
+#include "actors/links/joined_link.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+payload_shape shape_of(const joined_link_parts& of) {
+  payload_shape out{of.type, 0};
+  for (const auto& part : of.parts)
+    out.count += part.count;
+  return out;
+}
+
+} // namespace
+
+joined_link_state::joined_link_state(pointer self, joined_link_parts parts)
+  : self_(self), parts_(std::move(parts)), whole_(shape_of(parts_)),
+    memory_(whole_.bytes()) {
+  // nop
+}
+
+joined_link_state::~joined_link_state() {
+  for (const auto& part : parts_.parts)
+    caf::anon_send_exit(part.link, caf::exit_reason::user_shutdown);
+}
+
+parameter_server_actor::behavior_type joined_link_state::make_behavior() {
+  for (const auto& part : parts_.parts)
+    self_->monitor(part.link);
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    while (!open_.empty())
+      refuse(open_.begin()->first,
+             caf::make_error(errc::peer_lost,
+                             std::string{"connection to a parameter server "
+                                         "shard lost"}));
+    self_->quit(down.reason);
+  });
+  const auto& lead = parts_.parts.back().link;
+  return {
+    [this](push_atom, const push_header& header, const payload& gradient) {
+      return push(header, gradient);
+    },
+    [this](pull_atom, const pull_header& header) { return pull(header); },
+    [this, lead](watch_atom, version after) {
+      return self_->delegate(lead, watch_atom_v, after);
+    },
+    [this, lead](score_atom, const score& found) {
+      self_->send(lead, score_atom_v, found);
+    },
+  };
+}
+
+// -- requests -----------------------------------------------------------------
+
+auto joined_link_state::push(const push_header& header, const payload& gradient)
+  -> weights_result {
+  auto answer = self_->make_response_promise<release_header, payload>();
+  auto number = open(answer);
+  const auto* data = gradient.bytes().data();
+  for (size_t k = 0; k < parts_.parts.size(); ++k) {
+    payload_shape shape{parts_.type, parts_.parts[k].count};
+    ask(number, k, push_atom_v, header, payload{shape, gradient.owner(), data});
+    data += shape.bytes();
+  }
+  return answer;
+}
+
+auto joined_link_state::pull(const pull_header& header) -> weights_result {
+  auto answer = self_->make_response_promise<release_header, payload>();
+  auto number = open(answer);
+  for (size_t k = 0; k < parts_.parts.size(); ++k)
+    ask(number, k, pull_atom_v, header);
+  return answer;
+}
+
+uint64_t joined_link_state::open(const weights_promise& asks) {
+  auto count = parts_.parts.size();
+  open_.emplace(++requests_,
+                open_request{asks, std::vector<payload>(count), {}, {}, count});
+  return requests_;
+}
+
+template <class... Ts>
+void joined_link_state::ask(uint64_t number, size_t part,
+                            const Ts&... request) {
+  self_->request(parts_.parts[part].link, caf::infinite, request...)
+    .then([this, number, part](
+            const release_header& header,
+            const payload& weights) { take(number, part, header, weights); },
+          [this, number](const caf::error& why) { refuse(number, why); });
+}
+
+// -- answers ------------------------------------------------------------------
+
+void joined_link_state::take(uint64_t number, size_t part,
+                             const release_header& header,
+                             const payload& weights) {
+  auto found = open_.find(number);
+  if (found == open_.end()) // Another part was refused.
+    return;
+  auto& what = found->second;
+  if (what.of.value_or(header.weights) != header.weights)
+    return refuse(number, caf::make_error(errc::protocol_violation,
+                                          std::string{"parts of two versions "
+                                                      "in one answer"}));
+  what.of = header.weights;
+  what.answers[part] = weights;
+  if (part + 1 == parts_.parts.size())
+    what.header = header;
+  if (--what.missing == 0)
+    join(std::move(open_.extract(found).mapped()));
+}
+
+void joined_link_state::join(open_request what) {
+  auto memory = memory_.take();
+  auto* target = memory.get();
+  for (const auto& part : what.answers) {
+    auto bytes = part.bytes();
+    std::memcpy(target, bytes.data(), bytes.size());
+    target += bytes.size();
+  }
+  auto* data = memory.get();
+  what.asks.deliver(std::move(what.header),
+                    payload{whole_, std::move(memory), data});
+}
+
+// One part is enough: the worker asks anew, all of them.
+void joined_link_state::refuse(uint64_t number, const caf::error& why) {
+  if (auto found = open_.extract(number))
+    found.mapped().asks.deliver(why);
+}
+
+} // namespace troupe

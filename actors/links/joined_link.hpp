@@ -1,0 +1,72 @@
+#pragma once
+// The link of a worker whose parameter server has shards in processes of their
+// own: one link to each, seen as one. A gradient is cut into views; the parts
+// of an answer are joined in one buffer.
+//
+// Ends with the first of its links that ends, and ends the others.
+
+#include "messages/interfaces.hpp"
+#include "messages/payload_memory.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+struct joined_link_parts {
+  struct part {
+    parameter_server_actor link;
+    uint64_t count = 0; ///< Elements of the weights that are its.
+  };
+
+  /// In the order of the weights. The last is the lead's: it gives the header
+  /// of an answer.
+  std::vector<part> parts;
+  element_type type = element_type::float32;
+};
+
+class joined_link_state {
+public:
+  using pointer = parameter_server_actor::stateful_pointer<joined_link_state>;
+
+  static constexpr const char* name = "troupe.joined-link";
+
+  joined_link_state(pointer self, joined_link_parts parts);
+
+  ~joined_link_state();
+
+  parameter_server_actor::behavior_type make_behavior();
+
+private:
+  using weights_promise = caf::typed_response_promise<release_header, payload>;
+  using weights_result = caf::result<release_header, payload>;
+
+  struct open_request {
+    weights_promise asks;
+    std::vector<payload> answers; ///< By part; empty until it has answered.
+    std::optional<version> of;    ///< What has come so far.
+    release_header header;        ///< The lead's.
+    size_t missing = 0;
+  };
+
+  template <class... Ts>
+  void ask(uint64_t number, size_t part, const Ts&... request);
+  weights_result push(const push_header& header, const payload& gradient);
+  weights_result pull(const pull_header& header);
+  uint64_t open(const weights_promise& asks);
+  void take(uint64_t number, size_t part, const release_header& header,
+            const payload& weights);
+  void join(open_request what);
+  void refuse(uint64_t number, const caf::error& why);
+
+  pointer self_;
+  joined_link_parts parts_;
+  payload_shape whole_;
+  payload_pool memory_;
+  uint64_t requests_ = 0; ///< So far.
+  std::map<uint64_t, open_request> open_;
+};
+
+} // namespace troupe

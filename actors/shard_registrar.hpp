@@ -1,0 +1,100 @@
+#pragma once
+// Brings the shards of a run together that live in processes of their own:
+// takes them in as they come, gives each the state that it begins with, and
+// watches over them. Puts versions together from what they send.
+//
+// In the process of the lead, whose mail it keeps free of tensors.
+
+#include "actors/shard_beginning.hpp"
+#include "actors/shard_fetch.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/transport/chunked.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Where the shards are found, once all are there. Thread-safe.
+class shard_roster {
+public:
+  struct address {
+    std::string host;
+    uint16_t port = 0;
+  };
+
+  /// All are there, in the order of their ranks.
+  void open(std::vector<address> all);
+
+  /// Those of these ranks are not.
+  void wait_for(std::vector<shard_id> missing);
+
+  /// Nothing while some are missing.
+  std::optional<std::vector<address>> all() const;
+
+  /// Who is missing, for the user: "parameter server shards 1, 3".
+  std::string missing() const;
+
+private:
+  mutable std::mutex mutex_;
+  std::optional<std::vector<address>> all_;
+  std::vector<shard_id> missing_;
+};
+
+struct shard_registrar_parts {
+  lead_actor lead;
+  std::vector<shard_beginning> beginnings; ///< Of ranks 1, 2, ...
+  std::shared_ptr<shard_roster> roster;
+  double liveness_timeout = 15; ///< s of silence until a shard is lost.
+};
+
+class shard_registrar_state {
+public:
+  using pointer =
+    shard_registrar_actor::stateful_pointer<shard_registrar_state>;
+
+  static constexpr const char* name = "troupe.shard-registrar";
+
+  shard_registrar_state(pointer self, shard_registrar_parts parts);
+
+  shard_registrar_actor::behavior_type make_behavior();
+
+private:
+  struct shard {
+    shard_id rank;
+    shard_roster::address where;
+    remote_shard_actor handle;
+    bool ready = false;
+    std::optional<transport::chunk_sender> outgoing;
+  };
+
+  struct open_fetch {
+    shard_fetch_ptr what;
+    caf::typed_response_promise<void> asks;
+    size_t missing_bytes = 0;
+  };
+
+  caf::result<void> take_in(shard_id rank, const std::string& host,
+                            uint16_t port, const remote_shard_actor& who);
+  void pump(shard& to);
+  void credit(shard_id rank, transfer_id id, uint64_t received);
+  void ready(shard_id rank);
+  void note_missing();
+  caf::result<void> fetch(const shard_fetch_ptr& what);
+  void put(shard_id rank, const chunk& piece);
+  void lost(const caf::actor_addr& who, const std::string& why);
+  void ping();
+  void stop(const run_end& how);
+
+  pointer self_;
+  shard_registrar_parts parts_;
+  std::map<shard_id, shard> shards_;
+  bool complete_ = false;
+  std::map<transfer_id, open_fetch> fetches_;
+};
+
+} // namespace troupe

@@ -1,0 +1,45 @@
+#include "apps/trainer_node/hello.hpp"
+
+#include "config/cast.hpp"
+#include "config/value.hpp"
+#include "config/version.hpp"
+#include "messages/protocol.hpp"
+
+#include <unistd.h>
+
+namespace troupe::app {
+
+namespace {
+
+std::string name_of_process() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return std::string{host} + "/" + std::to_string(getpid());
+}
+
+} // namespace
+
+proto::Hello make_hello(const config::resolved& config) {
+  proto::Hello out;
+  out.set_protocol(protocol_version);
+  out.set_troupe_version(std::string{config::version()});
+  out.set_role(print(config.values.what));
+  out.set_name(name_of_process());
+  for (auto& [key, value] : config::explicit_cast_settings(config)) {
+    auto* one = out.add_explicit_();
+    one->set_key(key);
+    one->set_value(value);
+  }
+  return out;
+}
+
+config::settings join_settings(config::settings own,
+                               const proto::Welcome& welcome) {
+  config::pairs theirs;
+  for (const auto& one : welcome.settings())
+    theirs.emplace_back(one.key(), one.value());
+  config::apply_cast_settings(own, theirs);
+  return own;
+}
+
+} // namespace troupe::app

@@ -1,0 +1,108 @@
+// The process of a parameter server shard with a rank above 0.
+
+#include "actors/remote_shard.hpp"
+#include "actors/shard_connector.hpp"
+#include "actors/spawning.hpp"
+#include "actors/supervisor.hpp"
+#include "apps/trainer_node/front_door.hpp"
+#include "apps/trainer_node/hello.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/resources.hpp"
+
+#include <caf/io/middleman.hpp>
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+struct shard_options {
+  config::settings settings; ///< Of this node alone.
+  supervisor_actor supervisor;
+  std::function<void(const run_end&)> on_end;
+};
+
+/// The shard of one life of the lead, and the door through which workers come.
+open_shard make_shard(caf::actor_system& system, const shard_options& options,
+                      const proto::Welcome& welcome,
+                      const shard_registrar_actor& registrar) {
+  auto settings = join_settings(options.settings, welcome);
+  auto type = static_cast<element_type>(welcome.element_type());
+  const auto& cluster = settings.cluster;
+  auto where = listens_at(cluster);
+  doorkeeper_parts door;
+  door.weights = {type, welcome.parameters()};
+  door.whole = {type, welcome.region()};
+  door.memory = find_shared_memory(cluster, door.weights, say);
+  remote_shard_parts parts;
+  parts.rank = shard_id{*cluster.rank};
+  parts.settings = settings.training;
+  parts.weights = door.weights;
+  parts.threads = threads_share(settings);
+  if (door.memory)
+    parts.memory = transport::shared_or_heap(door.memory);
+  parts.registrar = registrar;
+  parts.on_end = options.on_end;
+  auto shard = spawn<remote_shard_actor, remote_shard_state>(
+    system, placement::scheduled, std::move(parts));
+  anon_send(options.supervisor, attach_atom_v,
+            "parameter server shard " + std::to_string(*cluster.rank),
+            caf::actor_cast<caf::strong_actor_ptr>(shard));
+  door.settings = settings;
+  door.run_id = welcome.run_id();
+  door.life = incarnation{welcome.server_incarnation()};
+  door.server = shard;
+  door.reception = open_reception(cluster, where.host, door.memory != nullptr);
+  auto keeper = spawn<doorkeeper_actor, doorkeeper_state>(
+    system, placement::scheduled, std::move(door));
+  auto port = publish(system, keeper, where, say);
+  return {shard, where.host, port, [&system, keeper, port] {
+            system.middleman().unpublish(keeper, port);
+          }};
+}
+
+} // namespace
+
+node start_shard(caf::actor_system& system, const config::resolved& config,
+                 const end_callback& on_end) {
+  const auto& settings = config.values;
+  require_port(listens_at(settings.cluster));
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled, supervisor_parts{on_end});
+  shard_connector_parts parts;
+  parts.host = settings.cluster.host;
+  parts.port = settings.cluster.port;
+  parts.rank = shard_id{*settings.cluster.rank};
+  parts.connect_timeout = settings.cluster.connect_timeout;
+  parts.jitter_seed = static_cast<uint64_t>(getpid());
+  parts.hello = make_hello(config);
+  parts.hello.set_rank(parts.rank.value);
+  parts.supervisor = supervisor;
+  parts.make = [&system, settings,
+                supervisor](const proto::Welcome& welcome,
+                            const shard_registrar_actor& registrar,
+                            const connector_actor& home) {
+    return make_shard(system,
+                      {settings, supervisor,
+                       [home](const run_end& how) {
+                         anon_send(home, ended_atom_v, how);
+                       }},
+                      welcome, registrar);
+  };
+  auto connector = spawn<connector_actor, shard_connector_state>(
+    system, placement::detached, std::move(parts));
+  return {[connector] {
+    anon_send(connector, stop_atom_v);
+  }};
+}
+
+} // namespace troupe::app

@@ -1,0 +1,216 @@
+// Shards of the parameter server in processes of their own, with real workers.
+
+#include "tests/process/stage.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <csignal>
+
+using namespace troupe::testing;
+
+namespace {
+
+flags operator+(flags left, const flags& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+flags with_shards(int shards) {
+  return {"--shards", std::to_string(shards)};
+}
+
+/// The lead and the other shards of a run.
+struct server {
+  server(stage& on, int shards, const flags& more)
+    : lead(on.listening_server(flags{"--rank", "0"} + with_shards(shards) +
+                               more)) {
+    for (int k = 1; k < shards; ++k)
+      others.push_back(on.shard(k, with_shards(shards)));
+  }
+
+  void check_ends(int status) {
+    check_end(lead, status);
+    for (auto& one : others)
+      check_end(one, status);
+  }
+
+  child lead;
+  std::vector<child> others;
+};
+
+const flags two_epochs{"--policy",    "sync", "--workers", "2",
+                       "--epochs",    "2",    "--seed",    "5",
+                       "--optimizer", "adam", "--lr",      "0.001"};
+
+json summary_of_one_process(const flags& what) {
+  stage on;
+  auto lead = on.listening_server(what);
+  auto first = on.worker({"--threads", "1"});
+  auto second = on.worker({"--threads", "1"});
+  auto evaluator = on.evaluator({"--threads", "1"});
+  for (auto* one : {&lead, &first, &second, &evaluator})
+    check_end(*one, 0);
+  return on.summary();
+}
+
+json summary_of(int shards, const flags& what) {
+  stage on;
+  server all{on, shards, what};
+  auto first = on.worker({"--threads", "1"});
+  auto second = on.worker({"--threads", "1"});
+  auto evaluator = on.evaluator({"--threads", "1"});
+  all.check_ends(0);
+  for (auto* one : {&first, &second, &evaluator})
+    check_end(*one, 0);
+  auto out = on.summary();
+  CHECK(out["status"] == "completed");
+  CHECK(out["shards"] == shards);
+  return out;
+}
+
+void check_same(const json& found, const json& expected) {
+  INFO(found.dump(2));
+  for (auto key : {"weights_sha256", "steps", "final_loss", "final_accuracy",
+                   "samples_applied"})
+    CHECK(found[key] == expected[key]);
+}
+
+} // namespace
+
+TEST_CASE("shards in processes of their own make the weights of one") {
+  auto expected = summary_of_one_process(two_epochs);
+  for (std::string path : {"auto", "stream", "chunked"}) {
+    INFO(path);
+    check_same(summary_of(3, two_epochs + flags{"--transport", path}),
+               expected);
+  }
+}
+
+TEST_CASE("the lead of shards elsewhere sees to a network's statistics") {
+  const flags what{
+    "--network",    "resnet20",
+    "--dataset",    "synthetic(shape=3x32x32,classes=10,samples=64)",
+    "--batch-size", "16",
+    "--workers",    "2",
+    "--epochs",     "1"};
+  check_same(summary_of(2, what), summary_of_one_process(what));
+}
+
+TEST_CASE("workers come and go while shards are elsewhere") {
+  for (std::string policy : {"async", "ssp", "sync", "backup"}) {
+    INFO(policy);
+    stage on;
+    server all{on,
+               2,
+               {"--policy", policy, "--workers", "2", "--epochs", "30",
+                "--checkpoint-freq", "10"}};
+    auto stays = on.worker({"--threads", "1"});
+    auto from = on.await(all.lead, "a member", is_kind("joined"));
+    for (int i = 0; i < 3; ++i) {
+      auto dies = on.worker({"--threads", "1"});
+      dies.await("connected ");
+      from = on.await(all.lead, "an update", is_kind("update"), from);
+      dies.kill();
+      from = on.await(all.lead, "that it left", is_kind("left"), from);
+    }
+    all.check_ends(0);
+    check_end(stays, 0);
+    auto kept = committed_of(on.metrics());
+    auto summary = on.summary();
+    INFO(summary.dump(2));
+    CHECK(summary["status"] == "completed");
+    CHECK(summary["samples_applied"] == kept.samples);
+    CHECK(settled_in(on.run() / "checkpoints" /
+                     checkpoints_of(on.run()).back()) == kept.samples);
+  }
+}
+
+TEST_CASE("a lead that is killed finds its shards again, and another number "
+          "of them resumes") {
+  stage on;
+  const flags what{"--workers",         "2",  "--epochs", "12",
+                   "--checkpoint-freq", "10", "--policy", "async"};
+  server all{on, 3, what};
+  std::vector<child> workers;
+  for (int i = 0; i < 2; ++i)
+    workers.push_back(on.worker());
+  auto saved = on.await(all.lead, "a checkpoint", is_kind("checkpoint"));
+  on.await(all.lead, "more than it holds", is_kind("update"), saved);
+  all.lead.kill();
+  all.lead = on.server(flags{"--rank", "0"} + with_shards(3) + what +
+                       flags{"--resume", "auto"});
+  auto resumed = on.await(all.lead, "that it goes on", is_kind("resumed"));
+  on.await(all.lead, "an update", is_kind("update"), resumed);
+  all.lead.kill();
+  for (auto& one : all.others)
+    one.kill();
+  all.lead = on.server(what + flags{"--resume", "auto"});
+  check_end(all.lead, 0);
+  for (auto& worker : workers)
+    check_end(worker, 0);
+  CHECK(on.summary()["status"] == "completed");
+  CHECK(committed_of(on.metrics()).resumes == 2);
+}
+
+TEST_CASE("a shard that dies ends the run with one line, and it can be "
+          "resumed") {
+  stage on;
+  const flags what{"--workers",         "1",  "--epochs", "12",
+                   "--checkpoint-freq", "10", "--policy", "async"};
+  server all{on, 2, what};
+  auto worker = on.worker();
+  on.await(all.lead, "a checkpoint", is_kind("checkpoint"));
+  all.others.front().kill();
+  check_end(all.lead, 1);
+  CHECK(all.lead.said("parameter server shard 1 at 127.0.0.1:\\d+ is lost"));
+  CHECK(on.summary()["status"] == "failed");
+  auto again = on.server(flags{"--rank", "0"} + with_shards(2) + what +
+                         flags{"--resume", "auto"});
+  auto shard = on.shard(1, with_shards(2));
+  auto other = on.worker();
+  check_end(again, 0);
+  check_end(shard, 0);
+  check_end(other, 0);
+}
+
+TEST_CASE("a signal to any shard stops the run with a checkpoint") {
+  stage on;
+  server all{
+    on, 2, {"--workers", "1", "--epochs", "1000", "--policy", "async"}};
+  auto worker = on.worker();
+  on.await(all.lead, "an update", is_kind("update"));
+  all.others.front().signal(SIGTERM);
+  all.check_ends(75);
+  check_end(worker, 0);
+  CHECK(on.summary()["status"] == "stopped");
+  CHECK(checkpoints_of(on.run()).size() == 1);
+}
+
+TEST_CASE("who is missing is said, and who does not fit") {
+  stage on;
+  auto lead = on.listening_server(
+    {"--rank", "0", "--shards", "3", "--workers", "1", "--epochs", "1"});
+  auto first = on.shard(1, with_shards(3));
+  first.await("connected .* as parameter server shard 1");
+  auto early = on.worker();
+  early.await("it waits for parameter server shard 2");
+  auto other_size = on.shard(2, with_shards(4));
+  check_end(other_size, 2);
+  CHECK(other_size.said("shards"));
+  auto second = on.shard(2, with_shards(3));
+  for (auto* one : {&lead, &first, &second, &early})
+    check_end(*one, 0);
+}
+
+TEST_CASE("a server without shards elsewhere takes none") {
+  stage on;
+  auto alone =
+    on.listening_server({"--shards", "2", "--workers", "1", "--epochs", "1"});
+  auto shard = on.shard(1, with_shards(2));
+  check_end(shard, 2);
+  CHECK(shard.said("refuses this node: it has no shards in processes of their "
+                   "own: start it with --rank 0, or leave this one out"));
+  auto worker = on.worker();
+  check_end(alone, 0);
+  check_end(worker, 0);
+}
