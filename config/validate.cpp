@@ -30,7 +30,11 @@ void check_policy(const resolved& all) {
 
 void check_rank(const resolved& all) {
   const auto& cluster = all.values.cluster;
-  if (all.values.what == role::ps && cluster.rank.value_or(0) >= cluster.shards)
+  // A shard elsewhere may leave it to the lead to know how many there are.
+  auto knows =
+    !is_remote_shard(all.values) || all.is_explicit("cluster.shards");
+  if (all.values.what == role::ps && knows &&
+      cluster.rank.value_or(0) >= cluster.shards)
     refuse(all, "cluster.rank",
            "must be below the number of shards, " +
              std::to_string(cluster.shards));

@@ -69,8 +69,11 @@ TEST_CASE("Whoever sends a message as an errand runs what follows from it") {
   with_errands config;
   std::promise<std::thread::id> first, second, third;
   caf::actor_system system{config};
-  auto last = system.spawn(relay, std::vector<caf::actor>{}, &third);
-  auto middle = system.spawn(relay, std::vector{last}, &second);
+  // Lazily: else one may still be on its way to its first rest, on a thread of
+  // the pool, when its message comes.
+  auto last =
+    system.spawn<caf::lazy_init>(relay, std::vector<caf::actor>{}, &third);
+  auto middle = system.spawn<caf::lazy_init>(relay, std::vector{last}, &second);
   auto begin = system.spawn<caf::detached>(sender, middle, &first);
   caf::anon_send(begin, int32_t{1});
   auto thread = result_of(first);

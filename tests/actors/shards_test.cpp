@@ -8,6 +8,7 @@
 #include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <limits>
 
@@ -16,9 +17,13 @@ using namespace troupe::test;
 
 namespace {
 
+enum class where { in_one_process, elsewhere };
+
 /// Opened with so many shards for two workers.
-std::unique_ptr<theatre> open(uint32_t shards, const std::string& optimizer) {
+std::unique_ptr<theatre> open(uint32_t shards, const std::string& optimizer,
+                              where are = where::in_one_process) {
   auto out = std::make_unique<theatre>();
+  out->elsewhere = are == where::elsewhere && shards > 1;
   out->settings.cluster.shards = shards;
   out->settings.training.optimizer = optimizer;
   out->settings.training.lr = 0.01;
@@ -65,12 +70,12 @@ models::loaded_checkpoint written(theatre& from,
 } // namespace
 
 TEST_CASE("any number of shards gives the bits of one") {
+  auto are = GENERATE(where::in_one_process, where::elsewhere);
   for (std::string optimizer : {"sgd", "adam", "adamw"}) {
-    auto one = open(1, optimizer);
     for (uint32_t shards : {2u, 3u, 7u, 421u}) {
       INFO(optimizer << ", " << shards << " shards");
       auto first = open(1, optimizer);
-      auto many = open(shards, optimizer);
+      auto many = open(shards, optimizer, are);
       for (uint64_t i = 0; i < 3; ++i) {
         step(*first, 10 * i);
         step(*many, 10 * i);
@@ -81,14 +86,15 @@ TEST_CASE("any number of shards gives the bits of one") {
 }
 
 TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {
-  for (uint64_t where : {uint64_t{0}, lenet_size / 2, lenet_size - 1}) {
-    INFO("element " << where);
-    auto on = open(3, "adam");
+  auto are = GENERATE(where::in_one_process, where::elsewhere);
+  for (uint64_t index : {uint64_t{0}, lenet_size / 2, lenet_size - 1}) {
+    INFO("element " << index);
+    auto on = open(3, "adam", are);
     step(*on, 1);
     auto before = weights(*on);
     auto bad =
       on->push(on->next_header(worker_id{0}),
-               gradient_with(where, std::numeric_limits<float>::infinity()));
+               gradient_with(index, std::numeric_limits<float>::infinity()));
     CHECK(bad->code() == errc::not_finite);
     auto other = on->push(worker_id{1}, 0.5f);
     CHECK(other->open());
@@ -108,10 +114,12 @@ TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {
 }
 
 TEST_CASE("what shards save is what one saves, and any number goes on") {
+  auto are = GENERATE(where::in_one_process, where::elsewhere);
   testing::temporary_folder folder;
   std::vector<models::loaded_checkpoint> saved;
   for (uint32_t shards : {1u, 4u}) {
     auto on = std::make_unique<theatre>();
+    on->elsewhere = are == where::elsewhere && shards > 1;
     on->settings.cluster.shards = shards;
     on->settings.training.optimizer = "adam";
     on->settings.checkpoint.checkpoint_freq = 2;
@@ -133,6 +141,7 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
       theatre on;
       on.life = incarnation{2};
       on.resumed = shared;
+      on.elsewhere = are == where::elsewhere && shards > 1;
       on.settings.cluster.shards = shards;
       on.settings.training.optimizer = "adam";
       on.open(2);

@@ -121,8 +121,6 @@ constexpr bad bad_wholes[] = {
    "--overwrite true: contradicts resume: give one of the two"},
   {"--dataset mnist", "--dataset mnist: is read from files: give their folder "
                       "with --data-dir"},
-  {"--listen 127.0.0.1:1",
-   "--listen 127.0.0.1:1: is for shards in processes of their own"},
   {"--clock virtual --gradients none",
    "--gradients none: never learns and has no epochs: say when to stop with "
    "--max-steps"},
@@ -168,7 +166,18 @@ TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
         "--port 0: only the parameter server can take any free port");
   CHECK(said("--role ps --port 0") == "");
   CHECK(said("--role ps --rank 1") ==
-        "--rank 1: must be below the number of shards, 1");
+        "--rank 1: a shard in a process of its own has an address of its own: "
+        "give it with --listen HOST:PORT");
+  CHECK(said("--role ps --rank 2 --shards 2 --listen 127.0.0.1:1") ==
+        "--rank 2: must be below the number of shards, 2");
+  CHECK(said("--role ps --rank 2 --listen 127.0.0.1:1") == "");
+  CHECK(said("--role ps --rank 1 --listen 10.0.0.1:1")
+          .starts_with("--listen 10.0.0.1:1: is no loopback address"));
+  CHECK(said("--role ps --rank 1 --listen 127.0.0.1:1 --port 0") ==
+        "--port 0: only the parameter server can take any free port");
+  CHECK(said("--role ps --listen 127.0.0.1:1")
+          .starts_with("--listen 127.0.0.1:1: is for parameter server shards "
+                       "with a --rank above 0"));
   CHECK(said("--role worker --rank 1") == "");
   CHECK(said("--role worker --transport inproc")
           .starts_with("--transport inproc: connects actors of one process"));

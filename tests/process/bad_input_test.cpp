@@ -144,9 +144,9 @@ constexpr row bad_calls[] = {
    "--shards 422: the weights of 'lenet' are 1724320 bytes, and each shard "
    "owns "
    "a page of 4096 at least; give at most 421"},
-  {"not available yet", "--role ps --shards 2 --rank 1", 2,
-   "--rank 1: in this release all shards live in one process, that of rank 0; "
-   "leave --rank out"},
+  {"a shard without an address", "--role ps --shards 2 --rank 1", 2,
+   "--rank 1: a shard in a process of its own has an address of its own: give "
+   "it with --listen HOST:PORT"},
   {"no such device", "--simulate --device cuda", 2,
    "--device cuda: this release computes without CUDA; use --device cpu"},
 };

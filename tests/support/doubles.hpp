@@ -6,6 +6,7 @@
 #include "actors/snapshot.hpp"
 #include "tests/support/stage.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -242,6 +243,8 @@ inline lead_stand_in make_lead_stand_in(stage& house) {
 // -- at the side of the parameter server --------------------------------------
 
 struct recorder_notes {
+  /// Takes the notes instead of keeping them, if set.
+  std::function<void(const note&)> on_note;
   std::vector<note_ptr> notes;
   std::vector<note_ptr> finished;
 
@@ -263,7 +266,12 @@ inline recorder_stand_in make_recorder_stand_in(stage& house) {
   auto seen = out.seen;
   out.handle = house.stand_in<recorder_actor>([seen](auto*) {
     return recorder_actor::behavior_type{
-      [seen](note_atom, const note_ptr& what) { seen->notes.push_back(what); },
+      [seen](note_atom, const note_ptr& what) {
+        if (seen->on_note)
+          seen->on_note(*what);
+        else
+          seen->notes.push_back(what);
+      },
       [seen](finish_atom, const note_ptr& what) {
         seen->finished.push_back(what);
       },

@@ -1,9 +1,13 @@
 #pragma once
 // A parameter server with stand-ins for everybody around it.
 
+#include "actors/links/joined_link.hpp"
+#include "actors/links/local_link.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/parameter_shard.hpp"
+#include "actors/remote_shard.hpp"
 #include "actors/restore.hpp"
+#include "actors/shard_registrar.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
@@ -23,6 +27,7 @@ public:
     worker_stand_in handle;
     incarnation life{1};
     sequence last{0};
+    sequence requests{0};
     std::vector<lease> leases;
     version reads;
     weights_answer asks;
@@ -62,12 +67,50 @@ public:
     parts.recorder = recorder.handle;
     parts.writer = writer.handle;
     parts.tape = tape;
-    for (auto& model : make_other_shards(parts))
-      others.push_back(house.make<shard_actor, parameter_shard_state>(
-        parameter_shard_parts{std::move(model)}));
-    parts.others = others;
-    lead = house.make<lead_actor, parameter_server_state>(std::move(parts));
+    parts.memory = memory;
+    if (elsewhere) {
+      parts.remote_shards = settings.cluster.shards - 1;
+      lead = house.make<lead_actor, parameter_server_state>(parts);
+      bring_shards(parts);
+    } else {
+      for (auto& model : make_other_shards(parts))
+        others.push_back(house.make<shard_actor, parameter_shard_state>(
+          parameter_shard_parts{std::move(model)}));
+      parts.others = others;
+      lead = house.make<lead_actor, parameter_server_state>(std::move(parts));
+      link = lead;
+    }
     house.tell(lead, attach_atom_v, coordinator.handle);
+  }
+
+  /// As they come from processes of their own.
+  void bring_shards(const parameter_server_parts& parts) {
+    auto beginnings = make_beginnings(parts);
+    joined_link_parts joined;
+    auto lead_count = layout_of(parts.settings.training, 10).count();
+    registrar = house.make<shard_registrar_actor, shard_registrar_state>(
+      shard_registrar_parts{lead, beginnings, roster, 0});
+    for (uint32_t k = 1; k <= beginnings.size(); ++k) {
+      remote_shard_parts shard;
+      shard.rank = shard_id{k};
+      shard.settings = parts.settings.training;
+      shard.weights = {element_type::float32, beginnings[k - 1].range.count};
+      shard.registrar = registrar;
+      shard.on_end = [this](const run_end& how) {
+        ends.push_back(how);
+      };
+      remote.push_back(
+        house.make<remote_shard_actor, remote_shard_state>(shard));
+      house.tell(registrar, register_atom_v, shard.rank, std::string{"here"},
+                 static_cast<uint16_t>(k), remote.back());
+      joined.parts.push_back(
+        {spawn_local_link(house.system(), remote.back()), shard.weights.count});
+      part_sizes.push_back(shard.weights.count);
+      lead_count -= shard.weights.count;
+    }
+    joined.parts.push_back(
+      {spawn_local_link(house.system(), lead), lead_count});
+    link = house.make<parameter_server_actor, joined_link_state>(joined);
   }
 
   void enlist(worker_id who, incarnation as) {
@@ -85,9 +128,11 @@ public:
   }
 
   weights_answer pull(worker_id who) {
+    auto& one = players.at(who);
+    one.requests = one.requests.next();
     auto out = house.ask<release_header, payload>(
-      lead, pull_atom_v,
-      pull_header{who, players.at(who).life, life, lease_id{0}});
+      link, pull_atom_v,
+      pull_header{who, one.life, life, lease_id{0}, one.requests});
     house.run();
     return out;
   }
@@ -95,6 +140,7 @@ public:
   push_header next_header(worker_id who) {
     auto& one = players.at(who);
     one.last = one.last.next();
+    one.requests = one.requests.next();
     push_header out;
     out.id = {who, one.life, one.last};
     out.server = life;
@@ -102,13 +148,14 @@ public:
     out.from = one.leases.at(0).id;
     out.samples = one.leases.at(0).count;
     out.loss = 1;
+    out.request = one.requests;
     one.leases.erase(one.leases.begin());
     return out;
   }
 
   weights_answer push(const push_header& header, const payload& gradient) {
     auto out =
-      house.ask<release_header, payload>(lead, push_atom_v, header, gradient);
+      house.ask<release_header, payload>(link, push_atom_v, header, gradient);
     house.run();
     return out;
   }
@@ -147,11 +194,22 @@ public:
   incarnation life{1};
   std::shared_ptr<const models::loaded_checkpoint> resumed;
   tape_sink tape; ///< Set before the house opens; may be empty.
+  payload_memory_ptr memory = heap_memory(); ///< For versions; the same.
   recorder_stand_in recorder = make_recorder_stand_in(house);
   writer_stand_in writer = make_writer_stand_in(house);
   coordinator_stand_in coordinator = make_coordinator_stand_in(house);
+  bool elsewhere = false; ///< Have other shards processes of their own?
   lead_actor lead;
+  parameter_server_actor link;     ///< What workers see of it.
   std::vector<shard_actor> others; ///< As many as the settings say.
+
+  // Of those elsewhere:
+  shard_registrar_actor registrar;
+  std::shared_ptr<shard_roster> roster = std::make_shared<shard_roster>();
+  std::vector<remote_shard_actor> remote;
+  std::vector<uint64_t> part_sizes; ///< Elements.
+  std::vector<run_end> ends;        ///< Each of them was told.
+
   std::map<worker_id, player> players;
 };
 

@@ -1,0 +1,246 @@
+// Shards in processes of their own: what happens between two parts.
+
+#include "tests/support/theatre.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr worker_id w0{0};
+constexpr worker_id w1{1};
+
+std::unique_ptr<theatre> open(uint32_t shards, config::policy_kind policy) {
+  auto out = std::make_unique<theatre>();
+  out->elsewhere = true;
+  out->settings.cluster.shards = shards;
+  out->settings.policy.name = policy;
+  out->open(2);
+  return out;
+}
+
+/// The part of the first shard elsewhere of a gradient that is all `x`.
+weights_answer push_part(theatre& on, const push_header& header, float x) {
+  auto out = on.house.ask<release_header, payload>(
+    on.remote.at(0), push_atom_v, header,
+    constant_payload(on.part_sizes.at(0), x));
+  on.house.run();
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a worker that dies between two parts leaves no trace") {
+  auto on = open(2, config::policy_kind::sync);
+  auto held = push_part(*on, on->next_header(w0), 4);
+  CHECK(held->open());
+  on->leave(w0);
+  on->house.run();
+  CHECK(held->code() == errc::unknown_member);
+  auto alone = open(2, config::policy_kind::sync);
+  alone->leave(w0);
+  for (auto* one : {on.get(), alone.get()})
+    REQUIRE(one->push(w1, 0.5f)->values);
+  CHECK(same_bytes(on->players[w1].asks->get<payload>(),
+                   alone->players[w1].asks->get<payload>()));
+  // What the dead have sent before comes late.
+  auto late = push_part(*on, on->next_header(w0), 4);
+  CHECK(late->code() == errc::unknown_member);
+}
+
+TEST_CASE("a push is applied when its last part has come") {
+  auto on = open(3, config::policy_kind::async);
+  auto header = on->next_header(w0);
+  auto lead_part = on->house.ask<release_header, payload>(
+    on->lead, push_atom_v, header,
+    constant_payload(lenet_size - on->part_sizes[0] - on->part_sizes[1], 0.5f));
+  on->house.run();
+  auto first = push_part(*on, header, 0.5f);
+  CHECK(lead_part->open());
+  CHECK(first->open());
+  auto second = on->house.ask<release_header, payload>(
+    on->remote.at(1), push_atom_v, header,
+    constant_payload(on->part_sizes[1], 0.5f));
+  on->house.run();
+  for (const auto& part : {lead_part, first, second}) {
+    REQUIRE(part->values);
+    CHECK(part->get<release_header>().weights == version{1});
+  }
+}
+
+TEST_CASE("a worker that asks anew has given up what it asked before") {
+  auto on = open(2, config::policy_kind::async);
+  auto given_up = push_part(*on, on->next_header(w0), 4);
+  auto again = on->pull(w0);
+  CHECK(given_up->code() == errc::duplicate);
+  REQUIRE(again->values);
+  CHECK(again->get<release_header>().weights == version{0});
+  // The gradient that was given up is in no step.
+  on->push(w1, 0.5f);
+  auto same = open(2, config::policy_kind::async);
+  same->push(w1, 0.5f);
+  CHECK(same_bytes(on->players[w1].asks->get<payload>(),
+                   same->players[w1].asks->get<payload>()));
+}
+
+TEST_CASE("what comes twice to a shard is refused") {
+  auto on = open(2, config::policy_kind::sync);
+  auto header = on->next_header(w0);
+  CHECK(on->push(header, constant_payload(lenet_size, 1))->open());
+  header.request = header.request.next();
+  auto twice = on->push(header, constant_payload(lenet_size, 9));
+  CHECK(twice->code() == errc::duplicate);
+  // And the first is applied.
+  auto& one = on->players[w0];
+  one.requests = header.request;
+  on->push(w1, 1);
+  REQUIRE(on->players[w1].asks->values);
+  auto same = open(2, config::policy_kind::sync);
+  same->push(w0, 1);
+  same->push(w1, 1);
+  CHECK(same_bytes(on->players[w1].asks->get<payload>(),
+                   same->players[w1].asks->get<payload>()));
+}
+
+TEST_CASE("a shard that misses an order ends the run") {
+  auto on = open(2, config::policy_kind::sync);
+  on->house.tell(on->remote.at(0), order_atom_v,
+                 shard_step{version{5}, {}, {}});
+  CHECK_FALSE(on->house.alive(on->remote.at(0)));
+  on->house.run();
+  CHECK(on->summary().status == "failed");
+  auto line =
+    std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
+  CHECK(line.find("parameter server shard 1 at here:1 is lost (told to make "
+                  "version 5 from 0)") == 0);
+}
+
+TEST_CASE("shards elsewhere hear how the run ends") {
+  auto on = open(3, config::policy_kind::sync);
+  on->house.tell(on->registrar, leave_atom_v, shard_id{2});
+  CHECK(on->summary().status == "stopped");
+  REQUIRE(on->ends.size() == 2);
+  CHECK(on->ends[0].status == 75);
+  CHECK(on->push(w0, 1)->error);
+}
+
+TEST_CASE("a rank is taken once, and the roster says who is missing") {
+  theatre on;
+  on.elsewhere = true;
+  on.settings.cluster.shards = 3;
+  on.open_empty();
+  REQUIRE(on.roster->all());
+  CHECK(on.roster->all()->at(1).port == 2);
+  auto again =
+    on.house.ask<>(on.registrar, register_atom_v, shard_id{1},
+                   std::string{"there"}, uint16_t{9}, on.remote.at(0));
+  on.house.run();
+  CHECK(again->code() == errc::rank_taken);
+  shard_roster empty;
+  empty.wait_for({shard_id{1}, shard_id{4}});
+  CHECK_FALSE(empty.all());
+  CHECK(empty.missing() == "parameter server shards 1, 4");
+}
+
+namespace {
+
+/// A link that keeps what it gets, and whose answers the test gives.
+struct part_notes {
+  std::vector<payload> gradients;
+  std::vector<caf::typed_response_promise<release_header, payload>> asks;
+};
+
+using part_stand_in = stand_in<part_notes, parameter_server_actor>;
+
+part_stand_in make_part(stage& house) {
+  part_stand_in out;
+  auto seen = out.seen;
+  out.handle = house.stand_in<parameter_server_actor>([seen](auto* self) {
+    using weights = caf::result<release_header, payload>;
+    auto hold = [seen, self]() -> weights {
+      seen->asks.push_back(
+        self->template make_response_promise<release_header, payload>());
+      return seen->asks.back();
+    };
+    return parameter_server_actor::behavior_type{
+      [seen, hold](push_atom, const push_header&, const payload& gradient) {
+        seen->gradients.push_back(gradient);
+        return hold();
+      },
+      [hold](pull_atom, const pull_header&) { return hold(); },
+      [](watch_atom, version) -> caf::result<watch_header, payload> {
+        return caf::make_error(errc::failed);
+      },
+      [](score_atom, const score&) {},
+    };
+  });
+  return out;
+}
+
+release_header of_version(uint64_t x) {
+  release_header out;
+  out.weights = version{x};
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a joined link cuts gradients into views and joins answers") {
+  stage house;
+  auto shard = make_part(house);
+  auto lead = make_part(house);
+  joined_link_parts parts;
+  parts.parts = {{shard.handle, 3}, {lead.handle, 2}};
+  auto link = house.make<parameter_server_actor, joined_link_state>(parts);
+  auto gradient = constant_payload(5, 7);
+  auto answer = house.ask<release_header, payload>(link, push_atom_v,
+                                                   push_header{}, gradient);
+  house.run();
+  CHECK(shard->gradients.at(0).bytes().data() == gradient.bytes().data());
+  CHECK(shard->gradients.at(0).shape().count == 3);
+  CHECK(lead->gradients.at(0).bytes().data() == gradient.bytes().data() + 12);
+  CHECK(lead->gradients.at(0).shape().count == 2);
+  auto header = of_version(4);
+  header.leases = {{lease_id{1}, 2, 3, 4}};
+  lead->asks.at(0).deliver(header, constant_payload(2, 2));
+  house.run();
+  CHECK(answer->open());
+  shard->asks.at(0).deliver(of_version(4), constant_payload(3, 2));
+  house.run();
+  CHECK(same_bytes(answer->get<payload>(), constant_payload(5, 2)));
+  CHECK((answer->get<release_header>().leases == header.leases));
+}
+
+TEST_CASE("a joined link refuses parts of two versions") {
+  stage house;
+  auto shard = make_part(house);
+  auto lead = make_part(house);
+  joined_link_parts parts;
+  parts.parts = {{shard.handle, 3}, {lead.handle, 2}};
+  auto link = house.make<parameter_server_actor, joined_link_state>(parts);
+  auto answer =
+    house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
+  house.run();
+  shard->asks.at(0).deliver(of_version(3), constant_payload(3, 2));
+  lead->asks.at(0).deliver(of_version(4), constant_payload(2, 2));
+  house.run();
+  CHECK(answer->code() == errc::protocol_violation);
+}
+
+TEST_CASE("a joined link ends with its first part, and ends the others") {
+  stage house;
+  auto shard = make_part(house);
+  auto lead = make_part(house);
+  joined_link_parts parts;
+  parts.parts = {{shard.handle, 3}, {lead.handle, 2}};
+  auto link = house.make<parameter_server_actor, joined_link_state>(parts);
+  auto answer =
+    house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
+  house.run();
+  house.kill(shard.handle);
+  CHECK(answer->code() == errc::peer_lost);
+  CHECK_FALSE(house.alive(link));
+  CHECK_FALSE(house.alive(lead.handle));
+}
