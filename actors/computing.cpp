@@ -136,8 +136,8 @@ loader_actor::behavior_type loader_state::make_behavior() {
 
 caf::expected<loaded_batch> loader_state::load(const lease& what) try {
   auto indices = order_.lease_indices(what.epoch, what.first, what.count);
-  return loaded_batch{
-    what, std::make_shared<const data::batch>(train_->gather(indices, dtype_))};
+  return loaded_batch{what, std::make_shared<const data::batch>(
+                              train_->gather(indices, dtype_, what.epoch))};
 } catch (const std::exception& err) {
   return failed(errc::bad_data, err);
 }
