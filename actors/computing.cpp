@@ -122,13 +122,14 @@ caf::result<score> scorer_state::evaluate(version what,
 // -- batches ------------------------------------------------------------------
 
 loader_state::loader_state(pointer self, const computing_parts& parts)
-  : self_(self), dtype_(parts.settings.training.dtype),
+  : self_(self), threads_(parts.threads), dtype_(parts.settings.training.dtype),
     train_(parts.data.train),
     order_(parts.settings.training.seed, parts.data.train->size()) {
   // nop
 }
 
 loader_actor::behavior_type loader_state::make_behavior() {
+  at::set_num_threads(threads_); // Which decode.
   return {[this](load_atom, const lease& what) {
     return answer(*self_, load(what));
   }};
