@@ -22,9 +22,9 @@ std::string recognise(const std::filesystem::path& folder);
 bool check_data(const config::data_settings& what);
 
 /// Cuts the samples for training of a set into folders OUT/part-0 to
-/// OUT/part-<N-1>, of the same format; each class is shared out evenly where
-/// the samples lie in the order of their classes. Each folder gets all samples
-/// for testing. `out` appears whole or not at all. Throws `failure`.
+/// OUT/part-<N-1>, of the same format. Each class is shared out evenly, and
+/// each folder gets all samples for testing. `out` appears whole or not at all.
+/// Throws `failure`.
 void split_data(const config::data_settings& what, uint32_t parts,
                 const std::filesystem::path& out);
 

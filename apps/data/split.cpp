@@ -1,4 +1,5 @@
 #include "apps/data/data.hpp"
+#include "config/limits.hpp"
 #include "data/idx.hpp"
 #include "data/image_file.hpp"
 #include "data/image_folder.hpp"
@@ -85,22 +86,35 @@ void write_bytes(models::output_file& to, std::span<const uint8_t> bytes) {
   to.write(std::as_bytes(bytes));
 }
 
-/// Whose part the i-th sample is.
-uint32_t part_of(uint64_t i, uint32_t parts) {
-  return static_cast<uint32_t>(i % parts);
-}
+struct assignment {
+  uint32_t parts = 0;
+  std::vector<uint32_t> of_sample; ///< The part that each goes to.
+};
 
-void require_enough(const config::data_settings& what, uint64_t samples,
-                    uint32_t parts) {
-  if (samples < parts)
-    throw run_error(what.data_dir + ": " + std::to_string(samples) +
-                    " samples cannot be cut into " + std::to_string(parts) +
-                    " parts");
+/// Shares out the samples: of each class one after another, so that
+/// all parts have all classes. Classes begin with different parts, which keeps
+/// these of one size.
+assignment assign(const config::data_settings& what,
+                  const data::dataset_source& from, uint32_t parts) {
+  std::vector<uint64_t> seen(static_cast<size_t>(from.classes));
+  assignment out{parts, {}};
+  for (uint64_t i = 0; i < from.store->size(); ++i) {
+    auto label = static_cast<size_t>(from.store->label(i));
+    out.of_sample.push_back(
+      static_cast<uint32_t>((seen[label]++ + label) % parts));
+  }
+  for (size_t label = 0; label < seen.size(); ++label)
+    if (seen[label] > 0 && seen[label] < parts)
+      throw run_error(what.data_dir + ": class " + std::to_string(label) +
+                      " has " + std::to_string(seen[label]) +
+                      " samples for training, which cannot be cut into " +
+                      std::to_string(parts) + " parts");
+  return out;
 }
 
 // -- records of one size ------------------------------------------------------
 
-/// A file of a header and records, its i-th record going to part i % parts.
+/// A file of a header and records, each of a sample.
 struct record_file {
   std::string name; ///< In each part.
   size_t record = 0;
@@ -123,22 +137,20 @@ std::vector<uint8_t> idx_header(uint32_t count,
   return out;
 }
 
-void write_record_file(const record_file& what, uint32_t parts, uint32_t mine,
+void write_record_file(const record_file& what,
+                       const std::vector<uint32_t>& parts, uint32_t mine,
                        const fs::path& folder) {
   make_folder(folder);
   models::output_file to{folder / what.name};
-  uint64_t samples = 0;
-  for (const auto& piece : what.pieces)
-    samples += piece.size() / what.record;
   if (what.idx)
-    write_bytes(to, idx_header(static_cast<uint32_t>(
-                                 (samples + parts - 1 - mine) / parts),
-                               what.extents));
+    write_bytes(
+      to, idx_header(static_cast<uint32_t>(std::ranges::count(parts, mine)),
+                     what.extents));
   uint64_t i = 0;
   std::vector<uint8_t> body;
   for (const auto& piece : what.pieces)
     for (size_t at = 0; at < piece.size(); at += what.record, ++i)
-      if (part_of(i, parts) == mine) {
+      if (parts[i] == mine) {
         auto record = std::span{piece}.subspan(at, what.record);
         body.insert(body.end(), record.begin(), record.end());
       }
@@ -162,7 +174,7 @@ fs::path idx_file(const fs::path& dir, const std::string& stem,
                    dir / "raw" / (stem + "-" + kind + ".gz")});
 }
 
-void split_idx(const config::data_settings& what, uint32_t parts,
+void split_idx(const config::data_settings& what, const assignment& whose,
                const draft& to) {
   auto emnist = what.dataset.starts_with("emnist-");
   auto train = emnist ? what.dataset + "-train" : "train";
@@ -171,7 +183,6 @@ void split_idx(const config::data_settings& what, uint32_t parts,
     idx_file(what.data_dir, train + "-images", "idx3-ubyte"));
   auto labels = data::read_idx_labels(
     idx_file(what.data_dir, train + "-labels", "idx1-ubyte"), 256);
-  require_enough(what, images.count, parts);
   const std::vector<record_file> files{
     {train + "-images-idx3-ubyte",
      size_t{images.rows} * images.columns,
@@ -179,9 +190,9 @@ void split_idx(const config::data_settings& what, uint32_t parts,
      true,
      {images.rows, images.columns}},
     {train + "-labels-idx1-ubyte", 1, {std::move(labels)}, true, {}}};
-  for (uint32_t i = 0; i < parts; ++i) {
+  for (uint32_t i = 0; i < whose.parts; ++i) {
     for (const auto& each : files)
-      write_record_file(each, parts, i, to.part(i));
+      write_record_file(each, whose.of_sample, i, to.part(i));
     for (const auto* kind : {"-images", "-labels"}) {
       auto file =
         idx_file(what.data_dir, test + kind,
@@ -191,7 +202,7 @@ void split_idx(const config::data_settings& what, uint32_t parts,
   }
 }
 
-void split_cifar(const config::data_settings& what, uint32_t parts,
+void split_cifar(const config::data_settings& what, const assignment& whose,
                  const draft& to) {
   auto tens = what.dataset == "cifar10";
   auto below = tens ? "cifar-10-batches-bin" : "cifar-100-binary";
@@ -204,7 +215,6 @@ void split_cifar(const config::data_settings& what, uint32_t parts,
                     {},
                     false,
                     {}};
-  uint64_t samples = 0;
   std::error_code error;
   for (int i = 1;; ++i) {
     auto name = tens ? "data_batch_" + std::to_string(i) + ".bin" : "train.bin";
@@ -212,45 +222,38 @@ void split_cifar(const config::data_settings& what, uint32_t parts,
                             !fs::exists(dir / below / name, error))))
       break;
     train.pieces.push_back(data::read_file(find(name)));
-    samples += train.pieces.back().size() / train.record;
   }
-  require_enough(what, samples, parts);
   auto test = find(tens ? "test_batch.bin" : "test.bin");
-  for (uint32_t i = 0; i < parts; ++i) {
-    write_record_file(train, parts, i, to.part(i));
+  for (uint32_t i = 0; i < whose.parts; ++i) {
+    write_record_file(train, whose.of_sample, i, to.part(i));
     link_or_copy(test, to.part(i) / test.filename());
   }
 }
 
 // -- files of their own -------------------------------------------------------
 
-void split_folder(const config::data_settings& what, uint32_t parts,
+void split_folder(const config::data_settings& what, const assignment& whose,
                   const draft& to) {
   fs::path dir{what.data_dir};
   auto train = data::index_folder(dir / "train");
   auto test_folder = data::find_test_folder(dir);
   auto test = data::index_folder(test_folder, train.classes);
-  std::vector<uint64_t> seen(train.classes.size());
-  for (const auto& each : train.images) {
-    auto i = part_of(seen[static_cast<size_t>(each.label)]++, parts);
-    link_or_copy(each.file, to.part(i) / each.file.lexically_relative(dir));
+  for (size_t i = 0; i < train.images.size(); ++i) {
+    const auto& file = train.images[i].file;
+    link_or_copy(file,
+                 to.part(whose.of_sample[i]) / file.lexically_relative(dir));
   }
-  for (size_t c = 0; c < seen.size(); ++c)
-    if (seen[c] < parts)
-      throw run_error((dir / "train" / train.classes[c]).string() + ": " +
-                      std::to_string(seen[c]) + " images cannot be cut into " +
-                      std::to_string(parts) + " parts");
-  for (uint32_t i = 0; i < parts; ++i)
+  for (uint32_t i = 0; i < whose.parts; ++i)
     for (const auto& each : test.images)
       link_or_copy(each.file, to.part(i) / each.file.lexically_relative(dir));
 }
 
-void split_tar(const config::data_settings& what, uint32_t parts,
+void split_tar(const config::data_settings& what, const assignment& whose,
                const draft& to) {
   auto files =
     data::find_shards(config::parse_tar_shards(what.dataset), what.data_dir);
   std::vector<std::unique_ptr<models::output_file>> out;
-  for (uint32_t i = 0; i < parts; ++i) {
+  for (uint32_t i = 0; i < whose.parts; ++i) {
     make_folder(to.part(i));
     out.push_back(
       std::make_unique<models::output_file>(to.part(i) / "train-000000.tar"));
@@ -260,18 +263,17 @@ void split_tar(const config::data_settings& what, uint32_t parts,
       link_or_copy(each, to.part(i) / (found ? name : "val-" + name));
     }
   }
-  uint64_t samples = 0;
+  size_t sample = 0;
   const std::vector<uint8_t> zeros(1024);
   for (const auto& shard : files.train)
     for (const auto& each : data::index_shard(shard)) {
-      auto& file = *out[part_of(samples++, parts)];
+      auto& file = *out[whose.of_sample[sample++]];
       write_bytes(file,
                   data::read_part(shard, each.first, each.last - each.first));
       auto over = (each.last - each.first) % 512;
       if (over != 0)
         write_bytes(file, std::span{zeros}.first(512 - over));
     }
-  require_enough(what, samples, parts);
   for (auto& each : out) {
     write_bytes(*each, zeros);
     each->finish();
@@ -282,19 +284,20 @@ void split_tar(const config::data_settings& what, uint32_t parts,
 
 void split_data(const config::data_settings& what, uint32_t parts,
                 const fs::path& out) {
+  if (!config::reads_files(what.dataset))
+    throw usage_error("--dataset " + what.dataset + " has no files to split");
   // Damage is found before anything is written.
-  data::entry_of(what.dataset).load(what, 1);
+  auto source = data::entry_of(what.dataset).load(what, 1);
+  auto whose = assign(what, source.train, parts);
   draft to{out};
   if (what.dataset == "folder")
-    split_folder(what, parts, to);
+    split_folder(what, whose, to);
   else if (config::is_tar_shards(what.dataset))
-    split_tar(what, parts, to);
+    split_tar(what, whose, to);
   else if (what.dataset.starts_with("cifar"))
-    split_cifar(what, parts, to);
-  else if (what.dataset == "digits" || config::is_synthetic(what.dataset))
-    throw usage_error("--dataset " + what.dataset + " has no files to split");
+    split_cifar(what, whose, to);
   else
-    split_idx(what, parts, to);
+    split_idx(what, whose, to);
   to.finish();
 }
 
