@@ -23,7 +23,7 @@ workers, an evaluator and a checkpoint writer.
   trainer_node --replay TAPE [flags]
   trainer_node compare [flags]      policies under the virtual clock, a report
   trainer_node calibrate TAPE...    fits --compute-time to a recorded run
-  trainer_node data check|split DIR looks at the files of a data set, cuts one
+  trainer_node data VERB ...        fetches, checks and cuts data sets
 
 )";
 

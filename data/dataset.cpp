@@ -116,6 +116,27 @@ uint64_t dataset::checked(int64_t index) const {
   return static_cast<uint64_t>(index);
 }
 
+uint64_t dataset::skipped() const {
+  std::lock_guard lock{access_};
+  return bad_.size();
+}
+
+std::vector<std::string> dataset::newly_skipped() const {
+  std::lock_guard lock{access_};
+  return std::exchange(complaints_, {});
+}
+
+bool dataset::is_bad(uint64_t index) const {
+  std::lock_guard lock{access_};
+  return bad_.contains(index);
+}
+
+void dataset::note_bad(uint64_t index, const std::string& why) const {
+  std::lock_guard lock{access_};
+  if (bad_.insert(index).second)
+    complaints_.push_back(why);
+}
+
 template <class T>
 int64_t dataset::fill(uint64_t index, uint64_t epoch, const tables<T>& values,
                       T* to) const {
@@ -137,13 +158,15 @@ int64_t dataset::fill_or_skip(uint64_t index, uint64_t epoch,
   if (what_.bad == config::bad_sample_rule::fail)
     return fill(index, epoch, values, to);
   for (uint64_t tried = 0; tried < size(); ++tried) {
+    auto at = (index + tried) % size();
     try {
-      return fill((index + tried) % size(), epoch, values, to);
-    } catch (const run_error&) {
-      ++skipped_;
-      if (!what_.training)
-        return -1;
+      if (!is_bad(at))
+        return fill(at, epoch, values, to);
+    } catch (const run_error& why) {
+      note_bad(at, why.what());
     }
+    if (!what_.training)
+      return -1;
   }
   throw run_error(name() + ": none of the " + std::to_string(size()) +
                   " samples can be read");

@@ -10,11 +10,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace troupe::data {
@@ -87,14 +88,19 @@ public:
   batch gather_range(uint64_t first, uint64_t count,
                      config::scalar_type dtype) const;
 
-  /// How often a sample could not be read and was done without.
-  uint64_t skipped() const noexcept { return skipped_; }
+  /// Samples that could not be read so far and are done without.
+  uint64_t skipped() const;
+
+  /// Why the samples that were skipped since the last call cannot be read.
+  std::vector<std::string> newly_skipped() const;
 
 private:
   template <class T>
   using tables = std::vector<std::array<T, 256>>; ///< One for each channel.
 
   uint64_t checked(int64_t index) const;
+  bool is_bad(uint64_t index) const;
+  void note_bad(uint64_t index, const std::string& why) const;
 
   /// Loads, transforms and normalises a sample; returns its label.
   template <class T>
@@ -115,7 +121,9 @@ private:
   description what_;
   tables<float> float_values_;
   tables<double> double_values_;
-  mutable std::atomic<uint64_t> skipped_{0};
+  mutable std::mutex access_;                ///< Guards what follows.
+  mutable std::unordered_set<uint64_t> bad_; ///< Samples not to be read.
+  mutable std::vector<std::string> complaints_;
 };
 
 struct dataset_pair {

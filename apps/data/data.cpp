@@ -1,8 +1,11 @@
 #include "apps/data/data.hpp"
 
+#include "apps/data/fetch.hpp"
 #include "config/keys.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
+
+#include <unistd.h>
 
 #include <cstdio>
 #include <optional>
@@ -17,12 +20,16 @@ namespace fs = std::filesystem;
 constexpr const char* help_text =
   R"(usage: trainer_node data check DIR [--dataset NAME]
        trainer_node data split DIR --parts N [--out OUT] [--dataset NAME]
+       trainer_node data fetch NAME --data-dir DIR [--mirror URL]
 
 check reads every sample in DIR and says what there is: samples, classes,
 damaged files. Exit status 1 if something is damaged.
 split cuts the samples for training into OUT/part-0, OUT/part-1, ..., each a
 data-dir of its own for a node that keeps its own data; all samples for testing
 go to each. OUT is DIR-in-N-parts unless given, and appears whole or not at all.
+fetch downloads mnist, fashion-mnist, cifar10 or cifar100 into DIR, goes on with
+what was begun, and compares with the published MD5 sums. --mirror names another
+place that has the files.
 --dataset says what the files are when their names do not; see
 trainer_node --list-datasets.
 )";
@@ -34,6 +41,8 @@ struct request {
   std::optional<std::string> folder;
   std::optional<std::string> dataset;
   std::optional<std::string> out;
+  std::optional<std::string> data_dir;
+  std::string mirror;
   std::optional<uint32_t> parts;
   bool help = false;
 };
@@ -61,7 +70,11 @@ std::string parse_dataset(const std::string& text) {
 
 void take_flag(request& out, const std::string& name,
                const std::string& value) {
-  if (name == "--dataset")
+  if (name == "--data-dir" && out.verb == "fetch")
+    out.data_dir = value;
+  else if (name == "--mirror" && out.verb == "fetch")
+    out.mirror = value;
+  else if (name == "--dataset" && out.verb != "fetch")
     out.dataset = parse_dataset(value);
   else if (name == "--parts" && out.verb == "split")
     out.parts = parse_parts(value);
@@ -96,14 +109,42 @@ request parse(const std::vector<std::string>& arguments) {
   }
   if (out.help)
     return out;
-  if (out.verb != "check" && out.verb != "split")
-    throw usage_error("data needs to be told what to do: data check DIR or "
-                      "data split DIR --parts N");
+  if (out.verb != "check" && out.verb != "split" && out.verb != "fetch")
+    throw usage_error("data needs to be told what to do: data check DIR, data "
+                      "split DIR --parts N or data fetch NAME --data-dir DIR");
+  if (out.verb == "fetch") {
+    if (!out.folder || !out.data_dir)
+      throw usage_error("data fetch needs a name and --data-dir DIR");
+    return out;
+  }
   if (!out.folder)
     throw usage_error("data " + out.verb + " needs a folder");
   if (out.verb == "split" && !out.parts)
     throw usage_error("data split needs --parts N");
   return out;
+}
+
+const remote_set& remote_of(const std::string& name) {
+  std::string known;
+  for (const auto& each : remote_sets()) {
+    if (each.name == name)
+      return each;
+    known += (known.empty() ? "" : ", ") + each.name;
+  }
+  throw usage_error("data fetch " + config::shown(name) + ": can fetch only " +
+                    known);
+}
+
+void fetch(const request& what) {
+  auto live = isatty(STDOUT_FILENO) != 0;
+  fetch_set(remote_of(*what.folder), *what.data_dir, what.mirror,
+            [live](const std::string& line, bool short_lived) {
+              if (!short_lived)
+                std::printf("%s%s\n", live ? "\r\033[K" : "", line.c_str());
+              else if (live)
+                std::printf("\r\033[K%s", line.c_str());
+              std::fflush(stdout);
+            });
 }
 
 bool has(const fs::path& folder, const std::string& name) {
@@ -162,6 +203,10 @@ exit_status data_verb(const std::vector<std::string>& arguments) {
   auto what = parse(arguments);
   if (what.help) {
     std::fputs(help_text, stdout);
+    return exit_status::done;
+  }
+  if (what.verb == "fetch") {
+    fetch(what);
     return exit_status::done;
   }
   config::data_settings settings;

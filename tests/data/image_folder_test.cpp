@@ -109,6 +109,8 @@ TEST_CASE("a damaged image ends the run or is done without", "[folder]") {
   auto train = lenient.train->gather_range(0, 6, float32);
   CHECK(train.samples == 6); // The next takes its place.
   CHECK(lenient.train->skipped() == 1);
+  CHECK(lenient.train->newly_skipped() == std::vector<std::string>{line});
+  CHECK(lenient.train->newly_skipped().empty());
   auto test = lenient.test->gather_range(0, 2, float32);
   CHECK(test.samples == 1);
   CHECK(test.inputs.size(0) == 1);

@@ -128,6 +128,8 @@ constexpr row bad_calls[] = {
   {"data without a verb", "data", 2, "data needs to be told what to do: .*"},
   {"data without a folder", "data check", 2, "data check needs a folder"},
   {"parts of nothing", "data split folder", 2, "data split needs --parts N"},
+  {"a set that cannot be fetched", "data fetch kmnist --data-dir folder", 2,
+   "data fetch kmnist: can fetch only mnist, fashion-mnist, cifar10, .*"},
   {"no parts", "data split folder --parts 0", 2,
    "--parts 0: must be at least 1"},
   {"network of another input", "--simulate --network resnet20", 2,

@@ -156,6 +156,8 @@ TEST_CASE("a damaged image ends a run with its name, or is done without") {
                  {"--train-dir", "lenient", "--on-bad-sample", "skip"});
   auto other = on.start("lenient", lenient);
   check_end(other, 0, whole_run);
+  CHECK(
+    other.said("skipped      data/train/dark/3.jpg: at byte 0: is neither "));
   CHECK(read_summary(on.home() / "lenient")["samples_applied"] == 16);
 }
 
