@@ -111,8 +111,12 @@ picture resize(const picture& from, int64_t height, int64_t width,
   auto across = make_weights(from.width, width, part.left, part.width);
   auto down = make_weights(from.height, height, part.top, part.height);
   // Rows that count.
-  auto begin = down.first.front();
-  auto end = down.first.back() + down.count.back();
+  auto begin = part.top;
+  auto end = part.top + part.height;
+  if (from.height != height) {
+    begin = down.first.front();
+    end = down.first.back() + down.count.back();
+  }
   auto row = static_cast<size_t>(part.width * from.channels);
   std::vector<uint8_t> narrow(static_cast<size_t>(end - begin) * row);
   if (from.width == width)

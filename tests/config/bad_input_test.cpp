@@ -126,6 +126,8 @@ constexpr bad bad_wholes[] = {
   {"--nesterov --momentum 0", "--nesterov true: needs a momentum above 0"},
   {"--resume --overwrite",
    "--overwrite true: contradicts resume: give one of the two"},
+  {"--image-size 64", "--image-size 64: is for images of any size (folder, "
+                      "tar); those of digits have theirs"},
   {"--dataset mnist", "--dataset mnist: is read from files: give their folder "
                       "with --data-dir"},
   {"--listen 127.0.0.1:1",
