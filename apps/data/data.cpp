@@ -25,8 +25,8 @@ constexpr const char* help_text =
 check reads every sample in DIR and says what there is: samples, classes,
 damaged files. Exit status 1 if something is damaged.
 split cuts the samples for training into OUT/part-0, OUT/part-1, ..., each a
-data-dir of its own for a node that keeps its own data; all samples for testing
-go to each. OUT is DIR-in-N-parts unless given, and appears whole or not at all.
+data-dir of its own with all classes; all samples for testing go to each. OUT is
+DIR-in-N-parts unless given, and appears whole or not at all.
 fetch downloads mnist, fashion-mnist, cifar10 or cifar100 into DIR, goes on with
 what was begun, and compares with the published MD5 sums. --mirror names another
 place that has the files.

@@ -1,4 +1,5 @@
 #include "data/image_file.hpp"
+#include "data/transforms.hpp"
 #include "tests/fuzz/target.hpp"
 
 #include <algorithm>
@@ -26,8 +27,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         for (int64_t c = 0; c < image.channels; ++c)
           sum += *image.at(y, x, c);
   };
-  fuzz::expect_complaint_or_nothing(
-    [&] { look_at(data::decode_image(bytes, "x", part)); });
+  fuzz::expect_complaint_or_nothing([&] {
+    auto image = data::decode_image(bytes, "x", part);
+    look_at(image);
+    // Part of it resized: grown, shrunk, or left alone one way.
+    auto height =
+      bytes[size / 5] % 4 == 0 ? image.height : 1 + bytes[size / 5] % 60;
+    auto width =
+      bytes[size / 6] % 4 == 0 ? image.width : 1 + bytes[size / 6] % 60;
+    look_at(data::resize(image, height, width, part(height, width)));
+  });
   fuzz::expect_complaint_or_nothing(
     [&] { look_at(data::decode_image(bytes, "x", whole)); });
   return sum == UINT64_MAX;
