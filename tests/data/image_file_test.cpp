@@ -71,6 +71,29 @@ TEST_CASE("gray becomes three equal channels", "[images]") {
   CHECK(largest_gap(decode(jpeg_file(9, 11, 1, gray)), tripled(gray)) <= 8);
 }
 
+TEST_CASE("interlaced images are as others", "[images]") {
+  auto pixels = slopes(21, 19, 3);
+  auto file = png_of_depth(21, 19, 3, 8, true, pixels);
+  CHECK(decode(file) == pixels);
+  auto all = decode_image(file, "x", everything);
+  window part{7, 3, 9, 11};
+  auto found = decode_image(file, "x", [&](int64_t, int64_t) { return part; });
+  CHECK(cut(found, found.whole()).owned == cut(all, part).owned);
+}
+
+TEST_CASE("16 bits become 8 as PIL makes them", "[images]") {
+  // Of colours the upper byte; gray is clipped.
+  bytes deep;
+  bytes upper;
+  for (auto x : slopes(5, 6, 3)) {
+    deep.insert(deep.end(), {x, 200});
+    upper.push_back(x);
+  }
+  CHECK(decode(png_of_depth(5, 6, 3, 16, false, deep)) == upper);
+  CHECK(decode(png_of_depth(1, 4, 1, 16, false, {0, 7, 0, 255, 1, 0, 90, 3})) ==
+        tripled({7, 255, 255, 255}));
+}
+
 TEST_CASE("alpha goes, and the colours under it stay", "[images]") {
   auto pixels = slopes(6, 7, 4);
   bytes colours;

@@ -44,6 +44,36 @@ inline bytes png_file(uint32_t height, uint32_t width, uint32_t channels,
   return out;
 }
 
+/// An image of 8 or 16 bits, gray or RGB, in Adam7's seven passes or in one.
+inline bytes png_of_depth(uint32_t height, uint32_t width, uint32_t channels,
+                          int depth, bool interlaced, const bytes& pixels) {
+  bytes out;
+  auto* png =
+    png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  auto* info = png_create_info_struct(png);
+  png_set_write_fn(
+    png, &out,
+    [](png_structp to, png_bytep from, size_t count) {
+      auto& all = *static_cast<bytes*>(png_get_io_ptr(to));
+      all.insert(all.end(), from, from + count);
+    },
+    nullptr);
+  png_set_IHDR(png, info, width, height, depth,
+               channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+               interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  std::vector<png_bytep> rows;
+  for (uint32_t y = 0; y < height; ++y)
+    rows.push_back(const_cast<uint8_t*>(pixels.data()) +
+                   size_t{y} * width * channels *
+                     static_cast<size_t>(depth / 8));
+  png_write_image(png, rows.data());
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return out;
+}
+
 /// 1: gray, 3: RGB, 4: CMYK as Adobe writes it.
 inline bytes jpeg_file(uint32_t height, uint32_t width, uint32_t channels,
                        const bytes& pixels, bool progressive = false) {
