@@ -7,6 +7,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 
 namespace troupe {
@@ -15,6 +16,14 @@ namespace {
 
 caf::error failed(errc code, const std::exception& err) {
   return caf::make_error(code, std::string{err.what()});
+}
+
+/// With `--on-bad-sample skip`: a line about each sample that is not there.
+void say_skipped(const data::dataset& set) {
+  for (const auto& why : set.newly_skipped()) {
+    std::printf("skipped      %s\n", why.c_str());
+    std::fflush(stdout);
+  }
 }
 
 /// Answers the request in hand, and sees to what follows from the answer: this
@@ -103,16 +112,19 @@ caf::result<score> scorer_state::evaluate(version what,
   run_clock clock{self_};
   uint64_t at = 0;
   auto next = [&](at::Tensor& inputs, at::Tensor& targets) {
-    auto count = std::min(batch_size_, test_->size() - at);
-    if (count == 0)
-      return false;
-    auto batch = test_->gather_range(at, count, dtype_);
-    inputs = batch.inputs;
-    targets = batch.targets;
-    at += count;
-    return true;
+    while (at < test_->size()) {
+      auto count = std::min(batch_size_, test_->size() - at);
+      auto batch = test_->gather_range(at, count, dtype_);
+      at += count;
+      inputs = batch.inputs;
+      targets = batch.targets;
+      if (batch.samples > 0)
+        return true; // Else all of them were skipped.
+    }
+    return false;
   };
   auto found = engine_.evaluate(to_tensor(weights), next);
+  say_skipped(*test_);
   return score{what, found.loss, found.accuracy, found.samples,
                clock.elapsed(self_)};
 } catch (const std::exception& err) {
@@ -122,13 +134,14 @@ caf::result<score> scorer_state::evaluate(version what,
 // -- batches ------------------------------------------------------------------
 
 loader_state::loader_state(pointer self, const computing_parts& parts)
-  : self_(self), dtype_(parts.settings.training.dtype),
+  : self_(self), threads_(parts.threads), dtype_(parts.settings.training.dtype),
     train_(parts.data.train),
     order_(parts.settings.training.seed, parts.data.train->size()) {
   // nop
 }
 
 loader_actor::behavior_type loader_state::make_behavior() {
+  at::set_num_threads(threads_); // Which decode.
   return {[this](load_atom, const lease& what) {
     return answer(*self_, load(what));
   }};
@@ -136,8 +149,10 @@ loader_actor::behavior_type loader_state::make_behavior() {
 
 caf::expected<loaded_batch> loader_state::load(const lease& what) try {
   auto indices = order_.lease_indices(what.epoch, what.first, what.count);
-  return loaded_batch{
-    what, std::make_shared<const data::batch>(train_->gather(indices, dtype_))};
+  loaded_batch out{what, std::make_shared<const data::batch>(
+                           train_->gather(indices, dtype_, what.epoch))};
+  say_skipped(*train_);
+  return out;
 } catch (const std::exception& err) {
   return failed(errc::bad_data, err);
 }

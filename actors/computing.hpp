@@ -88,6 +88,7 @@ private:
   caf::expected<loaded_batch> load(const lease& what);
 
   pointer self_;
+  int threads_;
   config::scalar_type dtype_;
   std::shared_ptr<const data::dataset> train_;
   data::epoch_order order_;

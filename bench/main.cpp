@@ -26,6 +26,7 @@ struct part {
 constexpr part parts[] = {
   {"transport/paths", bench::measure_transport},
   {"server/step", bench::measure_server_step},
+  {"data/batches", bench::measure_batches},
   {"train/lenet", bench::measure_training},
   {"simulate/policy_events", bench::measure_policy_events},
   {"simulate/growth", bench::measure_growth},

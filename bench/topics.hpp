@@ -22,6 +22,11 @@ void measure_transport(const setting& how, report& out);
 /// The mean of gradients and an optimiser's step on it.
 void measure_server_step(const setting& how, report& out);
 
+// -- data: how fast batches are made ------------------------------------------
+
+/// Images a second of one core, from memory and from JPEG files.
+void measure_batches(const setting& how, report& out);
+
 // -- train: how fast a cast learns ------------------------------------------
 
 /// Samples a second of two workers, beside LibTorch alone.

@@ -63,6 +63,8 @@ action action_of(const command_line& flags) {
     return action::version;
   if (flags.list_networks)
     return action::list_networks;
+  if (flags.list_datasets)
+    return action::list_datasets;
   if (flags.print_config)
     return action::print_config;
   return flags.check ? action::check : action::run;
@@ -78,7 +80,7 @@ invocation parse_command_line(std::span<const std::string> arguments,
     return {{}, what, help(), {}, {}};
   if (what == action::version)
     return {{}, what, "trainer_node " + std::string{version()} + "\n", {}, {}};
-  if (what == action::list_networks)
+  if (what == action::list_networks || what == action::list_datasets)
     return {{}, what, "", {}, {}};
   if (flags.replay)
     return replay_of(flags, variables);

@@ -14,6 +14,7 @@ enum class action : uint8_t {
   print_config,  ///< Show the values and where each came from.
   check,         ///< Validate and show the plan; start nothing.
   list_networks, ///< The app fills in the text.
+  list_datasets, ///< So too.
   help,
   version
 };

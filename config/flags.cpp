@@ -97,6 +97,7 @@ private:
       return is_switch("--print-config", result_.print_config) ||
              is_switch("--check", result_.check) ||
              is_switch("--list-networks", result_.list_networks) ||
+             is_switch("--list-datasets", result_.list_datasets) ||
              is_switch("--help", result_.help) ||
              is_switch("--version", result_.version);
     }
@@ -161,6 +162,7 @@ std::span<const start_flag> start_flags() {
     {"print-config", "", "show the values and where each came from"},
     {"check", "", "validate and show the plan; start nothing"},
     {"list-networks", "", "show what --network may name, with sizes"},
+    {"list-datasets", "", "show what --dataset may name, with sizes and files"},
     {"version", "", "show the version"},
     {"help", "", "show this"},
   };

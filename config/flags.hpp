@@ -31,6 +31,7 @@ struct command_line {
   bool print_config = false;
   bool check = false;
   bool list_networks = false;
+  bool list_datasets = false;
   bool help = false;
   bool version = false;
 };

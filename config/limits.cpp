@@ -38,7 +38,20 @@ std::span<const std::string> known_networks() {
 }
 
 std::span<const std::string> known_datasets() {
-  static const words all{"digits", "mnist", "fashion-mnist"};
+  static const words all{"digits",
+                         "mnist",
+                         "fashion-mnist",
+                         "emnist-balanced",
+                         "emnist-byclass",
+                         "emnist-bymerge",
+                         "emnist-digits",
+                         "emnist-letters",
+                         "emnist-mnist",
+                         "cifar10",
+                         "cifar100",
+                         "folder",
+                         "tar",
+                         "synthetic"};
   return all;
 }
 

@@ -12,6 +12,7 @@ class resolved;
 
 /// The names of the models' registry, in its order.
 std::span<const std::string> known_networks();
+/// The names of the data's registry, in its order.
 std::span<const std::string> known_datasets();
 std::span<const std::string> known_optimizers();
 std::span<const std::string> known_lr_schedules();

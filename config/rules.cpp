@@ -1,10 +1,12 @@
 #include "config/rules.hpp"
 
 #include "config/address.hpp"
+#include "config/augmentation.hpp"
 #include "config/distribution.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
 #include "config/synthetic.hpp"
+#include "config/tar_shards.hpp"
 #include "config/text.hpp"
 
 #include <algorithm>
@@ -55,10 +57,24 @@ std::string network(const std::string& value) {
 }
 
 std::string dataset(const std::string& value) {
-  if (!is_synthetic(value))
-    return one_of{known_datasets()}(value);
+  auto known = known_datasets();
+  if (std::find(known.begin(), known.end(), value) != known.end())
+    return "";
   return reason([&]() -> std::string {
-    parse_synthetic(value);
+    if (is_synthetic(value))
+      parse_synthetic(value);
+    else if (is_tar_shards(value))
+      parse_tar_shards(value);
+    else
+      return "is no data set; --list-datasets shows all" +
+             did_you_mean(value, known);
+    return "";
+  });
+}
+
+std::string augment(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_augmentation(value);
     return "";
   });
 }

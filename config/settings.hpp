@@ -34,6 +34,12 @@ enum class buffers_rule : uint8_t {
   local    ///< As average, but each worker goes on from its own.
 };
 
+/// What becomes of a sample that cannot be read.
+enum class bad_sample_rule : uint8_t {
+  fail, ///< The run ends with a line about it.
+  skip  ///< In training another takes its place; evaluation goes without.
+};
+
 /// [cluster] Where the cast meets and how long it waits.
 struct cluster_settings {
   std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
@@ -97,8 +103,12 @@ double asynchronous_momentum(uint32_t workers);
 
 /// [data]
 struct data_settings {
-  std::string dataset = "digits"; ///< A name, or synthetic(...).
+  std::string dataset = "digits"; ///< A name, synthetic(...) or tar(...).
   std::string data_dir;           ///< Folder of the file-based sets.
+  std::string augment = "auto";   ///< auto | none | crop+flip+...
+  /// Side of the squares that images of any size are made into.
+  uint32_t image_size = 224;
+  bad_sample_rule on_bad_sample = bad_sample_rule::fail;
 
   bool operator==(const data_settings&) const = default;
 };

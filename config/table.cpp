@@ -113,13 +113,23 @@ void add_training(std::vector<key>& table) {
 void add_data(std::vector<key>& table) {
   using s = data_settings;
   section_of at{table, "data", &settings::data};
-  at.add("dataset", &s::dataset, scope::cast,
-         any_of(known_datasets()) + "|synthetic(...)",
-         "digits is built in, synthetic(shape=3x32x32,classes=10,samples=5000) "
-         "is made up; the others are read from the data-dir",
+  at.add("dataset", &s::dataset, scope::cast, "NAME|synthetic(...)|tar(...)",
+         "what is learned; --list-datasets shows which there are; "
+         "synthetic(shape=3x32x32,classes=10,samples=5000) is made up",
          dataset);
   at.add("data-dir", &s::data_dir, scope::node, "DIR",
          "folder of the file-based data sets");
+  at.add("augment", &s::augment, scope::cast, "auto|none|STEP+STEP...",
+         "what is changed at random in samples for training: crop, flip, "
+         "resized-crop, jitter; auto: what is usual for the data set",
+         rules::augment);
+  at.add("image-size", &s::image_size, scope::cast, "N",
+         "side of the squares that images of any size are made into (folder, "
+         "tar)",
+         from{1, 4096});
+  at.add("on-bad-sample", &s::on_bad_sample, scope::cast, "",
+         "what becomes of a damaged image: fail ends the run; skip takes "
+         "another in training, none in evaluation");
 }
 
 void add_policy(std::vector<key>& table) {

@@ -4,6 +4,7 @@
 #include "config/failure.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
+#include "config/tar_shards.hpp"
 
 namespace troupe::config {
 
@@ -65,6 +66,13 @@ void check_data(const resolved& all) {
   if (computes && reads_files(data.dataset) && data.data_dir.empty())
     refuse(all, "data.dataset",
            "is read from files: give their folder with --data-dir");
+  auto decides =
+    all.values.what == role::simulate || all.values.what == role::ps;
+  if (decides && data.image_size != data_settings{}.image_size &&
+      data.dataset != "folder" && !is_tar_shards(data.dataset))
+    refuse(all, "data.image-size",
+           "is for images of any size (folder, tar); those of " + data.dataset +
+             " have theirs");
 }
 
 void check_transport(const resolved& all) {

@@ -41,6 +41,11 @@ constexpr std::array buffers_words{
   choice<buffers_rule>{buffers_rule::local, "local"},
 };
 
+constexpr std::array bad_sample_words{
+  choice<bad_sample_rule>{bad_sample_rule::fail, "fail"},
+  choice<bad_sample_rule>{bad_sample_rule::skip, "skip"},
+};
+
 constexpr std::array role_words{
   choice<role>{role::ps, "ps"},
   choice<role>{role::worker, "worker"},
@@ -73,6 +78,10 @@ choices<scalar_type> words(scalar_type) {
 
 choices<buffers_rule> words(buffers_rule) {
   return buffers_words;
+}
+
+choices<bad_sample_rule> words(bad_sample_rule) {
+  return bad_sample_words;
 }
 
 choices<role> words(role) {

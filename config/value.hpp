@@ -39,6 +39,7 @@ choices<late_rule> words(late_rule);
 choices<clock_kind> words(clock_kind);
 choices<scalar_type> words(scalar_type);
 choices<buffers_rule> words(buffers_rule);
+choices<bad_sample_rule> words(bad_sample_rule);
 choices<role> words(role); ///< Those that `--role` takes.
 
 template <class Enum>

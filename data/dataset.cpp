@@ -1,9 +1,11 @@
 #include "data/dataset.hpp"
 
 #include "config/failure.hpp"
-#include "data/sources.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <numeric>
@@ -13,83 +15,193 @@ namespace troupe::data {
 
 namespace {
 
-uint64_t pixels_per_sample(const dataset::parts& content) {
-  return static_cast<uint64_t>(content.shape[0] * content.shape[1] *
-                               content.shape[2]);
+/// A row of `count` pixels, some of which may lie outside of the image.
+template <class T>
+void look_up_row(const uint8_t* row, int64_t step, int64_t have, int64_t first,
+                 int64_t count, const std::array<T, 256>& values, T* to) {
+  auto begin = std::clamp<int64_t>(-first, 0, count);
+  auto end = std::clamp<int64_t>(have - first, begin, count);
+  std::fill(to, to + begin, values[0]);
+  const auto* from = row + (first + begin) * step;
+  if (step == 1)
+    for (auto x = begin; x < end; ++x)
+      to[x] = values[from[x - begin]];
+  else
+    for (auto x = begin; x < end; ++x, from += step)
+      to[x] = values[*from];
+  std::fill(to + end, to + count, values[0]);
+}
+
+/// Cuts out, turns and normalises: [C, height, width].
+template <class T>
+void lay_out(const transformed& what,
+             const std::vector<std::array<T, 256>>& values, T* to) {
+  const auto& image = what.image;
+  const auto& part = what.crop;
+  for (int64_t c = 0; c < image.channels; ++c) {
+    const auto& table = values[static_cast<size_t>(c)];
+    for (int64_t y = 0; y < part.height; ++y, to += part.width) {
+      auto at = part.top + y;
+      if (at < 0 || at >= image.height)
+        std::fill(to, to + part.width, table[0]);
+      else
+        look_up_row(image.at(at, 0, c), image.column, image.width, part.left,
+                    part.width, table, to);
+      if (what.flip)
+        std::reverse(to, to + part.width);
+    }
+  }
+}
+
+std::shared_ptr<const sample_store> store_of(dataset::parts& content) {
+  return std::make_shared<memory_store>(
+    memory_store::parts{content.name, content.shape, content.classes,
+                        std::move(content.pixels), std::move(content.labels)});
+}
+
+/// Keeps the samples that have a target.
+void drop_left_out(batch& of) {
+  const auto* targets = of.targets.const_data_ptr<int64_t>();
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < of.targets.numel(); ++i)
+    if (targets[i] >= 0)
+      kept.push_back(i);
+  if (kept.size() == of.samples)
+    return;
+  auto rows = at::tensor(kept, at::kLong);
+  of.inputs = of.inputs.index_select(0, rows);
+  of.targets = of.targets.index_select(0, rows);
+  of.samples = kept.size();
 }
 
 template <class T>
-void look_up(const uint8_t* from, uint64_t count,
-             const std::array<T, 256>& table, T* to) {
-  for (uint64_t i = 0; i < count; ++i) {
-    to[i] = table[from[i]];
+std::vector<std::array<T, 256>> tables_of(const normalisation& scale,
+                                          int64_t channels) {
+  std::vector<std::array<T, 256>> out(static_cast<size_t>(channels));
+  for (size_t c = 0; c < out.size(); ++c) {
+    auto mean = scale.mean[scale.mean.size() == 1 ? 0 : c];
+    auto deviation = scale.deviation[scale.deviation.size() == 1 ? 0 : c];
+    for (int i = 0; i < 256; ++i)
+      out[c][static_cast<size_t>(i)] =
+        static_cast<T>((i / 255.0 - mean) / deviation);
   }
-}
-
-const idx_dataset_description mnist{"mnist", "MNIST", 0.1307, 0.3081};
-const idx_dataset_description fashion_mnist{"fashion-mnist", "FashionMNIST",
-                                            0.2860, 0.3530};
-
-std::string join(const std::vector<std::string>& words) {
-  std::string result;
-  for (const auto& word : words) {
-    result += (result.empty() ? "" : ", ") + word;
-  }
-  return result;
+  return out;
 }
 
 } // namespace
 
-dataset::dataset(parts content) : content_(std::move(content)) {
-  if (content_.pixels.size() != size() * pixels_per_sample(content_)) {
-    throw run_error(name() + ": " + std::to_string(content_.pixels.size()) +
-                    " pixels do not make " + std::to_string(size()) +
-                    " images");
-  }
-  auto highest = std::ranges::max_element(content_.labels);
-  if (highest != content_.labels.end() && *highest >= classes()) {
-    throw run_error(name() + ": label " + std::to_string(*highest) +
-                    " is not below " + std::to_string(classes()));
-  }
-  for (int i = 0; i < 256; ++i) {
-    double value = (i / 255.0 - content_.mean) / content_.deviation;
-    double_values_[i] = value;
-    float_values_[i] = static_cast<float>(value);
-  }
+dataset::dataset(parts content)
+  : dataset(store_of(content), {.name = content.name,
+                                .shape = content.shape,
+                                .classes = content.classes,
+                                .scale = content.scale}) {
+  // nop
+}
+
+dataset::dataset(std::shared_ptr<const sample_store> store, description what)
+  : store_(std::move(store)), what_(std::move(what)),
+    float_values_(tables_of<float>(what_.scale, what_.shape[0])),
+    double_values_(tables_of<double>(what_.scale, what_.shape[0])) {
+  // nop
 }
 
 std::vector<int64_t> dataset::shape() const {
-  return {content_.shape.begin(), content_.shape.end()};
+  return {what_.shape.begin(), what_.shape.end()};
+}
+
+uint64_t dataset::checked(int64_t index) const {
+  if (index < 0 || static_cast<uint64_t>(index) >= size())
+    throw run_error(name() + ": there is no sample " + std::to_string(index) +
+                    " among " + std::to_string(size()));
+  return static_cast<uint64_t>(index);
+}
+
+uint64_t dataset::skipped() const {
+  std::lock_guard lock{access_};
+  return bad_.size();
+}
+
+std::vector<std::string> dataset::newly_skipped() const {
+  std::lock_guard lock{access_};
+  return std::exchange(complaints_, {});
+}
+
+bool dataset::is_bad(uint64_t index) const {
+  std::lock_guard lock{access_};
+  return bad_.contains(index);
+}
+
+void dataset::note_bad(uint64_t index, const std::string& why) const {
+  std::lock_guard lock{access_};
+  if (bad_.insert(index).second)
+    complaints_.push_back(why);
+}
+
+template <class T>
+int64_t dataset::fill(uint64_t index, uint64_t epoch, const tables<T>& values,
+                      T* to) const {
+  auto load = [this, index](const window_choice& choose) {
+    return store_->load(index, choose);
+  };
+  auto made = transform(what_.how, epoch, index, load);
+  if (made.image.channels != what_.shape[0] ||
+      made.crop.height != what_.shape[1] || made.crop.width != what_.shape[2])
+    throw run_error(name() + ": sample " + std::to_string(index) +
+                    " has another shape than the data set");
+  lay_out(made, values, to);
+  return store_->label(index);
+}
+
+template <class T>
+int64_t dataset::fill_or_skip(uint64_t index, uint64_t epoch,
+                              const tables<T>& values, T* to) const {
+  if (what_.bad == config::bad_sample_rule::fail)
+    return fill(index, epoch, values, to);
+  for (uint64_t tried = 0; tried < size(); ++tried) {
+    auto at = (index + tried) % size();
+    try {
+      if (!is_bad(at))
+        return fill(at, epoch, values, to);
+    } catch (const run_error& why) {
+      note_bad(at, why.what());
+    }
+    if (!what_.training)
+      return -1;
+  }
+  throw run_error(name() + ": none of the " + std::to_string(size()) +
+                  " samples can be read");
+}
+
+template <class T>
+batch dataset::gather_as(std::span<const int64_t> indices, uint64_t epoch,
+                         const tables<T>& values) const {
+  auto n = static_cast<int64_t>(indices.size());
+  auto [channels, height, width] = what_.shape;
+  auto pixels = channels * height * width;
+  batch result{
+    at::empty({n, channels, height, width},
+              sizeof(T) == sizeof(double) ? at::kDouble : at::kFloat),
+    at::empty({n}, at::kLong), indices.size()};
+  auto* inputs = result.inputs.mutable_data_ptr<T>();
+  auto* targets = result.targets.mutable_data_ptr<int64_t>();
+  auto fill_part = [&](int64_t begin, int64_t end) {
+    for (auto i = begin; i < end; ++i)
+      targets[i] = fill_or_skip(checked(indices[static_cast<size_t>(i)]), epoch,
+                                values, inputs + i * pixels);
+  };
+  if (store_->decodes())
+    at::parallel_for(0, n, 1, fill_part);
+  else
+    fill_part(0, n);
+  drop_left_out(result);
+  return result;
 }
 
 batch dataset::gather(std::span<const int64_t> indices,
-                      config::scalar_type dtype) const {
-  auto n = static_cast<int64_t>(indices.size());
-  auto [channels, height, width] = content_.shape;
-  bool wide = dtype == config::scalar_type::float64;
-  batch result{
-    at::empty({n, channels, height, width}, wide ? at::kDouble : at::kFloat),
-    at::empty({n}, at::kLong), indices.size()};
-  auto* targets = result.targets.mutable_data_ptr<int64_t>();
-  auto pixels = pixels_per_sample(content_);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    auto index = static_cast<uint64_t>(indices[i]);
-    if (index >= size()) {
-      throw run_error(name() + ": there is no sample " +
-                      std::to_string(indices[i]) + " among " +
-                      std::to_string(size()));
-    }
-    targets[i] = content_.labels[index];
-    const auto* from = content_.pixels.data() + index * pixels;
-    if (wide) {
-      look_up(from, pixels, double_values_,
-              result.inputs.mutable_data_ptr<double>() + i * pixels);
-    } else {
-      look_up(from, pixels, float_values_,
-              result.inputs.mutable_data_ptr<float>() + i * pixels);
-    }
-  }
-  return result;
+                      config::scalar_type dtype, uint64_t epoch) const {
+  if (dtype == config::scalar_type::float64)
+    return gather_as(indices, epoch, double_values_);
+  return gather_as(indices, epoch, float_values_);
 }
 
 batch dataset::gather_range(uint64_t first, uint64_t count,
@@ -97,31 +209,6 @@ batch dataset::gather_range(uint64_t first, uint64_t count,
   std::vector<int64_t> indices(count);
   std::iota(indices.begin(), indices.end(), static_cast<int64_t>(first));
   return gather(indices, dtype);
-}
-
-dataset_pair load_dataset(const config::data_settings& settings,
-                          uint64_t seed) {
-  if (settings.dataset == "digits") {
-    return load_digits(seed);
-  }
-  if (config::is_synthetic(settings.dataset)) {
-    return make_synthetic(config::parse_synthetic(settings.dataset));
-  }
-  for (const auto* known : {&mnist, &fashion_mnist}) {
-    if (settings.dataset == known->name) {
-      if (settings.data_dir.empty()) {
-        throw usage_error("the data set " + known->name +
-                          " needs --data-dir, the folder of its IDX files");
-      }
-      return load_idx_dataset(*known, settings.data_dir);
-    }
-  }
-  throw usage_error("unknown data set '" + settings.dataset + "'; there are " +
-                    join(dataset_names()));
-}
-
-std::vector<std::string> dataset_names() {
-  return {"digits", mnist.name, fashion_mnist.name, "synthetic(...)"};
 }
 
 void require_batch(const dataset& set, uint64_t batch_size) {

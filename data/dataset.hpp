@@ -1,16 +1,21 @@
 #pragma once
-// Data sets in memory, and batches made from them. A data set never changes
-// after it was made: any number of threads may gather from it.
+// Data sets, and batches made from them. A data set is a store of samples, what
+// is done to each on its way into a batch, and how bytes become numbers. It
+// never changes after it was made: any number of threads may gather from it.
 
 #include "config/settings.hpp"
+#include "data/store.hpp"
+#include "data/transforms.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace troupe::data {
@@ -22,49 +27,103 @@ struct batch {
   uint64_t samples = 0; ///< n
 };
 
-/// Images as bytes with their labels; normalised when gathered.
+/// How bytes become numbers: x is (x / 255 - mean) / deviation. One value for
+/// each channel, or one for all.
+struct normalisation {
+  std::vector<double> mean{0};
+  std::vector<double> deviation{1};
+};
+
 class dataset {
 public:
-  /// What a data set is made of.
+  /// A data set in memory whose samples are normalised only.
   struct parts {
     std::string name;
     std::array<int64_t, 3> shape{}; ///< C, H, W
     int64_t classes = 0;
     std::vector<uint8_t> pixels; ///< [n, C, H, W]
     std::vector<uint8_t> labels; ///< [n]
-    /// A byte x becomes (x / 255 - mean) / deviation.
-    double mean = 0;
-    double deviation = 1;
+    normalisation scale;
   };
 
-  /// @throws run_error if pixels and labels differ in number of samples, or a
-  /// label is not below `classes`.
+  /// @throws run_error if the parts do not fit together.
   explicit dataset(parts content);
 
-  const std::string& name() const noexcept { return content_.name; }
+  /// What is known of a data set besides its samples.
+  struct description {
+    std::string name;
+    std::array<int64_t, 3> shape{}; ///< C, H, W of what comes out.
+    int64_t classes = 0;
+    normalisation scale;
+    transforms how = {};
+    /// What becomes of samples that cannot be read.
+    config::bad_sample_rule bad = config::bad_sample_rule::fail;
+    bool training = false; ///< A batch must be full.
+  };
+
+  /// @pre store is not null
+  dataset(std::shared_ptr<const sample_store> store, description what);
+
+  const std::string& name() const noexcept { return what_.name; }
 
   /// Number of samples.
-  uint64_t size() const noexcept { return content_.labels.size(); }
+  uint64_t size() const noexcept { return store_->size(); }
 
   /// Shape of one sample: C, H, W.
   std::vector<int64_t> shape() const;
 
-  int64_t classes() const noexcept { return content_.classes; }
+  int64_t classes() const noexcept { return what_.classes; }
 
-  /// The samples at `indices`, in that order, in freshly made tensors.
+  /// The samples at `indices`, in that order, in freshly made tensors. What is
+  /// random about a sample depends on the seed, `epoch` and its index alone.
   /// Every value is looked up in a table: same bits on every platform.
-  /// @throws run_error if an index is not in [0, size()).
-  batch gather(std::span<const int64_t> indices,
-               config::scalar_type dtype) const;
+  /// A sample that cannot be read is an error, or, if the data set is so
+  /// described, another takes its place (training) or it is left out.
+  /// @throws run_error if an index is not in [0, size()), or about a sample
+  /// that cannot be read.
+  batch gather(std::span<const int64_t> indices, config::scalar_type dtype,
+               uint64_t epoch = 0) const;
 
   /// The samples first .. first + count - 1.
   batch gather_range(uint64_t first, uint64_t count,
                      config::scalar_type dtype) const;
 
+  /// Samples that could not be read so far and are done without.
+  uint64_t skipped() const;
+
+  /// Why the samples that were skipped since the last call cannot be read.
+  std::vector<std::string> newly_skipped() const;
+
 private:
-  parts content_;
-  std::array<float, 256> float_values_;
-  std::array<double, 256> double_values_;
+  template <class T>
+  using tables = std::vector<std::array<T, 256>>; ///< One for each channel.
+
+  uint64_t checked(int64_t index) const;
+  bool is_bad(uint64_t index) const;
+  void note_bad(uint64_t index, const std::string& why) const;
+
+  /// Loads, transforms and normalises a sample; returns its label.
+  template <class T>
+  int64_t fill(uint64_t index, uint64_t epoch, const tables<T>& values,
+               T* to) const;
+
+  /// The same with another sample for one that cannot be read, where samples
+  /// may be skipped; -1 if there is none.
+  template <class T>
+  int64_t fill_or_skip(uint64_t index, uint64_t epoch, const tables<T>& values,
+                       T* to) const;
+
+  template <class T>
+  batch gather_as(std::span<const int64_t> indices, uint64_t epoch,
+                  const tables<T>& values) const;
+
+  std::shared_ptr<const sample_store> store_;
+  description what_;
+  tables<float> float_values_;
+  tables<double> double_values_;
+  mutable std::mutex access_;                ///< Guards what follows.
+  mutable std::unordered_set<uint64_t> bad_; ///< Samples not to be read.
+  mutable std::vector<std::string> complaints_;
 };
 
 struct dataset_pair {
@@ -72,14 +131,13 @@ struct dataset_pair {
   std::shared_ptr<const dataset> test;
 };
 
-/// Loads the set named in the settings. `seed` selects the split of sets that
-/// come unsplit (digits); the others ignore it.
-/// @throws usage_error if the name is unknown or a needed data-dir is not
-/// given; run_error if the files are absent or wrong.
+/// Loads the set named in the settings, with the transforms that they ask for.
+/// `seed` selects the split of sets that come unsplit (digits), and what is
+/// random about samples.
+/// @throws usage_error if the name is unknown, a needed data-dir is not given
+/// or the transforms do not suit the set; run_error if the files are absent or
+/// wrong.
 dataset_pair load_dataset(const config::data_settings& settings, uint64_t seed);
-
-/// The names that load_dataset knows.
-std::vector<std::string> dataset_names();
 
 /// A step needs a full batch.
 /// @throws run_error if `set` has fewer than `batch_size` samples.

@@ -17,10 +17,6 @@ constexpr int small_max = 16;
 constexpr uint64_t test_samples = 360;
 constexpr int classes = 10;
 
-// Of the 1,797 images at 28x28, after scaling to [0, 1].
-constexpr double digits_mean = 0.3053;
-constexpr double digits_deviation = 0.3247;
-
 /// Where a large pixel's centre lies between two small pixels: its value is
 /// (14 - share) / 14 of `low` and share / 14 of `high`.
 struct between {
@@ -93,19 +89,17 @@ std::vector<bool> choose_test_samples(const std::vector<uint8_t>& labels,
 
 } // namespace
 
-dataset_pair load_digits(uint64_t seed) {
+source_pair load_digits(uint64_t seed) {
   auto images = parse_idx_images(embedded_digits_images, "bundled digits");
   auto labels =
     parse_idx_labels(embedded_digits_labels, classes, "bundled digits");
   auto chosen = choose_test_samples(labels, seed);
   auto part = [&](bool test) {
-    dataset::parts result{.name = "digits",
-                          .shape = {1, large_side, large_side},
-                          .classes = classes,
-                          .pixels = {},
-                          .labels = {},
-                          .mean = digits_mean,
-                          .deviation = digits_deviation};
+    memory_store::parts result{.name = "digits",
+                               .shape = {1, large_side, large_side},
+                               .classes = classes,
+                               .pixels = {},
+                               .labels = {}};
     constexpr size_t pixels = large_side * large_side;
     for (size_t i = 0; i < labels.size(); ++i) {
       if (chosen[i] == test) {
@@ -116,7 +110,9 @@ dataset_pair load_digits(uint64_t seed) {
         result.labels.push_back(labels[i]);
       }
     }
-    return std::make_shared<const dataset>(std::move(result));
+    auto shape = result.shape;
+    return dataset_source{std::make_shared<memory_store>(std::move(result)),
+                          shape, classes};
   };
   return {part(false), part(true)};
 }

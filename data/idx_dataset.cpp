@@ -2,6 +2,7 @@
 #include "data/idx.hpp"
 #include "data/sources.hpp"
 
+#include <array>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -11,8 +12,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint32_t classes = 10;
 
 std::vector<fs::path> folders(const idx_dataset_description& what,
                               const fs::path& data_dir) {
@@ -42,13 +41,12 @@ fs::path find_file(const idx_dataset_description& what,
                   "." + kind + " (or with .gz) in any of: " + tried);
 }
 
-std::shared_ptr<const dataset> load_part(const idx_dataset_description& what,
-                                         const fs::path& data_dir,
-                                         const std::string& stem) {
+dataset_source load_part(const idx_dataset_description& what,
+                         const fs::path& data_dir, const std::string& stem) {
   auto images_file = find_file(what, data_dir, stem + "-images", "idx3-ubyte");
   auto labels_file = find_file(what, data_dir, stem + "-labels", "idx1-ubyte");
   auto images = read_idx_images(images_file);
-  auto labels = read_idx_labels(labels_file, classes);
+  auto labels = read_idx_labels(labels_file, what.classes);
   if (images.count != labels.size()) {
     throw run_error(images_file.string() + " has " +
                     std::to_string(images.count) + " images, but " +
@@ -58,23 +56,20 @@ std::shared_ptr<const dataset> load_part(const idx_dataset_description& what,
   if (images.count == 0) {
     throw run_error(images_file.string() + ": at byte 4: there are no images");
   }
-  return std::make_shared<const dataset>(
-    dataset::parts{.name = what.name,
-                   .shape = {1, images.rows, images.columns},
-                   .classes = classes,
-                   .pixels = std::move(images.pixels),
-                   .labels = std::move(labels),
-                   .mean = what.mean,
-                   .deviation = what.deviation});
+  std::array<int64_t, 3> shape{1, images.rows, images.columns};
+  auto store = std::make_shared<memory_store>(
+    memory_store::parts{what.name, shape, what.classes,
+                        std::move(images.pixels), std::move(labels)});
+  return {store, shape, what.classes};
 }
 
 } // namespace
 
-dataset_pair load_idx_dataset(const idx_dataset_description& what,
-                              const fs::path& data_dir) {
-  dataset_pair result{load_part(what, data_dir, "train"),
-                      load_part(what, data_dir, "t10k")};
-  if (result.train->shape() != result.test->shape()) {
+source_pair load_idx(const idx_dataset_description& what,
+                     const fs::path& data_dir) {
+  source_pair result{load_part(what, data_dir, what.train),
+                     load_part(what, data_dir, what.test)};
+  if (result.train.shape != result.test.shape) {
     throw run_error(what.name + " in " + data_dir.string() +
                     ": the images for training and for testing differ in "
                     "size");

@@ -33,6 +33,7 @@ enum class random_purpose : uint32_t {
   compute_time = 3,
   synthetic_class = 4,
   synthetic_sample = 5,
+  augmentation = 6,
   dropout = 0x80000000 ///< + the number of the layer; drawn by the models.
 };
 
@@ -70,6 +71,11 @@ public:
       }
     }
     return static_cast<uint32_t>(product >> 32);
+  }
+
+  /// Uniform in [low, high), in steps of 2^-32 of the range.
+  constexpr double uniform(double low, double high) {
+    return low + (high - low) * (next() * 0x1p-32);
   }
 
 private:

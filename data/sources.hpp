@@ -1,7 +1,8 @@
 #pragma once
-// Where data sets come from. load_dataset (dataset.hpp) chooses.
+// Where data sets come from. The registry (registry.hpp) names them.
 
 #include "config/synthetic.hpp"
+#include "config/tar_shards.hpp"
 #include "data/dataset.hpp"
 
 #include <filesystem>
@@ -9,28 +10,69 @@
 
 namespace troupe::data {
 
+/// Samples, and what is known of them before anything is done to them.
+struct dataset_source {
+  std::shared_ptr<const sample_store> store;
+  std::array<int64_t, 3> shape{}; ///< C, H, W; 3, 0, 0: of any size.
+  int64_t classes = 0;
+};
+
+struct source_pair {
+  dataset_source train;
+  dataset_source test;
+};
+
 /// The bundled digits at 28x28, split by `seed`: 1,437 for training, 360 for
 /// testing, classes in proportion, each part in the order of the source.
-dataset_pair load_digits(uint64_t seed);
+source_pair load_digits(uint64_t seed);
 
 /// A coarse picture for each class, and noise; the same bytes everywhere. A
 /// convolutional network learns it in a few steps.
-dataset_pair make_synthetic(const config::synthetic_data& what);
+source_pair make_synthetic(const config::synthetic_data& what);
 
-/// What a data set in IDX files is called and how it is normalised.
+/// What the files of a data set in IDX files are called.
 struct idx_dataset_description {
   std::string name;
   std::string folder; ///< Of torchvision's layout: FOLDER/raw.
-  double mean = 0;
-  double deviation = 1;
+  uint32_t classes = 10;
+  std::string train = "train";
+  std::string test = "t10k";
 };
 
-/// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte, with `.` for the `-`
+/// Reads {TRAIN,TEST}-{images-idx3,labels-idx1}-ubyte, with `.` for the `-`
 /// before `idx` and with or without `.gz`, from `data_dir`, `data_dir`/raw or
 /// `data_dir`/FOLDER/raw.
 /// @throws run_error naming the file and what is wrong; if a file is absent,
 /// the folders and names that were tried.
-dataset_pair load_idx_dataset(const idx_dataset_description& what,
-                              const std::filesystem::path& data_dir);
+source_pair load_idx(const idx_dataset_description& what,
+                     const std::filesystem::path& data_dir);
+
+/// What the files of a data set in CIFAR's binary files are called: records of
+/// `label_bytes` labels, of which the last counts, and 3x32x32 pixels.
+struct cifar_description {
+  std::string name;
+  std::string folder; ///< Below the data-dir, if not the data-dir itself.
+  uint32_t classes = 10;
+  uint32_t label_bytes = 1;
+  /// With a number for `#`: all from 1 on that are there.
+  std::string train;
+  std::string test;
+};
+
+/// @throws run_error naming file, position and what is wrong there.
+source_pair load_cifar(const cifar_description& what,
+                       const std::filesystem::path& data_dir);
+
+/// `data_dir`/{train,val}/CLASS/.../IMAGE, or `test` for `val`. Classes and
+/// their order are those of train's folders, by name.
+/// @throws run_error if a folder is absent or has no images.
+source_pair load_folder(const std::filesystem::path& data_dir);
+
+/// Tar files whose members come in runs of one stem: an image and STEM.cls,
+/// which holds the number of the class. Without names: all train*.tar, and all
+/// val*.tar or test*.tar. There are as many classes as the highest label says.
+/// @throws run_error naming file, position and what is wrong there.
+source_pair load_tar(const config::tar_shards& what,
+                     const std::filesystem::path& data_dir);
 
 } // namespace troupe::data

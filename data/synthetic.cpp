@@ -10,8 +10,6 @@ namespace {
 
 /// A class is a picture of so many squares a side, in any size of image.
 constexpr int64_t squares = 4;
-constexpr double mean = 0.5;
-constexpr double deviation = 0.25;
 
 /// Streams of this purpose have one seed: the set does not depend on the run's.
 constexpr uint64_t seed = 0;
@@ -41,15 +39,13 @@ void draw(const std::array<int64_t, 3>& shape, const std::vector<bool>& picture,
       }
 }
 
-std::shared_ptr<const dataset> make_part(const config::synthetic_data& what,
-                                         uint64_t first, uint64_t count) {
-  dataset::parts out{.name = config::to_string(what),
-                     .shape = what.shape,
-                     .classes = what.classes,
-                     .pixels = {},
-                     .labels = {},
-                     .mean = mean,
-                     .deviation = deviation};
+dataset_source make_part(const config::synthetic_data& what, uint64_t first,
+                         uint64_t count) {
+  memory_store::parts out{.name = config::to_string(what),
+                          .shape = what.shape,
+                          .classes = what.classes,
+                          .pixels = {},
+                          .labels = {}};
   std::vector<std::vector<bool>> pictures;
   for (int64_t label = 0; label < what.classes; ++label)
     pictures.push_back(picture_of(label, what.shape[0]));
@@ -62,12 +58,13 @@ std::shared_ptr<const dataset> make_part(const config::synthetic_data& what,
     draw(what.shape, pictures[label], first + i,
          out.pixels.data() + i * pixels);
   }
-  return std::make_shared<const dataset>(std::move(out));
+  return {std::make_shared<memory_store>(std::move(out)), what.shape,
+          what.classes};
 }
 
 } // namespace
 
-dataset_pair make_synthetic(const config::synthetic_data& what) {
+source_pair make_synthetic(const config::synthetic_data& what) {
   auto tests = std::max<uint64_t>(1, what.samples / 5);
   return {make_part(what, 0, what.samples),
           make_part(what, what.samples, tests)};

@@ -25,7 +25,7 @@ replica::replica(const computing_parts& parts)
 gradient_report replica::compute(const lease& from, const payload& weights,
                                  const payload& statistics) {
   auto indices = order_.lease_indices(from.epoch, from.first, from.count);
-  auto batch = train_->gather(indices, dtype_);
+  auto batch = train_->gather(indices, dtype_, from.epoch);
   auto gradient = gradients_.take();
   auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
                            gradient, nullptr, context_of(from, statistics));

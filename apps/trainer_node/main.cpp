@@ -5,7 +5,9 @@
 #include "actors/errands.hpp"
 #include "apps/calibrate/calibrate.hpp"
 #include "apps/compare/compare.hpp"
+#include "apps/data/data.hpp"
 #include "apps/large_pages.hpp"
+#include "apps/trainer_node/list_datasets.hpp"
 #include "apps/trainer_node/list_networks.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
@@ -155,11 +157,15 @@ int main(int argc, char** argv) {
     }
     if (argc > 1 && std::string_view{argv[1]} == "calibrate")
       return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "data")
+      return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
     auto call = config::parse_command_line(argc, argv);
     if (call.what == config::action::check)
       call.text = app::plan_with_model(call.config);
     if (call.what == config::action::list_networks)
       call.text = app::list_networks();
+    if (call.what == config::action::list_datasets)
+      call.text = app::list_datasets();
     if (call.what == config::action::replay)
       return static_cast<int>(run_replay(call));
     if (call.what != config::action::run) {

@@ -54,11 +54,11 @@ TEST_CASE("a bench shows each figure beside its reference, and keeps it") {
   CHECK(names.contains("simulate/real_gradients/async/wall"));
 }
 
-TEST_CASE("transport, server and train have their figures") {
+TEST_CASE("transport, server, data and train have their figures") {
   testing::temporary_folder folder;
   auto file = folder / "figures.json";
-  auto run = bench(folder, {"transport", "server", "train", "--quick", "--json",
-                            file.string()});
+  auto run = bench(folder, {"transport", "server", "data", "train", "--quick",
+                            "--json", file.string()});
   auto status = run.wait();
   INFO(run.report());
   REQUIRE(status == 0);
@@ -70,6 +70,8 @@ TEST_CASE("transport, server and train have their figures") {
   }
   for (std::string part : {"sgd", "sgd_and_finite", "finite", "adam"})
     CHECK(names.contains("server/step/resnet18/2/" + part));
+  for (std::string part : {"cifar/crop_flip", "jpeg/resized_crop"})
+    CHECK(names.contains("data/" + part));
   CHECK(names.contains("transport/stream/45MB/4/push_pull"));
   CHECK(names.contains("transport/inproc/1.7MB/1/push_add_pull"));
   CHECK(names.contains("transport/shm/4KB/2/push_add_pull"));
@@ -86,7 +88,8 @@ TEST_CASE("a topic that is not there is named in one line") {
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
-        "server/step, train/lenet, simulate/policy_events, simulate/growth, "
+        "server/step, data/batches, train/lenet, simulate/policy_events, "
+        "simulate/growth, "
         "simulate/real_gradients\n");
   CHECK(run.out().empty());
 }

@@ -85,8 +85,15 @@ constexpr bad bad_flags[] = {
   {"--optimizer sdg",
    "--optimizer sdg: must be one of sgd, adam, adamw; did you mean 'sgd'?"},
   {"--lr-schedule cosine", "--lr-schedule cosine: must be constant"},
-  {"--dataset cifar10",
-   "--dataset cifar10: must be one of digits, mnist, fashion-mnist"},
+  {"--dataset cifar11",
+   "--dataset cifar11: is no data set; --list-datasets shows all; did you "
+   "mean 'cifar10'?"},
+  {"--augment flop",
+   "--augment flop: has the step 'flop'; there are auto, none, or crop, "
+   "resized-crop, flip and jitter with + between them"},
+  {"--image-size 0", "--image-size 0: must be at least 1"},
+  {"--on-bad-sample ignore",
+   "--on-bad-sample ignore: must be one of fail, skip"},
   {"--policy bsp", "--policy bsp: must be one of sync, backup, ssp, async; did "
                    "you mean 'ssp'?"},
   {"--late never", "--late never: must be one of drop, cancel"},
@@ -119,6 +126,8 @@ constexpr bad bad_wholes[] = {
   {"--nesterov --momentum 0", "--nesterov true: needs a momentum above 0"},
   {"--resume --overwrite",
    "--overwrite true: contradicts resume: give one of the two"},
+  {"--image-size 64", "--image-size 64: is for images of any size (folder, "
+                      "tar); those of digits have theirs"},
   {"--dataset mnist", "--dataset mnist: is read from files: give their folder "
                       "with --data-dir"},
   {"--clock virtual --gradients none",

@@ -28,8 +28,7 @@ dataset::parts tiny() {
           .classes = 3,
           .pixels = {0, 255, 51, 102, 1, 2},
           .labels = {2, 0, 1},
-          .mean = 0.5,
-          .deviation = 0.25};
+          .scale = {{0.5}, {0.25}}};
 }
 
 dataset_pair digits(uint64_t seed) {

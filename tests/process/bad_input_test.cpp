@@ -1,7 +1,7 @@
 // What users, files, disks and peers can get wrong: each is one clear line on
 // stderr, the right exit status, and nothing left half-written.
 
-#include "tests/data/idx_files.hpp"
+#include "tests/data/image_files.hpp"
 #include "tests/process/stage.hpp"
 
 #include <arpa/inet.h>
@@ -19,6 +19,7 @@
 using namespace troupe::testing;
 namespace fs = std::filesystem;
 namespace idx = troupe::test;
+using idx::operator+;
 
 namespace {
 
@@ -119,8 +120,18 @@ constexpr row bad_calls[] = {
   {"binary file", "--simulate --config binary.ini", 2, "binary\\.ini:1: .*"},
   {"unknown network", "--simulate --network resnet", 2,
    "--network resnet: is no network; --list-networks shows all.*"},
-  {"unknown data set", "--simulate --dataset cifar10", 2,
-   "--dataset cifar10: must be one of digits, .*"},
+  {"unknown data set", "--simulate --dataset cifar11", 2,
+   "--dataset cifar11: is no data set; --list-datasets shows all; did you "
+   "mean 'cifar10'\\?"},
+  {"unknown augmentation", "--simulate --augment crop+spin", 2,
+   "--augment crop\\+spin: has the step 'spin'; there are auto, none, .*"},
+  {"data without a verb", "data", 2, "data needs to be told what to do: .*"},
+  {"data without a folder", "data check", 2, "data check needs a folder"},
+  {"parts of nothing", "data split folder", 2, "data split needs --parts N"},
+  {"a set that cannot be fetched", "data fetch kmnist --data-dir folder", 2,
+   "data fetch kmnist: can fetch only mnist, fashion-mnist, cifar10, .*"},
+  {"no parts", "data split folder --parts 0", 2,
+   "--parts 0: must be at least 1"},
   {"network of another input", "--simulate --network resnet20", 2,
    "--network resnet20 takes images of 3 channels and at least 8x8, those of "
    "digits are 1x28x28; .*"},
@@ -184,7 +195,77 @@ constexpr row bad_data[] = {
   {"smaller than a batch",
    "--simulate --dataset mnist --data-dir good --batch-size 101", 1,
    "the data set mnist has 100 samples, fewer than a batch of 101"},
+  {"CIFAR cut off", "--simulate --dataset cifar10 --data-dir cifar-cut", 1,
+   "cifar-cut/data_batch_1\\.bin: at byte 3073: the file is cut off: 6000 "
+   "bytes are not a number of records of 3073"},
+  {"CIFAR's label", "--simulate --dataset cifar10 --data-dir cifar-label", 1,
+   "cifar-label/test_batch\\.bin: at byte 0: label 10 is not in 0 to 9"},
+  {"gzip bomb", "data check bomb", 1,
+   "bomb/train-images-idx3-ubyte\\.gz: at byte 4: the header promises "
+   "4294836225 bytes; the limit is 1073741824"},
+  {"empty class", "--simulate --dataset folder --data-dir classes", 1,
+   "classes/train/empty: holds no \\.jpg, \\.jpeg or \\.png file"},
+  {"large image", "data check large", 1,
+   "large: 1 sample is damaged; --on-bad-sample skip trains without"},
+  {"path out of a tar", "--simulate --dataset tar --data-dir shards", 1,
+   "shards/train-0\\.tar: at byte 1024: the path '\\.\\./a\\.cls' leaves the "
+   "root"},
+  {"shard that is not there",
+   "--simulate --dataset tar(train=train-{0..1}.tar,val=val.tar) --data-dir "
+   "shards",
+   1, "shards/train-1\\.tar: there is no such shard"},
+  {"no data set", "data check .", 1,
+   "\\.: holds the files of no data set; --list-datasets shows .*"},
+  {"more parts than samples", "data split good --parts 101", 1,
+   "good: class 0 has 10 samples for training, which cannot be cut into 101 "
+   "parts"},
+  {"split of a damaged set", "data split label --parts 2", 1,
+   "label/train-labels-idx1-ubyte: at byte 13: label 10 is not in 0 to 9"},
 };
+
+namespace {
+
+/// A PNG image whose header, checksum included, says 100,000 x 100,000.
+idx::bytes large_image() {
+  auto out = idx::png_file(1, 1, 1, {0});
+  idx::bytes size;
+  idx::append(size, 100'000);
+  idx::append(size, 100'000);
+  std::copy(size.begin(), size.end(), out.begin() + 16);
+  idx::bytes sum;
+  idx::append(sum, static_cast<uint32_t>(crc32(0, out.data() + 12, 17)));
+  std::copy(sum.begin(), sum.end(), out.begin() + 29);
+  return out;
+}
+
+/// Sets of other kinds with something wrong in each.
+void write_bad_sets(const fs::path& home) {
+  auto record = idx::cifar_record({3}, 10);
+  auto cut = record + record;
+  cut.resize(6000);
+  for (std::string part : {"cut", "label"}) {
+    write(home / ("cifar-" + part) / "data_batch_1.bin",
+          part == "cut" ? cut : record);
+    write(home / ("cifar-" + part) / "test_batch.bin",
+          idx::cifar_record({10}, 10));
+  }
+  auto bomb = idx::images_file(65535, 65535, 1, idx::bytes(1 << 24, 0));
+  write(home / "bomb/train-images-idx3-ubyte.gz", idx::gzip(bomb));
+  write(home / "bomb/train-labels-idx1-ubyte", idx::labels_file(1, {0}));
+  auto image = idx::png_file(2, 2, 1, {1, 2, 3, 4});
+  for (std::string part : {"train", "val"}) {
+    write(home / "classes" / part / "a" / "1.png", image);
+    write(home / "large" / part / "a" / "1.png",
+          part == "train" ? large_image() : image);
+  }
+  fs::create_directory(home / "classes/train/empty");
+  write(home / "shards/train-0.tar",
+        idx::tar_file({idx::member("a.png", image),
+                       idx::member("../a.cls", idx::text("1"))}));
+  write(home / "shards/val.tar", idx::tar_file({}));
+}
+
+} // namespace
 
 TEST_CASE("Bad data files") {
   stage on;
@@ -209,6 +290,7 @@ TEST_CASE("Bad data files") {
   write(at("label") / "train-labels-idx1-ubyte", idx::labels_file(100, labels));
   write(at("count") / "train-images-idx3-ubyte",
         idx::images_file(99, 28, 28, idx::bytes(99 * 784, 7)));
+  write_bad_sets(on.home());
   check_table(on, bad_data);
 }
 

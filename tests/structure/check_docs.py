@@ -2,8 +2,8 @@
 """Holds the documentation to the program.
 
 docs/configuration.md must have a row for every key and flag of trainer_node's
-help, with the same default, and none besides; the README's table of networks must
-be what trainer_node --list-networks prints; and every relative link in the
+help, with the same default, and none besides; the README's tables of networks and
+data sets must be what trainer_node --list-networks and --list-datasets print; and every relative link in the
 Markdown files must lead to a file, every `#anchor` to a heading.
 Prints one line for every breach; exits 1 if there is one.
 Usage: check_docs.py ROOT TRAINER_NODE
@@ -82,16 +82,33 @@ def cells_of_list(text):
     return [line.split() for line in text.splitlines()]
 
 
-def cells_of_table(readme):
-    """The same of the README's table below the heading Networks."""
-    part = readme.partition("### Networks\n")[2].partition("\n#")[0]
+def cells_of_table(readme, heading):
+    """The same of the README's table below the heading."""
+    part = readme.partition(f"### {heading}\n")[2].partition("\n#")[0]
     rows = [[cell.strip(" `") for cell in line.strip("| ").split("|")]
             for line in part.splitlines() if line.startswith("|")]
     return [row for row in rows if not row[0].startswith("--")]
 
 
+def cells_of_datasets(text):
+    """The columns of --list-datasets, which two blanks divide."""
+    return [re.split(r"\s{2,}", line) for line in text.splitlines()]
+
+
+def check_datasets(listed, readme):
+    program = cells_of_datasets(listed)
+    written = cells_of_table(readme, "Data sets")
+    for row in program:
+        if row not in written:
+            yield f"README.md: no row of data sets: {' | '.join(row)}"
+    for row in written:
+        if row not in program:
+            yield f"README.md: not in --list-datasets: {' | '.join(row)}"
+
+
 def check_networks(listed, readme):
-    program, written = cells_of_list(listed), cells_of_table(readme)
+    program, written = cells_of_list(listed), cells_of_table(
+        readme, "Networks")
     for row in program:
         if row not in written:
             yield f"README.md: no row of networks: {' | '.join(row)}"
@@ -131,6 +148,8 @@ def main():
     help_text = output_of("--help")
     found = [*check_reference(help_text, (root / REFERENCE).read_text()),
              *check_networks(output_of("--list-networks"),
+                             (root / "README.md").read_text()),
+             *check_datasets(output_of("--list-datasets"),
                              (root / "README.md").read_text()),
              *check_links(root)]
     print("\n".join(sorted(found)) or "the documentation fits the program")

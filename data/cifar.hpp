@@ -1,0 +1,19 @@
+#pragma once
+// The binary files of CIFAR-10 and CIFAR-100: records of one label byte or two
+// and 3,072 pixels, red, green, blue, row by row. Files are not trusted.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe::data {
+
+/// Appends the images and labels of a file. Of several labels the last counts.
+/// @throws run_error naming `name`, the position and what is wrong there.
+void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
+                 uint32_t label_bytes, const std::string& name,
+                 std::vector<uint8_t>& to_pixels,
+                 std::vector<uint8_t>& to_labels);
+
+} // namespace troupe::data

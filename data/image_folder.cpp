@@ -1,0 +1,144 @@
+#include "data/image_folder.hpp"
+
+#include "config/failure.hpp"
+#include "data/image_file.hpp"
+#include "data/sources.hpp"
+
+#include <algorithm>
+#include <span>
+#include <system_error>
+#include <utility>
+
+namespace troupe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Links among folders may go in a circle.
+constexpr int deepest = 16;
+
+[[noreturn]] void fail(const fs::path& where, const std::string& what) {
+  throw run_error(where.string() + ": " + what);
+}
+
+/// Sorted by name; empty if there is no such folder.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> out;
+  for (fs::directory_iterator i{folder, error}, end; !error && i != end;
+       i.increment(error))
+    out.push_back(i->path());
+  if (error)
+    fail(folder, "cannot be read: " + error.message());
+  std::ranges::sort(out, {}, [](const auto& x) { return x.string(); });
+  return out;
+}
+
+/// The files of a folder and of those below.
+void collect(const fs::path& folder, int depth, int64_t label,
+             folder_index& to) {
+  std::error_code error;
+  std::vector<fs::path> below;
+  for (auto& entry : entries(folder)) {
+    if (fs::is_directory(entry, error))
+      below.push_back(std::move(entry));
+    else if (has_image_name(entry.filename().string()))
+      to.images.push_back({std::move(entry), label});
+    else
+      ++to.others;
+  }
+  if (depth == deepest && !below.empty())
+    fail(below.front(), "is too deep a folder; do links go in a circle?");
+  for (const auto& each : below)
+    collect(each, depth + 1, label, to);
+}
+
+/// By the whole path of the folder as text, then by name.
+void sort_as_torchvision(std::span<folder_index::image> images) {
+  std::ranges::sort(images, {}, [](const folder_index::image& x) {
+    return std::pair{x.file.parent_path().string(), x.file.filename().string()};
+  });
+}
+
+int64_t label_of(const fs::path& folder,
+                 const std::vector<std::string>& classes) {
+  auto found = std::ranges::find(classes, folder.filename().string());
+  if (found == classes.end())
+    fail(folder, "is a class that the images for training do not have");
+  return found - classes.begin();
+}
+
+class folder_store final : public sample_store {
+public:
+  explicit folder_store(std::vector<folder_index::image> images)
+    : images_(std::move(images)) {
+    // nop
+  }
+
+  uint64_t size() const noexcept override { return images_.size(); }
+
+  int64_t label(uint64_t index) const override { return images_[index].label; }
+
+  picture load(uint64_t index, const window_choice& choose) const override {
+    const auto& file = images_[index].file;
+    return decode_image(read_file(file), file.string(), choose);
+  }
+
+  bool decodes() const noexcept override { return true; }
+
+private:
+  std::vector<folder_index::image> images_;
+};
+
+dataset_source source_of(folder_index&& index, size_t classes) {
+  return {std::make_shared<folder_store>(std::move(index.images)),
+          {3, 0, 0},
+          static_cast<int64_t>(classes)};
+}
+
+} // namespace
+
+folder_index index_folder(const fs::path& folder,
+                          const std::vector<std::string>& known) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    fail(folder, "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
+                 "and DIR/val/CLASS/IMAGE");
+  folder_index out;
+  std::vector<fs::path> classes;
+  for (auto& entry : entries(folder))
+    if (fs::is_directory(entry, error))
+      classes.push_back(std::move(entry));
+  for (const auto& each : classes)
+    out.classes.push_back(each.filename().string());
+  if (classes.empty())
+    fail(folder, "has no folders, one for each class");
+  for (const auto& each : classes) {
+    auto before = out.images.size();
+    collect(each, 0, label_of(each, known.empty() ? out.classes : known), out);
+    if (out.images.size() == before)
+      fail(each, "holds no .jpg, .jpeg or .png file");
+    sort_as_torchvision(
+      {out.images.begin() + static_cast<ptrdiff_t>(before), out.images.end()});
+  }
+  return out;
+}
+
+fs::path find_test_folder(const fs::path& data_dir) {
+  std::error_code error;
+  for (const auto* name : {"val", "test"})
+    if (fs::is_directory(data_dir / name, error))
+      return data_dir / name;
+  fail(data_dir, "has neither a folder val nor test");
+}
+
+source_pair load_folder(const fs::path& data_dir) {
+  auto train = index_folder(data_dir / "train");
+  auto test = index_folder(find_test_folder(data_dir), train.classes);
+  auto classes = train.classes.size();
+  return {source_of(std::move(train), classes),
+          source_of(std::move(test), classes)};
+}
+
+} // namespace troupe::data

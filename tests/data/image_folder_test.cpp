@@ -1,0 +1,132 @@
+#include "config/failure.hpp"
+#include "data/dataset.hpp"
+#include "data/image_folder.hpp"
+#include "tests/data/image_files.hpp"
+#include "tests/support/error_line.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace troupe;
+using namespace troupe::data;
+using namespace troupe::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr auto float32 = config::scalar_type::float32;
+
+bytes shade(uint8_t of) {
+  return png_file(20, 30, 3, bytes(20 * 30 * 3, of));
+}
+
+config::data_settings settings_for(const scratch_folder& in) {
+  config::data_settings out;
+  out.dataset = "folder";
+  out.data_dir = in.path();
+  out.image_size = 16;
+  return out;
+}
+
+/// Two classes with three images for training, one for testing.
+void write_set(scratch_folder& in) {
+  for (std::string name : {"cat", "dog"})
+    for (auto i : {0, 1, 2})
+      in.write("train/" + name + "/" + std::to_string(i) + ".png",
+               shade(static_cast<uint8_t>(100 * i + (name == "dog"))));
+  in.write("val/cat/0.jpg", jpeg_file(40, 20, 3, slopes(40, 20, 3)));
+  in.write("val/dog/0.JPEG", jpeg_file(20, 40, 1, slopes(20, 40, 1)));
+}
+
+std::string complaint(const config::data_settings& settings) {
+  return error_line<run_error>([&] { load_dataset(settings, 1); });
+}
+
+} // namespace
+
+TEST_CASE("a folder for each class makes a data set", "[folder]") {
+  scratch_folder in;
+  write_set(in);
+  in.write("train/cat/notes.txt", text("no image"));
+  auto pair = load_dataset(settings_for(in), 1);
+  CHECK(pair.train->size() == 6);
+  CHECK(pair.train->classes() == 2);
+  CHECK(pair.train->shape() == std::vector<int64_t>{3, 16, 16});
+  auto test = pair.test->gather_range(0, 2, float32);
+  CHECK(test.inputs.sizes() == at::IntArrayRef{2, 3, 16, 16});
+  CHECK(test.targets.const_data_ptr<int64_t>()[1] == 1);
+}
+
+TEST_CASE("images are in the order of folders, then names", "[folder]") {
+  scratch_folder in;
+  for (std::string file : {"a/2.png", "a/10.png", "a/x/1.png", "a/x-y/1.png",
+                           "a/x/z/1.png", "B/1.png"})
+    in.write(file, shade(1));
+  auto found = index_folder(in.path());
+  CHECK(found.classes == std::vector<std::string>{"B", "a"});
+  std::vector<std::string> names;
+  for (const auto& each : found.images)
+    names.push_back(each.file.lexically_relative(in.path()).string());
+  CHECK(names == std::vector<std::string>{"B/1.png", "a/10.png", "a/2.png",
+                                          "a/x/1.png", "a/x-y/1.png",
+                                          "a/x/z/1.png"});
+}
+
+TEST_CASE("test is another name of val", "[folder]") {
+  scratch_folder in;
+  write_set(in);
+  std::filesystem::rename(in.path() / "val", in.path() / "test");
+  CHECK(load_dataset(settings_for(in), 1).test->size() == 2);
+}
+
+TEST_CASE("folders that are no set are refused by name", "[folder]") {
+  scratch_folder in;
+  auto settings = settings_for(in);
+  CHECK_THAT(complaint(settings), ContainsSubstring("/train: is no folder"));
+  write_set(in);
+  std::filesystem::create_directories(in.path() / "train/empty");
+  CHECK(complaint(settings) == (in.path() / "train/empty").string() +
+                                 ": holds no .jpg, .jpeg or .png file");
+  std::filesystem::remove(in.path() / "train/empty");
+  in.write("val/bird/0.png", shade(1));
+  CHECK(complaint(settings) ==
+        (in.path() / "val/bird").string() +
+          ": is a class that the images for training do not have");
+}
+
+TEST_CASE("a damaged image ends the run or is done without", "[folder]") {
+  scratch_folder in;
+  write_set(in);
+  auto bad = in.write("train/cat/1.png", text("not a png")).string();
+  in.write("val/cat/0.jpg", text("not a jpeg"));
+  auto settings = settings_for(in);
+  auto strict = load_dataset(settings, 1);
+  auto line =
+    error_line<run_error>([&] { strict.train->gather_range(0, 6, float32); });
+  CHECK(line == bad + ": at byte 0: is neither a JPEG nor a PNG image");
+  settings.on_bad_sample = config::bad_sample_rule::skip;
+  auto lenient = load_dataset(settings, 1);
+  auto train = lenient.train->gather_range(0, 6, float32);
+  CHECK(train.samples == 6); // The next takes its place.
+  CHECK(lenient.train->skipped() == 1);
+  CHECK(lenient.train->newly_skipped() == std::vector<std::string>{line});
+  CHECK(lenient.train->newly_skipped().empty());
+  auto test = lenient.test->gather_range(0, 2, float32);
+  CHECK(test.samples == 1);
+  CHECK(test.inputs.size(0) == 1);
+  CHECK(test.targets.const_data_ptr<int64_t>()[0] == 1);
+  CHECK(lenient.test->skipped() == 1);
+}
+
+TEST_CASE("a set without one good image is refused", "[folder]") {
+  scratch_folder in;
+  write_set(in);
+  for (std::string name : {"cat", "dog"})
+    for (auto i : {0, 1, 2})
+      in.write("train/" + name + "/" + std::to_string(i) + ".png", {});
+  auto settings = settings_for(in);
+  settings.on_bad_sample = config::bad_sample_rule::skip;
+  auto set = load_dataset(settings, 1).train;
+  auto line = error_line<run_error>([&] { set->gather_range(0, 1, float32); });
+  CHECK(line == "folder: none of the 6 samples can be read");
+}

@@ -1,0 +1,42 @@
+#include "config/failure.hpp"
+#include "config/limits.hpp"
+#include "data/registry.hpp"
+#include "tests/support/error_line.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::data;
+using namespace troupe::test;
+
+TEST_CASE("settings know the data sets of the registry", "[registry]") {
+  std::vector<std::string> names;
+  for (const auto& each : dataset_registry())
+    names.push_back(each.name);
+  auto known = config::known_datasets();
+  CHECK(names == std::vector<std::string>(known.begin(), known.end()));
+}
+
+TEST_CASE("sets with files need a data-dir, others do not", "[registry]") {
+  for (const auto& each : dataset_registry()) {
+    INFO(each.name);
+    CHECK(config::reads_files(each.name) == !each.files.empty());
+    config::parse_augmentation(each.training);
+  }
+}
+
+TEST_CASE("a declaration belongs to its entry", "[registry]") {
+  CHECK(entry_of("synthetic(shape=1x2x3)").name == "synthetic");
+  CHECK(entry_of("tar(train=a,val=b)").name == "tar");
+  CHECK(error_line<usage_error>([] { entry_of("tarr"); }) ==
+        "unknown data set 'tarr'; --list-datasets shows all");
+}
+
+TEST_CASE("what cannot be resized to a square is refused", "[registry]") {
+  config::data_settings settings;
+  settings.dataset = "synthetic(shape=3x4x6,classes=2,samples=8)";
+  settings.augment = "resized-crop";
+  CHECK(error_line<usage_error>([&] { load_dataset(settings, 1); }) ==
+        "--augment resized-crop: the images of " + settings.dataset +
+          " are not square");
+}

@@ -1,0 +1,164 @@
+#include "config/failure.hpp"
+#include "data/dataset.hpp"
+#include "data/tar_shards.hpp"
+#include "tests/data/image_files.hpp"
+#include "tests/support/error_line.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+
+using namespace troupe;
+using namespace troupe::data;
+using namespace troupe::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Reads from memory; notes the largest read.
+struct memory {
+  const bytes& from;
+
+  size_t operator()(uint64_t at, std::span<uint8_t> to) const {
+    auto n =
+      at >= from.size() ? 0 : std::min<size_t>(to.size(), from.size() - at);
+    std::copy_n(from.begin() + static_cast<ptrdiff_t>(at), n, to.begin());
+    return n;
+  }
+};
+
+std::vector<std::string> names_in(const bytes& file) {
+  std::vector<std::string> out;
+  for (const auto& each : index_tar(memory{file}, file.size(), "x"))
+    out.push_back(each.name);
+  return out;
+}
+
+std::string complaint(const bytes& file) {
+  return error_line<run_error>(
+    [&] { index_samples(memory{file}, file.size(), "x"); });
+}
+
+bytes picture_of(uint8_t shade) {
+  return png_file(12, 10, 3, bytes(12 * 10 * 3, shade));
+}
+
+using names = std::vector<std::string>;
+
+} // namespace
+
+TEST_CASE("members are found with their bytes", "[tar]") {
+  auto file =
+    tar_file({member("dir/", {}, '5'), member("dir/a.txt", text("hello")),
+              member("link", {}, '2'), member("b", bytes(1000, 7))});
+  auto found = index_tar(memory{file}, file.size(), "x");
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].name == "dir/a.txt");
+  CHECK(std::string(&file[found[0].begin], &file[found[0].begin] + 5) ==
+        "hello");
+  CHECK(found[1].size == 1000);
+  CHECK(found[1].end - found[1].header == 512 + 1024);
+}
+
+TEST_CASE("long names come from GNU's and pax headers", "[tar]") {
+  std::string longer(150, 'n');
+  auto gnu = member("././@LongLink", text(longer + '\0'), 'L') +
+             member("short", text("1"));
+  auto record = " path=" + longer + "\n";
+  auto pax =
+    member("PaxHeader", text(std::to_string(record.size() + 3) + record), 'x') +
+    member("short", text("2"));
+  auto file = tar_file({gnu, pax, member("plain", {})});
+  CHECK(names_in(file) == names{longer, longer, "plain"});
+  auto found = index_tar(memory{file}, file.size(), "x");
+  CHECK(found[0].header == 0);
+  CHECK(found[1].header == gnu.size());
+}
+
+TEST_CASE("a path that leaves the root is refused", "[tar]") {
+  for (std::string name : {"/etc/passwd", "../a.png", "a/../../b.cls", ".."}) {
+    auto line = complaint(
+      tar_file({member("a.cls", text("1")), member(name, text("1"))}));
+    CHECK(line == "x: at byte 1024: the path '" + name + "' leaves the root");
+  }
+  CHECK(names_in(tar_file({member("./a..b/..c", {})})) == names{"./a..b/..c"});
+}
+
+TEST_CASE("tar files that are damaged are refused with their place", "[tar]") {
+  CHECK_THAT(complaint(text("short")), ContainsSubstring("too short"));
+  auto good = tar_file({member("a", bytes(600, 1))});
+  auto cut = good;
+  cut.resize(1000);
+  CHECK(complaint(cut) == "x: at byte 0: the header promises 600 bytes, but "
+                          "the file holds 488 more");
+  cut = member("a", {});
+  cut.resize(700);
+  CHECK(complaint(cut) ==
+        "x: at byte 512: the file is cut off within a header");
+  auto wrong = good;
+  wrong[0] = 'b';
+  CHECK(complaint(wrong) == "x: at byte 0: is no header of a tar file");
+  CHECK_THAT(complaint(tar_file({tar_header("a", 077777777777, '0')})),
+             ContainsSubstring("the header promises 8589934591 bytes"));
+  CHECK_THAT(complaint(tar_file({member("p", text("9 nonsense"), 'x')})),
+             ContainsSubstring("the extended header is damaged"));
+  CHECK_THAT(complaint(member("p", text("a\0"), 'L')),
+             ContainsSubstring("the file ends between a name and its member"));
+}
+
+TEST_CASE("samples are runs of one stem", "[tar]") {
+  auto file =
+    tar_file({member("d/1.cls", text("4\n")), member("d/1.JPG", text("image")),
+              member("d/1.json", text("{}")), member("d/2.png", text("other")),
+              member("d/2.cls", text(" 17 "))});
+  auto found = index_samples(memory{file}, file.size(), "x");
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].label == 4);
+  CHECK(found[0].image == "d/1.JPG");
+  CHECK(found[0].size == 5);
+  CHECK(found[0].last == found[1].first);
+  CHECK(found[1].label == 17);
+}
+
+TEST_CASE("half samples are refused", "[tar]") {
+  auto image = member("a.png", text("1"));
+  CHECK(complaint(tar_file({image})) ==
+        "x: at byte 0: the sample 'a' has no a.cls beside its image");
+  CHECK_THAT(complaint(tar_file(
+               {member("a.cls", text("1")), member("b.cls", text("1"))})),
+             ContainsSubstring("'a' has no .jpg, .jpeg or .png"));
+  CHECK_THAT(complaint(tar_file({image, member("a.jpg", text("1"))})),
+             ContainsSubstring("'a' has two images"));
+  CHECK_THAT(complaint(tar_file({image, member("a.cls", text("cat"))})),
+             ContainsSubstring("has a label that is no number: 'cat'"));
+  CHECK_THAT(complaint(tar_file({image, member("a.cls", text("9000000"))})),
+             ContainsSubstring("the limit is 1000000"));
+}
+
+TEST_CASE("shards make a data set", "[tar]") {
+  scratch_folder in;
+  for (std::string shard : {"train-000", "train-001", "val-000"})
+    in.write(
+      shard + ".tar",
+      tar_file({member("a.png", picture_of(9)), member("a.cls", text("0")),
+                member("b.png", picture_of(99)), member("b.cls", text("2"))}));
+  config::data_settings settings;
+  settings.data_dir = in.path();
+  settings.image_size = 8;
+  for (const auto* name :
+       {"tar", "tar(train=train-{000..001}.tar,val=val-000.tar)"}) {
+    settings.dataset = name;
+    auto pair = load_dataset(settings, 1);
+    CHECK(pair.train->name() == name);
+    CHECK(pair.train->size() == 4);
+    CHECK(pair.test->size() == 2);
+    CHECK(pair.train->classes() == 3);
+    auto batch = pair.test->gather_range(0, 2, config::scalar_type::float32);
+    CHECK(batch.inputs.sizes() == at::IntArrayRef{2, 3, 8, 8});
+    CHECK(batch.targets.const_data_ptr<int64_t>()[1] == 2);
+  }
+  settings.dataset = "tar(train=train-{000..002}.tar,val=val-000.tar)";
+  CHECK(error_line<run_error>([&] { load_dataset(settings, 1); }) ==
+        (in.path() / "train-002.tar").string() + ": there is no such shard");
+}
