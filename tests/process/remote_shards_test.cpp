@@ -197,7 +197,8 @@ TEST_CASE("who is missing is said, and who does not fit") {
   early.await("it waits for parameter server shard 2");
   auto other_size = on.shard(2, with_shards(4));
   check_end(other_size, 2);
-  CHECK(other_size.err().find("refuses this node: --shards = 4 here, but 3") !=
+  CHECK(other_size.err().find(
+          "refuses this node: [cluster] shards = 4 here, but 3") !=
         std::string::npos);
   auto second = on.shard(2, {}); // It is told how many there are.
   for (auto* one : {&lead, &first, &second, &early})
