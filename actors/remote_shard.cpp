@@ -243,28 +243,13 @@ payload remote_shard_state::copy_state(bool with_slots) const {
 
 // A copy, as the next step changes the slots.
 void remote_shard_state::send_state(transfer_id id, const shard_state& what) {
-  leaving_.emplace(id,
-                   transport::chunk_sender{id, copy_state(what.with_slots)});
-  pump(id);
-}
-
-void remote_shard_state::pump(transfer_id id) {
-  auto& outgoing = leaving_.at(id);
-  while (auto piece = outgoing.next())
-    self_->send(parts_.registrar, chunk_atom_v, parts_.rank, std::move(*piece));
+  leaving_.begin(id, copy_state(what.with_slots), to_registrar());
 }
 
 void remote_shard_state::credit(transfer_id id, uint64_t received) {
-  auto found = leaving_.find(id);
-  if (found == leaving_.end())
-    return;
-  if (!found->second.credit(received))
-    return self_->quit(caf::make_error(errc::protocol_violation,
-                                       std::string{"impossible credit"}));
-  if (found->second.done())
-    leaving_.erase(found);
-  else
-    pump(id);
+  if (!leaving_.credit(id, received, to_registrar()))
+    self_->quit(caf::make_error(errc::protocol_violation,
+                                std::string{"impossible credit"}));
 }
 
 } // namespace troupe

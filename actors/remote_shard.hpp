@@ -6,6 +6,7 @@
 //
 // Has no thread of its own, as the lead has none (actors/errands.hpp).
 
+#include "actors/links/outgoing.hpp"
 #include "actors/shard_model.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked.hpp"
@@ -60,13 +61,19 @@ private:
   void take(const chunk& piece);
   void load(const payload& flat);
   void credit(transfer_id id, uint64_t received);
-  void pump(transfer_id id);
   void make(const shard_step& what);
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
   void send_state(transfer_id id, const shard_state& what);
   payload copy_state(bool with_slots) const;
   void end_training();
+
+  auto to_registrar() {
+    return [this](chunk&& piece) {
+      self_->send(parts_.registrar, chunk_atom_v, parts_.rank,
+                  std::move(piece));
+    };
+  }
 
   pointer self_;
   remote_shard_parts parts_;
@@ -82,7 +89,7 @@ private:
   std::optional<transport::chunk_receiver> arriving_;
   transfer_id arriving_id_{0};
   shard_state arriving_state_;
-  std::map<transfer_id, transport::chunk_sender> leaving_;
+  outgoing_payloads leaving_;
 };
 
 } // namespace troupe

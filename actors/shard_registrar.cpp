@@ -84,29 +84,24 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   const auto& begins = parts_.beginnings[rank.value - 1];
   transfer_id id{rank.value};
   auto& in = shards_[rank];
-  in = {
-    rank, {host, port}, who, false, transport::chunk_sender{id, begins.flat}};
+  in.rank = rank;
+  in.where = {host, port};
+  in.handle = who;
   self_->send(who, attach_atom_v,
               caf::actor_cast<caf::strong_actor_ptr>(parts_.lead), id,
               begins.state, begins.flat.shape());
-  pump(in);
+  in.outgoing.begin(id, begins.flat, to(who));
   return caf::unit;
-}
-
-void shard_registrar_state::pump(shard& to) {
-  while (auto piece = to.outgoing->next())
-    self_->send(to.handle, chunk_atom_v, std::move(*piece));
 }
 
 void shard_registrar_state::credit(shard_id rank, transfer_id id,
                                    uint64_t received) {
   auto found = shards_.find(rank);
-  if (found == shards_.end() || id.value != rank.value ||
-      !found->second.outgoing)
+  if (found == shards_.end())
     return;
-  if (!found->second.outgoing->credit(received))
-    return lost(found->second.handle.address(), "impossible credit");
-  pump(found->second);
+  auto& one = found->second;
+  if (!one.outgoing.credit(id, received, to(one.handle)))
+    lost(one.handle.address(), "impossible credit");
 }
 
 void shard_registrar_state::note_missing() {
@@ -125,7 +120,6 @@ void shard_registrar_state::ready(shard_id rank) {
   if (found == shards_.end() || complete_)
     return;
   found->second.ready = true;
-  found->second.outgoing.reset();
   note_missing();
   auto all = shards_.size() == parts_.beginnings.size() &&
              std::ranges::all_of(

@@ -5,6 +5,7 @@
 //
 // In the process of the lead, whose mail it keeps free of tensors.
 
+#include "actors/links/outgoing.hpp"
 #include "actors/shard_beginning.hpp"
 #include "actors/shard_fetch.hpp"
 #include "messages/interfaces.hpp"
@@ -69,7 +70,7 @@ private:
     shard_roster::address where;
     remote_shard_actor handle;
     bool ready = false;
-    std::optional<transport::chunk_sender> outgoing;
+    outgoing_payloads outgoing;
   };
 
   struct open_fetch {
@@ -80,7 +81,6 @@ private:
 
   caf::result<void> take_in(shard_id rank, const std::string& host,
                             uint16_t port, const remote_shard_actor& who);
-  void pump(shard& to);
   void credit(shard_id rank, transfer_id id, uint64_t received);
   void ready(shard_id rank);
   void note_missing();
@@ -89,6 +89,12 @@ private:
   void lost(const caf::actor_addr& who, const std::string& why);
   void ping();
   void stop(const run_end& how);
+
+  auto to(const remote_shard_actor& who) {
+    return [this, who](chunk&& piece) {
+      self_->send(who, chunk_atom_v, std::move(piece));
+    };
+  }
 
   pointer self_;
   shard_registrar_parts parts_;

@@ -45,8 +45,7 @@ chunked_link_state::push(const push_header& header, const payload& gradient) {
   auto answer = self_->make_response_promise<release_header, payload>();
   auto id = open_.add(answer);
   self_->send(gateway_, push_atom_v, id, header, gradient.shape());
-  leaving_.emplace(id, transport::chunk_sender{id, gradient});
-  pump(id);
+  leaving_.begin(id, gradient, to_gateway());
   return answer;
 }
 
@@ -63,19 +62,9 @@ caf::result<watch_header, payload> chunked_link_state::watch(version after) {
   return answer;
 }
 
-void chunked_link_state::pump(transfer_id id) {
-  auto& outgoing = leaving_.at(id);
-  while (auto piece = outgoing.next())
-    self_->send(gateway_, chunk_atom_v, std::move(*piece));
-}
-
 void chunked_link_state::credit(transfer_id id, uint64_t received) {
-  auto found = leaving_.find(id);
-  if (found == leaving_.end())
-    return;
-  if (!found->second.credit(received))
-    return break_off("the parameter server granted impossible credit");
-  pump(id);
+  if (!leaving_.credit(id, received, to_gateway()))
+    break_off("the parameter server granted impossible credit");
 }
 
 // -- answers ------------------------------------------------------------------
@@ -108,7 +97,7 @@ void chunked_link_state::finish_if_complete(arrival_map::iterator which) {
     return;
   auto id = which->first;
   auto done = std::move(arriving_.extract(which).mapped());
-  leaving_.erase(id);
+  leaving_.forget(id);
   std::visit(
     [&](const auto& header) {
       open_.answer(id, header, std::move(done.weights).take());
@@ -117,7 +106,7 @@ void chunked_link_state::finish_if_complete(arrival_map::iterator which) {
 }
 
 void chunked_link_state::refuse(transfer_id id, const caf::error& why) {
-  leaving_.erase(id);
+  leaving_.forget(id);
   arriving_.erase(id);
   open_.refuse(id, why);
 }

@@ -4,6 +4,7 @@
 // gateway.
 
 #include "actors/links/open_requests.hpp"
+#include "actors/links/outgoing.hpp"
 #include "messages/transport/chunked.hpp"
 
 #include <map>
@@ -37,8 +38,14 @@ private:
                                             const payload& gradient);
   caf::result<release_header, payload> pull(const pull_header& header);
   caf::result<watch_header, payload> watch(version after);
-  void pump(transfer_id id);
   void credit(transfer_id id, uint64_t received);
+
+  auto to_gateway() {
+    return [this](chunk&& piece) {
+      self_->send(gateway_, chunk_atom_v, std::move(piece));
+    };
+  }
+
   template <class Header>
   void expect(transfer_id id, const Header& header, const payload_shape& shape);
   void take(const chunk& piece);
@@ -50,7 +57,7 @@ private:
   gateway_actor gateway_;
   payload_shape expected_;
   open_requests open_;
-  std::map<transfer_id, transport::chunk_sender> leaving_;
+  outgoing_payloads leaving_;
   arrival_map arriving_;
 };
 

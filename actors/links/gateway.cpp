@@ -113,34 +113,17 @@ void gateway_state::answer(transfer_id id, const watch_header& header,
 }
 
 void gateway_state::send_weights(transfer_id id, const payload& weights) {
-  transport::chunk_sender outgoing{id, weights};
-  if (outgoing.done()) // Empty: no credit will come.
-    return;
-  leaving_.emplace(id, std::move(outgoing));
-  pump(id);
+  leaving_.begin(id, weights, to_peer());
 }
 
 void gateway_state::refuse(transfer_id id, const caf::error& why) {
   self_->send(peer_, refuse_atom_v, id, why);
 }
 
-void gateway_state::pump(transfer_id id) {
-  auto& outgoing = leaving_.at(id);
-  while (auto piece = outgoing.next())
-    self_->send(peer_, chunk_atom_v, std::move(*piece));
-}
-
 void gateway_state::credit(transfer_id id, uint64_t received) {
-  auto found = leaving_.find(id);
-  if (found == leaving_.end())
-    return;
-  if (!found->second.credit(received))
-    return self_->quit(caf::make_error(errc::protocol_violation,
-                                       std::string{"impossible credit"}));
-  if (found->second.done())
-    leaving_.erase(found);
-  else
-    pump(id);
+  if (!leaving_.credit(id, received, to_peer()))
+    self_->quit(caf::make_error(errc::protocol_violation,
+                                std::string{"impossible credit"}));
 }
 
 } // namespace troupe

@@ -4,6 +4,7 @@
 // for each peer; it ends with the peer. Where a peer's tensors have a path of
 // their own, it only ties that path to the actor connection.
 
+#include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked.hpp"
 
@@ -51,14 +52,19 @@ private:
   template <class Header, class... Ts>
   void ask(transfer_id id, const Ts&... request);
   void send_weights(transfer_id id, const payload& weights);
-  void pump(transfer_id id);
   void credit(transfer_id id, uint64_t received);
+
+  auto to_peer() {
+    return [this](chunk&& piece) {
+      self_->send(peer_, chunk_atom_v, std::move(piece));
+    };
+  }
 
   pointer self_;
   gateway_parts parts_;
   link_end_actor peer_;
   std::map<transfer_id, arrival> arriving_;
-  std::map<transfer_id, transport::chunk_sender> leaving_;
+  outgoing_payloads leaving_;
 };
 
 } // namespace troupe

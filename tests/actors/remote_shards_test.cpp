@@ -185,62 +185,58 @@ release_header of_version(uint64_t x) {
   return out;
 }
 
+/// A joined link of 3 elements of a shard, and 2 of the lead.
+struct two_parts {
+  stage house;
+  part_stand_in shard = make_part(house);
+  part_stand_in lead = make_part(house);
+  parameter_server_actor link =
+    house.make<parameter_server_actor, joined_link_state>(
+      joined_link_parts{{{shard.handle, 3}, {lead.handle, 2}}});
+};
+
 } // namespace
 
 TEST_CASE("a joined link cuts gradients into views and joins answers") {
-  stage house;
-  auto shard = make_part(house);
-  auto lead = make_part(house);
-  joined_link_parts parts;
-  parts.parts = {{shard.handle, 3}, {lead.handle, 2}};
-  auto link = house.make<parameter_server_actor, joined_link_state>(parts);
+  two_parts on;
   auto gradient = constant_payload(5, 7);
-  auto answer = house.ask<release_header, payload>(link, push_atom_v,
-                                                   push_header{}, gradient);
-  house.run();
-  CHECK(shard->gradients.at(0).bytes().data() == gradient.bytes().data());
-  CHECK(shard->gradients.at(0).shape().count == 3);
-  CHECK(lead->gradients.at(0).bytes().data() == gradient.bytes().data() + 12);
-  CHECK(lead->gradients.at(0).shape().count == 2);
+  auto answer = on.house.ask<release_header, payload>(on.link, push_atom_v,
+                                                      push_header{}, gradient);
+  on.house.run();
+  CHECK(on.shard->gradients.at(0).bytes().data() == gradient.bytes().data());
+  CHECK(on.shard->gradients.at(0).shape().count == 3);
+  CHECK(on.lead->gradients.at(0).bytes().data() ==
+        gradient.bytes().data() + 12);
+  CHECK(on.lead->gradients.at(0).shape().count == 2);
   auto header = of_version(4);
   header.leases = {{lease_id{1}, 2, 3, 4}};
-  lead->asks.at(0).deliver(header, constant_payload(2, 2));
-  house.run();
+  on.lead->asks.at(0).deliver(header, constant_payload(2, 2));
+  on.house.run();
   CHECK(answer->open());
-  shard->asks.at(0).deliver(of_version(4), constant_payload(3, 2));
-  house.run();
+  on.shard->asks.at(0).deliver(of_version(4), constant_payload(3, 2));
+  on.house.run();
   CHECK(same_bytes(answer->get<payload>(), constant_payload(5, 2)));
   CHECK((answer->get<release_header>().leases == header.leases));
 }
 
 TEST_CASE("a joined link refuses parts of two versions") {
-  stage house;
-  auto shard = make_part(house);
-  auto lead = make_part(house);
-  joined_link_parts parts;
-  parts.parts = {{shard.handle, 3}, {lead.handle, 2}};
-  auto link = house.make<parameter_server_actor, joined_link_state>(parts);
+  two_parts on;
   auto answer =
-    house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
-  house.run();
-  shard->asks.at(0).deliver(of_version(3), constant_payload(3, 2));
-  lead->asks.at(0).deliver(of_version(4), constant_payload(2, 2));
-  house.run();
+    on.house.ask<release_header, payload>(on.link, pull_atom_v, pull_header{});
+  on.house.run();
+  on.shard->asks.at(0).deliver(of_version(3), constant_payload(3, 2));
+  on.lead->asks.at(0).deliver(of_version(4), constant_payload(2, 2));
+  on.house.run();
   CHECK(answer->code() == errc::protocol_violation);
 }
 
 TEST_CASE("a joined link ends with its first part, and ends the others") {
-  stage house;
-  auto shard = make_part(house);
-  auto lead = make_part(house);
-  joined_link_parts parts;
-  parts.parts = {{shard.handle, 3}, {lead.handle, 2}};
-  auto link = house.make<parameter_server_actor, joined_link_state>(parts);
+  two_parts on;
   auto answer =
-    house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
-  house.run();
-  house.kill(shard.handle);
+    on.house.ask<release_header, payload>(on.link, pull_atom_v, pull_header{});
+  on.house.run();
+  on.house.kill(on.shard.handle);
   CHECK(answer->code() == errc::peer_lost);
-  CHECK_FALSE(house.alive(link));
-  CHECK_FALSE(house.alive(lead.handle));
+  CHECK_FALSE(on.house.alive(on.link));
+  CHECK_FALSE(on.house.alive(on.lead.handle));
 }

@@ -15,11 +15,6 @@ using namespace troupe::testing;
 
 namespace {
 
-flags operator+(flags left, const flags& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 std::vector<child> workers_of(stage& on, size_t count, const flags& more = {}) {
   std::vector<child> result;
   for (size_t i = 0; i < count; ++i)

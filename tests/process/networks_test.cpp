@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::chrono::seconds whole_run{240};
 
-flags operator+(flags left, const flags& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 /// Small enough for a test, with all that is special about it.
 const flags small{"--network",    "resnet20",
                   "--dataset",    "synthetic(shape=3x8x8,classes=4,samples=96)",

@@ -10,15 +10,6 @@ using namespace troupe::testing;
 
 namespace {
 
-flags operator+(flags left, const flags& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-flags with_shards(int shards) {
-  return {"--shards", std::to_string(shards)};
-}
-
 /// The lead and the other shards of a run.
 struct server {
   server(stage& on, int shards, const flags& more)

@@ -19,11 +19,6 @@ namespace fs = std::filesystem;
 /// Far above what a run takes by itself; other tests run meanwhile.
 constexpr std::chrono::seconds whole_run{240};
 
-flags operator+(flags left, const flags& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 child replay(stage& on, const fs::path& tape, const fs::path& into,
              const flags& more = {}) {
   return on.start(

@@ -10,15 +10,6 @@ using namespace troupe::testing;
 
 namespace {
 
-flags operator+(flags left, const flags& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-flags with_shards(int shards) {
-  return {"--shards", std::to_string(shards)};
-}
-
 const flags two_epochs{"--policy",    "sync", "--workers", "2",
                        "--epochs",    "2",    "--seed",    "5",
                        "--optimizer", "adam", "--lr",      "0.001"};

@@ -109,6 +109,15 @@ uint64_t settled_in(const fs::path& checkpoint) {
   return result;
 }
 
+flags operator+(flags left, const flags& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+flags with_shards(int shards) {
+  return {"--shards", std::to_string(shards)};
+}
+
 // -- the processes ------------------------------------------------------------
 
 stage::stage() : port_(std::to_string(free_port())) {

@@ -17,6 +17,10 @@ namespace troupe::testing {
 using nlohmann::json;
 using flags = std::vector<std::string>;
 
+flags operator+(flags left, const flags& right);
+
+flags with_shards(int shards);
+
 /// Training images of the digits.
 inline constexpr uint64_t digits = 1437;
 

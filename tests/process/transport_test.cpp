@@ -23,11 +23,6 @@ namespace {
 const flags three_epochs{"--policy", "sync", "--workers", "2", "--epochs", "3",
                          "--seed",   "5",    "--threads", "1"};
 
-flags operator+(flags left, const flags& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 flags over(const std::string& transport) {
   return {"--transport", transport, "--threads", "1"};
 }

@@ -1,0 +1,50 @@
+#pragma once
+// Payloads that leave an actor in pieces, each as far as its receiver has
+// granted. Belongs to one actor.
+
+#include "messages/transport/chunked.hpp"
+
+#include <map>
+#include <utility>
+
+namespace troupe {
+
+class outgoing_payloads {
+public:
+  /// Begins to send; `send` is called with each piece that may go now. An empty
+  /// payload is done at once: no credit will come.
+  template <class Send>
+  void begin(transfer_id id, const payload& what, Send send) {
+    transport::chunk_sender sender{id, what};
+    if (sender.done())
+      return;
+    auto& kept = senders_.emplace(id, std::move(sender)).first->second;
+    while (auto piece = kept.next())
+      send(std::move(*piece));
+  }
+
+  /// The receiver has so many bytes in all. False when that cannot be. Nothing
+  /// happens for a transfer that is done or was never begun.
+  template <class Send>
+  bool credit(transfer_id id, uint64_t received, Send send) {
+    auto found = senders_.find(id);
+    if (found == senders_.end())
+      return true;
+    auto& sender = found->second;
+    if (!sender.credit(received))
+      return false;
+    while (auto piece = sender.next())
+      send(std::move(*piece));
+    if (sender.done())
+      senders_.erase(found);
+    return true;
+  }
+
+  /// Ends a transfer, wherever it is.
+  void forget(transfer_id id) { senders_.erase(id); }
+
+private:
+  std::map<transfer_id, transport::chunk_sender> senders_;
+};
+
+} // namespace troupe
