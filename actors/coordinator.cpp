@@ -58,6 +58,7 @@ coordinator_state::admit(const registration_request& wish,
   auto seat = std::get<cores::seat>(place);
   self_->monitor(who);
   workers_[seat.worker] = {who, seat.life};
+  ranks_[who.address()] = seat.worker;
   auto promise = self_->make_response_promise<registration>();
   self_
     ->request(parts_.lead, caf::infinite, enlist_atom_v, seat.worker, seat.life,
@@ -78,10 +79,8 @@ coordinator_state::admit(const registration_request& wish,
 
 // Only its link broke, not the connection: nobody has told that it left.
 void coordinator_state::give_back_seat_of(const worker_actor& who) {
-  auto found = std::ranges::find_if(
-    workers_, [&](const auto& entry) { return entry.second.handle == who; });
-  if (found != workers_.end())
-    leave(found->first, found->second.life, "its link broke");
+  if (auto found = ranks_.find(who.address()); found != ranks_.end())
+    leave(found->second, workers_.at(found->second).life, "its link broke");
 }
 
 incarnation coordinator_state::admit(const evaluator_actor& who) {
@@ -98,7 +97,9 @@ void coordinator_state::leave(worker_id who, incarnation life,
                               const std::string& reason) {
   if (!membership_.leave(who, life))
     return;
-  self_->demonitor(workers_.at(who).handle);
+  const auto& handle = workers_.at(who).handle;
+  self_->demonitor(handle);
+  ranks_.erase(handle.address());
   workers_.erase(who);
   std::erase(gathered_, who);
   self_->send(parts_.lead, leave_atom_v, who, life, reason);
@@ -118,11 +119,9 @@ void coordinator_state::lost(const caf::actor_addr& who,
   auto is_lost = [&](const auto& handle) {
     return handle.address() == who;
   };
-  auto worker = std::ranges::find_if(
-    workers_, [&](const auto& entry) { return is_lost(entry.second.handle); });
-  if (worker != workers_.end()) {
-    auto id = worker->first;
-    leave(id, worker->second.life,
+  if (auto found = ranks_.find(who); found != ranks_.end()) {
+    auto id = found->second;
+    leave(id, workers_.at(id).life,
           why && why != caf::exit_reason::user_shutdown ? "connection lost"
                                                         : "it ended");
   } else if (std::erase_if(evaluators_, is_lost) != 0) {
@@ -174,7 +173,7 @@ void coordinator_state::send_workers_home() {
 
 void coordinator_state::close(const run_end& how) {
   if (ended_) // The grace is over.
-    workers_.clear(), evaluators_.clear();
+    workers_.clear(), ranks_.clear(), evaluators_.clear();
   else
     self_->delayed_send(self_, to_timespan(grace), ended_atom_v, how);
   if (!ended_)

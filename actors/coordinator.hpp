@@ -58,6 +58,7 @@ private:
   run_clock clock_;
   cores::membership membership_;
   std::map<worker_id, worker> workers_;
+  std::map<caf::actor_addr, worker_id> ranks_; ///< Of the same.
   std::vector<worker_id> gathered_; ///< In the cast before training starts.
   std::vector<evaluator_actor> evaluators_;
   bool ending_ = false;          ///< Workers have been sent home.
