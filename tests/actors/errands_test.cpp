@@ -121,7 +121,7 @@ TEST_CASE("What an errand could not finish is left to the scheduler") {
   std::promise<std::thread::id> sent;
   std::promise<std::vector<std::thread::id>> handled;
   caf::actor_system system{config};
-  auto to = system.spawn([&handled](caf::event_based_actor*) {
+  auto to = system.spawn<caf::lazy_init>([&handled](caf::event_based_actor*) {
     auto threads = std::make_shared<std::vector<std::thread::id>>();
     return caf::behavior{[threads, &handled](int32_t) {
       threads->push_back(std::this_thread::get_id());
