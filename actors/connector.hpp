@@ -5,6 +5,7 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/connection_attempts.hpp"
+#include "actors/links/compressing_link.hpp"
 #include "actors/links/simulated_link.hpp"
 #include "actors/path_choice.hpp"
 #include "config/settings.hpp"
@@ -46,6 +47,7 @@ struct local_connector_parts {
   std::function<performer(const connector_actor&)> make;
   std::optional<worker_id> rank;   ///< Asked for at every registration.
   std::optional<link_terms> terms; ///< Of a simulated link; else a plain one.
+  packing packs{};                 ///< Of a worker.
 
   // Where links break and servers come back, as between processes:
 
@@ -73,6 +75,7 @@ private:
   void make_performer();
   void connect();
   bool find_house();
+  parameter_server_actor packed(const parameter_server_actor& link) const;
   void seat(const worker_actor& who);
   void seat(const evaluator_actor& who);
   void refused(const caf::error& why);
@@ -86,6 +89,7 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   parameter_server_actor link_;
+  std::shared_ptr<residual> left_out_; ///< By packing; or null.
   std::optional<performer> performer_;
   std::optional<performer> face_; ///< As the house sees the performer.
 };
@@ -102,6 +106,7 @@ struct remote_connector_parts {
   /// Where this process makes tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;
+  residual_store residuals; ///< Of a worker that packs its gradients.
   performer_factory make;
   supervisor_actor supervisor;
 };
@@ -124,6 +129,7 @@ private:
     parameter_server_actor link;
     std::string path;
     payload_shape weights;
+    transport::codec_ptr codec; ///< By which gradients are packed; or null.
   };
 
   void connect();
@@ -135,6 +141,8 @@ private:
   void attach(door& at, const gateway_actor& gateway, const Link& link);
   void attached(const coordinator_actor& coordinator);
   void join_links();
+  void keep_left_out();
+  std::vector<door> in_order() const;
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
@@ -161,6 +169,7 @@ private:
   std::vector<door> doors_;       ///< The lead's first, then other shards'.
   coordinator_actor coordinator_; ///< Whom the lead's led to.
   parameter_server_actor link_;   ///< The one, or all of them as one.
+  std::shared_ptr<residual> left_out_; ///< By packing; or null.
   std::optional<performer> performer_;
 };
 

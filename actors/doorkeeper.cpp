@@ -50,7 +50,7 @@ doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
     listener_ = spawn<path_listener_actor, path_listener_state>(
       self_->system(), placement::detached,
       path_listener_parts{parts_.reception, parts_.server, parts_.weights,
-                          parts_.memory, parts_.whole});
+                          parts_.memory, parts_.whole, parts_.codec});
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   return {[this](const std::string& hello) {
@@ -81,7 +81,9 @@ doorkeeper_state::meet(const std::string& bytes) {
             caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar)};
   auto gateway = spawn<gateway_actor, gateway_state>(
     self_->system(), placement::scheduled,
-    gateway_parts{parts_.server, parts_.coordinator, parts_.weights});
+    gateway_parts{parts_.server, parts_.coordinator,
+                  parts_.codec ? parts_.codec->packed() : parts_.weights,
+                  parts_.codec});
   if (parts_.reception)
     offer_paths(*welcome.mutable_paths(), gateway);
   return {welcome.SerializeAsString(),
@@ -113,6 +115,8 @@ void doorkeeper_state::let_in(const proto::Hello& hello,
   welcome.set_parameters(is_shard(hello) ? parts_.shard_counts[hello.rank()]
                                          : count);
   welcome.set_region(parts_.whole.count);
+  if (parts_.codec)
+    welcome.set_packed_parameters(parts_.codec->numbers());
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
   for (auto& [key, value] : config::cast_settings(parts_.settings)) {
     auto* one = welcome.add_settings();

@@ -6,6 +6,7 @@
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
+#include "messages/transport/compression.hpp"
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/shared_memory.hpp"
 
@@ -27,7 +28,8 @@ struct doorkeeper_parts {
   std::shared_ptr<transport::reception> reception;
   /// Where weights lie that peers of this host may read.
   std::shared_ptr<transport::shared_memory> memory;
-  payload_shape whole; ///< All weights, which evaluators get.
+  payload_shape whole;        ///< All weights, which evaluators get.
+  transport::codec_ptr codec; ///< By which gradients are packed; or null.
 
   // Of a lead whose other shards have processes of their own:
 

@@ -10,7 +10,10 @@ local_connector_state::local_connector_state(pointer self,
                                              local_connector_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
     attempts_(parts_.connect_timeout, parts_.jitter_seed) {
-  // nop
+  const auto& [codec, store] = parts_.packs;
+  if (codec && codec->how().keeps_residual())
+    left_out_ =
+      std::make_shared<residual>(std::vector{codec->numbers()}, store);
 }
 
 connector_actor::behavior_type local_connector_state::make_behavior() {
@@ -19,9 +22,10 @@ connector_actor::behavior_type local_connector_state::make_behavior() {
       lost();
   });
   if (!mends())
-    link_ = parts_.terms ? spawn_simulated_link(self_->system(),
-                                                parts_.with.lead, *parts_.terms)
-                         : spawn_local_link(self_->system(), parts_.with.lead);
+    link_ = packed(
+      parts_.terms
+        ? spawn_simulated_link(self_->system(), parts_.with.lead, *parts_.terms)
+        : spawn_local_link(self_->system(), parts_.with.lead));
   make_performer();
   if (performer_)
     connect();
@@ -33,6 +37,9 @@ connector_actor::behavior_type local_connector_state::make_behavior() {
         lost();
     },
     [this](tick_atom) { connect(); },
+    [this](write_atom, version at, const push_id& settled) {
+      return write_residual(left_out_, at, settled);
+    },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { end({}); },
   };
@@ -60,10 +67,18 @@ bool local_connector_state::find_house() {
     return false;
   parts_.with = std::move(*found);
   auto made = parts_.tie(parts_.with, *performer_);
-  link_ = made.link;
+  link_ = packed(made.link);
   face_ = made.face;
   self_->monitor(link_);
   return true;
+}
+
+parameter_server_actor
+local_connector_state::packed(const parameter_server_actor& link) const {
+  if (!parts_.packs.codec)
+    return link;
+  return spawn_compressing_link(self_->system(),
+                                {link, parts_.packs.codec, left_out_, 0, true});
 }
 
 void local_connector_state::seat(const evaluator_actor& who) {

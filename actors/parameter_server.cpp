@@ -229,7 +229,7 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
     keep(inputs::enlisted{who, life, transport});
   tell(&witness::enlisted, who, life);
   conductor_.enlist(who, life);
-  members_[who] = member{life, handle, std::nullopt, sequence{0}};
+  members_[who] = member{life, handle, std::nullopt, sequence{0}, sequence{0}};
   transports_["worker-" + to_string(who)] = transport;
   record(notes::joined{who, life});
 }

@@ -83,6 +83,7 @@ private:
     worker_actor handle;
     std::optional<weights_promise> asks;
     sequence request; ///< That it asks by.
+    sequence settled; ///< Its last gradient that is applied or dropped.
   };
 
   /// A gradient that the policy has not yet decided on.
@@ -104,6 +105,9 @@ private:
     watch_promise asks;
     version after;
   };
+
+  /// s for which a worker may take to make its residual durable.
+  static constexpr double patience_with_a_worker = 10;
 
   /// How the run comes to its end, stage by stage.
   struct ending {
@@ -167,6 +171,8 @@ private:
   void take_score(const score& found);
   void checkpoint();
   void save(snapshot_ptr what);
+  void keep_left_out();
+  void settle(const push_id& id);
   void write_next();
   void note_shards(const caf::error& why);
 
@@ -249,7 +255,8 @@ private:
   version whole_version_;
   std::optional<score> last_score_;
   std::optional<version> last_checkpoint_;
-  size_t saving_ = 0; ///< Snapshots that shards still add to.
+  size_t saving_ = 0;  ///< Snapshots that shards still add to.
+  size_t keeping_ = 0; ///< Workers that still make their residual durable.
   bool writing_ = false;
   snapshot_ptr next_snapshot_; ///< Waits for the writer; the newest counts.
   std::optional<ending> ending_;

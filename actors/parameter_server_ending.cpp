@@ -88,7 +88,7 @@ void parameter_server_state::give_score_up() {
 }
 
 void parameter_server_state::note_saved() {
-  if (!ending_ || saving_ > 0 || writing_ || next_snapshot_)
+  if (!ending_ || saving_ > 0 || keeping_ > 0 || writing_ || next_snapshot_)
     return;
   ending_->saved = true;
   close_if_done();

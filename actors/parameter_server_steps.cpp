@@ -3,6 +3,7 @@
 #include "actors/parameter_server.hpp"
 #include "actors/restore.hpp"
 #include "actors/tensor_payload.hpp"
+#include "config/compression.hpp"
 
 #include <cmath>
 #include <memory>
@@ -56,6 +57,7 @@ auto parameter_server_state::close(const cores::update_order& step)
   -> closing_step {
   closing_step out;
   for (const auto& part : step.gradients) {
+    settle(part.id);
     out.parts.push_back(std::move(held_.extract(part.id).mapped()));
     out.gradients.push_back(out.parts.back().gradient);
     out.samples.push_back(out.parts.back().header.samples);
@@ -77,6 +79,11 @@ std::vector<push_id> parameter_server_state::ids_of(const closing_step& what) {
   for (const auto& part : what.parts)
     out.push_back(part.header.id);
   return out;
+}
+
+void parameter_server_state::settle(const push_id& id) {
+  if (members_.contains(id.worker) && members_.at(id.worker).life == id.life)
+    members_.at(id.worker).settled = id.seq;
 }
 
 // The gradients are let go of before anybody is answered, so that their memory
@@ -106,6 +113,7 @@ void parameter_server_state::show_to_witness(
 
 void parameter_server_state::drop(const cores::dropped_push& what) {
   auto late = std::move(held_.extract(what.id).mapped());
+  settle(what.id);
   tell(&witness::dropped, late.header);
   statistics_.dropped(what.id.worker, late.header.samples,
                       times_of(late.header));
@@ -262,6 +270,7 @@ void parameter_server_state::checkpoint() {
   if (last_checkpoint_ == conductor_.current() || !remotes_.complete())
     return;
   last_checkpoint_ = conductor_.current();
+  keep_left_out();
   auto out = std::make_shared<snapshot>();
   fill_manifest(parts_, conductor_, out->manifest);
   statistics_.save(*out->manifest.mutable_counters(), times());
@@ -278,6 +287,25 @@ void parameter_server_state::checkpoint() {
                    keep_whole(of, whole);
                    save(out);
                  });
+}
+
+// What packing has left out of their gradients, workers keep themselves; the
+// run does not end before they have.
+void parameter_server_state::keep_left_out() {
+  if (!config::parse_compression(parts_.settings.cluster.compression)
+         .keeps_residual())
+    return;
+  auto done = [this] {
+    --keeping_;
+    note_saved();
+  };
+  for (auto& [rank, who] : members_) {
+    ++keeping_;
+    self_
+      ->request(who.handle, to_timespan(patience_with_a_worker), write_atom_v,
+                conductor_.current(), who.settled)
+      .then(done, [done](const caf::error&) { done(); });
+  }
 }
 
 // All shards have added what is theirs.

@@ -53,14 +53,15 @@ void path_listener_state::admit(transport::guest who) try {
   spawn<path_end_actor, framed_gateway_state>(
     self_->system(), placement::scheduled,
     framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
-                         path_to(who)});
+                         path_to(who), parts_.codec});
 } catch (const transport::path_error&) {
   // He is gone again.
 }
 
 transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
-  transport::path_terms terms{parts_.expected, max_pushes_in_flight,
-                              parts_.whole};
+  auto gradients = parts_.codec ? parts_.codec->packed() : parts_.weights;
+  transport::path_terms terms{gradients, max_pushes_in_flight, parts_.whole,
+                              parts_.weights};
   if (who.same_host)
     return std::make_shared<transport::shm_path>(std::move(who.line), terms,
                                                  parts_.memory, false);

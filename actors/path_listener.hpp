@@ -4,6 +4,7 @@
 // connections; whoever closes the reception ends it.
 
 #include "messages/interfaces.hpp"
+#include "messages/transport/compression.hpp"
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/path.hpp"
 #include "messages/transport/shared_memory.hpp"
@@ -17,12 +18,13 @@ namespace troupe {
 struct path_listener_parts {
   std::shared_ptr<transport::reception> reception;
   parameter_server_actor server;
-  payload_shape expected; ///< Of gradients, and of weights for workers.
+  payload_shape weights; ///< For workers; of gradients, too, unless packed.
   /// Where weights lie that peers of this host may read; needed if they come.
   std::shared_ptr<transport::shared_memory> memory;
   /// Of weights for evaluators, and of the memory that a peer's gradients lie
   /// in, where that is more.
   payload_shape whole = {};
+  transport::codec_ptr codec{}; ///< By which gradients are packed; or null.
 };
 
 class path_listener_state {

@@ -20,6 +20,16 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
+/// How gradients for this server are packed; null: not at all.
+transport::codec_ptr codec_of(const proto::Welcome& welcome) {
+  for (const auto& one : welcome.settings())
+    if (one.key() == "cluster.compression")
+      return transport::make_codec(
+        config::parse_compression(one.value()), welcome.packed_parameters(),
+        welcome.parameters() - welcome.packed_parameters());
+  return nullptr;
+}
+
 } // namespace
 
 remote_connector_state::remote_connector_state(pointer self,
@@ -45,6 +55,9 @@ connector_actor::behavior_type remote_connector_state::make_behavior() {
         lost();
     },
     [this](tick_atom) { connect(); },
+    [this](write_atom, version at, const push_id& settled) {
+      return write_residual(left_out_, at, settled);
+    },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { end({}); },
   };
@@ -56,7 +69,7 @@ connector_actor::behavior_type remote_connector_state::make_behavior() {
 // tells of.
 void remote_connector_state::connect() {
   attempts_.begin();
-  doors_ = {{parts_.host, parts_.port, {}, {}, {}}};
+  doors_ = {{parts_.host, parts_.port, {}, {}, {}, {}}};
   knock_at(0);
 }
 
@@ -80,14 +93,19 @@ void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
     performer_ = parts_.make(welcome, connector_actor{self_});
   for (const auto& shard : welcome.shards())
     doors_.push_back(
-      {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}});
+      {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}, {}});
   payload_shape shape{static_cast<element_type>(welcome.element_type()),
                       welcome.parameters()};
   payload_shape region{shape.type, welcome.region()};
   auto& at = doors_[door];
   at.weights = shape;
+  if (std::holds_alternative<worker_actor>(*performer_))
+    at.codec = codec_of(welcome);
+  auto gradients = at.codec ? at.codec->packed() : shape;
+  parts_.residuals.run_id = welcome.run_id();
   tie(at, gateway,
-      paths_.connect(welcome.paths(), at.host, {shape, SIZE_MAX, region}));
+      paths_.connect(welcome.paths(), at.host,
+                     {shape, SIZE_MAX, region, gradients}));
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
 } catch (const transport::path_error& err) {
@@ -136,18 +154,40 @@ void remote_connector_state::attached(const coordinator_actor& coordinator) {
 }
 
 // The lead's part of the weights is the last.
+auto remote_connector_state::in_order() const -> std::vector<door> {
+  auto out = doors_;
+  std::ranges::rotate(out, out.begin() + 1);
+  return out;
+}
+
 void remote_connector_state::join_links() {
-  if (doors_.size() == 1) {
-    link_ = doors_.front().link;
-    return;
-  }
+  keep_left_out();
   joined_link_parts parts;
-  parts.type = doors_.front().weights.type;
-  for (size_t k = 1; k < doors_.size(); ++k)
-    parts.parts.push_back({doors_[k].link, doors_[k].weights.count});
-  parts.parts.push_back({doors_.front().link, doors_.front().weights.count});
-  link_ = spawn<parameter_server_actor, joined_link_state>(
-    self_->system(), placement::scheduled, std::move(parts));
+  for (const auto& [host, port, link, path, weights, codec] : in_order()) {
+    auto to = link;
+    if (codec)
+      to = spawn_compressing_link(
+        self_->system(), {link, codec, left_out_, parts.parts.size(), false});
+    parts.type = weights.type;
+    parts.parts.push_back({to, weights.count});
+  }
+  link_ = parts.parts.size() == 1
+            ? parts.parts.front().link
+            : spawn<parameter_server_actor, joined_link_state>(
+                self_->system(), placement::scheduled, std::move(parts));
+}
+
+// What a worker has left out so far outlives its links, unless the next server
+// is cut otherwise.
+void remote_connector_state::keep_left_out() {
+  const auto& codec = doors_.front().codec;
+  if (!codec || !codec->how().keeps_residual())
+    return;
+  std::vector<uint64_t> counts;
+  for (const auto& one : in_order())
+    counts.push_back(one.codec->numbers());
+  if (!left_out_ || !left_out_->has(counts))
+    left_out_ = std::make_shared<residual>(counts, parts_.residuals);
 }
 
 void remote_connector_state::seat(const worker_actor& who,
@@ -178,7 +218,9 @@ void remote_connector_state::seat(const evaluator_actor& who,
 
 void remote_connector_state::seated(const std::string& as) {
   attempts_.succeeded();
-  say("connected    to " + address() + " " + as + " over " + paths_taken());
+  auto packed = doors_.front().codec ? ", gradients packed" : "";
+  say("connected    to " + address() + " " + as + " over " + paths_taken() +
+      packed);
 }
 
 // -- and out ------------------------------------------------------------------

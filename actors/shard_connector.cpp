@@ -33,6 +33,7 @@ connector_actor::behavior_type shard_connector_state::make_behavior() {
   connect();
   return {
     [](connect_atom) {},
+    [](write_atom, version, const push_id&) {},
     [this](tick_atom) { connect(); },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { stop(); },

@@ -16,6 +16,9 @@ worker_actor::behavior_type worker_state::make_behavior() {
            const registration& as) { attach(link, as); },
     [this](detach_atom) { detach(); },
     [this](cancel_atom, version before) { cancel(before); },
+    [this](write_atom, version at, sequence settled) {
+      return write(at, settled);
+    },
     [](ping_atom) {},
     [this](stop_atom, const run_end& how) { leave(how); },
   };
@@ -53,6 +56,14 @@ void worker_state::cancel(version before) {
 void worker_state::give_up() {
   running_->cancel->store(true);
   self_->send(parts_.compute, cancel_atom_v);
+}
+
+caf::result<void> worker_state::write(version at, sequence settled) {
+  if (!role_)
+    return caf::unit;
+  const auto& as = role_->as;
+  return self_->delegate(parts_.home, write_atom_v, at,
+                         push_id{as.worker, as.life, settled});
 }
 
 void worker_state::leave(const run_end& how) {

@@ -56,6 +56,7 @@ private:
   void detach();
   void cancel(version before);
   void give_up();
+  caf::result<void> write(version at, sequence settled);
   void leave(const run_end& how);
 
   void pull(lease_id abandoned);

@@ -75,6 +75,11 @@ replay_settings resolve_replay(std::string_view ini, const std::string& name,
       all.push_back(one);
     result.may_stop_early |= id == "training.max-steps";
   }
+  if (of_run.cluster.compression != "none")
+    throw usage_error("--replay " + name + ": the run packed its gradients (" +
+                      of_run.cluster.compression +
+                      "); what packing left out is not on a tape, so that it "
+                      "cannot be re-enacted");
   result.all = resolve(all);
   auto& values = result.all.values;
   const auto& limit = of_run.training.max_steps;

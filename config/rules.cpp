@@ -2,6 +2,7 @@
 
 #include "config/address.hpp"
 #include "config/augmentation.hpp"
+#include "config/compression.hpp"
 #include "config/distribution.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
@@ -75,6 +76,13 @@ std::string dataset(const std::string& value) {
 std::string augment(const std::string& value) {
   return reason([&]() -> std::string {
     parse_augmentation(value);
+    return "";
+  });
+}
+
+std::string compression(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_compression(value);
     return "";
   });
 }

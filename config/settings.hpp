@@ -56,6 +56,9 @@ struct cluster_settings {
   double connect_timeout = 60;  ///< s that a worker tries to reach the PS.
   double liveness_timeout = 15; ///< s of silence until a peer counts as dead.
   std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
+  /// What becomes of gradients on their way: none | fp16 | bf16 | int8 |
+  /// topk(share=...)
+  std::string compression = "none";
 
   bool operator==(const cluster_settings&) const = default;
 };

@@ -48,6 +48,12 @@ void add_cluster(std::vector<key>& table) {
   at.add("transport", &s::transport, scope::node, any_of(known_transports()),
          "the path that tensors take; auto: the best that both ends share",
          one_of{known_transports()});
+  at.add(
+    "compression", &s::compression, scope::cast,
+    "none|fp16|bf16|int8|topk(share=X)",
+    "how gradients are made smaller for their way to the parameter server; "
+    "what int8 and topk leave out is added to the next gradient",
+    rules::compression);
 }
 
 void add_training(std::vector<key>& table) {

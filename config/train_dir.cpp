@@ -71,6 +71,20 @@ void remove_if_empty(const fs::path& folder) {
     fs::remove(folder);
 }
 
+/// What packing had left out of gradients at each step.
+void remove_residuals(const fs::path& folder) {
+  auto is_step = [](const fs::directory_entry& entry, std::string_view name) {
+    return !entry.is_symlink() && entry.is_directory() && is_checkpoint(name);
+  };
+  for (const auto& step : children(folder, is_step)) {
+    remove_files(
+      step, [](std::string_view name) { return name.starts_with("worker-"); });
+    remove_if_empty(step);
+  }
+  if (!fs::is_symlink(folder))
+    remove_if_empty(folder);
+}
+
 void remove_checkpoints(const fs::path& folder) {
   auto is_wanted = [](const fs::directory_entry& entry, std::string_view name) {
     return !entry.is_symlink() && entry.is_directory() && is_checkpoint(name);
@@ -159,6 +173,8 @@ void remove_run(const fs::path& folder) {
   guarded("cannot remove the run in", folder, [&] {
     if (fs::is_directory(folder / "checkpoints"))
       remove_checkpoints(folder / "checkpoints");
+    if (fs::is_directory(folder / "residuals"))
+      remove_residuals(folder / "residuals");
     remove_files(folder, [](std::string_view name) {
       return is_among(run_files, name) || name.starts_with(event_file) ||
              is_tape(name);

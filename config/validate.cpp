@@ -82,6 +82,14 @@ void check_transport(const resolved& all) {
            "connects actors of one process only (--simulate); use auto");
 }
 
+void check_compression(const resolved& all) {
+  if (all.values.cluster.compression != "none" &&
+      all.values.training.dtype != scalar_type::float32)
+    refuse(all, "cluster.compression",
+           "packs float32 alone; leave it out with "
+           "--dtype float64");
+}
+
 /// Real nodes take no notice of the section: one file may serve both.
 void check_simulation(const resolved& all) {
   const auto& values = all.values;
@@ -147,6 +155,7 @@ void validate(const resolved& all) {
   check_training(all);
   check_data(all);
   check_transport(all);
+  check_compression(all);
   check_simulation(all);
   check_network(all);
 }

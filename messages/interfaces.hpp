@@ -33,6 +33,9 @@ using worker_actor = caf::typed_actor<
   result<void>(detach_atom),
   // The computation on weights before this version is of no use any more.
   result<void>(cancel_atom, version),
+  // A checkpoint of this version was taken: what packing has left out up to
+  // this gradient is made durable.
+  result<void>(write_atom, version, sequence),
   // Says that it is alive.
   result<void>(ping_atom),
   // The run is over.
@@ -203,6 +206,9 @@ using connector_actor = caf::typed_actor<
   result<void>(connect_atom),
   // Time for the next try.
   result<void>(tick_atom),
+  // Makes durable what packing has left out of a worker's gradients up to this
+  // one, with the checkpoint of this version.
+  result<void>(write_atom, version, push_id),
   // The run is over for it, or it cannot go on.
   result<void>(ended_atom, run_end),
   // This node is told to stop.

@@ -32,8 +32,9 @@ payload::payload(payload_shape shape, std::shared_ptr<const void> owner,
 std::string to_string(const payload& x) {
   if (!x)
     return "payload(none)";
-  auto kind = x.shape().type == element_type::float32 ? "float32" : "float64";
-  return "payload(" + std::to_string(x.shape().count) + " x " + kind + ")";
+  constexpr const char* kinds[] = {"", "float32", "float64", "byte"};
+  return "payload(" + std::to_string(x.shape().count) + " x " +
+         kinds[static_cast<size_t>(x.shape().type)] + ")";
 }
 
 payload_buffer::payload_buffer(payload_shape shape)

@@ -18,11 +18,22 @@
 namespace troupe {
 
 /// What the numbers of a payload are.
-enum class element_type : uint8_t { float32 = 1, float64 = 2 };
+enum class element_type : uint8_t {
+  float32 = 1,
+  float64 = 2,
+  byte = 3 ///< A packed gradient (messages/transport/compression.hpp).
+};
 
 /// Bytes of one element.
 constexpr size_t size_of(element_type type) {
-  return type == element_type::float32 ? 4 : 8;
+  switch (type) {
+  case element_type::float32:
+    return 4;
+  case element_type::float64:
+    return 8;
+  default:
+    return 1;
+  }
 }
 
 /// What a receiver must know before the first byte: enough to take memory.

@@ -290,7 +290,7 @@ bool inspect(Inspector& f, element_type& x) {
     return static_cast<uint8_t>(x);
   };
   auto set = [&x](uint8_t number) {
-    if (number != 1 && number != 2)
+    if (number < 1 || number > 3)
       return false;
     x = static_cast<element_type>(number);
     return true;

@@ -93,7 +93,10 @@ public:
           self_->send(parts_.worker, cancel_atom_v, before);
         });
       },
-      [this](ping_atom) -> caf::result<void> { return ping(); },
+      [this](write_atom, version at, sequence settled) {
+        return ask_worker(write_atom_v, at, settled);
+      },
+      [this](ping_atom) { return ask_worker(ping_atom_v); },
       [this](stop_atom, const run_end& how) {
         go_down(0,
                 [this, how] { self_->send(parts_.worker, stop_atom_v, how); });
@@ -123,7 +126,7 @@ private:
     parts_.watch->pushed(header);
     auto promise = self_->make_response_promise<release_header, payload>();
     auto id = ++last_sent_;
-    auto due = go_up(bytes_of(gradient), [=, this] {
+    auto due = go_up(parts_.terms.bytes_of_gradient(gradient), [=, this] {
       under_way_.erase(id);
       hand_over(header, promise, push_atom_v, header, gradient);
     });
@@ -148,11 +151,12 @@ private:
     self_->request(parts_.with.lead, caf::infinite, message...)
       .then(
         [=, this](const release_header& answer, const payload& weights) {
-          go_down(bytes_of(weights), [=, this, promise = promise]() mutable {
-            if (header)
-              parts_.watch->acknowledged(*header, answer);
-            promise.deliver(answer, weights);
-          });
+          go_down(parts_.terms.bytes_of(weights),
+                  [=, this, promise = promise]() mutable {
+                    if (header)
+                      parts_.watch->acknowledged(*header, answer);
+                    promise.deliver(answer, weights);
+                  });
         },
         [=, this](const caf::error& why) {
           if (header)
@@ -162,10 +166,11 @@ private:
         });
   }
 
-  caf::result<void> ping() {
+  template <class... Ts>
+  caf::result<void> ask_worker(const Ts&... message) {
     auto promise = self_->make_response_promise<void>();
     go_down(0, [=, this] {
-      self_->request(parts_.worker, caf::infinite, ping_atom_v)
+      self_->request(parts_.worker, caf::infinite, message...)
         .then(
           [=, this] {
             go_up(0, [promise = promise]() mutable { promise.deliver(); });
@@ -270,10 +275,6 @@ private:
   void break_off() { self_->quit(caf::make_error(errc::peer_lost)); }
 
   // -- helpers ----------------------------------------------------------------
-
-  uint64_t bytes_of(const payload& tensor) const {
-    return tensor ? tensor.shape().bytes() : parts_.terms.tensor_bytes;
-  }
 
   simulation::line& state() { return (*parts_.lines)[parts_.rank]; }
 

@@ -14,7 +14,8 @@ using transport::read_header;
 framed_gateway_state::framed_gateway_state(pointer self,
                                            framed_gateway_parts parts)
   : self_(self), server_(std::move(parts.server)),
-    gateway_(std::move(parts.gateway)), way_(std::move(parts.way)) {
+    gateway_(std::move(parts.gateway)), way_(std::move(parts.way)),
+    unpacker_(std::move(parts.codec)) {
   // nop
 }
 
@@ -57,7 +58,8 @@ void framed_gateway_state::take(const transport::frame& what) try {
 // refuses it.
 void framed_gateway_state::push(const transport::frame& what) {
   ask<release_header>(what.request, push_atom_v,
-                      read_header<push_header>(what.header), what.tensor);
+                      read_header<push_header>(what.header),
+                      unpacker_.unpack(what.tensor));
 }
 
 template <class Header, class... Ts>

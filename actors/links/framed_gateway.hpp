@@ -4,6 +4,7 @@
 // for each peer; it ends with the peer, or with the peer's gateway.
 
 #include "actors/links/path_half.hpp"
+#include "messages/transport/compression.hpp"
 
 namespace troupe {
 
@@ -11,6 +12,7 @@ struct framed_gateway_parts {
   parameter_server_actor server;
   gateway_actor gateway; ///< Of the same peer.
   transport::path_ptr way;
+  transport::codec_ptr codec{}; ///< By which gradients are packed; or null.
 };
 
 class framed_gateway_state {
@@ -41,6 +43,7 @@ private:
   parameter_server_actor server_;
   gateway_actor gateway_;
   path_half way_;
+  transport::unpacker unpacker_;
   size_t open_ = 0; ///< Requests that the server has not answered.
 };
 

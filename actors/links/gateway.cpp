@@ -2,13 +2,14 @@
 
 #include "actors/links/server_requests.hpp"
 #include "messages/protocol.hpp"
+#include "messages/transport/socket.hpp"
 
 #include <utility>
 
 namespace troupe {
 
 gateway_state::gateway_state(pointer self, gateway_parts parts)
-  : self_(self), parts_(std::move(parts)) {
+  : self_(self), parts_(std::move(parts)), unpacker_(parts_.codec) {
   // nop
 }
 
@@ -68,8 +69,7 @@ void gateway_state::expect(transfer_id id, const push_header& header,
   if (gradient.complete()) // Empty: no piece will come.
     return hand_over(id, header, std::move(gradient).take());
   if (arriving_.size() == max_pushes_in_flight)
-    return self_->quit(caf::make_error(
-      errc::protocol_violation, std::string{"too many gradients at a time"}));
+    return break_off("too many gradients at a time");
   arriving_.emplace(id, arrival{header, std::move(gradient)});
 }
 
@@ -79,8 +79,7 @@ void gateway_state::take(const chunk& piece) {
     return;
   auto& gradient = found->second.gradient;
   if (!gradient.accept(piece))
-    return self_->quit(caf::make_error(errc::protocol_violation,
-                                       std::string{"a piece is out of place"}));
+    return break_off("a piece is out of place");
   self_->send(peer_, credit_atom_v, piece.transfer, gradient.received());
   if (!gradient.complete())
     return;
@@ -89,8 +88,14 @@ void gateway_state::take(const chunk& piece) {
 }
 
 void gateway_state::hand_over(transfer_id id, const push_header& header,
-                              const payload& gradient) {
-  ask<release_header>(id, push_atom_v, header, gradient);
+                              const payload& gradient) try {
+  ask<release_header>(id, push_atom_v, header, unpacker_.unpack(gradient));
+} catch (const transport::path_error& err) {
+  break_off(err.what());
+}
+
+void gateway_state::break_off(const std::string& why) {
+  self_->quit(caf::make_error(errc::protocol_violation, why));
 }
 
 template <class Header, class... Ts>
@@ -122,8 +127,7 @@ void gateway_state::refuse(transfer_id id, const caf::error& why) {
 
 void gateway_state::credit(transfer_id id, uint64_t received) {
   if (!leaving_.credit(id, received, to_peer()))
-    self_->quit(caf::make_error(errc::protocol_violation,
-                                std::string{"impossible credit"}));
+    break_off("impossible credit");
 }
 
 } // namespace troupe

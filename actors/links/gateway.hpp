@@ -7,6 +7,7 @@
 #include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked.hpp"
+#include "messages/transport/compression.hpp"
 
 #include <map>
 #include <optional>
@@ -16,7 +17,8 @@ namespace troupe {
 struct gateway_parts {
   parameter_server_actor server;
   coordinator_actor coordinator; ///< Nobody at shards besides the lead.
-  payload_shape expected;        ///< Shape of weights and gradients.
+  payload_shape expected;        ///< Shape of gradients as they come.
+  transport::codec_ptr codec{};  ///< By which they are packed; or null.
 };
 
 class gateway_state {
@@ -49,6 +51,7 @@ private:
   void take(const chunk& piece);
   void hand_over(transfer_id id, const push_header& header,
                  const payload& gradient);
+  void break_off(const std::string& why);
   template <class Header, class... Ts>
   void ask(transfer_id id, const Ts&... request);
   void send_weights(transfer_id id, const payload& weights);
@@ -65,6 +68,7 @@ private:
   link_end_actor peer_;
   std::map<transfer_id, arrival> arriving_;
   outgoing_payloads leaving_;
+  transport::unpacker unpacker_;
 };
 
 } // namespace troupe

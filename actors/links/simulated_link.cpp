@@ -29,7 +29,8 @@ public:
     return {
       [this](push_atom msg, const push_header& header,
              const payload& gradient) -> caf::result<release_header, payload> {
-        return carry<release_header>(bytes_of(gradient), msg, header, gradient);
+        return carry<release_header>(terms_.bytes_of_gradient(gradient), msg,
+                                     header, gradient);
       },
       [this](pull_atom msg, const pull_header& header)
         -> caf::result<release_header, payload> {
@@ -56,7 +57,7 @@ private:
       self_->request(server_, caf::infinite, message...)
         .then(
           [=, this](const Header& header, const payload& weights) {
-            deliver(promise, through(down_, bytes_of(weights)), header,
+            deliver(promise, through(down_, terms_.bytes_of(weights)), header,
                     weights);
           },
           [=, this](const caf::error& why) {
@@ -76,10 +77,6 @@ private:
     auto now = clock_.elapsed(self_);
     free_at = std::max(free_at, now) + static_cast<double>(bytes) / terms_.rate;
     return to_timespan(free_at - now + terms_.latency);
-  }
-
-  uint64_t bytes_of(const payload& tensor) const {
-    return tensor ? tensor.shape().bytes() : terms_.tensor_bytes;
   }
 
   pointer self_;

@@ -42,6 +42,7 @@ prompter_actor::behavior_type prompter_state::make_behavior() {
     [](cancel_atom, version) {
       // So is what it did then.
     },
+    [](write_atom, version, sequence) {},
     [](ping_atom) {},
     [](stop_atom, const run_end&) {},
   };

@@ -42,38 +42,45 @@ double number_or(const std::string& text, double otherwise) {
 }
 
 std::optional<link_terms> terms_of(const config::simulation_settings& settings,
-                                   const payload_shape& weights) {
-  auto out = link_terms_of(settings, weights);
+                                   const payload_shape& weights,
+                                   const packing& packs) {
+  auto out = link_terms_of(settings, weights, packs);
   return out.delays() ? std::optional{out} : std::nullopt;
 }
 
 } // namespace
 
 link_terms link_terms_of(const config::simulation_settings& settings,
-                         const payload_shape& weights) {
+                         const payload_shape& weights, const packing& packs) {
   link_terms out;
   out.latency = number_or(settings.link_latency, out.latency);
   out.rate = number_or(settings.link_rate, out.rate);
   out.tensor_bytes = weights.bytes();
+  if (packs.codec)
+    out.packed_bytes = packs.codec->packed().bytes();
   return out;
 }
 
 void fill_stage(caf::actor_system& system, const computing_parts& computing,
-                const house& with) {
-  for (uint32_t i = 0; i < computing.settings.cluster.workers; ++i)
-    connect(system,
-            parts_of(with, [&system, computing](const connector_actor& home) {
-              return make_worker(system, computing, home);
-            }));
+                const packing& packs, const house& with) {
+  for (uint32_t i = 0; i < computing.settings.cluster.workers; ++i) {
+    auto parts =
+      parts_of(with, [&system, computing](const connector_actor& home) {
+        return make_worker(system, computing, home);
+      });
+    parts.packs = packs;
+    connect(system, std::move(parts));
+  }
   add_evaluator(system, computing, with);
 }
 
 // A worker's rank is its machine's: the draws of a rank are always the same.
 void fill_stage(caf::actor_system& system, const computing_parts& computing,
                 const std::shared_ptr<simulation::machine>& machine,
-                const payload_shape& weights, const house& with) {
+                const payload_shape& weights, const packing& packs,
+                const house& with) {
   const auto& settings = computing.settings;
-  auto terms = terms_of(settings.simulation, weights);
+  auto terms = terms_of(settings.simulation, weights, packs);
   for (uint32_t i = 0; i < settings.cluster.workers; ++i) {
     worker_id rank{i};
     auto parts =
@@ -82,6 +89,7 @@ void fill_stage(caf::actor_system& system, const computing_parts& computing,
       });
     parts.rank = rank;
     parts.terms = terms;
+    parts.packs = packs;
     connect(system, std::move(parts));
   }
   if (machine->network)

@@ -93,7 +93,7 @@ private:
     out.samples = parts_.samples;
     out.liveness = settings().cluster.liveness_timeout;
     out.joining = settings().cluster.join_timeout;
-    auto link = link_terms_of(settings().simulation, parts_.weights);
+    auto link = terms();
     out.transfer =
       link.latency + static_cast<double>(link.tensor_bytes) / link.rate;
     out.now = [this] {
@@ -104,6 +104,10 @@ private:
       return machine->longest;
     };
     return out;
+  }
+
+  link_terms terms() const {
+    return link_terms_of(settings().simulation, parts_.weights, parts_.packs);
   }
 
   // -- the server -------------------------------------------------------------
@@ -171,6 +175,7 @@ private:
       add_to(who, made.link);
       return made;
     };
+    parts.packs = parts_.packs;
     watch_->process(who, true);
     connect(who, std::move(parts));
   }
@@ -181,7 +186,7 @@ private:
     out.rank = who;
     out.with = with;
     out.worker = worker;
-    out.terms = link_terms_of(settings().simulation, parts_.weights);
+    out.terms = terms();
     out.silence = settings().cluster.liveness_timeout;
     out.lines = lines_;
     out.watch = watch_;
@@ -210,9 +215,7 @@ private:
       return find();
     };
     parts.tie = [this](const house& with, const performer& whom) {
-      auto made = spawn_simulated_link(
-        parts_.system, with.lead,
-        link_terms_of(settings().simulation, parts_.weights));
+      auto made = spawn_simulated_link(parts_.system, with.lead, terms());
       add_to(evaluator_, made);
       return brittle_link{made, whom};
     };

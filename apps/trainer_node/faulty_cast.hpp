@@ -26,6 +26,7 @@ struct faulty_cast_parts {
   computing_parts computing;
   std::shared_ptr<simulation::machine> machine;
   payload_shape weights;
+  packing packs;
   uint64_t samples = 0; ///< Of an epoch.
   /// Opens the first life of the server, or the next one in the same directory
   /// from its newest checkpoint; lives count from 1. Throws `failure`.

@@ -29,6 +29,7 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   parts.transport = settings.cluster.transport;
   parts.memory = shared_memory_for(settings.cluster);
   parts.hello = make_hello(config);
+  parts.residuals = {settings.training.train_dir, settings.checkpoint.keep, {}};
   parts.supervisor = supervisor;
   parts.make = [&system, settings, memory = parts.memory](
                  const proto::Welcome& welcome,

@@ -89,6 +89,23 @@ void keep_tape(parameter_server_parts& parts, const origin& from, int threads,
     parts.tape = open_tape(from.directory.path, parts, threads, say);
 }
 
+/// How gradients are packed for a server of these weights; null: not at all.
+transport::codec_ptr codec_of(const config::settings& settings,
+                              const payload_shape& weights,
+                              const models::flat_layout& layout) {
+  auto statistics = layout.count() - layout.parameter_count();
+  return transport::make_codec(
+    config::parse_compression(settings.cluster.compression),
+    weights.count - statistics, statistics);
+}
+
+/// The same for the workers of this process.
+packing packing_of(const config::settings& settings, const origin& from,
+                   const models::flat_layout& layout) {
+  return {codec_of(settings, shape_of(layout), layout),
+          {from.directory.path, settings.checkpoint.keep, from.run_id}};
+}
+
 /// Each shard owns a page of the weights at least.
 void require_shards(const config::resolved& config,
                     const models::flat_layout& layout) {
@@ -201,6 +218,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
                             cluster.liveness_timeout});
   }
+  door.codec = codec_of(parts.settings, door.weights, layout);
   publish(system,
           spawn<doorkeeper_actor, doorkeeper_state>(
             system, placement::scheduled, std::move(door)),
@@ -249,7 +267,7 @@ node start_with_faults(caf::actor_system& system,
                        const server_options& options,
                        const computing_parts& computing,
                        const std::shared_ptr<simulation::machine>& machine,
-                       const payload_shape& weights,
+                       const payload_shape& weights, const packing& packs,
                        const parameter_server_parts& first,
                        const origin& from) {
   auto later = config;
@@ -263,8 +281,8 @@ node start_with_faults(caf::actor_system& system,
     parts.watch = watch;
     return open_house(system, options, machine, std::move(parts), from);
   };
-  return start_faulty_cast({system, computing, machine, weights, first.samples,
-                            std::move(open), options.on_end});
+  return start_faulty_cast({system, computing, machine, weights, packs,
+                            first.samples, std::move(open), options.on_end});
 }
 
 } // namespace
@@ -316,9 +334,10 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     machine = simulation::make_machine(computing);
     machine->watch = options.watch;
   }
+  auto packs = packing_of(settings, from, layout);
   if (has_faults(settings))
     return start_with_faults(system, config, options, computing, machine,
-                             weights, parts, from);
+                             weights, packs, parts, from);
   std::shared_ptr<transport::shared_memory> memory;
   if (!simulate)
     memory = find_shared_memory(settings.cluster, weights, tell);
@@ -327,9 +346,9 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto life = open_house(system, options, machine, parts, from);
   const auto& with = life.with;
   if (machine) {
-    fill_stage(system, computing, machine, weights, with);
+    fill_stage(system, computing, machine, weights, packs, with);
   } else if (simulate) {
-    fill_stage(system, computing, with);
+    fill_stage(system, computing, packs, with);
   } else {
     open_door(system, parts, from, life, layout, memory);
   }

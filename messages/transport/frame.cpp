@@ -70,7 +70,7 @@ frame_head decode(const head_bytes& bytes) {
   frame_head out;
   out.kind = frame_kind{number_up_to(get(at, 1), 1, 8, "kind")};
   out.carried = carriage{number_up_to(get(at, 1), 0, 3, "carriage")};
-  out.shape.type = element_type{number_up_to(get(at, 1), 1, 2, "element type")};
+  out.shape.type = element_type{number_up_to(get(at, 1), 1, 3, "element type")};
   number_up_to(get(at, 1), 0, 0, "filling");
   out.shape.count = get(at, 8);
   if (out.shape.count > max_count)

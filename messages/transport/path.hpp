@@ -26,9 +26,13 @@ struct path_terms {
   /// Where these are part of a whole: memory of the other end that they lie in
   /// may be as large, and such tensors may be sent, too.
   payload_shape whole = {};
+  /// The shape of tensors that are sent, where that is another: gradients may
+  /// be packed, weights are not.
+  payload_shape sent = {};
 
   bool sends(const payload_shape& what) const {
-    return what == expected || (whole.count > 0 && what == whole);
+    return what == expected || (whole.count > 0 && what == whole) ||
+           (sent.count > 0 && what == sent);
   }
 
   uint64_t most_region_bytes() const {

@@ -100,6 +100,52 @@ TEST_CASE("a snapshot says which samples are in its weights") {
   CHECK(manifest.policy().name() == "sync");
 }
 
+TEST_CASE("with a checkpoint workers keep what packing left out up to it") {
+  theatre play;
+  play.settings.checkpoint.checkpoint_freq = 2;
+  play.settings.policy.name = config::policy_kind::async;
+  play.settings.cluster.compression = "int8";
+  play.open(2);
+  auto kept = [&](worker_id who) {
+    return play.players.at(who).handle->kept;
+  };
+  using all = std::vector<std::pair<version, sequence>>;
+  play.push(w0, 1);
+  play.settle(w0);
+  CHECK(kept(w0).empty());
+  play.push(w0, 1);
+  CHECK((kept(w0) == all{{version{2}, sequence{2}}}));
+  CHECK((kept(w1) == all{{version{2}, sequence{0}}}));
+}
+
+TEST_CASE(
+  "nothing is kept of gradients that are not packed, or lose for good") {
+  for (std::string how : {"none", "fp16"}) {
+    theatre play;
+    play.settings.checkpoint.checkpoint_freq = 1;
+    play.settings.cluster.compression = how;
+    play.open(1);
+    play.step();
+    CHECK(play.players.at(w0).handle->kept.empty());
+  }
+}
+
+TEST_CASE("the end waits for what workers keep, but not for ever") {
+  theatre play;
+  play.settings.training.max_steps = 1;
+  play.settings.cluster.compression = "topk";
+  play.open(2);
+  for (auto who : {w0, w1})
+    play.players.at(who).handle->slow = true;
+  play.step();
+  CHECK(play.recorder->finished.empty());
+  play.players.at(w0).handle->unanswered.at(0).deliver();
+  play.house.run();
+  CHECK(play.recorder->finished.empty());
+  play.house.advance(11);
+  CHECK(play.summary().status == "completed");
+}
+
 // -- the end ------------------------------------------------------------------
 
 TEST_CASE("a run that reaches max-steps ends in stages") {

@@ -107,6 +107,17 @@ TEST_CASE("a push tells all about its gradient") {
   CHECK(number_of(gradient, 0) == 2);
 }
 
+TEST_CASE("what packing left out is kept by whoever packs") {
+  desk it;
+  it.house.tell(it.worker, write_atom_v, version{7}, sequence{4});
+  using all = std::vector<std::pair<version, push_id>>;
+  CHECK((it.home->kept ==
+         all{{version{7}, {role.worker, role.life, sequence{4}}}}));
+  it.house.tell(it.worker, detach_atom_v);
+  it.house.tell(it.worker, write_atom_v, version{8}, sequence{4});
+  CHECK(it.home->kept.size() == 1);
+}
+
 TEST_CASE("a worker has one push in flight and waits for its reply") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});

@@ -77,6 +77,15 @@ TEST_CASE("shards in processes of their own make the weights of one") {
   }
 }
 
+// A cut is a multiple of the numbers that have a scale in common.
+TEST_CASE("shards elsewhere unpack what one server unpacks") {
+  for (std::string how : {"bf16", "int8"}) {
+    INFO(how);
+    auto packed = two_epochs + flags{"--compression", how};
+    check_same(summary_of(3, packed), summary_of_one_process(packed));
+  }
+}
+
 TEST_CASE("the lead of shards elsewhere sees to a network's statistics") {
   const flags what{
     "--network",    "resnet20",

@@ -28,10 +28,10 @@ flags over(const std::string& transport) {
 }
 
 /// A run of two workers, to its end; the weights that come out.
-std::string weights_over(const std::string& transport) {
+std::string weights_over(const std::string& transport, const flags& more = {}) {
   stage on;
   auto server =
-    on.listening_server(three_epochs + flags{"--transport", transport});
+    on.listening_server(three_epochs + flags{"--transport", transport} + more);
   auto first = on.worker(over(transport));
   auto second = on.worker(over(transport));
   auto evaluator = on.evaluator(over(transport));
@@ -126,6 +126,39 @@ TEST_CASE("every path gives the same weights") {
   CHECK(weights_over("stream") == expected);
   CHECK(weights_over("shm") == expected);
   CHECK(weights_over("auto") == expected);
+}
+
+TEST_CASE("packed gradients give the same weights over every path") {
+  std::string before;
+  for (std::string how : {"fp16", "topk(share=0.1)"}) {
+    INFO(how);
+    const flags packed{"--compression", how};
+    auto expected = weights_over("chunked", packed);
+    CHECK(weights_over("stream", packed) == expected);
+    CHECK(weights_over("shm", packed) == expected);
+    CHECK(expected != before);
+    before = expected;
+  }
+}
+
+TEST_CASE("workers that come again go on from what packing left out") {
+  const flags what{"--policy",  "sync", "--workers",     "2",
+                   "--threads", "1",    "--compression", "topk(share=0.05)"};
+  auto weights_of = [&](stage& on, const flags& more) {
+    auto server = on.listening_server(what + more);
+    auto own = flags{"--threads", "1", "--train-dir", on.run().string()};
+    // Ranks are asked for: each is to find what it left.
+    auto first = on.worker(own + flags{"--rank", "0"});
+    auto second = on.worker(own + flags{"--rank", "1"});
+    for (auto* one : {&server, &first, &second})
+      check_end(*one, 0);
+    return on.summary()["weights_sha256"].get<std::string>();
+  };
+  stage whole, parts;
+  auto expected = weights_of(whole, {"--max-steps", "20"});
+  weights_of(parts, {"--max-steps", "9"});
+  CHECK(weights_of(parts, {"--max-steps", "20", "--resume", "auto"}) ==
+        expected);
 }
 
 TEST_CASE("shared memory that breaks gives way to the stream") {

@@ -34,6 +34,51 @@ TEST_CASE("a longer run with scores and checkpoints is the same twice") {
   CHECK(run(with_other_times).sha256() != first.sha256());
 }
 
+TEST_CASE("packed gradients train, and not to the same weights") {
+  const std::vector<std::string> arguments{"--workers", "3",      "--epochs",
+                                           "6",         "--seed", "2"};
+  auto plain = run(arguments);
+  for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.05)"}) {
+    INFO(how);
+    auto packed = arguments;
+    packed.insert(packed.end(), {"--compression", how});
+    auto outcome = run(packed);
+    CHECK(outcome.sha256() != plain.sha256());
+    CHECK(outcome.summary["final_accuracy"] > 0.9);
+    CHECK(run(packed).sha256() == outcome.sha256());
+  }
+}
+
+TEST_CASE("smaller gradients take less time on a slow link") {
+  std::vector<std::string> arguments{
+    "--workers",   "2",   "--max-steps", "20",    "--gradients",   "none",
+    "--link-rate", "1e6", "--policy",    "async", "--compression", "none"};
+  auto plain = run(arguments);
+  arguments.back() = "topk(share=0.01)";
+  auto packed = run(arguments);
+  // 1.7 MB both ways, or on the way back alone.
+  CHECK(packed.seconds() < 0.75 * plain.seconds());
+}
+
+TEST_CASE("what packing left out is there again when a run is resumed") {
+  for (std::string how : {"fp16", "int8", "topk(share=0.02)"}) {
+    INFO(how);
+    const std::vector<std::string> common{
+      "--workers", "3", "--checkpoint-freq", "7", "--compression", how};
+    auto steps = [&](const char* count, const char* resume) {
+      auto out = common;
+      out.insert(out.end(), {"--max-steps", count});
+      if (resume)
+        out.insert(out.end(), {"--resume", resume});
+      return out;
+    };
+    troupe::testing::temporary_folder folder;
+    run_in(folder / "run", steps("10", nullptr));
+    auto second = run_in(folder / "run", steps("20", "auto"));
+    CHECK(run(steps("20", nullptr)).sha256() == second.sha256());
+  }
+}
+
 TEST_CASE("a run that is stopped and resumed ends as the policy says") {
   troupe::testing::temporary_folder folder;
   auto first = run_in(folder / "run", {"--max-steps", "10", "--workers", "2"});

@@ -36,8 +36,10 @@ struct worker_notes {
   int detached = 0;
   std::vector<version> cancelled;
   std::vector<run_end> stopped;
+  std::vector<std::pair<version, sequence>> kept; ///< Residuals.
   int pings = 0;
   bool silent = false; ///< Leaves pings unanswered.
+  bool slow = false;   ///< The same for what it is told to keep.
   std::vector<caf::typed_response_promise<void>> unanswered;
 };
 
@@ -53,6 +55,15 @@ inline worker_stand_in make_worker_stand_in(stage& house) {
       [seen](detach_atom) { ++seen->detached; },
       [seen](cancel_atom, version before) {
         seen->cancelled.push_back(before);
+      },
+      [seen, self](write_atom, version at,
+                   sequence settled) -> caf::result<void> {
+        seen->kept.emplace_back(at, settled);
+        if (!seen->slow)
+          return caf::unit;
+        seen->unanswered.push_back(
+          self->template make_response_promise<void>());
+        return seen->unanswered.back();
       },
       [seen, self](ping_atom) -> caf::result<void> {
         ++seen->pings;
@@ -313,6 +324,7 @@ inline writer_stand_in make_writer_stand_in(stage& house) {
 
 struct connector_notes {
   int asked = 0;
+  std::vector<std::pair<version, push_id>> kept; ///< Residuals.
   std::vector<run_end> ended;
 };
 
@@ -324,6 +336,9 @@ inline connector_stand_in make_connector_stand_in(stage& house) {
   out.handle = house.stand_in<connector_actor>([seen](auto*) {
     return connector_actor::behavior_type{
       [seen](connect_atom) { ++seen->asked; },
+      [seen](write_atom, version at, const push_id& settled) {
+        seen->kept.emplace_back(at, settled);
+      },
       [](tick_atom) {},
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
       [](stop_atom) {},

@@ -93,7 +93,7 @@ TEST_CASE("a head that is none of ours is refused with a line") {
   CHECK(refusal_of(bytes, 4, 0) == "a frame with an unknown kind");
   CHECK(refusal_of(bytes, 4, 9) == "a frame with an unknown kind");
   CHECK(refusal_of(bytes, 5, 4) == "a frame with an unknown carriage");
-  CHECK(refusal_of(bytes, 6, 3) == "a frame with an unknown element type");
+  CHECK(refusal_of(bytes, 6, 4) == "a frame with an unknown element type");
   CHECK(refusal_of(bytes, 7, 1) == "a frame with an unknown filling");
   CHECK(refusal_of(bytes, 15, 255) == "a frame with a tensor larger than any");
   CHECK(refusal_of(bytes, 27, 1) == "a frame with 16777293 bytes of header, "

@@ -1,0 +1,105 @@
+#include "actors/links/compressing_link.hpp"
+
+#include "actors/spawning.hpp"
+#include "messages/payload_memory.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+std::span<const float> numbers_of(const payload& x) {
+  return {reinterpret_cast<const float*>(x.bytes().data()), x.shape().count};
+}
+
+class compressing_link_state {
+public:
+  using pointer =
+    parameter_server_actor::stateful_pointer<compressing_link_state>;
+  using weights_result = caf::result<release_header, payload>;
+
+  static constexpr const char* name = "troupe.compressing-link";
+
+  compressing_link_state(pointer self, compressing_link_parts parts)
+    : self_(self), parts_(std::move(parts)),
+      memory_(parts_.codec->packed().bytes()), unpacker_(parts_.codec) {
+    // nop
+  }
+
+  ~compressing_link_state() {
+    caf::anon_send_exit(parts_.link, caf::exit_reason::user_shutdown);
+  }
+
+  parameter_server_actor::behavior_type make_behavior() {
+    self_->monitor(parts_.link);
+    self_->set_down_handler(
+      [this](const caf::down_msg& down) { self_->quit(down.reason); });
+    return {
+      [this](push_atom, const push_header& header,
+             const payload& gradient) -> weights_result {
+        return self_->delegate(parts_.link, push_atom_v, header,
+                               packed(header.id, gradient));
+      },
+      [this](pull_atom, const pull_header& header) { return pull(header); },
+      [this](watch_atom, version after) {
+        return self_->delegate(parts_.link, watch_atom_v, after);
+      },
+      [this](score_atom, const score& found) {
+        self_->send(parts_.link, score_atom_v, found);
+      },
+    };
+  }
+
+private:
+  // A life begins with a pull.
+  weights_result pull(const pull_header& header) {
+    if (!parts_.left_out)
+      return self_->delegate(parts_.link, pull_atom_v, header);
+    auto answer = self_->make_response_promise<release_header, payload>();
+    self_->request(parts_.link, caf::infinite, pull_atom_v, header)
+      .then(
+        [=, this](const release_header& given, const payload& weights) mutable {
+          parts_.left_out->begin(given.server, given.weights, header.worker);
+          answer.deliver(given, weights);
+        },
+        [=](const caf::error& why) mutable { answer.deliver(why); });
+    return answer;
+  }
+
+  /// What is no gradient of the model's size goes as it is: the server decides.
+  payload packed(const push_id& id, const payload& gradient) {
+    const auto& codec = *parts_.codec;
+    if (!gradient || gradient.shape() != codec.plain())
+      return gradient;
+    auto memory = memory_.take();
+    std::span<std::byte> to{memory.get(), codec.packed().bytes()};
+    auto from = numbers_of(gradient);
+    if (parts_.left_out)
+      parts_.left_out->pack(
+        parts_.range, id,
+        [&](std::span<const float> before, std::span<float> lost) {
+          return codec.pack(from, before, lost, to);
+        });
+    else
+      codec.pack(from, {}, {}, to);
+    auto* data = memory.get();
+    payload out{codec.packed(), std::move(memory), data};
+    return parts_.unpacks ? unpacker_.unpack(out) : out;
+  }
+
+  pointer self_;
+  compressing_link_parts parts_;
+  payload_pool memory_;
+  transport::unpacker unpacker_;
+};
+
+} // namespace
+
+parameter_server_actor spawn_compressing_link(caf::actor_system& system,
+                                              compressing_link_parts parts) {
+  return spawn<parameter_server_actor, compressing_link_state>(
+    system, placement::scheduled, std::move(parts));
+}
+
+} // namespace troupe

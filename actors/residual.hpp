@@ -1,0 +1,83 @@
+#pragma once
+// What packing has left out of a worker's gradients so far (error feedback): it
+// is added to the next one. It belongs to the worker, not to a link of it, so
+// that it outlives a lost connection; and it is made durable with each
+// checkpoint, in the worker's own run directory, since to send it would undo
+// what packing is for.
+//
+// Thread-safe, all of it.
+
+#include "messages/interfaces.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Where residuals outlive a process:
+/// FOLDER/residuals/step-00000100/worker-3.safetensors
+struct residual_store {
+  std::filesystem::path folder; ///< The run directory; empty: nowhere.
+  uint32_t keep = 3;            ///< Newest steps that are kept.
+  std::string run_id;           ///< Files of other runs are not used.
+};
+
+class residual {
+public:
+  /// Packs a range of a gradient, whose residual is `before` (empty: zeros),
+  /// and leaves what is lost in `lost`; false if that cannot be used.
+  using pack_function =
+    std::function<bool(std::span<const float> before, std::span<float> lost)>;
+
+  /// @param counts Numbers of each range: one for each server that gets a part
+  /// of the gradients.
+  residual(std::vector<uint64_t> counts, residual_store store);
+
+  /// Whether it is cut like that.
+  bool has(const std::vector<uint64_t>& counts) const;
+
+  /// A life of the server begins for this worker: goes on from what was kept at
+  /// that version, if anything was. Nothing happens the next time.
+  void begin(incarnation server, version at, worker_id who);
+
+  /// Packs a range of this gradient.
+  void pack(size_t range, const push_id& id, const pack_function& f);
+
+  /// Makes durable what it was after this gradient (`seq` 0: before the first
+  /// of a life). Nothing happens if there is nothing left out, or no folder, or
+  /// if that gradient is not one of the last two.
+  /// @throws run_error if the file cannot be written.
+  void write(version at, const push_id& after);
+
+private:
+  /// Empty vectors stand for zeros.
+  struct range {
+    uint64_t count = 0;
+    std::vector<float> now, before;
+    push_id now_after{}, before_after{}; ///< The gradients that left them.
+
+    const std::vector<float>* after(const push_id& id) const;
+  };
+
+  std::vector<float> whole_after(const push_id& id);
+  std::filesystem::path file(version at, worker_id who) const;
+  void read(version at, worker_id who);
+  void prune() const;
+
+  mutable std::mutex mutex_;
+  std::vector<range> ranges_;
+  residual_store store_;
+  incarnation server_{0};
+};
+
+/// The same as the answer of an actor; null stands for no residual.
+caf::result<void> write_residual(const std::shared_ptr<residual>& what,
+                                 version at, const push_id& after);
+
+} // namespace troupe

@@ -1,0 +1,150 @@
+#include "actors/residual.hpp"
+#include "config/failure.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <fstream>
+
+using namespace troupe;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr worker_id who{3};
+constexpr incarnation server{1};
+
+push_id gradient(uint64_t number, uint32_t life = 1) {
+  return {who, incarnation{life}, sequence{number}};
+}
+
+/// Leaves `x` everywhere; returns what was there, or zero for none.
+float leave(residual& in, const push_id& id, float x, size_t range = 0) {
+  float before = 0;
+  in.pack(range, id, [&](std::span<const float> had, std::span<float> lost) {
+    before = had.empty() ? 0 : had.front();
+    std::ranges::fill(lost, x);
+    return true;
+  });
+  return before;
+}
+
+struct home {
+  troupe::testing::temporary_folder folder;
+
+  residual make(std::vector<uint64_t> counts = {10}, const char* run = "a") {
+    return residual{std::move(counts), {folder / "run", 2, run}};
+  }
+
+  fs::path file(uint64_t step) {
+    auto digits = std::to_string(step);
+    return folder / "run" / "residuals" /
+           ("step-" + std::string(8 - digits.size(), '0') + digits) /
+           "worker-3.safetensors";
+  }
+
+  /// What a worker that resumes at this step begins with.
+  float found(uint64_t step, std::vector<uint64_t> counts = {10},
+              const char* run = "a") {
+    residual next{std::move(counts), {folder / "run", 2, run}};
+    next.begin(incarnation{2}, version{step}, who);
+    return leave(next, gradient(1, 2), 0);
+  }
+};
+
+} // namespace
+
+TEST_CASE("a gradient gets what the one before it left", "[residual]") {
+  home at;
+  auto all = at.make();
+  CHECK(leave(all, gradient(1), 5) == 0);
+  CHECK(leave(all, gradient(2), 7) == 5);
+  CHECK(leave(all, gradient(3), 0) == 7);
+}
+
+TEST_CASE("a gradient that cannot be used leaves nothing", "[residual]") {
+  home at;
+  auto all = at.make();
+  leave(all, gradient(1), 5);
+  all.pack(0, gradient(2), [](std::span<const float>, std::span<float> lost) {
+    std::ranges::fill(lost, 100);
+    return false;
+  });
+  CHECK(leave(all, gradient(3), 6) == 5);
+}
+
+TEST_CASE("a residual is kept as it was after a settled gradient",
+          "[residual]") {
+  home at;
+  auto all = at.make();
+  all.write(version{5}, gradient(0));
+  CHECK_FALSE(fs::exists(at.file(5))); // There was nothing.
+  leave(all, gradient(1), 1);
+  all.write(version{10}, gradient(1));
+  CHECK(at.found(10) == 1);
+  leave(all, gradient(2), 2); // On its way.
+  all.write(version{11}, gradient(1));
+  CHECK(at.found(11) == 1);
+  leave(all, gradient(3), 3);
+  all.write(version{12}, gradient(1)); // Not known any more.
+  CHECK_FALSE(fs::exists(at.file(12)));
+  leave(all, gradient(1, 2), 4); // In another life, on its way.
+  all.write(version{13}, gradient(0, 2));
+  CHECK(at.found(13) == 3);
+}
+
+TEST_CASE("only so many steps are kept", "[residual]") {
+  home at;
+  auto all = at.make();
+  leave(all, gradient(1), 1);
+  for (uint64_t step : {10, 20, 30})
+    all.write(version{step}, gradient(1));
+  CHECK_FALSE(fs::exists(at.file(10)));
+  CHECK(at.found(20) == 1);
+  CHECK(at.found(30) == 1);
+}
+
+TEST_CASE("a residual goes on with other shards, not in another run or network",
+          "[residual]") {
+  home at;
+  auto all = at.make({6, 4});
+  leave(all, gradient(1), 1, 0);
+  leave(all, gradient(1), 1, 1);
+  all.write(version{10}, gradient(1));
+  CHECK(at.found(10) == 1);
+  CHECK(at.found(10, {3, 3, 4}) == 1);
+  CHECK(at.found(10, {10}, "b") == 0);
+  CHECK(at.found(10, {11}) == 0);
+  CHECK(at.found(11) == 0);
+}
+
+TEST_CASE("a damaged residual counts as none", "[residual]") {
+  home at;
+  auto all = at.make();
+  leave(all, gradient(1), 1);
+  all.write(version{10}, gradient(1));
+  fs::resize_file(at.file(10), 20);
+  CHECK(at.found(10) == 0);
+}
+
+TEST_CASE("the same life of the server is begun once", "[residual]") {
+  home at;
+  auto all = at.make();
+  leave(all, gradient(1), 1);
+  all.write(version{10}, gradient(1));
+  auto other = at.make();
+  other.begin(server, version{10}, who);
+  leave(other, gradient(1), 2);
+  other.begin(server, version{10}, who); // It pulled again.
+  CHECK(leave(other, gradient(2), 3) == 2);
+}
+
+TEST_CASE("a residual that cannot be written says so", "[residual]") {
+  home at;
+  std::ofstream{at.folder / "run"} << "no folder";
+  auto all = at.make();
+  leave(all, gradient(1), 1);
+  CHECK_THROWS_AS(all.write(version{10}, gradient(1)), run_error);
+}
