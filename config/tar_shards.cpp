@@ -12,11 +12,13 @@ namespace {
 
 constexpr uint64_t most_shards = 1'000'000;
 
-std::string checked(std::string_view pattern) {
-  if (pattern.empty())
+void take(std::string& to, const call::argument& given) {
+  if (!to.empty())
+    throw bad_value("has " + std::string{given.name} + " twice");
+  if (given.value.empty())
     throw bad_value("names no shards");
-  expand_range(std::string{pattern});
-  return std::string{pattern};
+  to = given.value;
+  expand_range(to);
 }
 
 } // namespace
@@ -31,9 +33,9 @@ tar_shards parse_tar_shards(std::string_view text) {
     return out;
   for (const auto& given : parse_call(text).arguments) {
     if (given.name == "train")
-      out.train = checked(given.value);
+      take(out.train, given);
     else if (given.name == "val")
-      out.validation = checked(given.value);
+      take(out.validation, given);
     else
       throw bad_value(in_quotes(given.name.empty() ? given.value : given.name) +
                       " is no parameter of tar, which has train and val");

@@ -16,31 +16,41 @@ namespace fs = std::filesystem;
 
 constexpr size_t pixels = 3 * 32 * 32;
 
-/// The files of a part, in order: all of `#` = 1, 2, ... that are there.
+constexpr size_t most_batches = 99;
+
+/// The pattern with the number in the place of its `#`, if it has one.
+std::string numbered(std::string pattern, size_t number) {
+  if (auto mark = pattern.find('#'); mark != std::string::npos)
+    pattern.replace(mark, 1, std::to_string(number));
+  return pattern;
+}
+
+/// The pattern's files in the folder: number 1, 2, ... without a gap.
+std::vector<fs::path> files_in(const fs::path& folder, const std::string& name,
+                               const std::string& pattern) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  auto last = pattern.find('#') == std::string::npos ? 1 : most_batches;
+  for (size_t i = 1; i <= last; ++i) {
+    auto file = folder / numbered(pattern, i);
+    if (!fs::exists(file, error))
+      continue;
+    if (out.size() + 1 < i)
+      throw run_error(name + ": " + file.string() + " is there, but no " +
+                      numbered(pattern, out.size() + 1) + " before it");
+    out.push_back(file);
+  }
+  return out;
+}
+
+/// The files of a part, in order.
 std::vector<fs::path> files_of(const cifar_description& what,
                                const fs::path& data_dir,
                                const std::string& pattern) {
-  std::error_code error;
-  auto mark = pattern.find('#');
-  for (const auto& folder : {data_dir, data_dir / what.folder}) {
-    std::vector<fs::path> out;
-    for (int i = 1;; ++i) {
-      auto name = pattern;
-      if (mark != std::string::npos)
-        name.replace(mark, 1, std::to_string(i));
-      if (!fs::exists(folder / name, error))
-        break;
-      out.push_back(folder / name);
-      if (mark == std::string::npos)
-        break;
-    }
-    if (!out.empty())
+  for (const auto& folder : {data_dir, data_dir / what.folder})
+    if (auto out = files_in(folder, what.name, pattern); !out.empty())
       return out;
-  }
-  auto first = pattern;
-  if (mark != std::string::npos)
-    first.replace(mark, 1, "1");
-  throw run_error(what.name + ": no file " + first + " in " +
+  throw run_error(what.name + ": no file " + numbered(pattern, 1) + " in " +
                   data_dir.string() + " or " +
                   (data_dir / what.folder).string());
 }

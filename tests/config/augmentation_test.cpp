@@ -66,6 +66,7 @@ TEST_CASE("a range names its shards") {
 TEST_CASE("wrong shards are refused in plain words") {
   CHECK(range_complaint("tar(train=a)") ==
         "must name both: tar(train=FILES,val=FILES)");
+  CHECK(range_complaint("tar(train=a,train=b,val=c)") == "has train twice");
   CHECK(range_complaint("tar(train=a{1..,val=b)") ==
         "must have one range, such as {000..146}");
   CHECK(range_complaint("tar(train=a{5..3},val=b)") ==

@@ -51,6 +51,16 @@ TEST_CASE("CIFAR-10's batches are read in order", "[cifar]") {
         Catch::Approx((10 + 2048 % 31) / 255.0 / 0.2616 - 0.4465 / 0.2616));
 }
 
+TEST_CASE("a gap between CIFAR-10's batches is refused", "[cifar]") {
+  scratch_folder in;
+  in.write("data_batch_1.bin", cifar_record({3}, 10));
+  in.write("data_batch_3.bin", cifar_record({3}, 10));
+  in.write("test_batch.bin", cifar_record({5}, 40));
+  CHECK(error_line<run_error>([&] { load(in, "cifar10"); }) ==
+        "cifar10: " + (in.path() / "data_batch_3.bin").string() +
+          " is there, but no data_batch_2.bin before it");
+}
+
 TEST_CASE("of CIFAR-100's two labels the second counts", "[cifar]") {
   scratch_folder in;
   in.write("train.bin", cifar_record({19, 99}, 1));
