@@ -25,9 +25,11 @@ struct part {
 /// In the order in which they are measured when none is named.
 constexpr part parts[] = {
   {"transport/paths", bench::measure_transport},
+  {"transport/packing", bench::measure_packing},
   {"server/step", bench::measure_server_step},
   {"data/batches", bench::measure_batches},
-  {"train/lenet", bench::measure_training},
+  {"train/lenet", bench::measure_lenet},
+  {"train/resnet18", bench::measure_resnet},
   {"simulate/policy_events", bench::measure_policy_events},
   {"simulate/growth", bench::measure_growth},
   {"simulate/real_gradients", bench::measure_overhead},

@@ -17,6 +17,9 @@ struct setting {
 /// Round trips over each path.
 void measure_transport(const setting& how, report& out);
 
+/// Gradients that are made smaller, and whole again.
+void measure_packing(const setting& how, report& out);
+
 // -- server: what a parameter server does with gradients ----------------------
 
 /// The mean of gradients and an optimiser's step on it.
@@ -30,7 +33,8 @@ void measure_batches(const setting& how, report& out);
 // -- train: how fast a cast learns ------------------------------------------
 
 /// Samples a second of two workers, beside LibTorch alone.
-void measure_training(const setting& how, report& out);
+void measure_lenet(const setting& how, report& out);
+void measure_resnet(const setting& how, report& out);
 
 // -- simulate: the virtual clock ----------------------------------------------
 

@@ -29,24 +29,36 @@ struct request {
   size_t threads = 1;
   uint64_t batches = 0; ///< That are timed, of each loop; a quarter more come
                         ///< before.
+  std::string network;
+  config::data_settings data;
+  uint64_t batch_size = 0;
 };
 
 constexpr const char* usage =
-  "usage: troupe_bench_loop OUT contiguous|channels_last THREADS BATCHES";
+  "usage: troupe_bench_loop OUT contiguous|channels_last THREADS BATCHES "
+  "NETWORK DATASET BATCH_SIZE";
 
 request parse(int argc, char** argv) {
-  if (argc != 5)
+  if (argc != 8)
     throw std::invalid_argument(usage);
-  return {argv[1], argv[2] == std::string{"channels_last"}, std::stoul(argv[3]),
-          std::stoul(argv[4])};
+  request out;
+  out.out = argv[1];
+  out.channels_last = argv[2] == std::string{"channels_last"};
+  out.threads = std::stoul(argv[3]);
+  out.batches = std::stoul(argv[4]);
+  out.network = argv[5];
+  out.data.dataset = argv[6];
+  out.batch_size = std::stoul(argv[7]);
+  return out;
 }
 
 class loop {
 public:
   loop(const request& what, uint64_t seed)
-    : channels_last_(what.channels_last),
-      train_(data::load_dataset({}, seed).train), order_(seed, train_->size()),
-      net_(models::make_network("lenet", train_->classes(),
+    : channels_last_(what.channels_last), batch_size_(what.batch_size),
+      train_(data::load_dataset(what.data, seed).train),
+      order_(seed, train_->size()),
+      net_(models::make_network(what.network, train_->classes(),
                                 config::scalar_type::float32)) {
     models::initialise(*net_, seed);
     if (channels_last_)
@@ -64,20 +76,15 @@ public:
   }
 
 private:
-  static constexpr uint64_t batch_size = 64;
-
   void step() {
-    if (first_ + batch_size > train_->size())
+    if (first_ + batch_size_ > train_->size())
       first_ = 0, ++epoch_;
     auto batch =
-      train_->gather(order_.lease_indices(epoch_, first_, batch_size),
+      train_->gather(order_.lease_indices(epoch_, first_, batch_size_),
                      config::scalar_type::float32);
-    first_ += batch_size;
-    auto inputs = batch.inputs;
-    if (channels_last_) // One channel: the same memory, told otherwise.
-      inputs =
-        inputs.as_strided(inputs.sizes(), {inputs.size(2) * inputs.size(3), 1,
-                                           inputs.size(3), 1});
+    first_ += batch_size_;
+    auto inputs =
+      channels_last_ ? with_channels_last(batch.inputs) : batch.inputs;
     optimizer_->zero_grad();
     auto loss = at::cross_entropy_loss(net_->forward(inputs), batch.targets);
     loss.backward();
@@ -85,7 +92,15 @@ private:
     optimizer_->step();
   }
 
+  static at::Tensor with_channels_last(const at::Tensor& x) {
+    if (x.size(1) > 1)
+      return x.contiguous(at::MemoryFormat::ChannelsLast);
+    // One channel: the same memory, told otherwise.
+    return x.as_strided(x.sizes(), {x.size(2) * x.size(3), 1, x.size(3), 1});
+  }
+
   bool channels_last_;
+  uint64_t batch_size_;
   std::shared_ptr<const data::dataset> train_;
   data::epoch_order order_;
   std::shared_ptr<models::network> net_;
@@ -107,7 +122,8 @@ double run(const request& what) {
       begin.arrive_and_wait();
       wall_clock clock;
       work.run(what.batches);
-      rates[i] = static_cast<double>(what.batches) * 64 / clock.elapsed();
+      rates[i] =
+        static_cast<double>(what.batches * what.batch_size) / clock.elapsed();
     });
   double sum = 0;
   for (size_t i = 0; i < what.threads; ++i) {

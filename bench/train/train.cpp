@@ -21,6 +21,28 @@ using words = std::vector<std::string>;
 
 constexpr uint64_t workers = 2;
 
+/// What is trained.
+struct workload {
+  std::string name; ///< In the figures.
+  std::string network;
+  std::string dataset;
+  uint64_t batch_size = 0;
+  uint64_t gradients = 0;       ///< Of both workers together.
+  uint64_t quick_gradients = 0; ///< The same for a run that only tries.
+  size_t rounds = 0;
+  bool plain = false; ///< Beside loops with glibc's malloc, too.
+};
+
+const workload lenet{"lenet", "lenet", "digits", 64, 1000, 20, 5, true};
+const workload resnet{"resnet18",
+                      "resnet18_cifar",
+                      "synthetic(shape=3x32x32,classes=10,samples=2000)",
+                      32,
+                      40,
+                      4,
+                      3,
+                      false};
+
 /// Samples a second of a run: of all its gradients but those of the first
 /// fifth.
 double rate_of(const std::filesystem::path& train_dir, uint64_t updates) {
@@ -46,8 +68,9 @@ double rate_of(const std::filesystem::path& train_dir, uint64_t updates) {
 
 class contenders {
 public:
-  explicit contenders(const setting& how)
-    : how_(how), gradients_(how.quick ? 20 : 1000) {
+  contenders(const setting& how, const workload& what)
+    : how_(how), what_(what),
+      gradients_(how.quick ? what.quick_gradients : what.gradients) {
     // nop
   }
 
@@ -114,6 +137,12 @@ private:
     return {how_.trainer_node,
             "--policy",
             policy,
+            "--network",
+            what_.network,
+            "--dataset",
+            what_.dataset,
+            "--batch-size",
+            std::to_string(what_.batch_size),
             "--workers",
             std::to_string(workers),
             "--evaluator",
@@ -128,8 +157,14 @@ private:
 
   words loop(const char* program, const char* layout,
              const std::filesystem::path& out, uint64_t threads) const {
-    return {how_.trainer_node.parent_path() / program, out, layout,
-            std::to_string(threads), std::to_string(gradients_ / workers)};
+    return {how_.trainer_node.parent_path() / program,
+            out,
+            layout,
+            std::to_string(threads),
+            std::to_string(gradients_ / workers),
+            what_.network,
+            what_.dataset,
+            std::to_string(what_.batch_size)};
   }
 
   static double read(const std::filesystem::path& file) {
@@ -141,19 +176,15 @@ private:
   }
 
   const setting& how_;
+  const workload& what_;
   uint64_t gradients_;
 };
 
 constexpr const char* with_mimalloc = "troupe_bench_loop";
 constexpr const char* with_glibc = "troupe_bench_loop_glibc";
 
-} // namespace
-
-void measure_training(const setting& how, report& out) {
-  out.begin(
-    "LeNet, batch 64, two workers (targets: 0.97 of the same two loops, "
-    "1.45 of plain ones)");
-  contenders all{how};
+void measure(const workload& what, const setting& how, report& out) {
+  contenders all{how, what};
   struct entry {
     const char* name;
     std::function<double()> rate;
@@ -170,14 +201,16 @@ void measure_training(const setting& how, report& out) {
     {"processes",
      [&] { return all.loops_in_processes(with_mimalloc, "channels_last"); },
      {}},
-    {"plain",
-     [&] { return all.loops_in_processes(with_glibc, "contiguous"); },
-     {}},
   };
-  size_t rounds = how.quick ? 1 : 5;
+  if (what.plain)
+    entries.push_back(
+      {"plain",
+       [&] { return all.loops_in_processes(with_glibc, "contiguous"); },
+       {}});
+  auto rounds = how.quick ? 1 : what.rounds;
   for (size_t round = 0; round < rounds; ++round)
     for (auto& one : entries) {
-      out.progress(std::string{one.name} + ", round " +
+      out.progress(what.name + ", " + one.name + ", round " +
                    std::to_string(round + 1) + " of " + std::to_string(rounds));
       one.found.push_back(one.rate());
     }
@@ -185,14 +218,29 @@ void measure_training(const setting& how, report& out) {
     return median(entries[i].found);
   };
   for (size_t i = 0; i < 4; ++i) {
-    auto name = std::string{"train/lenet/"} + entries[i].name;
+    auto name = "train/" + what.name + "/" + entries[i].name;
     auto same = i % 2 == 0 ? 4u : 5u;
     out.add(compare(name, rate(i), "1/s", "two loops, same set-up", rate(same),
                     better::higher));
-    out.add(compare(name + "/plain", rate(i), "1/s",
-                    "two loops, glibc and contiguous", rate(6),
-                    better::higher));
+    if (what.plain)
+      out.add(compare(name + "/plain", rate(i), "1/s",
+                      "two loops, glibc and contiguous", rate(6),
+                      better::higher));
   }
+}
+
+} // namespace
+
+void measure_lenet(const setting& how, report& out) {
+  out.begin("samples a second of two workers: LeNet, batch 64 (targets: 0.97 "
+            "of the same two loops, 1.45 of plain ones)");
+  measure(lenet, how, out);
+}
+
+void measure_resnet(const setting& how, report& out) {
+  out.begin("samples a second of two workers: ResNet-18 at 32x32, batch 32 "
+            "(target: 0.97 of the same two loops)");
+  measure(resnet, how, out);
 }
 
 } // namespace troupe::bench
