@@ -62,8 +62,13 @@ compute_state::compute_state(pointer self, const computing_parts& parts)
 compute_actor::behavior_type compute_state::make_behavior() {
   at::set_num_threads(threads_);
   return {
-    [this](compute_atom, const compute_task& task) {
-      return answer(*self_, compute(task));
+    // What follows from the answer may be the server's step: it is made in
+    // place
+    // if nobody has the weights any more.
+    [this](compute_atom, compute_task& task) {
+      auto found = compute(task);
+      task = {};
+      return answer(*self_, std::move(found));
     },
     [](cancel_atom) {
       // Too late: the flag of the task has been seen.

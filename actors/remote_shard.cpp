@@ -151,7 +151,7 @@ void remote_shard_state::make(const shard_step& what) try {
   std::vector<payload> gradients;
   for (const auto& id : what.gradients)
     gradients.push_back(held_.at(id));
-  auto next = store_.next_buffer();
+  auto next = store_.step_buffer();
   model_.apply(next, store_.newest()->flat, gradients, what.samples);
   store_.publish(what.makes, std::move(next));
   version_ = what.makes;

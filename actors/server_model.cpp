@@ -104,6 +104,7 @@ server_model::server_model(const config::training_settings& settings,
   models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
+  alone_ = shards == 1 || what == lead_holds::own_range;
   auto range = cut_parameters(*layout_, shards).front();
   if (what == lead_holds::own_range) {
     first_ = range.first;
@@ -139,8 +140,17 @@ payload_shape server_model::shape() const {
   return {to_element_type(layout_->dtype()), layout_->count() - first_};
 }
 
+// Several shards make a step while requests come in, which are answered with
+// the version before it.
 at::Tensor server_model::next_buffer() {
-  return has_weights() ? store_->next_buffer() : at::Tensor{};
+  if (!has_weights())
+    return {};
+  if (!alone_ || newest_.owner().use_count() > 1)
+    return store_->next_buffer();
+  newest_ = {};
+  auto out = store_->step_buffer();
+  newest_ = to_payload(newest_flat());
+  return out;
 }
 
 at::Tensor server_model::newest_flat() const {

@@ -102,7 +102,8 @@ public:
   /// neither NaN nor infinity?
   bool sound(const payload& gradient) const;
 
-  /// Memory for the next version.
+  /// Memory for the next version: that of the newest, where nobody reads it any
+  /// more and no other shard has a part in the step.
   at::Tensor next_buffer();
 
   /// The newest version, to be read.
@@ -144,6 +145,7 @@ private:
   uint64_t first_ = 0; ///< Where in the whole the lead's versions begin.
   std::unique_ptr<models::weights_store> store_;
   std::unique_ptr<models::flat_pool> wholes_; ///< If the lead's are not.
+  bool alone_ = false; ///< No other shard shares the memory of versions.
   shard_model part_;
   payload newest_;
 };

@@ -120,7 +120,7 @@ private:
     auto* to = next.mutable_data_ptr<T>();
     const auto* from = current.const_data_ptr<T>();
     auto count = static_cast<size_t>(layout_.parameter_count());
-    auto streams = leaves_caches(to, layout_.bytes());
+    auto streams = to != from && leaves_caches(to, layout_.bytes());
     std::array<T, mean_type::block> made;
     for (size_t first = 0; first < count; first += mean_type::block) {
       auto n = std::min(mean_type::block, count - first);

@@ -42,6 +42,12 @@ public:
   /// Returns to the pool if it is let go unpublished.
   at::Tensor next_buffer();
 
+  /// Memory for a step from the newest version: its own, if nobody but the
+  /// store has it any more. Then the step is made in place, reads and writes
+  /// the same memory, and that version is gone; else as next_buffer.
+  /// @pre Nobody asks for the newest version before the next is published.
+  at::Tensor step_buffer();
+
   /// Makes `flat` the newest version; from here on nobody writes to it.
   /// @pre `flat` came from next_buffer (of this or another store) or is any
   /// flat tensor that nobody will write to.

@@ -45,10 +45,12 @@ struct ours {
     store.publish(version{0}, std::move(first));
   }
 
+  /// @param read Whether somebody still reads the version before.
   void step(std::span<const at::Tensor> gradients,
-            std::span<const uint64_t> samples) {
+            std::span<const uint64_t> samples, bool read) {
+    auto reader = read ? store.newest() : nullptr;
+    auto next = store.step_buffer();
     auto current = store.newest();
-    auto next = store.next_buffer();
     optimizer->step(next, current->flat, gradients, samples, lr);
     store.publish(current->id.next(), std::move(next));
   }
@@ -73,6 +75,7 @@ public:
   void run(report& out) {
     ours sgd{what_, "sgd"};
     ours adam{what_, "adam"};
+    ours read{what_, "sgd"};
     auto weights = at::full({static_cast<int64_t>(what_.count)}, 0.1);
     auto buffer = at::zeros_like(weights);
     auto by_hand = [&] {
@@ -83,15 +86,18 @@ public:
     };
     auto found = alternate(
       rounds_,
-      {repeat([&] { sgd.step(gradients_, samples_); }), repeat(by_hand),
+      {repeat([&] { sgd.step(gradients_, samples_, false); }), repeat(by_hand),
        repeat([&] { check(); }), repeat([&] { check_by_hand(); }),
-       repeat([&] { adam.step(gradients_, samples_); })},
+       repeat([&] { adam.step(gradients_, samples_, false); }),
+       repeat([&] { read.step(gradients_, samples_, true); })},
       [&](size_t round) {
         out.progress(name("") + " round " + std::to_string(round + 1));
       });
     require_same(sgd.store.newest()->flat, weights);
     auto step_by_hand = ms(found[1]);
     out.add(compare(name("sgd"), ms(found[0]), "ms", "one pass by hand",
+                    step_by_hand, better::lower));
+    out.add(compare(name("sgd_read"), ms(found[5]), "ms", "one pass by hand",
                     step_by_hand, better::lower));
     out.add(compare(name("sgd_and_finite"), ms(found[0]) + ms(found[2]), "ms",
                     "one pass by hand", step_by_hand, better::lower));

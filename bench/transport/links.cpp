@@ -70,7 +70,10 @@ public:
 
 private:
   void add(const payload& gradient) {
-    auto next = store_.next_buffer();
+    // As a parameter server does.
+    if (newest_.owner().use_count() == 1)
+      newest_ = {};
+    auto next = store_.step_buffer();
     auto tensor = to_tensor(gradient);
     uint64_t samples = 1;
     optimizer_->step(next, store_.newest()->flat, {&tensor, 1}, {&samples, 1},
@@ -124,10 +127,11 @@ private:
     push_header header;
     header.id = {worker_id{0}, incarnation{1}, sequence{++pushed_}};
     header.samples = 64;
+    weights_ = {};
     self_->request(link_, caf::infinite, push_atom_v, header, gradient_)
       .then(
         [this](const release_header&, const payload& weights) {
-          weights_ = weights; // Held until the next are there, as by a worker.
+          weights_ = weights; // Let go with the next push, as by a worker.
           push();
         },
         [this](const caf::error& why) { done_.deliver(why); });

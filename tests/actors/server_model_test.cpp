@@ -1,6 +1,7 @@
 // What a checkpoint keeps of a parameter server, through the real writer.
 
 #include "actors/checkpoint_writer.hpp"
+#include "actors/tensor_payload.hpp"
 #include "config/failure.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/theatre.hpp"
@@ -68,6 +69,28 @@ models::loaded_checkpoint save(const server_model& model, uint64_t step,
 }
 
 } // namespace
+
+TEST_CASE("a step is made in place where nobody reads the version before") {
+  server_model model{settings_of("sgd"), 10};
+  server_model copies{settings_of("sgd"), 10};
+  for (uint64_t makes = 1; makes <= 3; ++makes) {
+    const auto* before = model.newest().bytes().data();
+    step(model, makes);
+    CHECK(model.newest().bytes().data() == before);
+    auto reader = copies.newest();
+    auto content = to_tensor(reader).clone();
+    step(copies, makes);
+    CHECK(copies.newest().bytes().data() != reader.bytes().data());
+    CHECK(to_tensor(reader).equal(content));
+    CHECK(same_bytes(model.newest(), copies.newest()));
+  }
+}
+
+TEST_CASE("several shards never make a step in place") {
+  server_model model{settings_of("sgd"), 10, heap_memory(), 2};
+  const auto* before = model.newest().bytes().data();
+  CHECK(model.next_buffer().const_data_ptr() != before);
+}
 
 TEST_CASE("a model that is saved and loaded goes on with the same bits") {
   using pair = std::pair<const char*, const char*>;

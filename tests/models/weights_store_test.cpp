@@ -121,3 +121,70 @@ TEST_CASE("no reader sees a version change", "[weights-store]") {
   CHECK(uut.stats().in_use == 1);
   CHECK(uut.stats().allocated <= 2 + readers.size());
 }
+
+TEST_CASE("a version that nobody reads makes place for the next",
+          "[weights-store]") {
+  weights_store uut{8, float32};
+  const auto* memory = publish(uut, 0)->flat.const_data_ptr();
+  auto next = uut.step_buffer();
+  CHECK(next.const_data_ptr() == memory);
+  next.fill_(1);
+  uut.publish(version{1}, std::move(next));
+  CHECK(uut.stats().allocated == 1);
+  CHECK(uut.newest()->id == version{1});
+}
+
+TEST_CASE("a version that somebody reads stays what it is", "[weights-store]") {
+  weights_store uut{8, float32};
+  publish(uut, 5);
+  auto reader = uut.newest();
+  CHECK(uut.step_buffer().const_data_ptr() != reader->flat.const_data_ptr());
+  auto tensor = reader->flat;
+  reader.reset();
+  CHECK(uut.step_buffer().const_data_ptr() != tensor.const_data_ptr());
+  auto view = tensor.narrow(0, 3, 2);
+  const auto* memory = tensor.const_data_ptr();
+  tensor.reset();
+  CHECK(uut.step_buffer().const_data_ptr() != memory);
+  view.reset();
+  CHECK(uut.step_buffer().const_data_ptr() == memory);
+}
+
+TEST_CASE("readers of other threads see no version change in place",
+          "[weights-store]") {
+  constexpr int64_t count = 5'000;
+  weights_store uut{count, float32};
+  publish(uut, 0);
+  std::atomic<weights_version*> handed{nullptr};
+  std::atomic<uint64_t> torn = 0;
+  std::atomic<bool> done = false;
+  std::thread reader{[&] {
+    while (!done) {
+      std::unique_ptr<weights_version> mine{handed.exchange(nullptr)};
+      if (!mine) {
+        continue;
+      }
+      const auto* x = mine->flat.const_data_ptr<float>();
+      for (int64_t i = 0; i < count; ++i) {
+        torn += x[i] != static_cast<float>(mine->id.value);
+      }
+    }
+  }};
+  size_t in_place = 0;
+  for (uint64_t id = 1; id <= 20'000; ++id) {
+    auto before = uut.newest()->flat.const_data_ptr();
+    auto next = uut.step_buffer();
+    in_place += next.const_data_ptr() == before;
+    next.fill_(static_cast<double>(id));
+    uut.publish(version{id}, std::move(next));
+    // Only who makes versions hands them out.
+    if (id % 3 == 0) {
+      delete handed.exchange(new weights_version{*uut.newest()});
+    }
+  }
+  done = true;
+  reader.join();
+  delete handed.load();
+  CHECK(torn == 0);
+  CHECK(in_place > 0);
+}
