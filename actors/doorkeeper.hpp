@@ -19,7 +19,8 @@ namespace troupe {
 struct doorkeeper_parts {
   config::settings settings;
   std::string run_id;
-  incarnation life;      ///< Of the parameter server.
+  std::string network_sha256{}; ///< Of the file of a script; else empty.
+  incarnation life;             ///< Of the parameter server.
   payload_shape weights; ///< That come from this server, and gradients to it.
   parameter_server_actor server;
   coordinator_actor coordinator; ///< Nobody at shards besides the lead.

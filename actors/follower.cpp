@@ -4,6 +4,7 @@
 #include "actors/server_model.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
+#include "config/script.hpp"
 #include "models/checkpoint.hpp"
 #include "models/registry.hpp"
 
@@ -76,6 +77,7 @@ bool follower_state::look_at_newest() {
 void follower_state::prepare(const models::loaded_checkpoint& first) {
   auto& settings = parts_.settings;
   settings.training.network = first.manifest.network();
+  config::require_allowed(settings.training);
   settings.training.seed = first.manifest.seed();
   settings.data.dataset = first.manifest.dataset();
   if (!first.model.tensors().empty() &&
@@ -84,9 +86,9 @@ void follower_state::prepare(const models::loaded_checkpoint& first) {
   computing_parts computing{
     settings, data::load_dataset(settings.data, settings.training.seed),
     parts_.threads};
-  models::require_suitable(settings.training.network,
-                           computing.data.test->name(),
-                           computing.data.test->shape());
+  models::require_suitable(
+    settings.training.network, computing.data.test->name(),
+    computing.data.test->shape(), computing.data.test->classes());
   classes_ = computing.data.test->classes();
   scorer_ = spawn<scorer_actor, scorer_state>(self_->system(),
                                               placement::detached, computing);

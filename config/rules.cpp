@@ -6,6 +6,7 @@
 #include "config/distribution.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
+#include "config/script.hpp"
 #include "config/synthetic.hpp"
 #include "config/tar_shards.hpp"
 #include "config/text.hpp"
@@ -50,6 +51,8 @@ std::string one_of::operator()(const std::string& value) const {
 }
 
 std::string network(const std::string& value) {
+  if (is_script(value))
+    return script_file(value).empty() ? "must name a file: script:FILE" : "";
   auto known = known_networks();
   auto found = std::find(known.begin(), known.end(), value) != known.end();
   return found ? ""

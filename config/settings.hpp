@@ -65,7 +65,8 @@ struct cluster_settings {
 
 /// [training] What is trained, how, and for how long.
 struct training_settings {
-  std::string network = "lenet";
+  std::string network = "lenet"; ///< A name, or script:FILE.
+  bool allow_scripts = false;    ///< May this node run such files?
   std::string optimizer = "sgd"; ///< sgd | adam | adamw
   double lr = 0.03;
   /// With ssp and async the default is less; see `asynchronous_momentum`.

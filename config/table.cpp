@@ -59,8 +59,12 @@ void add_cluster(std::vector<key>& table) {
 void add_training(std::vector<key>& table) {
   using s = training_settings;
   section_of at{table, "training", &settings::training};
-  at.add("network", &s::network, scope::cast, "NAME",
-         "the model; --list-networks shows which there are", network);
+  at.add("network", &s::network, scope::cast, "NAME|script:FILE",
+         "the model; --list-networks shows which there are; script: a "
+         "TorchScript file saved from Python, the same on all nodes",
+         network);
+  at.add("allow-scripts", &s::allow_scripts, scope::node, "BOOL",
+         "let this node run such a file, which is a program");
   at.add("optimizer", &s::optimizer, scope::cast, any_of(known_optimizers()),
          "how the parameter server applies gradients",
          one_of{known_optimizers()});

@@ -1,6 +1,7 @@
 #include "config/train_dir.hpp"
 
 #include "config/failure.hpp"
+#include "config/script.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -188,7 +189,8 @@ run_directory open_run_directory(const training_settings& training,
   if (training.train_dir.empty()) {
     auto runs = root / "runs";
     return guarded("cannot make a run directory in", runs, [&] {
-      return run_directory{make_next(runs, training.network), false};
+      return run_directory{make_next(runs, short_name(training.network)),
+                           false};
     });
   }
   auto folder = root / training.train_dir;

@@ -4,6 +4,7 @@
 #include "config/failure.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
+#include "config/script.hpp"
 #include "config/tar_shards.hpp"
 
 namespace troupe::config {
@@ -52,6 +53,9 @@ void check_rank(const resolved& all) {
 
 void check_training(const resolved& all) {
   const auto& training = all.values.training;
+  require_allowed(training);
+  if (is_script(training.network) && training.dtype != scalar_type::float32)
+    refuse(all, "training.dtype", "scripts are trained as float32 alone");
   if (training.nesterov && training.momentum == 0)
     refuse(all, "training.nesterov", "needs a momentum above 0");
   if (training.resume && training.overwrite)

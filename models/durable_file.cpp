@@ -144,4 +144,8 @@ void replace_file(const fs::path& path, std::string_view text) {
   sync_folder(folder_of(path));
 }
 
+std::string digest_of_file(const fs::path& path) {
+  return to_hex(sha256_of(read_file(path).span()));
+}
+
 } // namespace troupe::models

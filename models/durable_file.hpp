@@ -74,6 +74,9 @@ private:
 file_bytes read_file(const std::filesystem::path& path,
                      uint64_t limit = UINT64_MAX);
 
+/// SHA-256 of a file's content, in hex.
+std::string digest_of_file(const std::filesystem::path& path);
+
 /// Makes creations, removals and renames in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 

@@ -64,6 +64,9 @@ double deviation_by_fan_out(const at::Tensor& weight) {
 } // namespace
 
 void initialise(network& net, uint64_t seed) {
+  if (net.restore()) {
+    return;
+  }
   torch::NoGradGuard no_grad;
   painter with{seed};
   auto rule = net.initial_weights();

@@ -53,11 +53,16 @@ public:
                              const std::optional<dropout_key>& drop = {}) = 0;
 
   virtual weight_rule initial_weights() const { return weight_rule::uniform; }
+
+  /// Puts first weights of its own in place; false if they are to be drawn.
+  virtual bool restore() { return false; }
 };
 
 /// Makes a network by name. Its weights are arbitrary until `initialise` or
 /// until they are bound.
+/// @param name One of the registry, or script:FILE.
 /// @throws usage_error if the name is unknown; the line lists those that are.
+/// run_error if a script cannot be loaded.
 std::shared_ptr<network> make_network(const std::string& name, int64_t classes,
                                       config::scalar_type dtype);
 

@@ -1,10 +1,12 @@
 #include "models/registry.hpp"
 
 #include "config/failure.hpp"
+#include "config/script.hpp"
 #include "models/lenet.hpp"
 #include "models/mnist_net.hpp"
 #include "models/resnet.hpp"
 #include "models/scalar.hpp"
+#include "models/script.hpp"
 #include "models/vgg.hpp"
 
 #include <torch/nn/module.h>
@@ -117,7 +119,8 @@ const network_entry& network_named(const std::string& name) {
 
 std::shared_ptr<network> make_network(const std::string& name, int64_t classes,
                                       config::scalar_type dtype) {
-  auto result = network_named(name).make(classes);
+  auto result = config::is_script(name) ? load_script(config::script_file(name))
+                                        : network_named(name).make(classes);
   convert(result->module(), to_aten(dtype));
   return result;
 }
@@ -145,7 +148,11 @@ network_size size_of(const network_entry& what) {
 }
 
 void require_suitable(const std::string& network, const std::string& dataset,
-                      const std::vector<int64_t>& shape) {
+                      const std::vector<int64_t>& shape, int64_t classes) {
+  if (config::is_script(network)) {
+    auto net = load_script(config::script_file(network));
+    return require_scores(*net, network, dataset, shape, classes);
+  }
   const auto& net = network_named(network);
   auto fixed = net.smallest == 0;
   auto suits = fixed ? std::ranges::equal(shape, net.input)

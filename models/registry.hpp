@@ -39,8 +39,9 @@ network_size size_of(const network_entry& what);
 
 /// Samples that do not suit the network are the user's error.
 /// @param shape C, H, W of a sample.
+/// @param classes Of the data; 0: any number. Only a script has its own.
 /// @throws usage_error that says what the network takes.
 void require_suitable(const std::string& network, const std::string& dataset,
-                      const std::vector<int64_t>& shape);
+                      const std::vector<int64_t>& shape, int64_t classes = 0);
 
 } // namespace troupe::models

@@ -1,9 +1,12 @@
 #include "apps/trainer_node/hello.hpp"
 
 #include "config/cast.hpp"
+#include "config/failure.hpp"
+#include "config/script.hpp"
 #include "config/value.hpp"
 #include "config/version.hpp"
 #include "messages/protocol.hpp"
+#include "models/durable_file.hpp"
 
 #include <unistd.h>
 
@@ -39,6 +42,14 @@ config::settings join_settings(config::settings own,
   for (const auto& one : welcome.settings())
     theirs.emplace_back(one.key(), one.value());
   config::apply_cast_settings(own, theirs);
+  config::require_allowed(own.training);
+  const auto& network = own.training.network;
+  if (config::is_script(network) && !welcome.network_sha256().empty() &&
+      models::digest_of_file(config::script_file(network)) !=
+        welcome.network_sha256())
+    throw run_error("--network " + network +
+                    ": the file here is another than the parameter server's; "
+                    "copy it to all nodes");
   return own;
 }
 

@@ -110,7 +110,7 @@ data::dataset_pair load_data(const config::settings& settings) {
   auto out = data::load_dataset(settings.data, settings.training.seed);
   data::require_batch(*out.train, settings.training.batch_size);
   models::require_suitable(settings.training.network, out.train->name(),
-                           out.train->shape());
+                           out.train->shape(), out.train->classes());
   return out;
 }
 

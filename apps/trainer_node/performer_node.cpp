@@ -39,9 +39,9 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
       joined, data::load_dataset(joined.data, joined.training.seed),
       threads_share(joined),
       memory ? transport::shared_or_heap(memory) : heap_memory()};
-    models::require_suitable(joined.training.network,
-                             computing.data.train->name(),
-                             computing.data.train->shape());
+    models::require_suitable(
+      joined.training.network, computing.data.train->name(),
+      computing.data.train->shape(), computing.data.train->classes());
     if (joined.what == config::role::worker)
       return make_worker(system, computing, home);
     return make_evaluator(system, computing, home);

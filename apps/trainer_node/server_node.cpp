@@ -18,6 +18,8 @@
 #include "apps/trainer_node/tape.hpp"
 #include "config/failure.hpp"
 #include "config/plan.hpp"
+#include "config/script.hpp"
+#include "models/durable_file.hpp"
 
 #include <cstdio>
 #include <memory>
@@ -199,6 +201,9 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   doorkeeper_parts door;
   door.settings = parts.settings;
   door.run_id = from.run_id;
+  if (const auto& network = parts.settings.training.network;
+      config::is_script(network))
+    door.network_sha256 = models::digest_of_file(config::script_file(network));
   door.life = from.life;
   door.weights = shape_of(layout);
   door.whole = door.weights;

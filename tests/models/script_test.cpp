@@ -1,0 +1,154 @@
+// Networks that come as TorchScript files.
+
+#include "config/failure.hpp"
+#include "models/flat_layout.hpp"
+#include "models/script.hpp"
+#include "tests/support/error_line.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <fstream>
+
+using namespace troupe;
+using namespace troupe::models;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+at::Tensor trained(const at::Tensor& x) {
+  return x.detach().set_requires_grad(true);
+}
+
+/// One fully connected layer inside another module, as Python saves it.
+torch::jit::Module make_script(const std::string& forward) {
+  torch::manual_seed(1);
+  torch::jit::Module inner{"Inner"};
+  inner.register_parameter("weight", trained(torch::randn({10, 784}) * 0.1),
+                           false);
+  inner.register_parameter("bias", trained(torch::zeros({10})), false);
+  inner.register_buffer("running_mean", torch::ones({10}));
+  inner.define("def forward(self, x):\n"
+               "  return torch.linear(x, self.weight, self.bias)\n");
+  torch::jit::Module out{"Net"};
+  out.register_module("inner", inner);
+  out.register_attribute("training", c10::BoolType::get(), true);
+  out.define("def forward(self, x):\n" + forward);
+  return out;
+}
+
+constexpr const char* plain = "  return self.inner.forward(x.flatten(1))\n";
+
+struct saved {
+  explicit saved(const torch::jit::Module& script) { script.save(file); }
+
+  explicit saved(const std::string& forward = plain)
+    : saved(make_script(forward)) {
+    // nop
+  }
+
+  troupe::testing::temporary_folder folder;
+  std::string file = (folder / "net.pt").string();
+};
+
+const std::vector<int64_t> digit{1, 28, 28};
+
+} // namespace
+
+TEST_CASE("a script has the parameters and buffers of its file", "[script]") {
+  saved at;
+  auto net = load_script(at.file);
+  auto layout = flat_layout::from(net->module());
+  CHECK(layout.parameter_count() == 7850);
+  REQUIRE(layout.slots().size() == 2);
+  CHECK(layout.slots()[0].name == "inner.weight");
+  CHECK(layout.statistics().size() == 1);
+  auto weights = gather(net->module(), layout);
+  net->module().parameters()[0].detach().zero_();
+  REQUIRE(net->restore());
+  CHECK(gather(net->module(), layout).equal(weights));
+}
+
+TEST_CASE("a script computes on the memory that its parameters are bound to",
+          "[script]") {
+  saved at;
+  auto net = load_script(at.file);
+  auto x = torch::ones({3, 1, 28, 28});
+  auto parameters = net->module().parameters();
+  parameters[0].set_data(torch::full({10, 784}, 2.0));
+  parameters[1].set_data(torch::full({10}, 0.5));
+  auto scores = net->forward(x);
+  CHECK(scores.equal(torch::full({3, 10}, 1568.5)));
+  auto gradients = torch::autograd::grad({scores.sum()}, parameters);
+  CHECK(gradients[0].equal(torch::full({10, 784}, 3.0)));
+  CHECK(gradients[1].equal(torch::full({10}, 3.0)));
+}
+
+TEST_CASE("what a script draws depends on the key alone", "[script]") {
+  saved at{"  return self.inner.forward(torch.dropout(x.flatten(1), 0.5, "
+           "self.training))\n"};
+  auto net = load_script(at.file);
+  auto x = torch::ones({3, 1, 28, 28});
+  net->module().train();
+  dropout_key key{1, 2, 3};
+  auto first = net->forward(x, {}, key);
+  CHECK_FALSE(net->forward(x, {}, dropout_key{1, 2, 4}).equal(first));
+  CHECK(net->forward(x, {}, key).equal(first));
+  net->module().eval();
+  CHECK(net->forward(x, {}, key).equal(net->forward(x)));
+  CHECK_FALSE(net->forward(x).equal(first));
+}
+
+TEST_CASE("files that are no script are refused with a line", "[script]") {
+  saved at;
+  auto complaint = [&] {
+    return test::error_line<run_error>([&] { load_script(at.file); });
+  };
+  std::ofstream{at.file} << "no script";
+  CHECK_THAT(complaint(), StartsWith(at.file + ": is no TorchScript file"));
+  CHECK(complaint().find('\n') == std::string::npos);
+  at.file += ".absent";
+  CHECK_THAT(complaint(), StartsWith(at.file + ": is no TorchScript file"));
+}
+
+TEST_CASE("parameters that cannot be trained are refused by name", "[script]") {
+  auto complaint = [](auto change) {
+    auto script = make_script(plain);
+    change(script);
+    saved at{script};
+    auto line = test::error_line<run_error>([&] { load_script(at.file); });
+    CHECK_THAT(line, StartsWith(at.file + ": "));
+    return line.substr(at.file.size() + 2);
+  };
+  CHECK(complaint([](auto& script) {
+          script.register_parameter("x", torch::zeros({1}), false);
+        }) == "parameter x is frozen; register it as a buffer instead");
+  CHECK(complaint([](auto& script) {
+          script.register_parameter(
+            "x", trained(torch::zeros({1}, at::kDouble)), false);
+        }) == "parameter x is not float32");
+}
+
+TEST_CASE("a script that does not suit the data is refused", "[script]") {
+  auto complaint = [](const std::string& forward,
+                      const std::vector<int64_t>& shape) {
+    saved at{forward};
+    auto net = load_script(at.file);
+    return test::error_line<usage_error>(
+      [&] { require_scores(*net, "script:x", "these", shape, 10); });
+  };
+  saved good;
+  CHECK_NOTHROW(
+    require_scores(*load_script(good.file), "script:x", "these", digit, 10));
+  CHECK_THAT(complaint(plain, {3, 32, 32}),
+             StartsWith("--network script:x: a batch of 2x3x32x32 (these) is "
+                        "not taken: "));
+  CHECK(
+    complaint("  return self.inner.forward(x.flatten(1)).sum(1)\n", digit) ==
+    "--network script:x: a batch of 2x1x28x28 (these) gives 2, not 2 rows "
+    "of scores for the 10 classes");
+}
