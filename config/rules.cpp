@@ -5,6 +5,7 @@
 #include "config/distribution.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
+#include "config/lr_schedule.hpp"
 #include "config/synthetic.hpp"
 #include "config/tar_shards.hpp"
 #include "config/text.hpp"
@@ -75,6 +76,13 @@ std::string dataset(const std::string& value) {
 std::string augment(const std::string& value) {
   return reason([&]() -> std::string {
     parse_augmentation(value);
+    return "";
+  });
+}
+
+std::string lr_schedule(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_lr_schedule(value);
     return "";
   });
 }

@@ -88,9 +88,11 @@ void scale(config::resolved& what) {
     return std::max<uint64_t>(1,
                               steps * all.cluster.workers / gradients_of(all));
   };
-  all.evaluation.eval_freq =
-    scaled(what.is_explicit("evaluation.eval-freq") ? all.evaluation.eval_freq
-                                                    : usual_eval_freq);
+  if (!what.is_explicit("evaluation.eval-freq") ||
+      !all.evaluation.eval_freq.each_epoch())
+    all.evaluation.eval_freq = scaled(what.is_explicit("evaluation.eval-freq")
+                                        ? all.evaluation.eval_freq.steps
+                                        : usual_eval_freq);
   if (all.training.max_steps)
     all.training.max_steps = scaled(*all.training.max_steps);
   // A comparison is made again rather than resumed.
