@@ -92,4 +92,20 @@ std::optional<best_score> open_best(const fs::path& run,
   }
 }
 
+void copy_best(const fs::path& from, const fs::path& to, uint64_t step,
+               const std::string& run_id) {
+  auto source = from / best_weights_file;
+  std::error_code error;
+  if (!fs::exists(source, error) || fs::equivalent(from, to, error))
+    return;
+  std::optional<best_score> found;
+  try {
+    found = read_score(source, run_id);
+  } catch (const run_error&) {
+    return;
+  }
+  if (found->step == step)
+    write_best(to, *found, run_id, read_safetensors(source).tensors());
+}
+
 } // namespace troupe::models

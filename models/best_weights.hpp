@@ -33,4 +33,9 @@ void write_best(const std::filesystem::path& run, const best_score& what,
 std::optional<best_score> open_best(const std::filesystem::path& run,
                                     const std::string& run_id);
 
+/// Copies the best weights of `from` to `to`, if they are of this step and run.
+void copy_best(const std::filesystem::path& from,
+               const std::filesystem::path& to, uint64_t step,
+               const std::string& run_id);
+
 } // namespace troupe::models

@@ -98,6 +98,8 @@ void scale(config::resolved& what) {
   // A comparison is made again rather than resumed.
   all.checkpoint.checkpoint_freq = 1'000'000'000;
   all.checkpoint.keep = 1;
+  if (!what.is_explicit("checkpoint.keep-best"))
+    all.checkpoint.keep_best = false;
   auto learns = all.simulation.gradients != "none";
   if (learns && !all.training.target_accuracy)
     all.training.target_accuracy = usual_target;

@@ -59,6 +59,19 @@ TEST_CASE("best weights that are of no use are removed") {
   CHECK_FALSE(fs::exists(path));
 }
 
+TEST_CASE("best weights are copied if they are those") {
+  temporary_folder from;
+  temporary_folder to;
+  copy_best(from.path(), to.path(), 50, "r1");
+  write(from.path(), {50, 0.5, 1});
+  copy_best(from.path(), to.path(), 40, "r1");
+  copy_best(from.path(), to.path(), 50, "r2");
+  CHECK_FALSE(fs::exists(to.path() / best_weights_file));
+  copy_best(from.path(), to.path(), 50, "r1");
+  CHECK(open_best(to.path(), "r1")->accuracy == 0.5);
+  CHECK(read_safetensors(to.path() / best_weights_file).tensors().size() == 1);
+}
+
 TEST_CASE("what a killed writer left is not the best") {
   temporary_folder run;
   write(run.path(), {50, 0.5, 1});
