@@ -1,6 +1,7 @@
 #include "actors/checkpoint_writer.hpp"
 
 #include "actors/snapshot.hpp"
+#include "models/best_weights.hpp"
 #include "models/checkpoint.hpp"
 
 #include <exception>
@@ -61,6 +62,8 @@ checkpoint_writer_state::make_behavior() {
 
 caf::result<std::string>
 checkpoint_writer_state::write(const snapshot_ptr& what) try {
+  if (what->best)
+    return write_best(*what);
   auto batches = static_cast<int64_t>(what->manifest.step());
   auto path =
     models::write_checkpoint(parts_.folder, what->manifest,
@@ -69,6 +72,15 @@ checkpoint_writer_state::write(const snapshot_ptr& what) try {
   return path.filename().string();
 } catch (const std::exception& err) {
   return caf::make_error(errc::disk, std::string{err.what()});
+}
+
+std::string checkpoint_writer_state::write_best(const snapshot& what) const {
+  const auto& found = *what.best;
+  models::best_score score{found.weights.value, found.accuracy, found.loss};
+  auto batches = static_cast<int64_t>(score.step);
+  models::write_best(parts_.folder.parent_path(), score, what.manifest.run_id(),
+                     state_dict_of(what, batches));
+  return models::best_weights_file;
 }
 
 } // namespace troupe

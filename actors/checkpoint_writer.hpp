@@ -9,7 +9,7 @@
 namespace troupe {
 
 struct checkpoint_writer_parts {
-  std::filesystem::path folder; ///< The run's `checkpoints`.
+  std::filesystem::path folder; ///< `checkpoints` in the run's folder.
   uint32_t keep = 3;            ///< Newest checkpoints that stay.
 };
 
@@ -26,6 +26,7 @@ public:
 
 private:
   caf::result<std::string> write(const snapshot_ptr& what);
+  std::string write_best(const snapshot& what) const;
 
   checkpoint_writer_parts parts_;
 };

@@ -130,8 +130,10 @@ caf::result<score> scorer_state::evaluate(version what,
   };
   auto found = engine_.evaluate(to_tensor(weights), next);
   say_skipped(*test_);
-  return score{what, found.loss, found.accuracy, found.samples,
-               clock.elapsed(self_)};
+  score out{what, found.loss, found.accuracy, found.samples,
+            clock.elapsed(self_)};
+  out.accuracy_top5 = found.accuracy_top5.value_or(out.accuracy_top5);
+  return out;
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
 }

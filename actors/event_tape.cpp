@@ -1,5 +1,7 @@
 #include "actors/event_tape.hpp"
 
+#include <cmath>
+
 namespace troupe {
 
 namespace {
@@ -74,6 +76,8 @@ void event_tape::fill(const inputs::scored& what) {
   out.set_accuracy(what.found.accuracy);
   out.set_samples(what.found.samples);
   out.set_seconds(what.found.seconds);
+  if (!std::isnan(what.found.accuracy_top5))
+    out.set_accuracy_top5(what.found.accuracy_top5);
 }
 
 void event_tape::fill(const inputs::audience& what) {

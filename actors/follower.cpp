@@ -8,6 +8,7 @@
 #include "models/checkpoint.hpp"
 #include "models/registry.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -104,9 +105,12 @@ void follower_state::evaluate(version what, const payload& weights) {
 }
 
 void follower_state::take(const score& found) {
-  std::printf("evaluation   step %s  accuracy %.2f %%  loss %.4f\n",
+  std::printf("evaluation   step %s  accuracy %.2f %%  loss %.4f",
               to_string(found.weights).c_str(), 100 * found.accuracy.value,
               found.loss.value);
+  if (!std::isnan(found.accuracy_top5))
+    std::printf("  top-5 %.2f %%", 100 * found.accuracy_top5.value);
+  std::puts("");
   std::fflush(stdout);
   self_->send(self_, tick_atom_v);
 }

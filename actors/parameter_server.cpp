@@ -17,15 +17,19 @@ parameter_server_state::parameter_server_state(pointer self,
     remotes_(self, parts_.remote_shards,
              [this](const caf::error& why) { note_shards(why); }),
     conductor_(make_conductor(parts_)),
-    board_(parts_.settings.evaluation.eval_freq),
-    statistics_(parts_.settings.cluster.workers), clock_(self),
-    tape_(parts_.tape, self->clock().now()) {
-  if (!parts_.resumed)
-    return;
-  before_ = statistics_.load(parts_.resumed->manifest.counters());
-  clock_ = run_clock{self, before_.elapsed_seconds};
-  epochs_noted_ = conductor_.ledger().epochs_completed();
-  last_checkpoint_ = conductor_.current();
+    board_(parts_.settings.evaluation.eval_freq.steps,
+           conductor_.ledger().epochs_completed()),
+    lr_(parts_.settings.training), statistics_(parts_.settings.cluster.workers),
+    clock_(self), tape_(parts_.tape, self->clock().now()), best_(parts_.best) {
+  if (parts_.resumed) {
+    before_ = statistics_.load(parts_.resumed->manifest.counters());
+    clock_ = run_clock{self, before_.elapsed_seconds};
+    epochs_noted_ = conductor_.ledger().epochs_completed();
+    last_checkpoint_ = conductor_.current();
+  }
+  // What was rolled back left its best weights behind.
+  if (best_)
+    statistics_.evaluated(best_->step, best_->loss, best_->accuracy);
 }
 
 lead_actor::behavior_type parameter_server_state::make_behavior() {
@@ -264,6 +268,8 @@ void parameter_server_state::leave(worker_id who, incarnation life,
 void parameter_server_state::set_audience(uint32_t evaluators) {
   keep(inputs::audience{evaluators});
   audience_ = evaluators;
+  while (shown_.size() > audience_ + 1)
+    shown_.erase(shown_.begin());
   if (ending_ && audience_ == 0)
     give_score_up();
 }

@@ -23,6 +23,8 @@
 #include "actors/witness.hpp"
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
+#include "models/best_weights.hpp"
+#include "models/learning_rate.hpp"
 
 #include <exception>
 #include <functional>
@@ -48,6 +50,8 @@ struct parameter_server_parts {
   int64_t classes = 0;
   incarnation life{1}; ///< Of this server: 1, or one more than before.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
+  /// The score of the best weights that are kept already.
+  std::optional<models::best_score> best;
   recorder_actor recorder;
   checkpoint_writer_actor writer;
   std::vector<shard_actor> others; ///< The shards besides this one, in order.
@@ -98,6 +102,7 @@ private:
     std::vector<payload> gradients;
     std::vector<uint64_t> samples;
     at::Tensor next; ///< Memory of the version that it makes.
+    double lr = 0;
   };
 
   /// An evaluator that waits for a version after the one it has seen.
@@ -114,7 +119,8 @@ private:
     std::string status;  ///< completed | stopped | failed
     std::string line;    ///< For the user, when it failed.
     bool scored = false; ///< The last score is there, or given up.
-    bool saved = false;  ///< The last checkpoint is durable, or given up.
+    bool saved = false;  ///< The last checkpoint, and the best weights, are
+                         ///< durable, or given up.
     bool closed = false; ///< The summary was asked for.
   };
 
@@ -158,8 +164,7 @@ private:
   void drop(const cores::dropped_push& what);
   void release(const cores::release_order& what);
   void cancel(worker_id who);
-  void note_update(const cores::update_order& step,
-                   const std::vector<held_push>& parts);
+  void note_update(const cores::update_order& step, const closing_step& made);
   void note_epochs();
   double samples_per_second() const;
   recording::progress_figures progress() const;
@@ -169,11 +174,14 @@ private:
   void serve_watchers();
   void keep_whole(version of, const at::Tensor& weights);
   void take_score(const score& found);
+  void remember(version shown, const payload& weights);
+  void keep_if_best(const score& found);
   void checkpoint();
   void save(snapshot_ptr what);
   void keep_left_out();
   void settle(const push_id& id);
   void write_next();
+  void note_written(const snapshot& what, const std::string& name);
   void note_shards(const caf::error& why);
 
   // -- the end (parameter_server_ending.cpp) ----------------------------------
@@ -233,6 +241,7 @@ private:
   remote_crew remotes_;
   cores::conductor conductor_;
   cores::evaluation_board board_;
+  models::learning_rate lr_;
   recording::run_statistics statistics_;
   run_clock clock_;
   event_tape tape_;
@@ -253,12 +262,15 @@ private:
   std::optional<version> fetching_due_;
   payload whole_; ///< What was last fetched from remote shards.
   version whole_version_;
+  std::map<version, payload> shown_; ///< Given to evaluators, not yet scored.
   std::optional<score> last_score_;
+  std::optional<models::best_score> best_; ///< Of the weights that are kept.
   std::optional<version> last_checkpoint_;
   size_t saving_ = 0;  ///< Snapshots that shards still add to.
   size_t keeping_ = 0; ///< Workers that still make their residual durable.
   bool writing_ = false;
   snapshot_ptr next_snapshot_; ///< Waits for the writer; the newest counts.
+  snapshot_ptr next_best_;     ///< The same of the best weights.
   std::optional<ending> ending_;
 };
 

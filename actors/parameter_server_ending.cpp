@@ -5,6 +5,7 @@
 #include "config/failure.hpp"
 #include "config/version.hpp"
 
+#include <cmath>
 #include <utility>
 
 namespace troupe {
@@ -42,6 +43,7 @@ void parameter_server_state::fail(std::string line) {
   ending_->scored = true;
   ending_->saved = true;
   next_snapshot_ = nullptr;
+  next_best_ = nullptr;
   close_if_done();
 }
 
@@ -88,7 +90,8 @@ void parameter_server_state::give_score_up() {
 }
 
 void parameter_server_state::note_saved() {
-  if (!ending_ || saving_ > 0 || keeping_ > 0 || writing_ || next_snapshot_)
+  if (!ending_ || saving_ > 0 || keeping_ > 0 || writing_ || next_snapshot_ ||
+      next_best_)
     return;
   ending_->saved = true;
   close_if_done();
@@ -151,7 +154,11 @@ recording::summary parameter_server_state::make_summary() const {
   if (last_score_ && last_score_->weights == conductor_.current()) {
     out.final_loss = last_score_->loss;
     out.final_accuracy = last_score_->accuracy;
+    if (!std::isnan(last_score_->accuracy_top5))
+      out.final_accuracy_top5 = last_score_->accuracy_top5;
   }
+  if (best_ && best_->step == statistics_.best_step())
+    out.best_weights = models::best_weights_file;
   if (!remotes_.any())
     out.weights_sha256 = model_.weights_sha256();
   else if (whole_ && whole_version_ == conductor_.current())

@@ -33,15 +33,17 @@ void parameter_server_state::update(cores::orders what, size_t next) {
     return finish(what);
   auto made = std::make_shared<closing_step>(close(what.updates[next]));
   if (remotes_.any())
-    remotes_.step(what.updates[next].makes, ids_of(*made), made->samples);
-  crew_.step([&] { return order_of(*made); },
-             [&] { model_.apply(made->next, made->gradients, made->samples); },
-             [this, what = std::move(what), next, made]() mutable {
-               attempt([&] {
-                 publish(what.updates[next], *made);
-                 update(std::move(what), next + 1);
-               });
-             });
+    remotes_.step(what.updates[next].makes, ids_of(*made), made->samples,
+                  made->lr);
+  crew_.step(
+    [&] { return order_of(*made); },
+    [&] { model_.apply(made->next, made->gradients, made->samples, made->lr); },
+    [this, what = std::move(what), next, made]() mutable {
+      attempt([&] {
+        publish(what.updates[next], *made);
+        update(std::move(what), next + 1);
+      });
+    });
 }
 
 void parameter_server_state::finish(const cores::orders& what) {
@@ -56,6 +58,7 @@ void parameter_server_state::finish(const cores::orders& what) {
 auto parameter_server_state::close(const cores::update_order& step)
   -> closing_step {
   closing_step out;
+  out.lr = lr_.at({epochs(), step.makes.value - 1});
   for (const auto& part : step.gradients) {
     settle(part.id);
     out.parts.push_back(std::move(held_.extract(part.id).mapped()));
@@ -71,7 +74,7 @@ auto parameter_server_state::close(const cores::update_order& step)
 
 shard_order::step
 parameter_server_state::order_of(const closing_step& what) const {
-  return {model_.newest_flat(), what.next, ids_of(what), what.samples};
+  return {model_.newest_flat(), what.next, ids_of(what), what.samples, what.lr};
 }
 
 std::vector<push_id> parameter_server_state::ids_of(const closing_step& what) {
@@ -92,10 +95,10 @@ void parameter_server_state::publish(const cores::update_order& step,
                                      closing_step& made) {
   model_.publish(step.makes, std::move(made.next));
   last_update_ = self_->clock().now();
-  note_update(step, made.parts);
+  note_update(step, made);
   made = {};
   note_epochs();
-  if (board_.updated(step.makes))
+  if (board_.updated(step.makes, epochs_noted_))
     show_due();
   if (step.makes.value % parts_.settings.checkpoint.checkpoint_freq == 0)
     checkpoint();
@@ -139,7 +142,8 @@ void parameter_server_state::cancel(worker_id who) {
 // -- records ------------------------------------------------------------------
 
 void parameter_server_state::note_update(const cores::update_order& step,
-                                         const std::vector<held_push>& parts) {
+                                         const closing_step& made) {
+  const auto& parts = made.parts;
   notes::update out;
   double loss = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -151,7 +155,7 @@ void parameter_server_state::note_update(const cores::update_order& step,
   }
   out.loss = loss / static_cast<double>(out.samples);
   out.epoch = epochs();
-  out.lr = parts_.settings.training.lr;
+  out.lr = made.lr;
   out.samples_per_second = samples_per_second();
   last_loss_ = out.loss;
   if (wall_.elapsed() >= progress_due_) {
@@ -183,6 +187,8 @@ recording::progress_figures parameter_server_state::progress() const {
   out.samples_per_second = samples_per_second();
   if (last_score_)
     out.accuracy = last_score_->accuracy;
+  if (last_score_ && !std::isnan(last_score_->accuracy_top5))
+    out.top5 = last_score_->accuracy_top5;
   out.workers = static_cast<uint32_t>(conductor_.members());
   out.waiting_for = conductor_.policy().waiting_for();
   return out;
@@ -244,8 +250,36 @@ void parameter_server_state::serve_watchers() {
       return false;
     who.asks.deliver(watch_header{due_version_, board_.is_last(due_version_)},
                      due_weights_);
+    remember(due_version_, due_weights_);
     return true;
   });
+}
+
+// For the case that its score is the best. An evaluator that went away never
+// scores what it has; a replay is told of scores that no one asks for.
+void parameter_server_state::remember(version shown, const payload& weights) {
+  if (!parts_.settings.checkpoint.keep_best || !model_.has_weights())
+    return;
+  shown_[shown] = weights;
+  while (shown_.size() > audience_ + 1)
+    shown_.erase(shown_.begin());
+}
+
+void parameter_server_state::keep_if_best(const score& found) {
+  auto of = shown_.extract(found.weights);
+  if (!of || statistics_.best_step() != found.weights.value ||
+      (best_ && !(found.accuracy > best_->accuracy)) ||
+      (ending_ && (ending_->closed || ending_->status == "failed")))
+    return;
+  auto what = std::make_shared<snapshot>();
+  what->manifest.set_run_id(parts_.run_id);
+  what->layout = model_.layout();
+  what->weights = std::move(of.mapped());
+  what->best = found;
+  next_best_ = std::move(what);
+  if (ending_)
+    ending_->saved = false;
+  write_next();
 }
 
 void parameter_server_state::take_score(const score& found) {
@@ -257,6 +291,7 @@ void parameter_server_state::take_score(const score& found) {
   if (!ending_)
     decided.stop = conductor_.scored(found.accuracy);
   keep(inputs::scored{found}, decided);
+  keep_if_best(found);
   if (ending_)
     note_last_score();
   else if (decided.stop)
@@ -321,20 +356,30 @@ void parameter_server_state::note_shards(const caf::error& why) {
   fail("a parameter server shard failed: " + text_of(why));
 }
 
+void parameter_server_state::note_written(const snapshot& what,
+                                          const std::string& name) {
+  if (what.best) {
+    best_ = {what.best->weights.value, what.best->accuracy, what.best->loss};
+    return;
+  }
+  version step{what.manifest.step()};
+  tell(&witness::saved, step);
+  record_at(step, notes::checkpoint{name});
+}
+
 // One snapshot is written at a time; while the writer is busy only the newest
 // waits, so that a slow disk never holds training up.
 void parameter_server_state::write_next() {
-  if (writing_ || !next_snapshot_)
+  auto& next = next_snapshot_ ? next_snapshot_ : next_best_;
+  if (writing_ || !next)
     return;
   writing_ = true;
-  auto what = std::exchange(next_snapshot_, nullptr);
-  auto step = version{what->manifest.step()};
-  self_->request(parts_.writer, caf::infinite, write_atom_v, std::move(what))
+  auto what = std::exchange(next, nullptr);
+  self_->request(parts_.writer, caf::infinite, write_atom_v, what)
     .then(
-      [this, step](const std::string& name) {
+      [this, what](const std::string& name) {
         writing_ = false;
-        tell(&witness::saved, step);
-        record_at(step, notes::checkpoint{name});
+        note_written(*what, name);
         write_next();
         note_saved();
       },

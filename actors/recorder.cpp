@@ -2,6 +2,7 @@
 
 #include "actors/recording/metrics_tail.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <utility>
@@ -23,6 +24,12 @@ std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
   return text;
+}
+
+std::string top5_of(const score& found) {
+  return std::isnan(found.accuracy_top5)
+           ? ""
+           : "  top-5 " + percent(found.accuracy_top5);
 }
 
 } // namespace
@@ -85,7 +92,8 @@ void recorder_state::put(const note& at, const notes::update& what) {
     staleness += static_cast<double>(part.staleness);
   tensorboard_.update(at.step, at.time,
                       {what.loss, what.samples_per_second,
-                       staleness / static_cast<double>(what.gradients.size())});
+                       staleness / static_cast<double>(what.gradients.size()),
+                       what.lr});
   if (!what.progress)
     return;
   if (auto text = progress_.show(*what.progress, wall_.elapsed()))
@@ -94,14 +102,14 @@ void recorder_state::put(const note& at, const notes::update& what) {
 
 void recorder_state::put(const note& at, const notes::evaluation& what) {
   const auto& found = what.found;
-  metrics_.evaluation(
-    {found.weights.value, at.time, found.loss, found.accuracy, found.samples});
+  metrics_.evaluation({found.weights.value, at.time, found.loss, found.accuracy,
+                       found.samples, found.accuracy_top5});
   tensorboard_.evaluation(found.weights.value, at.time, found.loss,
-                          found.accuracy);
+                          found.accuracy, found.accuracy_top5);
   char loss[32];
   std::snprintf(loss, sizeof loss, "%.4f", found.loss.value);
   say("evaluation   step " + to_string(found.weights) + "  accuracy " +
-      percent(found.accuracy) + "  loss " + loss);
+      percent(found.accuracy) + "  loss " + loss + top5_of(found));
 }
 
 void recorder_state::put(const note& at, const notes::epoch& what) {

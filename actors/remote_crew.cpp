@@ -97,10 +97,10 @@ void remote_crew::drop(const std::vector<push_id>& which) {
 }
 
 void remote_crew::step(version makes, std::vector<push_id> gradients,
-                       std::vector<uint64_t> samples) {
+                       std::vector<uint64_t> samples, double lr) {
   if (any())
     tell_all(order_atom_v,
-             shard_step{makes, std::move(gradients), std::move(samples)});
+             shard_step{makes, std::move(gradients), std::move(samples), lr});
 }
 
 void remote_crew::release(const request_id& id, const release_header& header) {
@@ -134,7 +134,7 @@ void remote_crew::fetch(const at::Tensor& weights,
   what->transfer = fetches_;
   what->weights = weights;
   what->slots = std::move(slots);
-  shard_state wanted{of, 0, !what->slots.empty()};
+  shard_state wanted{of, 0, !what->slots.empty(), {}};
   self_
     ->request(registrar_, caf::infinite, state_atom_v,
               shard_fetch_ptr{std::move(what)})

@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -17,6 +18,17 @@ namespace {
 config::scalar_type dtype_of(const payload_shape& shape) {
   return shape.type == element_type::float64 ? config::scalar_type::float64
                                              : config::scalar_type::float32;
+}
+
+/// "first, end, first, end" as ranges. Throws when they do not rise.
+std::vector<models::element_range>
+ranges_of(const std::vector<uint64_t>& bounds) {
+  if (bounds.size() % 2 != 0 || !std::ranges::is_sorted(bounds))
+    throw run_error("ranges without weight decay are out of order");
+  std::vector<models::element_range> out;
+  for (size_t i = 0; i < bounds.size(); i += 2)
+    out.push_back({bounds[i], bounds[i + 1] - bounds[i]});
+  return out;
 }
 
 /// One behind the other in one buffer: weights, then slots.
@@ -152,7 +164,7 @@ void remote_shard_state::make(const shard_step& what) try {
   for (const auto& id : what.gradients)
     gradients.push_back(held_.at(id));
   auto next = store_.step_buffer();
-  model_.apply(next, store_.newest()->flat, gradients, what.samples);
+  model_.apply(next, store_.newest()->flat, gradients, what.samples, what.lr);
   store_.publish(what.makes, std::move(next));
   version_ = what.makes;
   for (const auto& id : what.gradients)
@@ -194,11 +206,18 @@ void remote_shard_state::end_training() {
 
 // -- its state, as a whole ----------------------------------------------------
 
+// The shard is made once it is known which of its elements have no decay.
 void remote_shard_state::begin(transfer_id id, const shard_state& what,
-                               const payload_shape& shape) {
+                               const payload_shape& shape) try {
+  model_ = {parts_.settings,
+            dtype_of(parts_.weights),
+            {0, parts_.weights.count},
+            ranges_of(what.without_decay)};
   arriving_.emplace(shape);
   arriving_id_ = id;
   arriving_state_ = what;
+} catch (const std::exception& err) {
+  self_->quit(caf::make_error(errc::failed, std::string{err.what()}));
 }
 
 void remote_shard_state::take(const chunk& piece) {

@@ -3,6 +3,7 @@
 #include "actors/tensor_payload.hpp"
 #include "config/failure.hpp"
 #include "models/aggregate.hpp"
+#include "models/decay.hpp"
 #include "models/network.hpp"
 #include "models/statistics.hpp"
 
@@ -65,9 +66,10 @@ make_other_shards(const config::training_settings& settings, int64_t classes,
     return out;
   auto layout = layout_of(settings, classes);
   auto ranges = cut_parameters(layout, shards);
+  auto plain = models::without_decay(layout, settings.weight_decay_exclude);
   for (size_t k = 1; k < ranges.size(); ++k) {
-    out.push_back(
-      std::make_shared<shard_model>(settings, layout.dtype(), ranges[k]));
+    out.push_back(std::make_shared<shard_model>(
+      settings, layout.dtype(), ranges[k], models::within(plain, ranges[k])));
     if (from != nullptr)
       out.back()->load(layout, *from);
   }
@@ -88,10 +90,14 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
       0, static_cast<int64_t>(range.first), static_cast<int64_t>(range.count))};
     for (const auto& slot : slots)
       all.push_back(slot.flat);
-    out.push_back({range,
-                   {version{from ? from->manifest.step() : 0},
-                    part->optimizer()->steps(), true},
-                   to_payload(at::cat(all))});
+    shard_state state{version{from ? from->manifest.step() : 0},
+                      part->optimizer()->steps(),
+                      true,
+                      {}};
+    for (const auto& plain : part->without_decay())
+      state.without_decay.insert(state.without_decay.end(),
+                                 {plain.first, plain.end()});
+    out.push_back({range, std::move(state), to_payload(at::cat(all))});
   }
   return out;
 }
@@ -113,7 +119,9 @@ server_model::server_model(const config::training_settings& settings,
   }
   store_ = std::make_unique<models::weights_store>(
     layout_->count() - first_, layout_->dtype(), std::move(memory));
-  part_ = {settings, layout_->dtype(), range, first_};
+  auto plain = models::without_decay(*layout_, settings.weight_decay_exclude);
+  part_ = {settings, layout_->dtype(), range, models::within(plain, range),
+           first_};
   publish_first(models::gather(net->module(), *layout_), version{0});
 }
 
@@ -165,8 +173,8 @@ bool server_model::sound(const payload& gradient) const {
 
 void server_model::apply(const at::Tensor& next,
                          std::span<const payload> gradients,
-                         std::span<const uint64_t> samples) {
-  part_.apply(next, newest_flat(), gradients, samples);
+                         std::span<const uint64_t> samples, double lr) {
+  part_.apply(next, newest_flat(), gradients, samples, lr);
   if (!has_weights() || layout_->statistics().empty())
     return;
   std::vector<at::Tensor> parts;

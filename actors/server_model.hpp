@@ -112,7 +112,7 @@ public:
   /// The lead's part of a step from the newest version into `next`, and its
   /// running statistics from those behind the gradients.
   void apply(const at::Tensor& next, std::span<const payload> gradients,
-             std::span<const uint64_t> samples);
+             std::span<const uint64_t> samples, double lr);
 
   /// Makes `next`, which all parts have written to, the newest version.
   void publish(version makes, at::Tensor next);

@@ -47,9 +47,11 @@ void fill(const std::vector<models::parameter_slot>& slots,
 
 shard_model::shard_model(const config::training_settings& settings,
                          config::scalar_type dtype, models::element_range range,
+                         std::vector<models::element_range> without_decay,
                          uint64_t first)
-  : settings_(settings), range_(range), first_(first),
-    optimizer_(models::make_optimizer(settings, layout_of(range, dtype))) {
+  : range_(range), without_decay_(std::move(without_decay)), first_(first),
+    optimizer_(models::make_optimizer(settings, layout_of(range, dtype),
+                                      without_decay_)) {
   // nop
 }
 
@@ -80,13 +82,13 @@ bool shard_model::sound(const payload& gradient) const {
 
 void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
                         std::span<const payload> gradients,
-                        std::span<const uint64_t> samples) {
+                        std::span<const uint64_t> samples, double lr) {
   if (!optimizer_)
     return;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
     parts.push_back(own(to_tensor(gradient)));
-  optimizer_->step(own(next), own(current), parts, samples, settings_.lr);
+  optimizer_->step(own(next), own(current), parts, samples, lr);
 }
 
 void shard_model::save(std::span<const at::Tensor> slots) const {

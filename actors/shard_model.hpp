@@ -33,9 +33,12 @@ public:
   /// No weights at all (`--gradients none`).
   shard_model() = default;
 
+  /// @param without_decay Elements of the range that have no weight decay,
+  /// counted from its first.
   /// @param first Of the whole: where the buffers that are handed in begin.
   shard_model(const config::training_settings& settings,
               config::scalar_type dtype, models::element_range range,
+              std::vector<models::element_range> without_decay = {},
               uint64_t first = 0);
 
   /// Goes on with the optimiser's state of a checkpoint, however many shards
@@ -51,6 +54,10 @@ public:
 
   const models::element_range& range() const { return range_; }
 
+  const std::vector<models::element_range>& without_decay() const {
+    return without_decay_;
+  }
+
   /// Is there neither NaN nor infinity in this range of the gradient?
   bool sound(const payload& gradient) const;
 
@@ -58,7 +65,7 @@ public:
   /// summed in this order, through the optimiser from `current` into `next`.
   void apply(const at::Tensor& next, const at::Tensor& current,
              std::span<const payload> gradients,
-             std::span<const uint64_t> samples);
+             std::span<const uint64_t> samples, double lr);
 
   /// Of the optimiser; null without weights.
   const models::optimizer* optimizer() const { return optimizer_.get(); }
@@ -71,8 +78,8 @@ private:
   at::Tensor own(const at::Tensor& buffer) const { return own(buffer, first_); }
   at::Tensor own(const at::Tensor& buffer, uint64_t first) const;
 
-  config::training_settings settings_;
   models::element_range range_;
+  std::vector<models::element_range> without_decay_;
   uint64_t first_ = 0;
   std::unique_ptr<models::optimizer> optimizer_;
 };

@@ -2,9 +2,11 @@
 
 #include "messages/payload.hpp"
 #include "messages/proto/manifest.pb.h"
+#include "messages/types.hpp"
 #include "models/flat_layout.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,8 @@ struct snapshot {
   std::shared_ptr<const models::flat_layout> layout; ///< Null: no tensors.
   payload weights;
   std::vector<slot> slots;
+  /// Set: no checkpoint, but the weights of the best score so far.
+  std::optional<score> best;
 };
 
 } // namespace troupe

@@ -98,6 +98,7 @@ void assign_role(resolved& all, const launch& by) {
   all.take({&key_of("cluster.workers"),
             std::to_string(workers),
             {source::environment, by.processes_variable}});
+  fill_in_batch_size(all);
   auto& what = all.values.what;
   what = by.rank == 0         ? role::ps
          : by.rank <= workers ? role::worker

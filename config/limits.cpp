@@ -60,11 +60,6 @@ std::span<const std::string> known_optimizers() {
   return all;
 }
 
-std::span<const std::string> known_lr_schedules() {
-  static const words all{"constant"};
-  return all;
-}
-
 std::span<const std::string> known_transports() {
   static const words all{"auto", "inproc", "shm", "stream", "chunked"};
   return all;

@@ -15,7 +15,6 @@ std::span<const std::string> known_networks();
 /// The names of the data's registry, in its order.
 std::span<const std::string> known_datasets();
 std::span<const std::string> known_optimizers();
-std::span<const std::string> known_lr_schedules();
 std::span<const std::string> known_transports();
 
 /// Whether the samples of `dataset` come from files in `data-dir`.

@@ -93,7 +93,9 @@ uint64_t gradients_per_step(const settings& all) {
 
 std::string batch_of(const settings& all) {
   auto batch = all.training.batch_size;
-  return count(batch, "sample") + " per worker, " +
+  auto at_once = all.training.micro_batch_size;
+  return count(batch, "sample") + " per worker" +
+         (at_once ? ", " + std::to_string(*at_once) + " at once" : "") + ", " +
          std::to_string(batch * gradients_per_step(all)) + " per step";
 }
 
@@ -116,14 +118,31 @@ std::string shards_of(const settings& all, std::vector<uint64_t> bytes) {
                  : "the process of the parameter server");
 }
 
+std::string learning_rate_of(const training_settings& training) {
+  auto result = print(training.lr);
+  if (training.lr_schedule != "constant")
+    result += " " + training.lr_schedule;
+  if (training.warmup_epochs > 0)
+    result += " after " + print(training.warmup_epochs) + " epochs of warm-up";
+  return result;
+}
+
 std::string training_of(const settings& all) {
   const auto& training = all.training;
-  auto result = training.optimizer + ", lr " + print(training.lr);
+  auto result = training.optimizer + ", lr " + learning_rate_of(training);
   if (training.optimizer == "sgd" && training.momentum > 0)
     result += (training.nesterov ? ", nesterov momentum " : ", momentum ") +
               print(training.momentum);
   if (training.weight_decay > 0)
     result += ", weight decay " + print(training.weight_decay);
+  if (training.weight_decay_exclude != decay_exclusion::none)
+    result += " without " + print(training.weight_decay_exclude);
+  if (training.clip_norm)
+    result += ", gradients of norm " + print(*training.clip_norm) + " at most";
+  if (training.label_smoothing > 0)
+    result += ", labels smoothed by " + print(training.label_smoothing);
+  if (training.autocast != autocast_kind::none)
+    result += ", forward in " + print(training.autocast);
   return result + "; " + print(training.dtype) + " on " + training.device +
          "; seed " + std::to_string(training.seed);
 }
@@ -139,6 +158,12 @@ std::string limits_of(const resolved& all) {
   if (training.target_accuracy)
     limits.push_back("accuracy " + print(*training.target_accuracy));
   return join(limits, " or ") + (limits.size() > 1 ? ", what is first" : "");
+}
+
+std::string evaluations_of(const evaluation_frequency& often) {
+  if (often.each_epoch())
+    return "at the end of each epoch";
+  return "every " + count(often.steps, "step");
 }
 
 std::string data_of(const data_settings& data) {
@@ -167,14 +192,13 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
     result += row("", traffic_of(values, *model));
   if (model && model->shard_bytes.size() > 1)
     result += row("shards", shards_of(values, model->shard_bytes));
-  result +=
-    row("training", training_of(values)) + row("data", data_of(values.data)) +
-    row("until", limits_of(all)) +
-    row("evaluate", "every " + count(values.evaluation.eval_freq, "step")) +
-    row("checkpoint", "every " +
-                        count(values.checkpoint.checkpoint_freq, "step") +
-                        ", the newest " +
-                        std::to_string(values.checkpoint.keep) + " are kept");
+  result += row("training", training_of(values)) +
+            row("data", data_of(values.data)) + row("until", limits_of(all)) +
+            row("evaluate", evaluations_of(values.evaluation.eval_freq)) +
+            row("checkpoint",
+                "every " + count(values.checkpoint.checkpoint_freq, "step") +
+                  ", the newest " + std::to_string(values.checkpoint.keep) +
+                  " are kept");
   if (values.what != role::simulate)
     result += row("meet at",
                   to_string(address{values.cluster.host, values.cluster.port}));

@@ -89,6 +89,7 @@ replay_settings resolve_replay(std::string_view ini, const std::string& name,
                       std::to_string(*limit) +
                       "; a replay may only end "
                       "earlier");
+  values.training.schedule_steps = limit;
   values.what = role::simulate;
   values.simulation.clock = clock_kind::virtual_time;
   validate(result.all);

@@ -2,6 +2,7 @@
 
 #include "config/failure.hpp"
 #include "config/ini.hpp"
+#include "config/lr_schedule.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
@@ -38,11 +39,14 @@ void fill_in_momentum(settings& all) {
     all.training.momentum = asynchronous_momentum(all.cluster.workers);
 }
 
-/// `epochs` has a default only where nothing else says when to stop.
+/// `epochs` has a default only where nothing else says when to stop. A cosine
+/// needs an end that is known beforehand.
 void fill_in_epochs(settings& all) {
   auto& training = all.training;
+  auto ends = training.target_accuracy &&
+              parse_lr_schedule(training.lr_schedule).shape != lr_shape::cosine;
   if (all.simulation.gradients != "none" && !training.epochs &&
-      !training.max_steps && !training.target_accuracy)
+      !training.max_steps && !ends)
     training.epochs = default_epochs;
 }
 
@@ -153,6 +157,13 @@ std::string resolved::cite(std::string_view id) const {
   return given{&what, what.get(values), origin_of(id)}.cite();
 }
 
+void fill_in_batch_size(resolved& all) {
+  auto& training = all.values.training;
+  if (training.global_batch_size && !all.is_explicit("training.batch-size"))
+    training.batch_size = std::max<uint64_t>(1, *training.global_batch_size /
+                                                  all.values.cluster.workers);
+}
+
 resolved resolve(std::span<const given> all) {
   std::map<const key*, const given*> last;
   for (const auto& one : all)
@@ -164,6 +175,7 @@ resolved resolve(std::span<const given> all) {
   fill_in_epochs(result.values);
   if (!result.is_explicit("training.momentum"))
     fill_in_momentum(result.values);
+  fill_in_batch_size(result);
   fill_in_compute_time(result.values.simulation);
   return result;
 }

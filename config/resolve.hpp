@@ -79,4 +79,8 @@ private:
 /// on other keys. Only the values that count are looked at.
 resolved resolve(std::span<const given> all);
 
+/// The batch of a worker from that of all, where that is given; to be asked
+/// again when the number of workers has changed.
+void fill_in_batch_size(resolved& all);
+
 } // namespace troupe::config

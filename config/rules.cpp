@@ -6,6 +6,7 @@
 #include "config/distribution.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
+#include "config/lr_schedule.hpp"
 #include "config/script.hpp"
 #include "config/synthetic.hpp"
 #include "config/tar_shards.hpp"
@@ -86,6 +87,13 @@ std::string augment(const std::string& value) {
 std::string compression(const std::string& value) {
   return reason([&]() -> std::string {
     parse_compression(value);
+    return "";
+  });
+}
+
+std::string lr_schedule(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_lr_schedule(value);
     return "";
   });
 }

@@ -42,6 +42,7 @@ std::string network(const std::string& value);
 std::string dataset(const std::string& value); ///< A name, or a declaration.
 std::string augment(const std::string& value);
 std::string compression(const std::string& value);
+std::string lr_schedule(const std::string& value);
 std::string host(const std::string& value);
 std::string host_and_port(const std::string& value);
 std::string distribution(const std::string& value);

@@ -40,6 +40,20 @@ enum class bad_sample_rule : uint8_t {
   skip  ///< In training another takes its place; evaluation goes without.
 };
 
+/// Parameters without weight decay.
+enum class decay_exclusion : uint8_t {
+  none,
+  bias,         ///< Those whose names end in `.bias`.
+  norm,         ///< Those of normalising layers.
+  bias_and_norm ///< Both.
+};
+
+/// In which type forward computes.
+enum class autocast_kind : uint8_t {
+  none, ///< In that of the weights.
+  bf16  ///< Convolutions and products in bfloat16.
+};
+
 /// [cluster] Where the cast meets and how long it waits.
 struct cluster_settings {
   std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
@@ -76,13 +90,24 @@ struct training_settings {
   double beta1 = 0.9; ///< adam, adamw
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  std::string lr_schedule = "constant";
+  decay_exclusion weight_decay_exclude = decay_exclusion::none;
+  std::optional<double> clip_norm;      ///< Of a step's gradient, at most.
+  std::string lr_schedule = "constant"; ///< See lr_schedule.hpp.
+  double warmup_epochs =
+    0; ///< In which the rate grows to that of the schedule.
   uint64_t batch_size = 64; ///< Samples per worker and step.
+  /// Of all workers together; `batch_size` is made from it.
+  std::optional<uint64_t> global_batch_size;
+  std::optional<uint64_t> micro_batch_size; ///< Computed at once of a batch.
+  double label_smoothing = 0;               ///< In [0, 1).
+  autocast_kind autocast = autocast_kind::none;
   /// When to stop, whichever comes first. A limit that is not given does not
   /// apply; `epochs` has a default that counts only if none is given.
   std::optional<uint64_t> epochs;
   std::optional<uint64_t> max_steps;
   std::optional<double> target_accuracy; ///< In (0, 1].
+  /// In a replay that may end earlier: the run's `max_steps`. No key.
+  std::optional<uint64_t> schedule_steps;
   uint64_t seed = 1;
   std::string device = "cpu"; ///< cpu | cuda | cuda:i
   scalar_type dtype = scalar_type::float32;
@@ -127,9 +152,24 @@ struct policy_settings {
   bool operator==(const policy_settings&) const = default;
 };
 
+/// How often versions are scored.
+struct evaluation_frequency {
+  uint64_t steps = 50; ///< 0: at the end of each epoch.
+
+  evaluation_frequency() = default;
+
+  evaluation_frequency(uint64_t steps) : steps(steps) { // NOLINT
+    // nop
+  }
+
+  bool each_epoch() const { return steps == 0; }
+
+  bool operator==(const evaluation_frequency&) const = default;
+};
+
 /// [evaluation]
 struct evaluation_settings {
-  uint64_t eval_freq = 50; ///< Steps between evaluations.
+  evaluation_frequency eval_freq;
   uint64_t eval_batch_size = 256;
   double eval_timeout = 60;  ///< s to wait for the last score.
   std::string follow = "ps"; ///< "ps" or a folder of checkpoints.
@@ -141,6 +181,7 @@ struct evaluation_settings {
 struct checkpoint_settings {
   uint64_t checkpoint_freq = 100; ///< Steps between checkpoints.
   uint32_t keep = 3;              ///< Newest checkpoints that are kept.
+  bool keep_best = true;          ///< Write best.safetensors.
 
   bool operator==(const checkpoint_settings&) const = default;
 };

@@ -78,15 +78,38 @@ void add_training(std::vector<key>& table) {
          "Nesterov's momentum for sgd");
   at.add("weight-decay", &s::weight_decay, scope::cast, "X",
          "L2 penalty; decoupled with adamw", from{0, 1e15});
+  at.add("weight-decay-exclude", &s::weight_decay_exclude, scope::cast, "",
+         "parameters without weight decay: those whose names end in .bias, "
+         "those of normalising layers");
+  at.add("clip-norm", &s::clip_norm, scope::cast, "X",
+         "largest L2 norm of a step's gradient; a longer one is scaled down",
+         above_zero);
   at.add("beta1", &s::beta1, scope::cast, "X", "of adam and adamw", below_one);
   at.add("beta2", &s::beta2, scope::cast, "X", "of adam and adamw", below_one);
   at.add("epsilon", &s::epsilon, scope::cast, "X", "of adam and adamw",
          above_zero);
-  at.add("lr-schedule", &s::lr_schedule, scope::cast,
-         any_of(known_lr_schedules()), "how the learning rate changes",
-         one_of{known_lr_schedules()});
+  at.add("lr-schedule", &s::lr_schedule, scope::cast, "NAME(...)",
+         "how the learning rate changes: constant, step(every=30,factor=0.1), "
+         "multi-step(at=30+60+80,factor=0.1), cosine(min=0); in epochs",
+         rules::lr_schedule);
+  at.add("warmup-epochs", &s::warmup_epochs, scope::cast, "X",
+         "epochs in which the learning rate grows from a hundredth",
+         from{0, 1e9});
   at.add("batch-size", &s::batch_size, scope::cast, "N",
          "samples per worker and step", from{1, 1 << 24});
+  at.add("global-batch-size", &s::global_batch_size, scope::cast, "N",
+         "samples of all workers together, instead of batch-size",
+         from{1, 1e12});
+  at.add("micro-batch-size", &s::micro_batch_size, scope::cast, "N",
+         "samples of a batch that a worker computes at once; their gradients "
+         "are added up; not given: all",
+         from{1, 1 << 24});
+  at.add("label-smoothing", &s::label_smoothing, scope::cast, "X",
+         "share of a label that all classes have alike, in training",
+         below_one);
+  at.add("autocast", &s::autocast, scope::cast, "",
+         "bf16: forward in training computes convolutions and products in "
+         "bfloat16");
   at.add("epochs", &s::epochs, scope::cast, "N",
          "stop after so many passes over the data, or at max-steps or "
          "target-accuracy, whichever comes first; when none of the three is "
@@ -158,8 +181,8 @@ void add_policy(std::vector<key>& table) {
 void add_evaluation(std::vector<key>& table) {
   using s = evaluation_settings;
   section_of at{table, "evaluation", &settings::evaluation};
-  at.add("eval-freq", &s::eval_freq, scope::cast, "N",
-         "steps between evaluations", at_least_one);
+  at.add("eval-freq", &s::eval_freq, scope::cast, "N|epoch",
+         "steps between evaluations, or one at the end of each epoch");
   at.add("eval-batch-size", &s::eval_batch_size, scope::node, "N",
          "samples that the evaluator takes at once", from{1, 1 << 24});
   at.add("eval-timeout", &s::eval_timeout, scope::node, "SECONDS",
@@ -176,6 +199,8 @@ void add_checkpoint(std::vector<key>& table) {
          "steps between checkpoints", at_least_one);
   at.add("keep", &s::keep, scope::node, "N", "newest checkpoints that are kept",
          at_least_one);
+  at.add("keep-best", &s::keep_best, scope::node, "BOOL",
+         "keep the weights of the best score in best.safetensors");
 }
 
 void add_simulation(std::vector<key>& table) {

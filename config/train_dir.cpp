@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view run_files[] = {"config.ini", "metrics.jsonl",
-                                          "summary.json"};
+                                          "summary.json", "best.safetensors"};
 constexpr std::string_view checkpoint_files[] = {
   "manifest.pb", "model.safetensors", "optimizer.safetensors"};
 constexpr std::string_view temporary = ".tmp";

@@ -4,8 +4,10 @@
 #include "config/failure.hpp"
 #include "config/faults.hpp"
 #include "config/limits.hpp"
+#include "config/lr_schedule.hpp"
 #include "config/script.hpp"
 #include "config/tar_shards.hpp"
+#include "config/value.hpp"
 
 namespace troupe::config {
 
@@ -61,6 +63,57 @@ void check_training(const resolved& all) {
   if (training.resume && training.overwrite)
     refuse(all, "training.overwrite",
            "contradicts resume: give one of the two");
+}
+
+void check_batch(const resolved& all) {
+  const auto& training = all.values.training;
+  if (!training.global_batch_size)
+    return;
+  auto samples = *training.global_batch_size;
+  auto workers = all.values.cluster.workers;
+  if (samples % workers != 0)
+    refuse(all, "training.global-batch-size",
+           "must be a multiple of the number of workers, " +
+             std::to_string(workers));
+  if (training.batch_size != samples / workers)
+    refuse(all, "training.batch-size",
+           "contradicts global-batch-size, which makes " +
+             std::to_string(samples / workers) + " for each of " +
+             std::to_string(workers) + " workers: give one of the two");
+}
+
+void check_learning_rate(const resolved& all) {
+  const auto& training = all.values.training;
+  if (parse_lr_schedule(training.lr_schedule).min > training.lr)
+    refuse(all, "training.lr-schedule",
+           "ends above the learning rate, " + print(training.lr));
+  if (training.epochs && training.warmup_epochs > 0 &&
+      training.warmup_epochs >= static_cast<double>(*training.epochs))
+    refuse(all, "training.warmup-epochs",
+           "must be less than the epochs of the run, " +
+             std::to_string(*training.epochs));
+}
+
+/// Only who decides for the cast knows all of its settings.
+void check_recipe(const resolved& all) {
+  const auto& values = all.values;
+  const auto& training = values.training;
+  if (values.what != role::simulate && values.what != role::ps)
+    return;
+  if (is_remote_shard(values))
+    return;
+  check_batch(all);
+  check_learning_rate(all);
+  if (training.weight_decay_exclude != decay_exclusion::none &&
+      training.weight_decay == 0)
+    refuse(all, "training.weight-decay-exclude",
+           "needs a weight-decay above 0");
+  if (training.clip_norm && values.cluster.shards > 1)
+    refuse(all, "training.clip-norm",
+           "needs the whole gradient in one place: use --shards 1");
+  if (training.autocast != autocast_kind::none &&
+      training.dtype != scalar_type::float32)
+    refuse(all, "training.autocast", "needs --dtype float32");
 }
 
 /// The parameter server never looks at a sample; all who do need the files.
@@ -157,6 +210,7 @@ void validate(const resolved& all) {
   check_policy(all);
   check_rank(all);
   check_training(all);
+  check_recipe(all);
   check_data(all);
   check_transport(all);
   check_compression(all);

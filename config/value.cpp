@@ -46,6 +46,18 @@ constexpr std::array bad_sample_words{
   choice<bad_sample_rule>{bad_sample_rule::skip, "skip"},
 };
 
+constexpr std::array exclusion_words{
+  choice<decay_exclusion>{decay_exclusion::none, "none"},
+  choice<decay_exclusion>{decay_exclusion::bias, "bias"},
+  choice<decay_exclusion>{decay_exclusion::norm, "norm"},
+  choice<decay_exclusion>{decay_exclusion::bias_and_norm, "bias+norm"},
+};
+
+constexpr std::array autocast_words{
+  choice<autocast_kind>{autocast_kind::none, "none"},
+  choice<autocast_kind>{autocast_kind::bf16, "bf16"},
+};
+
 constexpr std::array role_words{
   choice<role>{role::ps, "ps"},
   choice<role>{role::worker, "worker"},
@@ -82,6 +94,14 @@ choices<buffers_rule> words(buffers_rule) {
 
 choices<bad_sample_rule> words(bad_sample_rule) {
   return bad_sample_words;
+}
+
+choices<decay_exclusion> words(decay_exclusion) {
+  return exclusion_words;
+}
+
+choices<autocast_kind> words(autocast_kind) {
+  return autocast_words;
 }
 
 choices<role> words(role) {
@@ -122,6 +142,21 @@ bool parse_bool(std::string_view text) {
     if (text == no)
       return false;
   throw bad_value("must be true or false");
+}
+
+evaluation_frequency parse_frequency(std::string_view text) {
+  if (text == "epoch")
+    return {0};
+  if (!text.empty() && !all_digits(text))
+    throw bad_value("must be a whole number or epoch");
+  auto steps = parse_unsigned(text, 1'000'000'000'000'000);
+  if (steps == 0)
+    throw bad_value("must be at least 1, or epoch");
+  return {steps};
+}
+
+std::string print(const evaluation_frequency& value) {
+  return value.each_epoch() ? "epoch" : std::to_string(value.steps);
 }
 
 std::string print(double value) {

@@ -29,6 +29,8 @@ double parse_double(std::string_view text);
 bool parse_bool(std::string_view text);
 std::string print(double value);
 std::string print(bool value);
+evaluation_frequency parse_frequency(std::string_view text);
+std::string print(const evaluation_frequency& value);
 
 /// The words of an enum, in the order that users are shown.
 template <class Enum>
@@ -40,6 +42,8 @@ choices<clock_kind> words(clock_kind);
 choices<scalar_type> words(scalar_type);
 choices<buffers_rule> words(buffers_rule);
 choices<bad_sample_rule> words(bad_sample_rule);
+choices<decay_exclusion> words(decay_exclusion);
+choices<autocast_kind> words(autocast_kind);
 choices<role> words(role); ///< Those that `--role` takes.
 
 template <class Enum>
@@ -88,6 +92,8 @@ T parse(std::string_view text) {
     return parse_bool(text);
   else if constexpr (std::is_same_v<T, double>)
     return parse_double(text);
+  else if constexpr (std::is_same_v<T, evaluation_frequency>)
+    return parse_frequency(text);
   else if constexpr (std::unsigned_integral<T>)
     return static_cast<T>(parse_unsigned(text, std::numeric_limits<T>::max()));
   else

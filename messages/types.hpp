@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -78,6 +79,8 @@ struct score {
   real accuracy; ///< Top-1, in [0, 1].
   uint64_t samples = 0;
   real seconds; ///< Time that the evaluation took.
+  /// The same of the five highest; NaN with no more than five classes.
+  real accuracy_top5 = std::numeric_limits<double>::quiet_NaN();
 };
 
 // -- membership ---------------------------------------------------------------
@@ -129,6 +132,7 @@ struct shard_step {
   version makes;
   std::vector<push_id> gradients; ///< In the order of the sum.
   std::vector<uint64_t> samples;
+  real lr; ///< Learning rate of this step.
 };
 
 /// What a shard has at one version: its range of the weights, and behind it, if
@@ -137,6 +141,8 @@ struct shard_state {
   version weights;
   uint64_t optimizer_steps = 0;
   bool with_slots = false;
+  /// Its elements without weight decay: first and end of each range.
+  std::vector<uint64_t> without_decay;
 };
 
 // -- tensors on the move ------------------------------------------------------
@@ -233,7 +239,7 @@ bool inspect(Inspector& f, score& x) {
   return f.object(x).fields(
     f.field("weights", x.weights), f.field("loss", x.loss),
     f.field("accuracy", x.accuracy), f.field("samples", x.samples),
-    f.field("seconds", x.seconds));
+    f.field("seconds", x.seconds), f.field("accuracy_top5", x.accuracy_top5));
 }
 
 template <class Inspector>
@@ -274,14 +280,15 @@ template <class Inspector>
 bool inspect(Inspector& f, shard_step& x) {
   return f.object(x).fields(f.field("makes", x.makes),
                             f.field("gradients", x.gradients),
-                            f.field("samples", x.samples));
+                            f.field("samples", x.samples), f.field("lr", x.lr));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, shard_state& x) {
   return f.object(x).fields(f.field("weights", x.weights),
                             f.field("optimizer_steps", x.optimizer_steps),
-                            f.field("with_slots", x.with_slots));
+                            f.field("with_slots", x.with_slots),
+                            f.field("without_decay", x.without_decay));
 }
 
 template <class Inspector>

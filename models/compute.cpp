@@ -4,11 +4,14 @@
 #include "models/network.hpp"
 #include "models/scalar.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <torch/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <exception>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,6 +61,39 @@ uint64_t count_correct(const at::Tensor& scores, const at::Tensor& targets) {
     scores.argmax(1).eq(targets).sum().item<int64_t>());
 }
 
+/// With so many classes the five highest are not all.
+constexpr int64_t most_without_top5 = 5;
+
+uint64_t count_top5(const at::Tensor& scores, const at::Tensor& targets) {
+  auto highest = std::get<1>(scores.topk(5, 1));
+  return static_cast<uint64_t>(
+    highest.eq(targets.unsqueeze(1)).sum().item<int64_t>());
+}
+
+/// Convolutions and products of this thread are in bfloat16 while it lives.
+class bfloat16_forward {
+public:
+  explicit bfloat16_forward(bool on) : on_(on) {
+    if (!on_)
+      return;
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+  }
+
+  ~bfloat16_forward() {
+    if (!on_)
+      return;
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache(); // Of weights, which others will follow.
+  }
+
+  bfloat16_forward(const bfloat16_forward&) = delete;
+  bfloat16_forward& operator=(const bfloat16_forward&) = delete;
+
+private:
+  bool on_;
+};
+
 } // namespace
 
 struct compute_engine::state {
@@ -72,13 +108,21 @@ struct compute_engine::state {
   /// parameters, and which of them are there.
   gradient_places places;
   std::vector<bool> written;
+  bool adds = false; ///< To what lies there: not the first part of a batch.
+  int64_t part_size; ///< Samples that are computed at once.
+  double smoothing;
+  bool bfloat16;
   const std::atomic<bool>* cancel = nullptr;
 
   state(const config::training_settings& settings, int64_t classes)
     : net(make_network(settings.network, classes, settings.dtype)),
       layout(flat_layout::from(net->module())),
       parameters(net->module().parameters()), seed(settings.seed),
-      nothing(at::empty({0}, to_aten(settings.dtype))) {
+      nothing(at::empty({0}, to_aten(settings.dtype))),
+      part_size(static_cast<int64_t>(
+        settings.micro_batch_size.value_or(uint64_t{1} << 32))),
+      smoothing(settings.label_smoothing),
+      bfloat16(settings.autocast == config::autocast_kind::bf16) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i].register_hook(
         [this, i](const at::Tensor& x) { take_gradient(i, x); });
@@ -98,7 +142,10 @@ struct compute_engine::state {
     const auto& place = places[i];
     if (x.const_data_ptr() != place.const_data_ptr()) {
       torch::NoGradGuard no_grad;
-      place.copy_(x);
+      if (adds && written[i])
+        place.add_(x);
+      else
+        place.copy_(x);
     }
     written[i] = true;
   }
@@ -147,6 +194,7 @@ struct compute_engine::state {
       x.set_data(nothing);
     }
     places.clear();
+    adds = false;
     cancel = nullptr;
   }
 
@@ -157,28 +205,59 @@ struct compute_engine::state {
   }
 
   void backward(const at::Tensor& loss) {
-    written.assign(parameters.size(), false);
     torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/std::nullopt,
                           /*create_graph=*/false, /*allow_unused=*/true);
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (!written[i]) {
-        places[i].zero_();
-      }
+  }
+
+  /// Layers that write their gradients in place would overwrite those of the
+  /// parts before, and do not know of other types.
+  at::Tensor forward(const at::Tensor& inputs, const dropout_key& drop) {
+    static const gradient_places nowhere;
+    bfloat16_forward cast{bfloat16};
+    auto scores = net->forward(channels_last(inputs),
+                               adds || bfloat16 ? nowhere : places, drop);
+    return bfloat16 ? scores.to(at::kFloat) : scores;
+  }
+
+  /// The share of a part of the batch in the mean loss of all.
+  double run_part(const at::Tensor& inputs, const at::Tensor& targets,
+                  int64_t all, const dropout_key& drop) {
+    check(cancel);
+    auto scores = forward(inputs, drop);
+    auto whole = targets.numel() == all;
+    auto loss = at::cross_entropy_loss(
+      scores, targets, {}, whole ? at::Reduction::Mean : at::Reduction::Sum,
+      /*ignore_index=*/-100, smoothing);
+    if (!whole) {
+      loss = loss / all;
     }
+    check(cancel);
+    backward(loss);
+    torch::NoGradGuard no_grad;
+    return loss.item<double>();
   }
 
   gradient_result run(const at::Tensor& inputs, const at::Tensor& targets,
                       const lease& from) {
     gradient_result result;
-    check(cancel);
-    auto scores = net->forward(channels_last(inputs), places,
-                               dropout_key{seed, from.epoch, from.first});
-    auto loss = at::cross_entropy_loss(scores, targets);
-    check(cancel);
-    backward(loss);
+    auto all = targets.numel();
+    written.assign(parameters.size(), false);
+    for (int64_t first = 0; first == 0 || first < all; first += part_size) {
+      auto n = std::min(part_size, all - first);
+      adds = first > 0;
+      // The masks of a sample are those of its place in the epoch.
+      dropout_key drop{seed, from.epoch,
+                       from.first + static_cast<uint64_t>(first)};
+      result.loss += run_part(inputs.narrow(0, first, n),
+                              targets.narrow(0, first, n), all, drop);
+    }
     torch::NoGradGuard no_grad;
-    result.loss = loss.item<double>();
-    result.samples = static_cast<uint64_t>(targets.numel());
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (!written[i]) {
+        places[i].zero_();
+      }
+    }
+    result.samples = static_cast<uint64_t>(all);
     return result;
   }
 };
@@ -263,6 +342,8 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
     torch::NoGradGuard no_grad;
     evaluation_result result;
     uint64_t correct = 0;
+    uint64_t among_five = 0;
+    auto has_top5 = false;
     at::Tensor inputs;
     at::Tensor targets;
     while (true) {
@@ -277,12 +358,19 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
         at::cross_entropy_loss(scores, targets, {}, at::Reduction::Sum);
       result.loss += loss.item<double>();
       correct += count_correct(scores, targets);
+      has_top5 = scores.size(1) > most_without_top5;
+      if (has_top5) {
+        among_five += count_top5(scores, targets);
+      }
       result.samples += static_cast<uint64_t>(targets.numel());
     }
     if (result.samples > 0) {
       auto n = static_cast<double>(result.samples);
       result.loss /= n;
       result.accuracy = static_cast<double>(correct) / n;
+      if (has_top5) {
+        result.accuracy_top5 = static_cast<double>(among_five) / n;
+      }
     }
     return result;
   });

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe::models {
@@ -20,7 +21,7 @@ namespace troupe::models {
 /// What became of one batch.
 struct gradient_result {
   bool cancelled = false; ///< Then nothing else here counts.
-  double loss = 0;        ///< Mean cross entropy over the samples.
+  double loss = 0;        ///< Mean over the samples, of smoothed labels.
   uint64_t samples = 0;
 };
 
@@ -36,6 +37,9 @@ struct evaluation_result {
   bool cancelled = false; ///< Then nothing else here counts.
   double loss = 0;        ///< Mean cross entropy over the samples.
   double accuracy = 0;    ///< In [0, 1].
+  /// The same where the five highest scores count; not with five classes or
+  /// fewer.
+  std::optional<double> accuracy_top5 = {};
   uint64_t samples = 0;
 };
 
@@ -69,16 +73,20 @@ public:
   /// backward has it and while it is in the cache. What was there before does
   /// not matter, and all of it is written (zeros where a parameter had no
   /// influence); the statistics behind it become what forward makes of those
-  /// in `about`.
-  /// @param cancel Looked at on entry, after forward and when each parameter's
-  /// gradient is there; may be null. `gradient` is arbitrary afterwards.
+  /// in `about`. With `micro_batch_size` the parts of the batch come one after
+  /// the other: gradients and losses are added up, weighted by samples, and
+  /// statistics go on from part to part.
+  /// @param cancel Looked at on entry, after each forward and when each
+  /// parameter's gradient is there; may be null. `gradient` is arbitrary
+  /// afterwards.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   gradient_result run(const at::Tensor& weights, const at::Tensor& inputs,
                       const at::Tensor& targets, const at::Tensor& gradient,
                       const std::atomic<bool>* cancel = nullptr,
                       const batch_context& about = {});
 
-  /// Score of the weights over all batches of `next`, without gradients.
+  /// Score of the weights over all batches of `next`, without gradients; always
+  /// in the type of the weights, and without smoothing.
   /// @param cancel Looked at before each batch; may be null.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   evaluation_result evaluate(const at::Tensor& weights,

@@ -24,12 +24,13 @@ at::Tensor make_mask(const at::Tensor& x, double share, uint32_t layer,
                      const dropout_key& key) {
   at::Philox4_32 random{key.seed, key.epoch << 32 | (key.first & 0xffffffff),
                         (dropout_purpose + layer) << 32};
-  auto mask = at::empty(x.sizes(), x.options());
-  if (x.scalar_type() == at::kDouble)
+  auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  auto mask = at::empty(x.sizes(), x.options().dtype(type));
+  if (type == at::kDouble)
     fill<double>(mask, share, random);
   else
     fill<float>(mask, share, random);
-  return mask;
+  return mask.to(x.scalar_type());
 }
 
 } // namespace

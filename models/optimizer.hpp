@@ -5,6 +5,7 @@
 
 #include "config/settings.hpp"
 #include "models/flat_layout.hpp"
+#include "models/shard_cuts.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -36,7 +37,9 @@ public:
   /// weighted by its samples and summed in the given order. All are flat,
   /// contiguous and of the layout's dtype and size; only the parameters of
   /// `next` are written to, and it may be `current`. Nothing is looked at
-  /// twice, so whether the gradients are finite must be known before.
+  /// twice, so whether the gradients are finite must be known before. With
+  /// `clip_norm` the mean is scaled as torch.nn.utils.clip_grad_norm_ does,
+  /// after a pass that reads it for its norm.
   /// @param lr Learning rate of this step.
   /// @throws run_error if something does not fit, or there are no samples;
   /// then nothing has changed.
@@ -58,10 +61,12 @@ public:
 };
 
 /// Makes the optimiser that the settings name.
+/// @param without_decay Elements that have no weight decay, in order.
 /// @throws usage_error if the name is unknown; the line lists those that are.
 std::unique_ptr<optimizer>
 make_optimizer(const config::training_settings& settings,
-               const flat_layout& layout);
+               const flat_layout& layout,
+               std::vector<element_range> without_decay = {});
 
 /// The names that make_optimizer knows.
 std::vector<std::string> optimizer_names();

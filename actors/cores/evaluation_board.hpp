@@ -2,7 +2,9 @@
 
 #include "messages/ids.hpp"
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace troupe::cores {
 
@@ -10,14 +12,19 @@ namespace troupe::cores {
 /// slow evaluator never holds training up and never queues. Pure.
 class evaluation_board {
 public:
-  /// Every `frequency`-th version is due.
-  explicit evaluation_board(uint64_t frequency) : frequency_(frequency) {
+  /// Every `frequency`-th version is due; with 0 that which completes an epoch
+  /// after the first `epochs`.
+  explicit evaluation_board(uint64_t frequency, uint64_t epochs = 0)
+    : frequency_(frequency), epochs_(epochs) {
     // nop
   }
 
-  /// A version was made. Returns true when it becomes due.
-  bool updated(version made) {
-    if (last_ || made.value % frequency_ != 0)
+  /// A version was made, with which so many epochs are complete. Returns true
+  /// when it becomes due.
+  bool updated(version made, uint64_t epochs) {
+    auto completes = epochs > std::exchange(epochs_, epochs);
+    auto due = frequency_ == 0 ? completes : made.value % frequency_ == 0;
+    if (last_ || !due)
       return false;
     due_ = made;
     return true;
@@ -51,6 +58,7 @@ public:
 
 private:
   uint64_t frequency_;
+  uint64_t epochs_;
   std::optional<version> due_;
   std::optional<version> last_;
   std::optional<version> scored_;

@@ -87,6 +87,7 @@ void metrics_log::evaluation(const evaluation_record& what) {
   line["loss"] = what.loss;
   line["accuracy"] = what.accuracy;
   line["samples"] = what.samples;
+  line["accuracy_top5"] = what.accuracy_top5;
   file_.append(text_of(line));
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,7 @@ struct evaluation_record {
   double loss = 0;
   double accuracy = 0; ///< In [0, 1].
   uint64_t samples = 0;
+  double accuracy_top5 = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// How a run begins.

@@ -49,6 +49,7 @@ std::string progress_line(const progress_figures& what, size_t width) {
     format("%.0f samples/s", what.samples_per_second),
     format("epoch %.2f", what.epoch),
     waiting_part(what),
+    what.top5 ? format("top-5 %.2f %%", *what.top5 * 100) : "",
   };
   std::string result;
   for (const auto& part : parts) {

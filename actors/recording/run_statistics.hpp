@@ -70,6 +70,8 @@ public:
     return best_accuracy_;
   }
 
+  std::optional<uint64_t> best_step() const noexcept { return best_step_; }
+
   /// Fills what this object knows of a summary. `samples_per_second` is per
   /// virtual second when there is such a figure, else per wall second.
   void fill(summary& out, const run_times& times) const;

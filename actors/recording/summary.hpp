@@ -34,8 +34,11 @@ struct summary {
   double samples_per_second = 0;
   std::optional<double> final_loss;
   std::optional<double> final_accuracy;
+  std::optional<double> final_accuracy_top5;
   std::optional<double> best_accuracy;
   std::optional<uint64_t> best_step;
+  /// The file of these weights in the run directory.
+  std::optional<std::string> best_weights;
   staleness_summary staleness;
   double wait_share = 0;
   std::vector<std::optional<double>> accepted_share; ///< Per worker.

@@ -102,13 +102,16 @@ void tensorboard_log::update(uint64_t step, double time,
   append_scalars(step, time,
                  {{"train/loss", what.loss},
                   {"train/samples_per_second", what.samples_per_second},
-                  {"train/staleness_mean", what.staleness_mean}});
+                  {"train/staleness_mean", what.staleness_mean},
+                  {"train/lr", what.lr}});
 }
 
 void tensorboard_log::evaluation(uint64_t step, double time, double loss,
-                                 double accuracy) {
+                                 double accuracy, double top5) {
   append_scalars(step, time,
-                 {{"eval/loss", loss}, {"eval/accuracy", accuracy}});
+                 {{"eval/loss", loss},
+                  {"eval/accuracy", accuracy},
+                  {"eval/accuracy_top5", top5}});
 }
 
 void tensorboard_log::append_scalars(uint64_t step, double time,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct update_scalars {
   std::optional<double> loss = {};               ///< train/loss
   std::optional<double> samples_per_second = {}; ///< train/samples_per_second
   std::optional<double> staleness_mean = {};     ///< train/staleness_mean
+  std::optional<double> lr = {};                 ///< train/lr
 };
 
 class tensorboard_log {
@@ -46,8 +48,9 @@ public:
   /// `time`: s since the run began. Throws `run_error` (disk full).
   void update(uint64_t step, double time, const update_scalars& what);
 
-  /// eval/loss and eval/accuracy.
-  void evaluation(uint64_t step, double time, double loss, double accuracy);
+  /// eval/loss, eval/accuracy and, if it is a number, eval/accuracy_top5.
+  void evaluation(uint64_t step, double time, double loss, double accuracy,
+                  double top5 = std::numeric_limits<double>::quiet_NaN());
 
   /// Writes what is gathered. Throws `run_error` (disk full).
   void flush();

@@ -18,6 +18,7 @@ prompter_state::prompter_state(pointer self, prompter_parts parts)
 }
 
 prompter_actor::behavior_type prompter_state::make_behavior() {
+  watch();
   await_next();
   auto nobody = [] {
     return caf::make_error(errc::shutting_down,
@@ -49,6 +50,19 @@ prompter_actor::behavior_type prompter_state::make_behavior() {
 }
 
 // -- the tape -----------------------------------------------------------------
+
+// As the evaluators did, so that the server has the weights of each score.
+void prompter_state::watch() {
+  for (auto what : parts_.tape->scored())
+    if (what.value > 0)
+      self_
+        ->request(parts_.lead, caf::infinite, watch_atom_v,
+                  version{what.value - 1})
+        .then([](const watch_header&, const payload&) {},
+              [](const caf::error&) {
+                // The run was over before.
+              });
+}
 
 // Timers fire when nobody has mail: all that follows from the event before has
 // happened by then, also when this one came at the same time.
@@ -178,6 +192,9 @@ void prompter_state::report(const proto::TapeScored& what) {
   found.accuracy = what.accuracy();
   found.samples = what.samples();
   found.seconds = what.seconds();
+  found.accuracy_top5 = what.has_accuracy_top5()
+                          ? what.accuracy_top5()
+                          : std::numeric_limits<double>::quiet_NaN();
   self_->send(parts_.lead, score_atom_v, found);
 }
 

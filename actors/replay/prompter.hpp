@@ -56,6 +56,7 @@ private:
     std::map<lease_id, lease> work;
   };
 
+  void watch();
   void await_next();
   void prompt();
   void act(const proto::TapeEvent& event);

@@ -52,9 +52,24 @@ bool is_epilogue(const proto::TapeEvent& event) {
          event.has_failed();
 }
 
+// Damage is told of when the replay gets there.
+std::vector<version> scores_on(const std::filesystem::path& tape) {
+  std::vector<version> out;
+  try {
+    recording::tape_reader reader{tape};
+    for (proto::TapeEvent event; reader.next(event);)
+      if (event.has_scored())
+        out.emplace_back(event.scored().version());
+  } catch (const run_error&) {
+    // nop
+  }
+  return out;
+}
+
 } // namespace
 
-script::script(const std::filesystem::path& tape) : reader_(tape) {
+script::script(const std::filesystem::path& tape)
+  : reader_(tape), scored_(scores_on(tape)) {
   current_.set_number(1);
   look_ahead();
 }

@@ -3,10 +3,12 @@
 // server met and decided the same. Not thread-safe; a replay is one thread.
 
 #include "actors/recording/tape_file.hpp"
+#include "messages/ids.hpp"
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::replay {
 
@@ -22,6 +24,9 @@ public:
 
   /// The event to act on; valid until `advance`.
   const proto::TapeEvent& current() const { return current_; }
+
+  /// The versions whose scores are on the tape, as far as it can be read.
+  const std::vector<version>& scored() const { return scored_; }
 
   /// The time of the one after it, ns; nothing at the end of the tape.
   std::optional<int64_t> next_time() const;
@@ -62,6 +67,7 @@ private:
   void check_end(const proto::TapeEvent& found);
 
   recording::tape_reader reader_;
+  std::vector<version> scored_;
   proto::TapeEvent current_;
   std::optional<proto::TapeEvent> next_;
   bool seen_ = true; ///< The server has met the current one.

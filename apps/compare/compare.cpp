@@ -88,14 +88,18 @@ void scale(config::resolved& what) {
     return std::max<uint64_t>(1,
                               steps * all.cluster.workers / gradients_of(all));
   };
-  all.evaluation.eval_freq =
-    scaled(what.is_explicit("evaluation.eval-freq") ? all.evaluation.eval_freq
-                                                    : usual_eval_freq);
+  if (!what.is_explicit("evaluation.eval-freq") ||
+      !all.evaluation.eval_freq.each_epoch())
+    all.evaluation.eval_freq = scaled(what.is_explicit("evaluation.eval-freq")
+                                        ? all.evaluation.eval_freq.steps
+                                        : usual_eval_freq);
   if (all.training.max_steps)
     all.training.max_steps = scaled(*all.training.max_steps);
   // A comparison is made again rather than resumed.
   all.checkpoint.checkpoint_freq = 1'000'000'000;
   all.checkpoint.keep = 1;
+  if (!what.is_explicit("checkpoint.keep-best"))
+    all.checkpoint.keep_best = false;
   auto learns = all.simulation.gradients != "none";
   if (learns && !all.training.target_accuracy)
     all.training.target_accuracy = usual_target;

@@ -91,13 +91,15 @@ std::optional<std::string> complete_already(const parameter_server_parts& parts,
   return make_conductor(parts).reached();
 }
 
-void settle(const origin& from, const parameter_server_parts& parts,
+void settle(const origin& from, parameter_server_parts& parts,
             const speech& say) {
   if (from.checkpoint) {
     require_fitting(parts);
     models::set_aside_newer(from.checkpoints(),
                             from.checkpoint->manifest.step(), say);
   }
+  if (parts.settings.checkpoint.keep_best)
+    parts.best = models::open_best(from.directory.path, from.run_id);
   models::replace_file(from.directory.path / "config.ini",
                        config::to_ini(parts.settings));
 }

@@ -61,9 +61,9 @@ parameter_server_parts make_server_parts(const config::resolved& config,
 std::optional<std::string> complete_already(const parameter_server_parts& parts,
                                             const origin& from);
 
-/// Changes the run directory, once the checkpoint is known to fit. Throws
-/// `run_error`.
-void settle(const origin& from, const parameter_server_parts& parts,
+/// Changes the run directory, once the checkpoint is known to fit, and finds
+/// out what best weights it has. Throws `run_error`.
+void settle(const origin& from, parameter_server_parts& parts,
             const speech& say);
 
 } // namespace troupe::app

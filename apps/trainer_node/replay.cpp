@@ -5,6 +5,7 @@
 #include "config/failure.hpp"
 #include "config/replay.hpp"
 #include "config/version.hpp"
+#include "models/best_weights.hpp"
 #include "models/checkpoint.hpp"
 
 #include <cstdio>
@@ -112,6 +113,7 @@ plan_replay(const config::invocation& call,
   const fs::path path = call.tape;
   auto out = std::make_shared<replay_plan>();
   out->tape = std::make_shared<replay::script>(path);
+  out->folder = fs::absolute(path).parent_path();
   const auto& begin = out->tape->begin();
   auto settings = config::resolve_replay(
     begin.config_ini(), name_of_settings(path), call.given_for_replay);
@@ -142,6 +144,11 @@ void require_same_run(const replay_plan& plan,
                     begin.dataset() + "', this data set is '" + parts.dataset +
                     "' with " + std::to_string(parts.samples) +
                     "; name the same data with --data-dir");
+}
+
+void fetch_best(const replay_plan& plan, const fs::path& to) {
+  if (auto step = plan.tape->begin().best_step(); step > 0)
+    models::copy_best(plan.folder, to, step, plan.run_id);
 }
 
 } // namespace troupe::app

@@ -6,6 +6,7 @@
 #include "actors/replay/script.hpp"
 #include "config/command_line.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@ namespace troupe::app {
 struct replay_plan {
   config::resolved config;
   std::shared_ptr<replay::script> tape;
+  std::filesystem::path folder;                                ///< Of the tape.
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
   std::string run_id;
   incarnation life{1};
@@ -32,5 +34,10 @@ plan_replay(const config::invocation& call,
 /// Throws `run_error` when the parts are not those of the tape's run.
 void require_same_run(const replay_plan& plan,
                       const parameter_server_parts& parts);
+
+/// Gives the replay's run directory the best weights that the run had when the
+/// tape begins. If they are not beside the tape any more, the run found better
+/// ones, and so will the replay.
+void fetch_best(const replay_plan& plan, const std::filesystem::path& to);
 
 } // namespace troupe::app

@@ -14,6 +14,7 @@
 #include "apps/trainer_node/front_door.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/origin.hpp"
+#include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "apps/trainer_node/tape.hpp"
 #include "config/failure.hpp"
@@ -327,6 +328,8 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     return {[] {
     }};
   }
+  if (replay)
+    fetch_best(*replay, from.directory.path);
   settle(from, parts, tell);
 
   computing_parts computing{settings, data,

@@ -47,6 +47,8 @@ proto::TapeBegin make_tape_begin(const parameter_server_parts& parts,
   out.set_classes(static_cast<uint32_t>(parts.classes));
   out.set_threads(static_cast<uint32_t>(threads));
   out.set_cpu(cpu_capability());
+  if (parts.best)
+    out.set_best_step(parts.best->step);
   out.set_alone(parts.settings.what == config::role::simulate);
   return out;
 }

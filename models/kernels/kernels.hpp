@@ -47,6 +47,10 @@ struct loops {
   void (*sum)(T* out, const T* const* in, const T* factors, size_t n,
               size_t count);
 
+  /// The sum of x[i] * x[i], in double: eight sums of every eighth element,
+  /// then those from left to right.
+  double (*squares)(const T* x, size_t count);
+
   /// @param buffer The momentum; null if there is none.
   void (*sgd)(const sgd_terms<T>& terms, T* next, const T* current,
               const T* gradient, T* buffer, size_t count);

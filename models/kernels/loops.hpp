@@ -104,6 +104,28 @@ void sum(T* out, const T* const* in, const T* factors, size_t n, size_t count) {
                     count);
 }
 
+/// A fixed number of sums side by side, so that all instruction sets add in
+/// the same order.
+template <class T>
+double squares(const T* x, size_t count) {
+  constexpr size_t lanes = 8;
+  double sums[lanes] = {};
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (size_t k = 0; k < lanes; ++k) {
+      auto value = static_cast<double>(x[i + k]);
+      sums[k] += value * value;
+    }
+  for (size_t k = 0; i < count; ++i, ++k) {
+    auto value = static_cast<double>(x[i]);
+    sums[k] += value * value;
+  }
+  double out = 0;
+  for (auto sum : sums)
+    out += sum;
+  return out;
+}
+
 // -- optimisers ---------------------------------------------------------------
 
 template <bool Decay, class T>
@@ -236,9 +258,9 @@ void stream(T* to, const T* from, size_t count) {
 
 } // namespace
 
-const loops<float> f32{finite<float>, sum<float>, sgd<float>, adam<float>,
-                       stream<float>};
-const loops<double> f64{finite<double>, sum<double>, sgd<double>, adam<double>,
-                        stream<double>};
+const loops<float> f32{finite<float>, sum<float>,  squares<float>,
+                       sgd<float>,    adam<float>, stream<float>};
+const loops<double> f64{finite<double>, sum<double>,  squares<double>,
+                        sgd<double>,    adam<double>, stream<double>};
 
 } // namespace troupe::models::kernels::TROUPE_INSTRUCTION_SET

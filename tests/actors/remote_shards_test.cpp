@@ -107,7 +107,7 @@ TEST_CASE("what comes twice to a shard is refused") {
 TEST_CASE("a shard that misses an order ends the run") {
   auto on = open(2, config::policy_kind::sync);
   on->house.tell(on->remote.at(0), order_atom_v,
-                 shard_step{version{5}, {}, {}});
+                 shard_step{version{5}, {}, {}, 0.1});
   CHECK_FALSE(on->house.alive(on->remote.at(0)));
   on->house.run();
   CHECK(on->summary().status == "failed");

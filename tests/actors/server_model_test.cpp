@@ -44,7 +44,7 @@ void step(server_model& model, uint64_t makes) {
   std::vector<payload> gradients{gradient_of(model, makes)};
   std::vector<uint64_t> samples{8};
   auto next = model.next_buffer();
-  model.apply(next, gradients, samples);
+  model.apply(next, gradients, samples, 0.1);
   model.publish(version{makes}, next);
 }
 
@@ -128,11 +128,11 @@ TEST_CASE("shards make the step of one, and the lead sees to statistics") {
                                    gradient_of(one, 100 + makes)};
     auto next = lead.next_buffer();
     for (const auto& other : others)
-      other->apply(next, lead.newest_flat(), gradients, samples);
-    lead.apply(next, gradients, samples);
+      other->apply(next, lead.newest_flat(), gradients, samples, 0.1);
+    lead.apply(next, gradients, samples, 0.1);
     lead.publish(version{makes}, next);
     auto expected = one.next_buffer();
-    one.apply(expected, gradients, samples);
+    one.apply(expected, gradients, samples, 0.1);
     one.publish(version{makes}, expected);
     CHECK(same_bytes(lead.newest(), one.newest()));
   }

@@ -181,7 +181,7 @@ TEST_CASE("a shard carries orders out in their order or not at all") {
   auto next = at::full({4}, 7.0);
   auto order = [&](uint64_t number) {
     shard_order what{number, {}, {}, {}};
-    what.update = shard_order::step{current, next, {id}, {8}};
+    what.update = shard_order::step{current, next, {id}, {8}, 1};
     return std::make_shared<const shard_order>(what);
   };
   auto held = house.ask<bool>(shard, push_atom_v, id, constant_payload(4, 1));

@@ -1,3 +1,4 @@
+#include "actors/cores/evaluation_board.hpp"
 #include "actors/cores/refusals.hpp"
 #include "actors/cores/stop_rule.hpp"
 
@@ -72,4 +73,24 @@ TEST_CASE("a run that is resumed at its limit ends at once") {
   stop_rule rule{{.epochs = {}, .max_steps = 5, .target_accuracy = {}}};
   CHECK(rule.updated(7, 0) == stop_reason::max_steps);
   CHECK(to_string(rule.reason()) == "max_steps");
+}
+
+TEST_CASE("versions at a distance are due, and the last one") {
+  evaluation_board board{2};
+  CHECK_FALSE(board.updated(version{1}, 1));
+  CHECK(board.updated(version{2}, 1));
+  CHECK(board.next(version{0}) == version{2});
+  CHECK_FALSE(board.next(version{2}));
+  board.finish(version{3});
+  CHECK_FALSE(board.updated(version{4}, 9));
+  CHECK(board.next(version{2}) == version{3});
+}
+
+TEST_CASE("the version that completes an epoch is due") {
+  evaluation_board board{0, 3};
+  CHECK_FALSE(board.updated(version{50}, 3));
+  CHECK(board.updated(version{51}, 4));
+  CHECK_FALSE(board.updated(version{52}, 4));
+  CHECK(board.updated(version{53}, 6)); // Two at once.
+  CHECK(board.next(version{51}) == version{53});
 }

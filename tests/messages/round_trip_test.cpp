@@ -44,13 +44,13 @@ auto fields(const part_report& x) {
 }
 
 auto fields(const shard_step& x) {
-  const auto& [makes, gradients, samples] = x;
-  return std::tuple{makes, gradients, samples};
+  const auto& [makes, gradients, samples, lr] = x;
+  return std::tuple{makes, gradients, samples, lr.value};
 }
 
 auto fields(const shard_state& x) {
-  const auto& [weights, steps, with_slots] = x;
-  return std::tuple{weights, steps, with_slots};
+  const auto& [weights, steps, with_slots, without_decay] = x;
+  return std::tuple{weights, steps, with_slots, without_decay};
 }
 
 auto fields(const release_header& x) {
@@ -64,9 +64,9 @@ auto fields(const watch_header& x) {
 }
 
 auto fields(const score& x) {
-  const auto& [weights, loss, accuracy, samples, seconds] = x;
-  return std::tuple{weights, bits(loss), bits(accuracy), samples,
-                    bits(seconds)};
+  const auto& [weights, loss, accuracy, samples, seconds, top5] = x;
+  return std::tuple{weights, bits(loss),    bits(accuracy),
+                    samples, bits(seconds), bits(top5)};
 }
 
 auto fields(const registration_request& x) {
@@ -132,13 +132,13 @@ TEST_CASE("messages between worker and server come through the wire") {
   push_id gradient{worker_id{1}, incarnation{2}, sequence{4}};
   check_fields(asked);
   check_fields(part_report{shard_id{5}, asked, gradient, false});
-  check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}});
-  check_fields(shard_state{version{9}, 10, true});
+  check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1});
+  check_fields(shard_state{version{9}, 10, true, {11, 12, 14, 20}});
   check_fields(
     release_header{version{1}, incarnation{2}, {first_lease, second_lease}});
   check_fields(release_header{version{1}, incarnation{2}, {}});
   check_fields(watch_header{version{1}, true});
-  check_fields(score{version{1}, 2.5, 0.75, 360, 1e-3});
+  check_fields(score{version{1}, 2.5, 0.75, 360, 1e-3, 0.875});
 }
 
 TEST_CASE("messages of membership come through the wire") {

@@ -3,6 +3,7 @@
 #include "models/network.hpp"
 #include "tests/support/error_line.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -13,7 +14,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
+#include <utility>
 
 using namespace troupe;
 using namespace troupe::models;
@@ -287,4 +290,225 @@ TEST_CASE("unknown networks and devices are the user's error", "[compute]") {
   s.device = "cpu";
   s.network = "alexnet";
   CHECK_THROWS_AS(compute_engine(s, 10), usage_error);
+}
+
+// -- recipes ------------------------------------------------------------------
+
+namespace {
+
+/// The engine of other settings, on the weights and batch of a fixture.
+struct other_engine {
+  other_engine(const fixture& f, const config::training_settings& s)
+    : engine(s, 10), gradient(at::full_like(f.weights, 7)), from(f) {
+    // nop
+  }
+
+  gradient_result run(const std::atomic<bool>* cancel = nullptr) {
+    return engine.run(from.weights, from.inputs, from.targets, gradient, cancel,
+                      {lease{lease_id{1}, 2, 30, 6}});
+  }
+
+  compute_engine engine;
+  at::Tensor gradient;
+  const fixture& from;
+};
+
+/// Counts operators whose first input has this type, on this thread.
+class operators_of_type {
+public:
+  explicit operators_of_type(at::ScalarType type) {
+    target = this;
+    type_ = type;
+    handle_ =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(on_function)
+                                   .needsInputs(true)
+                                   .scopes({at::RecordScope::FUNCTION}));
+  }
+
+  ~operators_of_type() { at::removeCallback(handle_); }
+
+  operators_of_type(const operators_of_type&) = delete;
+  operators_of_type& operator=(const operators_of_type&) = delete;
+
+  std::map<std::string, int> count;
+
+private:
+  static std::unique_ptr<at::ObserverContext>
+  on_function(const at::RecordFunction& f) {
+    if (!f.inputs().empty() && f.inputs()[0].isTensor() &&
+        f.inputs()[0].toTensor().defined() &&
+        f.inputs()[0].toTensor().scalar_type() == target->type_)
+      ++target->count[f.name()];
+    return nullptr;
+  }
+
+  static inline operators_of_type* target = nullptr;
+  at::ScalarType type_;
+  at::CallbackHandle handle_;
+};
+
+} // namespace
+
+TEST_CASE("smoothed labels count in training and not in scores", "[compute]") {
+  fixture f;
+  auto s = settings_for(config::scalar_type::float64);
+  s.label_smoothing = 0.1;
+  other_engine smoothed{f, s};
+  auto expected = at::cross_entropy_loss(f.scores(), f.targets, {},
+                                         at::Reduction::Mean, -100, 0.1);
+  auto found = smoothed.run();
+  CHECK(found.loss == Approx(expected.item<double>()));
+  CHECK(found.loss != Approx(f.run().loss));
+  auto once = true;
+  auto score = smoothed.engine.evaluate(f.weights, [&](auto& x, auto& y) {
+    x = f.inputs;
+    y = f.targets;
+    return std::exchange(once, false);
+  });
+  CHECK(score.loss == Approx(f.run().loss));
+}
+
+TEST_CASE("the parts of a batch have the gradient of the whole", "[compute]") {
+  fixture f;
+  auto whole = f.run();
+  for (uint64_t size : {1, 2, 4, 5, 6, 100}) {
+    INFO(size << " samples at once");
+    auto s = settings_for(config::scalar_type::float64);
+    s.micro_batch_size = size;
+    other_engine parts{f, s};
+    for (int again = 0; again < 2; ++again) {
+      auto found = parts.run();
+      CHECK(found.samples == 6);
+      CHECK(found.loss == Approx(whole.loss).epsilon(1e-12));
+      CHECK(at::allclose(parts.gradient, f.gradient, 1e-10, 1e-12));
+    }
+  }
+}
+
+TEST_CASE("a cancel is seen between the parts of a batch", "[compute]") {
+  fixture f;
+  auto s = settings_for(config::scalar_type::float64);
+  s.micro_batch_size = 2;
+  other_engine parts{f, s};
+  cancel_in_backward cancel{"ConvolutionBackward0"};
+  CHECK(parts.run(&cancel.flag).cancelled);
+  cancel.flag = false;
+  CHECK(f.weights.storage().use_count() == 1);
+}
+
+TEST_CASE("statistics go on from part to part", "[compute]") {
+  auto s = settings_for(config::scalar_type::float32);
+  s.network = "resnet20";
+  compute_engine whole{s, 10};
+  s.micro_batch_size = 4;
+  compute_engine parts{s, 10};
+  const auto& layout = whole.layout();
+  auto weights = at::empty({static_cast<int64_t>(layout.count())});
+  whole.initial_weights(weights, 1);
+  auto inputs = at::randn({8, 3, 32, 32});
+  auto targets = at::arange(8);
+  auto flat = [&] {
+    return at::empty_like(weights);
+  };
+  auto twice = flat();
+  parts.run(weights, inputs, targets, twice);
+  // One half, and then the other on what it left.
+  auto first = flat();
+  auto second = flat();
+  whole.run(weights, inputs.narrow(0, 0, 4), targets.narrow(0, 0, 4), first);
+  whole.run(weights, inputs.narrow(0, 4, 4), targets.narrow(0, 4, 4), second,
+            nullptr, {{}, layout.statistics_of(first).clone()});
+  CHECK(at::equal(layout.statistics_of(twice), layout.statistics_of(second)));
+  auto mean = (layout.parameters_of(first) + layout.parameters_of(second)) / 2;
+  CHECK(at::allclose(layout.parameters_of(twice), mean, 1e-4, 1e-6));
+}
+
+TEST_CASE("parts of a batch have the dropout masks of their samples",
+          "[compute]") {
+  auto s = settings_for(config::scalar_type::float32);
+  s.network = "mnist_net";
+  s.micro_batch_size = 3;
+  compute_engine uut{s, 10};
+  auto weights = at::empty({static_cast<int64_t>(uut.layout().count())});
+  uut.initial_weights(weights, 1);
+  auto inputs = at::randn({1, 1, 28, 28}).expand({6, 1, 28, 28}).contiguous();
+  auto targets = at::full({6}, 3, at::kLong);
+  auto gradient = at::empty_like(weights);
+  auto loss_from = [&](uint64_t first, int64_t count) {
+    return uut
+      .run(weights, inputs.narrow(0, 0, count), targets.narrow(0, 0, count),
+           gradient, nullptr, {lease{lease_id{1}, 0, first, 6}})
+      .loss;
+  };
+  // Equal samples differ by their masks alone.
+  auto both = loss_from(0, 6);
+  CHECK(both == Approx((loss_from(0, 3) + loss_from(3, 3)) / 2));
+  CHECK(loss_from(0, 3) != Approx(loss_from(3, 3)));
+}
+
+TEST_CASE("bfloat16 is the type of convolutions and products in training",
+          "[compute]") {
+  fixture f{config::scalar_type::float32};
+  auto s = settings_for(config::scalar_type::float32);
+  s.autocast = config::autocast_kind::bf16;
+  other_engine half{f, s};
+  std::map<std::string, int> seen;
+  {
+    operators_of_type operators{at::kBFloat16};
+    half.run();
+    seen = operators.count;
+  }
+  CHECK(seen["aten::convolution"] == 2);
+  CHECK(seen["aten::linear"] + seen["aten::addmm"] >= 2);
+  CHECK(seen["aten::cross_entropy_loss"] == 0);
+  // Near to the whole, and not it.
+  f.run();
+  auto distance = (half.gradient - f.gradient).norm().item<double>() /
+                  f.gradient.norm().item<double>();
+  CHECK(half.gradient.isfinite().all().item<bool>());
+  CHECK(distance > 1e-5);
+  CHECK(distance < 0.1);
+  // Nothing of it stays behind.
+  CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+  auto gradient = f.gradient.clone();
+  f.run();
+  CHECK(at::equal(gradient, f.gradient));
+}
+
+TEST_CASE("dropout works in bfloat16, and with parts of a batch", "[compute]") {
+  auto s = settings_for(config::scalar_type::float32);
+  s.network = "mnist_net";
+  s.autocast = config::autocast_kind::bf16;
+  s.micro_batch_size = 2;
+  compute_engine uut{s, 10};
+  auto weights = at::empty({static_cast<int64_t>(uut.layout().count())});
+  uut.initial_weights(weights, 1);
+  auto gradient = at::empty_like(weights);
+  auto found =
+    uut.run(weights, at::randn({6, 1, 28, 28}), at::arange(6), gradient);
+  CHECK(found.loss > 0);
+  CHECK(gradient.isfinite().all().item<bool>());
+}
+
+TEST_CASE("five of more classes may hold the right one", "[compute]") {
+  fixture f;
+  auto all = [](const at::Tensor& x, const at::Tensor& y) {
+    return [=, once = true](auto& inputs, auto& targets) mutable {
+      inputs = x;
+      targets = y;
+      return std::exchange(once, false);
+    };
+  };
+  auto found = f.engine.evaluate(f.weights, all(f.inputs, f.targets));
+  auto highest = std::get<1>(f.scores().topk(5, 1));
+  auto right = highest.eq(f.targets.unsqueeze(1)).any(1).sum().item<int64_t>();
+  REQUIRE(found.accuracy_top5);
+  CHECK(*found.accuracy_top5 == Approx(static_cast<double>(right) / 6));
+
+  compute_engine five{settings_for(config::scalar_type::float64), 5};
+  auto weights =
+    at::empty({static_cast<int64_t>(five.layout().count())}, at::kDouble);
+  five.initial_weights(weights, 1);
+  CHECK_FALSE(
+    five.evaluate(weights, all(f.inputs, f.targets % 5)).accuracy_top5);
 }

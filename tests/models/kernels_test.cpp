@@ -88,6 +88,17 @@ TEMPLATE_TEST_CASE("sums have the same bits with all instructions", "[kernels]",
   }
 }
 
+TEMPLATE_TEST_CASE("squares have the same sum with all instructions",
+                   "[kernels]", float, double) {
+  using T = TestType;
+  require_same_bits<T>([](const kernels::loops<T>& loops, memory<T> x) {
+    return std::bit_cast<uint64_t>(
+      loops.squares(x.gradient.data(), x.gradient.size()));
+  });
+  std::vector<T> x{3, -4, 0, 0, 0, 0, 0, 0, 12};
+  CHECK(kernels::fastest<T>().squares(x.data(), x.size()) == 169);
+}
+
 TEMPLATE_TEST_CASE("sgd has the same bits with all instructions", "[kernels]",
                    float, double) {
   using T = TestType;

@@ -96,6 +96,20 @@ TEST_CASE("the lead of shards elsewhere sees to a network's statistics") {
   check_same(summary_of(2, what), summary_of_one_process(what));
 }
 
+TEST_CASE("shards elsewhere have the rate of a step and its exclusions") {
+  auto recipe = two_epochs + flags{"--lr-schedule",          "cosine",
+                                   "--warmup-epochs",        "0.5",
+                                   "--weight-decay",         "0.1",
+                                   "--weight-decay-exclude", "bias"};
+  auto one = summary_of_one_process(recipe);
+  auto three = summary_of(3, recipe);
+  CHECK(three["weights_sha256"] == one["weights_sha256"]);
+  CHECK(three["best_weights"] == "best.safetensors");
+  auto decaying = recipe;
+  decaying.back() = "none";
+  CHECK(summary_of(2, decaying)["weights_sha256"] != one["weights_sha256"]);
+}
+
 TEST_CASE("workers come and go while shards are elsewhere") {
   for (std::string policy : {"async", "ssp", "sync", "backup"}) {
     INFO(policy);

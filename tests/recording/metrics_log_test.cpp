@@ -29,7 +29,7 @@ const std::string expected_lines =
   R"lines({"kind":"started","step":0,"time":0.0,"run_id":"r1","network":"lenet","dataset":"digits","policy":"ssp(s=3)","workers":4,"shards":1,"seed":7}
 {"kind":"joined","step":0,"time":0.0,"worker":1,"incarnation":2}
 {"kind":"update","step":1,"time":0.5,"loss":2.25,"epoch":0.1,"lr":0.01,"samples":96,"gradients":2,"workers":[1,0],"staleness":[3,0]}
-{"kind":"evaluation","step":1,"time":0.75,"loss":1.5,"accuracy":0.875,"samples":360}
+{"kind":"evaluation","step":1,"time":0.75,"loss":1.5,"accuracy":0.875,"samples":360,"accuracy_top5":1.0}
 {"kind":"dropped","step":1,"time":1.0,"worker":0,"staleness":5,"samples":64}
 {"kind":"cancelled","step":1,"time":1.0,"worker":0}
 {"kind":"refused","step":1,"time":1.0,"worker":1,"reason":"not finite"}
@@ -55,7 +55,7 @@ TEST_CASE("each record is one line with its keys in order") {
   log.started(start);
   log.joined(0, 0, w1, life);
   log.update({1, 0.5, 2.25, 0.1, 0.01, gradients});
-  log.evaluation({1, 0.75, 1.5, 0.875, 360});
+  log.evaluation({1, 0.75, 1.5, 0.875, 360, 1});
   log.dropped(1, 1, w0, 5, 64);
   log.cancelled(1, 1, w0);
   log.refused(1, 1, w1, "not finite");

@@ -30,8 +30,10 @@ const std::string expected_text = R"({
   "samples_per_second": 1495.5,
   "final_loss": 0.0625,
   "final_accuracy": 0.98,
+  "final_accuracy_top5": 1.0,
   "best_accuracy": 0.985,
   "best_step": 450,
+  "best_weights": "best.safetensors",
   "staleness": {
     "mean": 0.75,
     "max": 2,
@@ -74,8 +76,10 @@ TEST_CASE("a summary has all its keys in their order") {
   x.samples_per_second = 1495.5;
   x.final_loss = 0.0625;
   x.final_accuracy = 0.98;
+  x.final_accuracy_top5 = 1;
   x.best_accuracy = 0.985;
   x.best_step = 450;
+  x.best_weights = "best.safetensors";
   x.staleness = {0.75, 2, {125, 375, 0}};
   x.wait_share = 0.125;
   x.accepted_share = {1.0, std::nullopt};
@@ -89,7 +93,8 @@ TEST_CASE("a summary has all its keys in their order") {
 TEST_CASE("what a run does not have is null") {
   auto text = to_json(summary{});
   for (const auto* key : {"virtual_seconds", "final_loss", "final_accuracy",
-                          "best_accuracy", "best_step", "weights_sha256"})
+                          "final_accuracy_top5", "best_accuracy", "best_step",
+                          "best_weights", "weights_sha256"})
     CHECK_THAT(text, Catch::Matchers::ContainsSubstring(
                        "\"" + std::string{key} + "\": null"));
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"transport\": {}"));

@@ -1,0 +1,23 @@
+#pragma once
+// Which elements of flat weights have no weight decay. Plain arithmetic; any
+// thread.
+
+#include "config/settings.hpp"
+#include "models/flat_layout.hpp"
+#include "models/shard_cuts.hpp"
+
+#include <vector>
+
+namespace troupe::models {
+
+/// The parameters that are excluded, in order; neighbours are one range. A
+/// normalising layer is one whose `weight` has one dimension: batch, layer and
+/// group normalisation.
+std::vector<element_range> without_decay(const flat_layout& layout,
+                                         config::decay_exclusion what);
+
+/// What of `ranges` lies in `part`, counted from its first element.
+std::vector<element_range> within(const std::vector<element_range>& ranges,
+                                  const element_range& part);
+
+} // namespace troupe::models
