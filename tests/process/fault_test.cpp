@@ -1,5 +1,6 @@
 // What dies, stalls or is told to stop while training, and what the others do.
 
+#include "models/safetensors.hpp"
 #include "tests/process/stage.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -413,4 +414,36 @@ TEST_CASE("Kill -9 of a worker, then of the parameter server, never hangs") {
     INFO("seed " << seed);
     kill_both(seed);
   }
+}
+
+TEST_CASE("the best weights are whole whenever the server is killed") {
+  const flags what{
+    "--workers",         "2", "--epochs",    "30", "--policy", "ssp",
+    "--checkpoint-freq", "5", "--eval-freq", "1",  "--seed",   "3"};
+  stage on;
+  auto server = on.server(what);
+  auto workers = workers_of(on, 2);
+  auto evaluator = on.evaluator();
+  auto path = on.run() / "best.safetensors";
+  double best = -1;
+  for (uint64_t step : {40, 80, 120}) {
+    on.await(server, "step " + std::to_string(step), is_step(step));
+    server.kill();
+    if (std::filesystem::exists(path)) {
+      auto about = troupe::models::read_safetensors(path).metadata();
+      auto accuracy = std::stod(about.at("accuracy"));
+      CHECK(accuracy >= best);
+      best = accuracy;
+    }
+    server = on.server(what + flags{"--resume", "auto"});
+  }
+  check_end(server, 0);
+  check_ends(workers);
+  check_end(evaluator, 0);
+  CHECK(best > 0);
+  auto summary = on.summary();
+  CHECK(summary["best_weights"] == "best.safetensors");
+  auto about = troupe::models::read_safetensors(path).metadata();
+  CHECK(std::stoull(about.at("step")) == summary["best_step"]);
+  CHECK(std::stod(about.at("accuracy")) == summary["best_accuracy"]);
 }

@@ -93,7 +93,7 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
   check_end(shown, 0);
   std::smatch epochs;
   auto text = shown.out();
-  REQUIRE(std::regex_search(text, epochs, std::regex{"\\bepochs *= *(\\d+)"}));
+  REQUIRE(std::regex_search(text, epochs, std::regex{"\n *epochs *= *(\\d+)"}));
   auto names = checkpoints_of(on.run());
   REQUIRE(!names.empty());
   auto steps = std::to_string(summary["steps"].get<uint64_t>());
