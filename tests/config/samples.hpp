@@ -20,6 +20,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.connect-timeout", "0.25"},
     {"cluster.liveness-timeout", "100000"},
     {"cluster.transport", "inproc"},
+    {"cluster.compression", "int8"},
+    {"training.allow-scripts", "true"},
     {"training.network", "resnet20"},
     {"training.optimizer", "adamw"},
     {"training.lr", "0.1"},
