@@ -27,18 +27,21 @@ struct workload {
   std::string network;
   std::string dataset;
   uint64_t batch_size = 0;
-  uint64_t gradients = 0;       ///< Of both workers together.
-  uint64_t quick_gradients = 0; ///< The same for a run that only tries.
+  uint64_t gradients = 0; ///< Of both workers together.
+  // The same for a run that only tries:
+  uint64_t quick_batch_size = 0;
+  uint64_t quick_gradients = 0;
   size_t rounds = 0;
   bool plain = false; ///< Beside loops with glibc's malloc, too.
 };
 
-const workload lenet{"lenet", "lenet", "digits", 64, 1000, 20, 5, true};
+const workload lenet{"lenet", "lenet", "digits", 64, 1000, 64, 20, 5, true};
 const workload resnet{"resnet18",
                       "resnet18_cifar",
                       "synthetic(shape=3x32x32,classes=10,samples=2000)",
                       32,
                       40,
+                      2,
                       4,
                       3,
                       false};
@@ -70,6 +73,7 @@ class contenders {
 public:
   contenders(const setting& how, const workload& what)
     : how_(how), what_(what),
+      batch_size_(how.quick ? what.quick_batch_size : what.batch_size),
       gradients_(how.quick ? what.quick_gradients : what.gradients) {
     // nop
   }
@@ -142,7 +146,7 @@ private:
             "--dataset",
             what_.dataset,
             "--batch-size",
-            std::to_string(what_.batch_size),
+            std::to_string(batch_size_),
             "--workers",
             std::to_string(workers),
             "--evaluator",
@@ -164,7 +168,7 @@ private:
             std::to_string(gradients_ / workers),
             what_.network,
             what_.dataset,
-            std::to_string(what_.batch_size)};
+            std::to_string(batch_size_)};
   }
 
   static double read(const std::filesystem::path& file) {
@@ -177,6 +181,7 @@ private:
 
   const setting& how_;
   const workload& what_;
+  uint64_t batch_size_;
   uint64_t gradients_;
 };
 

@@ -68,7 +68,10 @@ TEST_CASE("transport, server, data and train have their figures") {
     CHECK(x.at("value").get<double>() > 0);
     CHECK(x.at("reference_value").get<double>() > 0);
   }
-  for (std::string part : {"sgd", "sgd_and_finite", "finite", "adam"})
+  for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.01)"})
+    for (std::string what : {"/pack", "/unpack"})
+      CHECK(names.contains("transport/packing/" + how + what));
+  for (std::string part : {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})
     CHECK(names.contains("server/step/resnet18/2/" + part));
   for (std::string part : {"cifar/crop_flip", "jpeg/resized_crop"})
     CHECK(names.contains("data/" + part));
@@ -79,6 +82,7 @@ TEST_CASE("transport, server, data and train have their figures") {
     for (std::string cast : {"threads", "processes"}) {
       CHECK(names.contains("train/lenet/" + policy + "/" + cast));
       CHECK(names.contains("train/lenet/" + policy + "/" + cast + "/plain"));
+      CHECK(names.contains("train/resnet18/" + policy + "/" + cast));
     }
 }
 
@@ -88,7 +92,9 @@ TEST_CASE("a topic that is not there is named in one line") {
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
-        "server/step, data/batches, train/lenet, simulate/policy_events, "
+        "transport/packing, "
+        "server/step, data/batches, train/lenet, train/resnet18, "
+        "simulate/policy_events, "
         "simulate/growth, "
         "simulate/real_gradients\n");
   CHECK(run.out().empty());

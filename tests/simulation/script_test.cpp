@@ -39,10 +39,15 @@ TEST_CASE("a script is trained, resumed and saved as any network") {
   troupe::testing::temporary_folder folder;
   save_script(folder / "net.pt");
   auto with = [&](const char* steps) {
-    return std::vector<std::string>{
-      "--network",  "script:" + (folder / "net.pt").string(),
-      "--allow-scripts", "--workers", "3", "--checkpoint-freq", "40",
-      "--max-steps", steps};
+    return std::vector<std::string>{"--network",
+                                    "script:" + (folder / "net.pt").string(),
+                                    "--allow-scripts",
+                                    "--workers",
+                                    "3",
+                                    "--checkpoint-freq",
+                                    "40",
+                                    "--max-steps",
+                                    steps};
   };
   auto whole = run(with("80"));
   CHECK(whole.summary["final_accuracy"] > 0.85);
@@ -68,10 +73,9 @@ TEST_CASE("a script runs only where that is allowed") {
 TEST_CASE("a script that does not suit the data is refused before it starts") {
   troupe::testing::temporary_folder folder;
   save_script(folder / "net.pt");
-  CHECK_THROWS_AS(
-    run_in(folder / "run",
-           {"--network", "script:" + (folder / "net.pt").string(),
-            "--allow-scripts", "--dataset",
-            "synthetic(shape=3x32x32,classes=10,samples=100)"}),
-    usage_error);
+  CHECK_THROWS_AS(run_in(folder / "run",
+                         {"--network", "script:" + (folder / "net.pt").string(),
+                          "--allow-scripts", "--dataset",
+                          "synthetic(shape=3x32x32,classes=10,samples=100)"}),
+                  usage_error);
 }
