@@ -29,24 +29,18 @@ void check(const std::error_code& error, const fs::path& path) {
     throw run_error("cannot write " + path.string() + ": " + error.message());
 }
 
-/// A crash leaves the whole file or none.
 void write_file(const fs::path& path, const std::vector<float>& numbers,
                 const models::tensor_metadata& about) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   check(error, path.parent_path());
-  auto temporary = path;
-  temporary += ".tmp";
-  models::output_file out{temporary};
   models::named_tensor tensor{tensor_name,
                               "F32",
                               {static_cast<int64_t>(numbers.size())},
                               std::as_bytes(std::span{numbers})};
-  models::write_safetensors(out, {&tensor, 1}, about);
-  out.finish();
-  fs::rename(temporary, path, error);
-  check(error, path);
-  models::sync_folder(path.parent_path());
+  models::replace_file(path, [&](models::output_file& out) {
+    models::write_safetensors(out, {&tensor, 1}, about);
+  });
 }
 
 } // namespace
@@ -54,7 +48,7 @@ void write_file(const fs::path& path, const std::vector<float>& numbers,
 residual::residual(std::vector<uint64_t> counts, residual_store store)
   : store_(std::move(store)) {
   for (auto count : counts)
-    ranges_.push_back({count, {}, {}, {}, {}});
+    ranges_.push_back({count, {}, {}});
 }
 
 bool residual::has(const std::vector<uint64_t>& counts) const {
@@ -68,8 +62,7 @@ void residual::pack(size_t which, const push_id& id, const pack_function& f) {
   auto& at = ranges_[which];
   at.before.resize(at.count);
   if (!f(at.now, at.before)) {
-    at.before.clear();
-    at.before_after = {};
+    at.before_after.reset(); // Its memory was written to.
     return;
   }
   std::swap(at.now, at.before);
@@ -82,7 +75,8 @@ const std::vector<float>* residual::range::after(const push_id& id) const {
   };
   if (now_after == id || (id.seq == sequence{0} && !same_life(now_after)))
     return &now;
-  if (before_after == id || (id.seq == sequence{0} && !same_life(before_after)))
+  if (before_after && (*before_after == id ||
+                       (id.seq == sequence{0} && !same_life(*before_after))))
     return &before;
   return nullptr;
 }
@@ -96,7 +90,11 @@ fs::path residual::file(version at, worker_id who) const {
 
 void residual::begin(incarnation server, version at, worker_id who) {
   std::lock_guard guard{mutex_};
-  if (std::exchange(server_, server) == server || store_.folder.empty())
+  if (std::exchange(server_, server) == server)
+    return;
+  for (auto& each : ranges_)
+    each = range{each.count, {}, {}};
+  if (store_.folder.empty())
     return;
   try {
     read(at, who);
@@ -123,7 +121,7 @@ void residual::read(version at, worker_id who) {
                     std::to_string(wanted) + " numbers of this network");
   const auto* from = found->bytes.data();
   for (auto& each : ranges_) {
-    each = range{each.count, std::vector<float>(each.count), {}, {}, {}};
+    each.now.resize(each.count);
     std::memcpy(each.now.data(), from, 4 * each.count);
     from += 4 * each.count;
   }

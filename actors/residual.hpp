@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,11 +40,11 @@ public:
   /// of the gradients.
   residual(std::vector<uint64_t> counts, residual_store store);
 
-  /// Whether it is cut like that.
+  /// Whether it is cut like that. The cut never changes.
   bool has(const std::vector<uint64_t>& counts) const;
 
   /// A life of the server begins for this worker: goes on from what was kept at
-  /// that version, if anything was. Nothing happens the next time.
+  /// that version, else from zero. Nothing happens the next time.
   void begin(incarnation server, version at, worker_id who);
 
   /// Packs a range of this gradient.
@@ -60,7 +61,8 @@ private:
   struct range {
     uint64_t count = 0;
     std::vector<float> now, before;
-    push_id now_after{}, before_after{}; ///< The gradients that left them.
+    push_id now_after{}; ///< The gradient that left it.
+    std::optional<push_id> before_after = push_id{}; ///< None: it is lost.
 
     const std::vector<float>* after(const push_id& id) const;
   };
@@ -70,7 +72,7 @@ private:
   void read(version at, worker_id who);
   void prune() const;
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<range> ranges_;
   residual_store store_;
   incarnation server_{0};

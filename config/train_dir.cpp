@@ -72,29 +72,24 @@ void remove_if_empty(const fs::path& folder) {
     fs::remove(folder);
 }
 
-/// What packing had left out of gradients at each step.
-void remove_residuals(const fs::path& folder) {
+bool is_checkpoint_file(std::string_view name) {
+  return is_among(checkpoint_files, name);
+}
+
+/// What packing had left out of a worker's gradients.
+bool is_residual(std::string_view name) {
+  return name.starts_with("worker-");
+}
+
+/// Removes what is `wanted` in the folders of steps, and what is empty then.
+template <class Wanted>
+void remove_steps(const fs::path& folder, Wanted wanted) {
   auto is_step = [](const fs::directory_entry& entry, std::string_view name) {
     return !entry.is_symlink() && entry.is_directory() && is_checkpoint(name);
   };
   for (const auto& step : children(folder, is_step)) {
-    remove_files(
-      step, [](std::string_view name) { return name.starts_with("worker-"); });
+    remove_files(step, wanted);
     remove_if_empty(step);
-  }
-  if (!fs::is_symlink(folder))
-    remove_if_empty(folder);
-}
-
-void remove_checkpoints(const fs::path& folder) {
-  auto is_wanted = [](const fs::directory_entry& entry, std::string_view name) {
-    return !entry.is_symlink() && entry.is_directory() && is_checkpoint(name);
-  };
-  for (const auto& checkpoint : children(folder, is_wanted)) {
-    remove_files(checkpoint, [](std::string_view name) {
-      return is_among(checkpoint_files, name);
-    });
-    remove_if_empty(checkpoint);
   }
   if (!fs::is_symlink(folder))
     remove_if_empty(folder);
@@ -173,9 +168,9 @@ bool holds_run(const fs::path& folder) {
 void remove_run(const fs::path& folder) {
   guarded("cannot remove the run in", folder, [&] {
     if (fs::is_directory(folder / "checkpoints"))
-      remove_checkpoints(folder / "checkpoints");
+      remove_steps(folder / "checkpoints", is_checkpoint_file);
     if (fs::is_directory(folder / "residuals"))
-      remove_residuals(folder / "residuals");
+      remove_steps(folder / "residuals", is_residual);
     remove_files(folder, [](std::string_view name) {
       return is_among(run_files, name) || name.starts_with(event_file) ||
              is_tape(name);

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <charconv>
-#include <cstdio>
 #include <string_view>
 #include <system_error>
 
@@ -36,10 +35,6 @@ T number_in(const tensor_metadata& all, const std::string& key) {
   return out;
 }
 
-fs::path temporary_of(const fs::path& path) {
-  return path.string() + ".tmp";
-}
-
 best_score read_score(const fs::path& path, const std::string& run_id) {
   auto file = read_safetensors(path);
   const auto& about = file.metadata();
@@ -56,32 +51,21 @@ best_score read_score(const fs::path& path, const std::string& run_id) {
 void write_best(const fs::path& run, const best_score& what,
                 const std::string& run_id,
                 std::span<const named_tensor> weights) {
-  auto path = run / best_weights_file;
-  auto temporary = temporary_of(path);
-  try {
-    output_file out{temporary};
+  replace_file(run / best_weights_file, [&](output_file& out) {
     write_safetensors(out, weights,
                       {{"format", "pt"},
                        {"step", text_of(what.step)},
                        {"accuracy", text_of(what.accuracy)},
                        {"loss", text_of(what.loss)},
                        {"run_id", run_id}});
-    out.finish();
-    if (::rename(temporary.c_str(), path.c_str()) != 0)
-      throw run_error("cannot rename " + temporary.string());
-    sync_folder(run);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  });
 }
 
 std::optional<best_score> open_best(const fs::path& run,
                                     const std::string& run_id) {
   auto path = run / best_weights_file;
   std::error_code ignored;
-  fs::remove(temporary_of(path), ignored);
+  fs::remove(path.string() + ".tmp", ignored);
   if (!fs::exists(path, ignored))
     return std::nullopt;
   try {

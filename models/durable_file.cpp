@@ -127,12 +127,13 @@ void sync_folder(const fs::path& folder) {
     fail("sync", folder, errno);
 }
 
-void replace_file(const fs::path& path, std::string_view text) {
+void replace_file(const fs::path& path,
+                  const std::function<void(output_file&)>& fill) {
   auto temporary = path;
   temporary += ".tmp";
   try {
     output_file out{temporary};
-    out.write(text);
+    fill(out);
     out.finish();
     if (::rename(temporary.c_str(), path.c_str()) != 0)
       fail("write", path, errno);
@@ -142,6 +143,10 @@ void replace_file(const fs::path& path, std::string_view text) {
     throw;
   }
   sync_folder(folder_of(path));
+}
+
+void replace_file(const fs::path& path, std::string_view text) {
+  replace_file(path, [&](output_file& out) { out.write(text); });
 }
 
 std::string digest_of_file(const fs::path& path) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,8 +81,12 @@ std::string digest_of_file(const std::filesystem::path& path);
 /// Makes creations, removals and renames in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Writes `text` as `path` so that a reader, and a crash, sees the old file or
-/// the new one and nothing in between.
+/// Makes `path` what `fill` writes, so that a reader, and a crash, sees the old
+/// file or the new one and nothing in between.
+void replace_file(const std::filesystem::path& path,
+                  const std::function<void(output_file&)>& fill);
+
+/// The same for a text.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
 } // namespace troupe::models

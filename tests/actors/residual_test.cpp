@@ -95,6 +95,22 @@ TEST_CASE("a residual is kept as it was after a settled gradient",
   CHECK(at.found(13) == 3);
 }
 
+TEST_CASE("what a gradient that cannot be used has overwritten is not kept",
+          "[residual]") {
+  home at;
+  auto all = at.make();
+  leave(all, gradient(1), 1);
+  leave(all, gradient(2), 2);
+  all.pack(0, gradient(3), [](std::span<const float>, std::span<float> lost) {
+    std::ranges::fill(lost, 100);
+    return false;
+  });
+  all.write(version{10}, gradient(1));
+  CHECK_FALSE(fs::exists(at.file(10)));
+  all.write(version{11}, gradient(2));
+  CHECK(at.found(11) == 2);
+}
+
 TEST_CASE("only so many steps are kept", "[residual]") {
   home at;
   auto all = at.make();
@@ -139,6 +155,16 @@ TEST_CASE("the same life of the server is begun once", "[residual]") {
   leave(other, gradient(1), 2);
   other.begin(server, version{10}, who); // It pulled again.
   CHECK(leave(other, gradient(2), 3) == 2);
+}
+
+TEST_CASE("another life of the server begins at zero without a file",
+          "[residual]") {
+  home at;
+  auto all = at.make();
+  all.begin(server, version{0}, who);
+  leave(all, gradient(1), 1);
+  all.begin(incarnation{2}, version{10}, who);
+  CHECK(leave(all, gradient(1, 2), 2) == 0);
 }
 
 TEST_CASE("a residual that cannot be written says so", "[residual]") {
