@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <functional>
 
 namespace troupe {
 
@@ -24,6 +25,15 @@ void say_skipped(const data::dataset& set) {
     std::printf("skipped      %s\n", why.c_str());
     std::fflush(stdout);
   }
+}
+
+/// Begins a gradient that goes ahead of its push.
+std::function<void(uint64_t)> ahead_by(gradient_outlet& way,
+                                       const payload& gradient) {
+  way.begin(gradient);
+  return [&way, size = size_of(gradient.shape().type)](uint64_t first) {
+    way.ready(first * size);
+  };
 }
 
 /// Answers the request in hand, and sees to what follows from the answer: this
@@ -62,9 +72,8 @@ compute_state::compute_state(pointer self, const computing_parts& parts)
 compute_actor::behavior_type compute_state::make_behavior() {
   at::set_num_threads(threads_);
   return {
-    // What follows from the answer may be the server's step: it is made in
-    // place
-    // if nobody has the weights any more.
+    // What follows from the answer may be the server's step, which is made in
+    // place if nobody has the weights any more.
     [this](compute_atom, compute_task& task) {
       auto found = compute(task);
       task = {};
@@ -80,9 +89,13 @@ caf::expected<gradient_report>
 compute_state::compute(const compute_task& task) try {
   run_clock clock{self_};
   auto gradient = gradients_.take();
-  auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
-                           task.batch->targets, gradient, task.cancel.get(),
-                           context_of(task.from, task.statistics));
+  auto about = context_of(task.from, task.statistics);
+  about.arriving = task.weights.arriving();
+  if (task.outlet)
+    about.ready = ahead_by(*task.outlet, to_payload(gradient));
+  auto found =
+    engine_.run(to_tensor(task.weights), task.batch->inputs,
+                task.batch->targets, gradient, task.cancel.get(), about);
   gradient_report report;
   report.cancelled = found.cancelled;
   report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
@@ -90,6 +103,8 @@ compute_state::compute(const compute_task& task) try {
   report.samples = found.samples;
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_);
+  if (task.outlet && !report.cancelled)
+    task.outlet->computed(report.seconds);
   return report;
 } catch (const std::exception& err) {
   return failed(errc::failed, err);

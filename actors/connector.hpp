@@ -103,6 +103,7 @@ struct remote_connector_parts {
   uint64_t jitter_seed = 0;
   std::optional<worker_id> rank;  ///< Asked for at every registration.
   std::string transport = "auto"; ///< The path that tensors take.
+  config::overlap_rule overlap = config::overlap_rule::off;
   /// Where this process makes tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;
@@ -130,6 +131,8 @@ private:
     std::string path;
     payload_shape weights;
     transport::codec_ptr codec; ///< By which gradients are packed; or null.
+    /// By which gradients go ahead; or null.
+    gradient_outlet_ptr outlet;
   };
 
   void connect();
@@ -143,6 +146,8 @@ private:
   void join_links();
   void keep_left_out();
   std::vector<door> in_order() const;
+  transport::path_terms terms(const door& at, const proto::Welcome& of) const;
+  gradient_outlet_ptr outlet() const;
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
@@ -152,6 +157,7 @@ private:
   void refused(const caf::error& why);
   void retry(const std::string& why);
   void end(const run_end& how);
+  bool is_worker() const;
   std::string address() const;
   std::string paths_taken() const;
 

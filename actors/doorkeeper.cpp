@@ -50,7 +50,8 @@ doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
     listener_ = spawn<path_listener_actor, path_listener_state>(
       self_->system(), placement::detached,
       path_listener_parts{parts_.reception, parts_.server, parts_.weights,
-                          parts_.memory, parts_.whole, parts_.codec});
+                          parts_.memory, parts_.whole, parts_.codec,
+                          parts_.parameters * size_of(parts_.weights.type)});
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   return {[this](const std::string& hello) {

@@ -29,7 +29,8 @@ struct doorkeeper_parts {
   std::shared_ptr<transport::reception> reception;
   /// Where weights lie that peers of this host may read.
   std::shared_ptr<transport::shared_memory> memory;
-  payload_shape whole;        ///< All weights, which evaluators get.
+  payload_shape whole;     ///< All weights, which evaluators get.
+  uint64_t parameters = 0; ///< Of `weights`; running statistics are the rest.
   transport::codec_ptr codec; ///< By which gradients are packed; or null.
 
   // Of a lead whose other shards have processes of their own:

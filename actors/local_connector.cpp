@@ -102,7 +102,7 @@ void local_connector_state::seat(const worker_actor& who) {
       attempts_.in_this_one([this](const registration& as) {
         attempts_.succeeded();
         self_->send(std::get<worker_actor>(*performer_), attach_atom_v, link_,
-                    as);
+                    as, gradient_outlet_ptr{});
       }),
       attempts_.in_this_one([this](const caf::error& why) { refused(why); }));
 }

@@ -61,7 +61,7 @@ void path_listener_state::admit(transport::guest who) try {
 transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   auto gradients = parts_.codec ? parts_.codec->packed() : parts_.weights;
   transport::path_terms terms{gradients, max_pushes_in_flight, parts_.whole,
-                              parts_.weights};
+                              parts_.weights, parts_.parameter_bytes};
   if (who.same_host)
     return std::make_shared<transport::shm_path>(std::move(who.line), terms,
                                                  parts_.memory, false);

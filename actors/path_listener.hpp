@@ -25,6 +25,7 @@ struct path_listener_parts {
   /// in, where that is more.
   payload_shape whole = {};
   transport::codec_ptr codec{}; ///< By which gradients are packed; or null.
+  uint64_t parameter_bytes = 0; ///< Of weights; what is behind them goes first.
 };
 
 class path_listener_state {

@@ -3,6 +3,7 @@
 #include "actors/links/chunked_link.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/joined_link.hpp"
+#include "actors/links/joined_outlet.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
 
@@ -22,6 +23,8 @@ void say(const std::string& line) {
 
 /// How gradients for this server are packed; null: not at all.
 transport::codec_ptr codec_of(const proto::Welcome& welcome) {
+  if (welcome.packed_parameters() > welcome.parameters())
+    throw transport::path_error("its numbers of parameters do not agree");
   for (const auto& one : welcome.settings())
     if (one.key() == "cluster.compression")
       return transport::make_codec(
@@ -69,7 +72,7 @@ connector_actor::behavior_type remote_connector_state::make_behavior() {
 // tells of.
 void remote_connector_state::connect() {
   attempts_.begin();
-  doors_ = {{parts_.host, parts_.port, {}, {}, {}, {}}};
+  doors_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}}};
   knock_at(0);
 }
 
@@ -93,19 +96,15 @@ void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
     performer_ = parts_.make(welcome, connector_actor{self_});
   for (const auto& shard : welcome.shards())
     doors_.push_back(
-      {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}, {}});
-  payload_shape shape{static_cast<element_type>(welcome.element_type()),
-                      welcome.parameters()};
-  payload_shape region{shape.type, welcome.region()};
+      {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}, {}, {}});
   auto& at = doors_[door];
-  at.weights = shape;
-  if (std::holds_alternative<worker_actor>(*performer_))
+  at.weights = {static_cast<element_type>(welcome.element_type()),
+                welcome.parameters()};
+  if (is_worker())
     at.codec = codec_of(welcome);
-  auto gradients = at.codec ? at.codec->packed() : shape;
   parts_.residuals.run_id = welcome.run_id();
   tie(at, gateway,
-      paths_.connect(welcome.paths(), at.host,
-                     {shape, SIZE_MAX, region, gradients}));
+      paths_.connect(welcome.paths(), at.host, terms(at, welcome)));
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
 } catch (const transport::path_error& err) {
@@ -113,9 +112,24 @@ void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
   retry(err.what());
 }
 
+auto remote_connector_state::terms(const door& at,
+                                   const proto::Welcome& of) const
+  -> transport::path_terms {
+  transport::path_terms out{at.weights};
+  out.whole = {at.weights.type, of.region()};
+  out.sent = at.codec ? at.codec->packed() : at.weights;
+  if (is_worker())
+    out.overlap = parts_.overlap;
+  // Parts of an answer are joined when they are whole.
+  out.in_use_early = doors_.size() == 1;
+  return out;
+}
+
 void remote_connector_state::tie(door& at, const gateway_actor& gateway,
                                  transport::path_ptr way) {
   at.path = way ? way->name() : "chunked";
+  if (way && way->outlet())
+    at.outlet = {way, way->outlet()};
   if (way)
     attach<parameter_server_actor>(at, gateway,
                                    spawn<framed_link_actor, framed_link_state>(
@@ -163,18 +177,33 @@ auto remote_connector_state::in_order() const -> std::vector<door> {
 void remote_connector_state::join_links() {
   keep_left_out();
   joined_link_parts parts;
-  for (const auto& [host, port, link, path, weights, codec] : in_order()) {
-    auto to = link;
-    if (codec)
+  for (const auto& one : in_order()) {
+    auto to = one.link;
+    if (one.codec)
       to = spawn_compressing_link(
-        self_->system(), {link, codec, left_out_, parts.parts.size(), false});
-    parts.type = weights.type;
-    parts.parts.push_back({to, weights.count});
+        self_->system(), {to, one.codec, left_out_, parts.parts.size(), false});
+    parts.type = one.weights.type;
+    parts.parts.push_back({to, one.weights.count});
   }
   link_ = parts.parts.size() == 1
             ? parts.parts.front().link
             : spawn<parameter_server_actor, joined_link_state>(
                 self_->system(), placement::scheduled, std::move(parts));
+}
+
+// Gradients that are packed first stay whole on each path.
+gradient_outlet_ptr remote_connector_state::outlet() const {
+  if (doors_.size() == 1)
+    return doors_.front().outlet;
+  std::vector<joined_outlet::part> parts;
+  auto any = false;
+  for (const auto& one : in_order()) {
+    parts.push_back({one.outlet, one.weights});
+    any |= one.outlet != nullptr;
+  }
+  if (!any)
+    return nullptr;
+  return std::make_shared<joined_outlet>(std::move(parts));
 }
 
 // What a worker has left out so far outlives its links, unless the next server
@@ -199,7 +228,7 @@ void remote_connector_state::seat(const worker_actor& who,
               wish, who)
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
-            self_->send(who, attach_atom_v, link_, as);
+            self_->send(who, attach_atom_v, link_, as, outlet());
           }),
           in_this_attempt([this](const caf::error& why) { refused(why); }));
 }
@@ -304,6 +333,10 @@ std::string remote_connector_state::paths_taken() const {
     if (all.insert(one.path).second)
       out += (out.empty() ? "" : "+") + one.path;
   return out;
+}
+
+bool remote_connector_state::is_worker() const {
+  return std::holds_alternative<worker_actor>(*performer_);
 }
 
 std::string remote_connector_state::address() const {

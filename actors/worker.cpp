@@ -13,7 +13,9 @@ worker_state::worker_state(pointer self, worker_parts parts)
 worker_actor::behavior_type worker_state::make_behavior() {
   return {
     [this](attach_atom, const parameter_server_actor& link,
-           const registration& as) { attach(link, as); },
+           const registration& as, const gradient_outlet_ptr& outlet) {
+      attach({link, as, outlet});
+    },
     [this](detach_atom) { detach(); },
     [this](cancel_atom, version before) { cancel(before); },
     [this](write_atom, version at, sequence settled) {
@@ -26,10 +28,9 @@ worker_actor::behavior_type worker_state::make_behavior() {
 
 // -- the role -----------------------------------------------------------------
 
-void worker_state::attach(const parameter_server_actor& link,
-                          const registration& as) {
+void worker_state::attach(role next) {
   detach();
-  role_ = role{link, as};
+  role_ = std::move(next);
   pull(lease_id{0});
 }
 
@@ -145,7 +146,7 @@ void worker_state::compute(assignment work) {
     ->request(parts_.compute, caf::infinite, compute_atom_v,
               compute_task{work.what, std::move(work.batch),
                            std::exchange(weights_, payload{}), statistics_,
-                           running_->cancel})
+                           running_->cancel, role_->outlet})
     .then(
       [this, asked = roles_](const gradient_report& report) {
         auto done = *std::exchange(running_, std::nullopt);

@@ -48,11 +48,12 @@ private:
   struct role {
     parameter_server_actor link;
     registration as;
-    sequence last{0};     ///< Gradient.
-    sequence requests{0}; ///< So far.
+    gradient_outlet_ptr outlet; ///< By which gradients go ahead; or null.
+    sequence last{0};           ///< Gradient.
+    sequence requests{0};       ///< So far.
   };
 
-  void attach(const parameter_server_actor& link, const registration& as);
+  void attach(role next);
   void detach();
   void cancel(version before);
   void give_up();

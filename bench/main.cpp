@@ -25,6 +25,7 @@ struct part {
 /// In the order in which they are measured when none is named.
 constexpr part parts[] = {
   {"transport/paths", bench::measure_transport},
+  {"transport/overlap", bench::measure_overlap},
   {"transport/packing", bench::measure_packing},
   {"server/step", bench::measure_server_step},
   {"data/batches", bench::measure_batches},

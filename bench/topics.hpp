@@ -17,6 +17,9 @@ struct setting {
 /// Round trips over each path.
 void measure_transport(const setting& how, report& out);
 
+/// Tensors that travel while they are made and used.
+void measure_overlap(const setting& how, report& out);
+
 /// Gradients that are made smaller, and whole again.
 void measure_packing(const setting& how, report& out);
 

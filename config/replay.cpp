@@ -25,9 +25,9 @@ constexpr std::array<std::string_view, 8> of_the_replay{
   "checkpoint.keep"};
 
 /// What the run was, but a replay is not.
-constexpr std::array<std::string_view, 4> not_taken{
+constexpr std::array<std::string_view, 5> not_taken{
   "training.train-dir", "training.tape", "simulation.clock",
-  "cluster.transport"};
+  "cluster.transport", "cluster.overlap"};
 
 template <class List>
 bool is_among(const List& list, const std::string& id) {

@@ -54,6 +54,13 @@ enum class autocast_kind : uint8_t {
   bf16  ///< Convolutions and products in bfloat16.
 };
 
+/// Whether tensors travel while they are computed and used.
+enum class overlap_rule : uint8_t {
+  automatic, ///< Where that takes long beside computing.
+  on,
+  off
+};
+
 /// [cluster] Where the cast meets and how long it waits.
 struct cluster_settings {
   std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
@@ -73,6 +80,7 @@ struct cluster_settings {
   /// What becomes of gradients on their way: none | fp16 | bf16 | int8 |
   /// topk(share=...)
   std::string compression = "none";
+  overlap_rule overlap = overlap_rule::automatic; ///< Of a worker.
 
   bool operator==(const cluster_settings&) const = default;
 };

@@ -41,6 +41,12 @@ constexpr std::array buffers_words{
   choice<buffers_rule>{buffers_rule::local, "local"},
 };
 
+constexpr std::array overlap_words{
+  choice<overlap_rule>{overlap_rule::automatic, "auto"},
+  choice<overlap_rule>{overlap_rule::on, "on"},
+  choice<overlap_rule>{overlap_rule::off, "off"},
+};
+
 constexpr std::array bad_sample_words{
   choice<bad_sample_rule>{bad_sample_rule::fail, "fail"},
   choice<bad_sample_rule>{bad_sample_rule::skip, "skip"},
@@ -90,6 +96,10 @@ choices<scalar_type> words(scalar_type) {
 
 choices<buffers_rule> words(buffers_rule) {
   return buffers_words;
+}
+
+choices<overlap_rule> words(overlap_rule) {
+  return overlap_words;
 }
 
 choices<bad_sample_rule> words(bad_sample_rule) {

@@ -44,6 +44,7 @@ choices<buffers_rule> words(buffers_rule);
 choices<bad_sample_rule> words(bad_sample_rule);
 choices<decay_exclusion> words(decay_exclusion);
 choices<autocast_kind> words(autocast_kind);
+choices<overlap_rule> words(overlap_rule);
 choices<role> words(role); ///< Those that `--role` takes.
 
 template <class Enum>

@@ -27,8 +27,10 @@ using parameter_server_actor = caf::typed_actor<
 
 /// Computes gradients of its leases, one after another.
 using worker_actor = caf::typed_actor<
-  // Begins to train as this member, through this link.
-  result<void>(attach_atom, parameter_server_actor, registration),
+  // Begins to train as this member, through this link; gradients may go ahead
+  // of their pushes by the outlet, which may be null.
+  result<void>(attach_atom, parameter_server_actor, registration,
+               gradient_outlet_ptr),
   // The link is gone: stops computing and waits to be attached anew.
   result<void>(detach_atom),
   // The computation on weights before this version is of no use any more.

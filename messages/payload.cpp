@@ -24,8 +24,9 @@ std::shared_ptr<std::byte> take_memory(size_t bytes) {
 } // namespace
 
 payload::payload(payload_shape shape, std::shared_ptr<const void> owner,
-                 const std::byte* data)
-  : shape_(shape), owner_(std::move(owner)), data_(data) {
+                 const std::byte* data, arrival_ptr arriving)
+  : shape_(shape), owner_(std::move(owner)), data_(data),
+    arriving_(std::move(arriving)) {
   // nop
 }
 

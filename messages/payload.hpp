@@ -7,7 +7,10 @@
 // bytes on a tensor path instead.
 //
 // Thread-safety: immutable, so any number of threads may read. The memory is
-// given back by the thread that drops the last handle.
+// given back by the thread that drops the last handle. Where bytes are still to
+// come (`arriving`) a reader waits for those that it needs.
+
+#include "messages/arrival.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +56,7 @@ public:
 
   /// A view of memory that `owner` keeps alive.
   payload(payload_shape shape, std::shared_ptr<const void> owner,
-          const std::byte* data);
+          const std::byte* data, arrival_ptr arriving = nullptr);
 
   const payload_shape& shape() const { return shape_; }
 
@@ -64,12 +67,16 @@ public:
   /// Whoever keeps the memory alive; views that outlive this handle hold it.
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
+  /// How far it has come; null: all of it is there.
+  const arrival_ptr& arriving() const { return arriving_; }
+
   explicit operator bool() const { return data_ != nullptr; }
 
 private:
   payload_shape shape_;
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
+  arrival_ptr arriving_;
 };
 
 /// Size and kind, never the numbers.

@@ -3,6 +3,7 @@
 // type ids that CAF writes on the wire for them.
 
 #include "messages/error.hpp"
+#include "messages/gradient_outlet.hpp"
 #include "messages/ids.hpp"
 #include "messages/lease.hpp"
 #include "messages/payload.hpp"
@@ -188,6 +189,8 @@ struct compute_task {
   /// The running statistics to begin from; empty: those in the weights.
   payload statistics;
   cancel_ptr cancel;
+  /// Where the gradient may go while it is made; null: nowhere.
+  gradient_outlet_ptr outlet;
 };
 
 /// What came of a compute task.

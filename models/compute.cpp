@@ -1,6 +1,7 @@
 #include "models/compute.hpp"
 
 #include "config/failure.hpp"
+#include "models/arriving_weights.hpp"
 #include "models/network.hpp"
 #include "models/scalar.hpp"
 
@@ -108,11 +109,17 @@ struct compute_engine::state {
   /// parameters, and which of them are there.
   gradient_places places;
   std::vector<bool> written;
-  bool adds = false; ///< To what lies there: not the first part of a batch.
-  int64_t part_size; ///< Samples that are computed at once.
+  std::vector<bool> settled; ///< Those that nothing is added to any more.
+  bool adds = false;  ///< To what lies there: not the first part of a batch.
+  bool ends = false;  ///< Of the parts of a batch the last.
+  size_t missing = 0; ///< Parameters before those whose gradients are final.
+  int64_t part_size;  ///< Samples that are computed at once.
   double smoothing;
   bool bfloat16;
   const std::atomic<bool>* cancel = nullptr;
+  at::Tensor flat; ///< The weights in hand.
+  arrival* arriving = nullptr;
+  const std::function<void(uint64_t)>* ready = nullptr;
 
   state(const config::training_settings& settings, int64_t classes)
     : net(make_network(settings.network, classes, settings.dtype)),
@@ -148,6 +155,18 @@ struct compute_engine::state {
         place.copy_(x);
     }
     written[i] = true;
+    if (ends && ready)
+      tell_ready(i);
+  }
+
+  /// The gradient of parameter i is final; those behind it may have waited.
+  void tell_ready(size_t i) {
+    settled[i] = true;
+    auto before = missing;
+    while (missing > 0 && settled[missing - 1])
+      --missing;
+    if (missing < before)
+      (*ready)(layout.slots()[missing].offset);
   }
 
   void bind(const at::Tensor& weights) {
@@ -167,11 +186,21 @@ struct compute_engine::state {
     }
   }
 
+  /// For these elements of the weights.
+  void wait_for(uint64_t first, uint64_t last) {
+    auto size = size_of(layout.dtype());
+    if (arriving && !arriving->wait_for(first * size, last * size))
+      throw cancelled{};
+  }
+
   /// Forward changes them where the gradient lies.
   void place_statistics(const at::Tensor& given, const at::Tensor& weights,
                         const at::Tensor& gradient) {
     if (statistics.empty()) {
       return;
+    }
+    if (arriving && !given.defined()) {
+      wait_for(layout.parameter_count(), layout.count());
     }
     torch::NoGradGuard no_grad;
     layout.statistics_of(gradient).copy_(
@@ -196,6 +225,9 @@ struct compute_engine::state {
     places.clear();
     adds = false;
     cancel = nullptr;
+    flat = {};
+    arriving = nullptr;
+    ready = nullptr;
   }
 
   void place_gradients(const at::Tensor& gradient) {
@@ -213,6 +245,7 @@ struct compute_engine::state {
   /// parts before, and do not know of other types.
   at::Tensor forward(const at::Tensor& inputs, const dropout_key& drop) {
     static const gradient_places nowhere;
+    waits_for_weights waits{arriving, flat};
     bfloat16_forward cast{bfloat16};
     auto scores = net->forward(channels_last(inputs),
                                adds || bfloat16 ? nowhere : places, drop);
@@ -224,6 +257,7 @@ struct compute_engine::state {
                   int64_t all, const dropout_key& drop) {
     check(cancel);
     auto scores = forward(inputs, drop);
+    wait_for(0, layout.count());
     auto whole = targets.numel() == all;
     auto loss = at::cross_entropy_loss(
       scores, targets, {}, whole ? at::Reduction::Mean : at::Reduction::Sum,
@@ -242,9 +276,12 @@ struct compute_engine::state {
     gradient_result result;
     auto all = targets.numel();
     written.assign(parameters.size(), false);
+    settled.assign(parameters.size(), false);
+    missing = parameters.size();
     for (int64_t first = 0; first == 0 || first < all; first += part_size) {
       auto n = std::min(part_size, all - first);
       adds = first > 0;
+      ends = first + n >= all;
       // The masks of a sample are those of its place in the epoch.
       dropout_key drop{seed, from.epoch,
                        from.first + static_cast<uint64_t>(first)};
@@ -256,6 +293,9 @@ struct compute_engine::state {
       if (!written[i]) {
         places[i].zero_();
       }
+    }
+    if (ready) {
+      (*ready)(0);
     }
     result.samples = static_cast<uint64_t>(all);
     return result;
@@ -320,12 +360,15 @@ gradient_result compute_engine::run(const at::Tensor& weights,
   }
   return guarded("computing a gradient", [&] {
     binding bound{*state_, weights};
+    state_->flat = weights;
+    state_->arriving = about.arriving.get();
+    state_->ready = about.ready ? &about.ready : nullptr;
     state_->place_gradients(gradient);
-    state_->place_statistics(about.statistics, weights, gradient);
     state_->cancel = cancel;
     state_->set_training(true);
     torch::AutoGradMode with_grad{true};
     try {
+      state_->place_statistics(about.statistics, weights, gradient);
       return state_->run(inputs, targets, about.from);
     } catch (const cancelled&) {
       return gradient_result{.cancelled = true};

@@ -37,15 +37,23 @@ public:
 private:
   void read() {
     if (auto next = receive()) {
-      run_errands(self_->system(), [this, &next] {
-        self_->send(owner_, frame_atom_v, std::move(next));
-      });
+      tell(std::move(next));
       self_->send(self_, tick_atom_v);
       return;
     }
     self_->send(owner_, detach_atom_v,
                 caf::make_error(errc::peer_lost, way_->why_closed()));
     self_->quit();
+  }
+
+  // Whoever waits for the rest of a tensor must not do so on this thread.
+  void tell(frame_ptr next) {
+    if (next->tensor.arriving())
+      self_->send(owner_, frame_atom_v, std::move(next));
+    else
+      run_errands(self_->system(), [this, &next] {
+        self_->send(owner_, frame_atom_v, std::move(next));
+      });
   }
 
   frame_ptr receive() try {
@@ -100,6 +108,10 @@ void path_half::open(caf::actor_system& system, const path_end_actor& owner) {
                                               owner);
   writer_ = spawn<path_writer_actor, path_writer_state>(
     system, placement::detached, way_);
+  way_->on_waiting([weak = caf::actor_cast<caf::actor_addr>(writer_)] {
+    if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      caf::anon_send(caf::actor_cast<path_writer_actor>(there), write_atom_v);
+  });
   // Those who let go last may outlive the owner.
   way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
     if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))

@@ -27,6 +27,7 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   if (settings.cluster.rank)
     parts.rank = worker_id{*settings.cluster.rank};
   parts.transport = settings.cluster.transport;
+  parts.overlap = settings.cluster.overlap;
   parts.memory = shared_memory_for(settings.cluster);
   parts.hello = make_hello(config);
   parts.residuals = {settings.training.train_dir, settings.checkpoint.keep, {}};

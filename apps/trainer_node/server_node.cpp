@@ -92,11 +92,16 @@ void keep_tape(parameter_server_parts& parts, const origin& from, int threads,
     parts.tape = open_tape(from.directory.path, parts, threads, say);
 }
 
+/// Running statistics, which lie behind the last parameter.
+uint64_t statistics_of(const models::flat_layout& layout) {
+  return layout.count() - layout.parameter_count();
+}
+
 /// How gradients are packed for a server of these weights; null: not at all.
 transport::codec_ptr codec_of(const config::settings& settings,
                               const payload_shape& weights,
                               const models::flat_layout& layout) {
-  auto statistics = layout.count() - layout.parameter_count();
+  auto statistics = statistics_of(layout);
   return transport::make_codec(
     config::parse_compression(settings.cluster.compression),
     weights.count - statistics, statistics);
@@ -224,6 +229,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
                             cluster.liveness_timeout});
   }
+  door.parameters = door.weights.count - statistics_of(layout);
   door.codec = codec_of(parts.settings, door.weights, layout);
   publish(system,
           spawn<doorkeeper_actor, doorkeeper_state>(

@@ -42,6 +42,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   doorkeeper_parts door;
   door.weights = {type, welcome.parameters()};
   door.whole = {type, welcome.region()};
+  door.parameters = door.weights.count;
   door.codec = transport::make_codec(
     config::parse_compression(cluster.compression), door.weights.count, 0);
   door.memory = find_shared_memory(cluster, door.weights, say);

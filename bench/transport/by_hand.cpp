@@ -1,9 +1,8 @@
 #include "bench/transport/by_hand.hpp"
 
+#include "bench/transport/loopback.hpp"
 #include "config/failure.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -23,15 +22,6 @@ namespace {
 }
 
 // -- sockets ------------------------------------------------------------------
-
-constexpr int buffer_bytes = 4 << 20;
-
-void set_up(int fd) {
-  int yes = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
-}
 
 bool send_all(int fd, const std::byte* from, size_t bytes) {
   while (bytes > 0) {
@@ -53,34 +43,6 @@ bool receive_all(int fd, std::byte* to, size_t bytes) {
     bytes -= static_cast<size_t>(got);
   }
   return true;
-}
-
-struct connection {
-  int worker = -1;
-  int server = -1;
-};
-
-connection connect_loopback() {
-  auto listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener, any, length) != 0 || ::listen(listener, 1) != 0 ||
-      ::getsockname(listener, any, &length) != 0)
-    fail("cannot listen");
-  connection out;
-  out.worker = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (::connect(out.worker, any, length) != 0)
-    fail("cannot connect");
-  out.server = ::accept(listener, nullptr, nullptr);
-  ::close(listener);
-  if (out.server < 0)
-    fail("cannot accept");
-  set_up(out.worker);
-  set_up(out.server);
-  return out;
 }
 
 class tcp final : public exchange {

@@ -146,23 +146,6 @@ private:
   uint64_t pushed_ = 0;
 };
 
-coordinator_actor spawn_nobody(caf::actor_system& system) {
-  return system.spawn(
-    [](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
-      return {
-        [](register_atom, const registration_request&, const worker_actor&) {
-          return registration{};
-        },
-        [](register_atom, const evaluator_actor&) { return incarnation{1}; },
-        [](leave_atom, worker_id, incarnation, const std::string&) {},
-        [](join_atom) {},
-        [](ending_atom) {},
-        [](ended_atom, const run_end&) {},
-        [](tick_atom) {},
-      };
-    });
-}
-
 class stage final : public exchange {
 public:
   stage(std::string path, size_t bytes, size_t workers, service what)
@@ -170,8 +153,7 @@ public:
       system_(config_) {
     auto memory =
       path_ == "shm" ? payload_memory_ptr{servers_memory_} : heap_memory();
-    server_ = keep(spawn<parameter_server_actor, server_state>(
-      system_, placement::scheduled, shape_.count, what, memory));
+    server_ = keep(spawn_server(system_, shape_.count, what, memory));
     coordinator_ = keep(spawn_nobody(system_));
     if (path_ == "shm" || path_ == "stream")
       listen();
@@ -280,6 +262,29 @@ private:
 };
 
 } // namespace
+
+parameter_server_actor spawn_server(caf::actor_system& system, uint64_t count,
+                                    service what, payload_memory_ptr memory) {
+  return spawn<parameter_server_actor, server_state>(
+    system, placement::scheduled, count, what, std::move(memory));
+}
+
+coordinator_actor spawn_nobody(caf::actor_system& system) {
+  return system.spawn(
+    [](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
+      return {
+        [](register_atom, const registration_request&, const worker_actor&) {
+          return registration{};
+        },
+        [](register_atom, const evaluator_actor&) { return incarnation{1}; },
+        [](leave_atom, worker_id, incarnation, const std::string&) {},
+        [](join_atom) {},
+        [](ending_atom) {},
+        [](ended_atom, const run_end&) {},
+        [](tick_atom) {},
+      };
+    });
+}
 
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
                                  size_t workers, service what) {

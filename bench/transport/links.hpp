@@ -3,6 +3,8 @@
 // path between them, each with the actors that they have in a run.
 
 #include "bench/transport/by_hand.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/payload_memory.hpp"
 
 #include <memory>
 #include <string>
@@ -14,6 +16,14 @@ enum class service {
   echo, ///< Nothing; the answer is always the same weights.
   add,  ///< Adds it to the weights: the answer is the next version.
 };
+
+/// A parameter server that takes whatever comes.
+parameter_server_actor spawn_server(caf::actor_system& system, uint64_t count,
+                                    service what,
+                                    payload_memory_ptr memory = heap_memory());
+
+/// A coordinator that no member can be of use to.
+coordinator_actor spawn_nobody(caf::actor_system& system);
 
 /// @param path inproc | shm | stream. Chunks need two processes: in one nothing
 /// is serialised.

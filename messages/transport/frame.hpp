@@ -24,6 +24,7 @@ enum class frame_kind : uint8_t {
   due = 6,     ///< watch_header, weights
   refusal = 7, ///< refusal
   let_go = 8,  ///< nothing but what is let go of
+  piece = 9,   ///< part of the gradient of a push to come
 };
 
 /// How the tensor of a frame gets across.
@@ -32,6 +33,7 @@ enum class carriage : uint8_t {
   follows = 1,    ///< Its bytes follow the header.
   region = 2,     ///< It lies in a region that the receiver has.
   new_region = 3, ///< The same, and the region's file comes along.
+  ahead = 4,      ///< It has come before, in pieces.
 };
 
 /// Refused before memory is taken for them.
@@ -47,8 +49,10 @@ struct frame_head {
   transfer_id request; ///< Of the requests of one link.
   uint32_t header_bytes = 0;
   uint32_t let_gos = 0; ///< Numbers that follow the head.
-  uint64_t region = 0;
-  uint64_t offset = 0; ///< In the region.
+  uint64_t region = 0;  ///< Of a tensor that goes ahead: its number.
+  /// In the region; of a piece: in its tensor. A tensor that follows comes from
+  /// there to its end, then from its beginning.
+  uint64_t offset = 0;
 
   bool operator==(const frame_head&) const = default;
 };

@@ -47,7 +47,10 @@ path::path(socket line, const path_terms& terms)
   // nop
 }
 
-path::~path() = default;
+path::~path() {
+  if (unfinished_)
+    unfinished_->progress->break_off();
+}
 
 auto path::make(frame_kind kind, transfer_id request,
                 const caf::byte_buffer& header, const payload& tensor)
@@ -100,12 +103,50 @@ bool path::enqueue(outgoing what) {
   return !std::exchange(writer_called_, true);
 }
 
+void path::send_piece(uint64_t number, uint64_t offset, payload piece) {
+  frame_head head;
+  head.kind = frame_kind::piece;
+  head.carried = carriage::follows;
+  head.shape = piece.shape();
+  head.region = number;
+  head.offset = offset;
+  outgoing out;
+  auto bytes = encode(head);
+  out.bytes.resize(bytes.size());
+  std::ranges::copy(bytes, reinterpret_cast<std::byte*>(out.bytes.data()));
+  out.tensor = std::move(piece);
+  std::function<void()> call;
+  {
+    std::lock_guard guard{sending_};
+    if (closed_)
+      return;
+    queue_.push_back(std::move(out));
+    if (!std::exchange(writer_called_, true))
+      call = on_waiting_;
+  }
+  if (call)
+    call();
+}
+
+void path::on_waiting(std::function<void()> call) {
+  auto waits = false;
+  {
+    std::lock_guard guard{sending_};
+    on_waiting_ = call;
+    waits = writer_called_;
+  }
+  if (waits)
+    call();
+}
+
 /// True when all of it went.
 bool path::write(outgoing& what, bool wait) {
   auto tensor = what.tensor.bytes();
+  auto* data = const_cast<std::byte*>(tensor.data()); // It is only read.
   iovec all[] = {
     {what.bytes.data(), what.bytes.size()},
-    {const_cast<std::byte*>(tensor.data()), tensor.size()}, // It is only read.
+    {data + what.first, tensor.size() - what.first},
+    {data, what.first},
   };
   std::span<iovec> parts{all};
   drop_front(parts, what.done);
@@ -140,36 +181,103 @@ void path::write_rest() try {
 
 // -- in -----------------------------------------------------------------------
 
+namespace {
+
+/// A reader of a tensor that arrives is told after so many bytes.
+constexpr size_t news = 256u << 10;
+
+} // namespace
+
 std::optional<frame> path::receive() {
-  head_bytes first;
-  std::vector<descriptor> passed;
-  iovec start[] = {{first.data(), first.size()}};
-  if (!line_.receive(start, &passed)) {
-    close("the other end closed the path");
-    return std::nullopt;
+  finish();
+  for (;;) {
+    head_bytes first;
+    std::vector<descriptor> passed;
+    iovec start[] = {{first.data(), first.size()}};
+    if (!line_.receive(start, &passed)) {
+      close("the other end closed the path");
+      return std::nullopt;
+    }
+    if (auto out = receive_frame(decode(first), passed))
+      return out;
   }
-  auto head = decode(first);
+}
+
+/// Nothing: it was a piece of what is to come.
+std::optional<frame> path::receive_frame(const frame_head& head,
+                                         std::vector<descriptor>& passed) {
   frame out;
   out.kind = head.kind;
   out.request = head.request;
   out.header.resize(head.header_bytes);
   std::vector<std::byte> numbers(size_t{8} * head.let_gos);
-  std::span<std::byte> follows;
-  if (head.carried == carriage::none)
+  auto follows = open_tensor(head, passed, out);
+  if (hands_out_early(head) && !follows.bytes.empty())
+    hand_out(out, follows);
+  auto [bytes, first] = follows;
+  iovec rest[] = {{numbers.data(), numbers.size()},
+                  {out.header.data(), out.header.size()},
+                  {bytes.data() + first, bytes.size() - first},
+                  {bytes.data(), first}};
+  auto more = numbers.size() + out.header.size() + bytes.size() > 0;
+  if (more && !line_.receive(rest, nullptr))
+    throw path_error{"the connection ended in the middle of a frame"};
+  for (size_t i = 0; i < numbers.size(); i += 8)
+    let_go(get_number(numbers.data() + i));
+  return head.kind == frame_kind::piece ? std::nullopt
+                                        : std::optional{std::move(out)};
+}
+
+path::incoming path::open_tensor(const frame_head& head,
+                                 std::vector<descriptor>& passed, frame& out) {
+  incoming follows;
+  if (head.kind == frame_kind::piece)
+    follows.bytes = expect_piece(head);
+  else if (head.carried == carriage::none)
     out.tensor = payload{head.shape, nullptr, nullptr};
   else if (head.shape != terms_.expected)
     throw path_error{"a tensor of another size than the model's"};
   else
     out.tensor = expect(head, passed, follows);
-  iovec rest[] = {{numbers.data(), numbers.size()},
-                  {out.header.data(), out.header.size()},
-                  {follows.data(), follows.size()}};
-  auto more = numbers.size() + out.header.size() + follows.size() > 0;
-  if (more && !line_.receive(rest, nullptr))
-    throw path_error{"the connection ended in the middle of a frame"};
-  for (size_t i = 0; i < numbers.size(); i += 8)
-    let_go(get_number(numbers.data() + i));
-  return out;
+  return follows;
+}
+
+std::span<std::byte> path::expect_piece(const frame_head&) {
+  throw path_error{"a piece of a tensor on a path that sends them whole"};
+}
+
+// -- what arrives while it is used --------------------------------------------
+
+/// The tensor comes in with the next call of `receive`.
+void path::hand_out(frame& out, incoming& follows) {
+  auto progress =
+    std::make_shared<arrival>(follows.bytes.size(), follows.first);
+  out.tensor = payload{out.tensor.shape(), out.tensor.owner(),
+                       out.tensor.bytes().data(), progress};
+  unfinished_ = unfinished{std::exchange(follows, {}), out.tensor, progress};
+}
+
+void path::finish() {
+  if (!unfinished_)
+    return;
+  auto left = *std::exchange(unfinished_, std::nullopt);
+  auto [bytes, first] = left.what;
+  iovec both[] = {{bytes.data() + first, bytes.size() - first},
+                  {bytes.data(), first}};
+  try {
+    uint64_t there = 0;
+    for (const auto& part : both)
+      for (size_t at = 0; at < part.iov_len; at += news) {
+        auto size = std::min(news, part.iov_len - at);
+        iovec next[] = {{static_cast<std::byte*>(part.iov_base) + at, size}};
+        if (!line_.receive(next, nullptr))
+          throw path_error{"the connection ended in the middle of a tensor"};
+        left.progress->reach(there += size);
+      }
+  } catch (...) {
+    left.progress->break_off();
+    throw;
+  }
 }
 
 // -- the end ------------------------------------------------------------------

@@ -6,6 +6,8 @@
 // Thread-safety: one thread sends, one other reads, and a third may write what
 // would have made the first wait. Anybody may close.
 
+#include "config/settings.hpp"
+#include "messages/gradient_outlet.hpp"
 #include "messages/payload_memory.hpp"
 #include "messages/transport/frame.hpp"
 
@@ -29,6 +31,13 @@ struct path_terms {
   /// The shape of tensors that are sent, where that is another: gradients may
   /// be packed, weights are not.
   payload_shape sent = {};
+  /// Tensors of that shape go out from this byte on, what lies before it last:
+  /// whoever reads them while they come needs their end first.
+  uint64_t first_sent = 0;
+  /// Whether tensors go out and in while they are made and used.
+  config::overlap_rule overlap = config::overlap_rule::off;
+  /// With it: whether those that come may be used before they are whole.
+  bool in_use_early = true;
 
   bool sends(const payload_shape& what) const {
     return what == expected || (whole.count > 0 && what == whole) ||
@@ -86,9 +95,18 @@ public:
   /// Writes all that waits.
   void write_rest();
 
+  /// Called, on any thread, when `write_rest` has to be and no sender can be
+  /// told.
+  void on_waiting(std::function<void()> call);
+
   /// Waits for the next frame; nothing when the path is closed. Throws
-  /// `path_error`, or what taking memory throws: then no frame follows.
+  /// `path_error`, or what taking memory throws: then no frame follows. A
+  /// tensor that is still arriving comes in with the next call.
   std::optional<frame> receive();
+
+  /// Where gradients may go while they are made; null: not on this path. Lives
+  /// as long as the path.
+  virtual gradient_outlet* outlet() { return nullptr; }
 
   /// Ends it for both ends and wakes all who wait. The first reason counts.
   void close(const std::string& why);
@@ -104,7 +122,14 @@ protected:
     payload tensor;                    ///< Its bytes follow; none otherwise.
     std::shared_ptr<const void> keeps; ///< Whoever owns `passes`.
     int passes = -1;                   ///< A file that goes along.
+    size_t first = 0;                  ///< Byte of the tensor that goes first.
     size_t done = 0;                   ///< Bytes that went.
+  };
+
+  /// Memory that is filled from `first` to the end, then from the beginning.
+  struct incoming {
+    std::span<std::byte> bytes;
+    size_t first = 0;
   };
 
   /// Says in the head how the tensor gets across, and prepares that. It is
@@ -115,7 +140,19 @@ protected:
   /// Memory for a tensor that arrives; `follows` is what of it is to be filled.
   virtual payload expect(const frame_head& head,
                          std::vector<descriptor>& passed,
-                         std::span<std::byte>& follows) = 0;
+                         incoming& follows) = 0;
+
+  /// Memory for a piece of a tensor to come.
+  virtual std::span<std::byte> expect_piece(const frame_head& head);
+
+  /// Whether a tensor is handed out before it is whole.
+  virtual bool hands_out_early(const frame_head&) const { return false; }
+
+  /// Sends a piece of a tensor whose frame follows later; never waits.
+  void send_piece(uint64_t number, uint64_t offset, payload piece);
+
+  /// s that bytes were on their way out, so far.
+  double seconds_on_the_way() const { return line_.seconds_on_the_way(); }
 
   /// The other end lets go of the tensor of this frame.
   virtual void let_go(uint64_t) {
@@ -127,10 +164,23 @@ protected:
   const std::shared_ptr<let_go_ledger>& ledger() const { return let_gos_; }
 
 private:
+  /// A tensor that was handed out, and what of it is still to come.
+  struct unfinished {
+    incoming what;
+    payload tensor;
+    arrival_ptr progress;
+  };
+
   outgoing make(frame_kind kind, transfer_id request,
                 const caf::byte_buffer& header, const payload& tensor);
   bool enqueue(outgoing what);
   bool write(outgoing& what, bool wait);
+  void finish();
+  std::optional<frame> receive_frame(const frame_head& head,
+                                     std::vector<descriptor>& passed);
+  incoming open_tensor(const frame_head& head, std::vector<descriptor>& passed,
+                       frame& out);
+  void hand_out(frame& out, incoming& follows);
 
   socket line_;
   path_terms terms_;
@@ -138,6 +188,8 @@ private:
   std::mutex sending_;
   std::deque<outgoing> queue_;
   bool writer_called_ = false;
+  std::function<void()> on_waiting_;
+  std::optional<unfinished> unfinished_; ///< Of whoever receives.
   std::atomic<bool> closed_ = false;
   mutable std::mutex closing_;
   std::string why_;

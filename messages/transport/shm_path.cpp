@@ -76,8 +76,7 @@ void shm_path::learn(const frame_head& head, std::vector<descriptor>& passed) {
 }
 
 payload shm_path::expect(const frame_head& head,
-                         std::vector<descriptor>& passed,
-                         std::span<std::byte>&) {
+                         std::vector<descriptor>& passed, incoming&) {
   if (head.carried == carriage::follows)
     throw path_error{"a tensor's bytes on a path that shares memory"};
   if (head.carried == carriage::new_region)

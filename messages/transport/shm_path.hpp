@@ -30,7 +30,7 @@ private:
   void place(frame_head& head, const payload& tensor, outgoing& out) override;
 
   payload expect(const frame_head& head, std::vector<descriptor>& passed,
-                 std::span<std::byte>& follows) override;
+                 incoming& follows) override;
 
   void let_go(uint64_t number) override;
 

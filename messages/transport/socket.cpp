@@ -1,11 +1,12 @@
 #include "messages/transport/socket.hpp"
 
+#include <linux/tcp.h> // That of glibc has an older tcp_info.
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 namespace troupe::transport {
@@ -141,6 +142,15 @@ void socket::patience(double seconds) {
   limit.tv_usec = static_cast<suseconds_t>(
     (seconds - static_cast<double>(limit.tv_sec)) * 1e6);
   setsockopt(get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+double socket::seconds_on_the_way() const noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      size < offsetof(tcp_info, tcpi_busy_time) + sizeof info.tcpi_busy_time)
+    return 0;
+  return static_cast<double>(info.tcpi_busy_time) * 1e-6;
 }
 
 void socket::shutdown() noexcept {

@@ -75,6 +75,10 @@ public:
   /// How long `receive` waits for bytes, in s; 0 without end.
   void patience(double seconds);
 
+  /// s that bytes were on their way out, so far, as TCP has counted them; 0 for
+  /// other sockets.
+  double seconds_on_the_way() const noexcept;
+
   /// Ends both directions and wakes all who wait.
   void shutdown() noexcept;
 

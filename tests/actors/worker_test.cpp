@@ -15,12 +15,26 @@ const lease first_lease{lease_id{11}, 0, 0, 8};
 const lease second_lease{lease_id{12}, 0, 8, 8};
 const lease third_lease{lease_id{13}, 0, 16, 8};
 
+struct nowhere : gradient_outlet {
+  void begin(const payload&) override {
+    // nop
+  }
+
+  void ready(uint64_t) override {
+    // nop
+  }
+
+  void computed(double) override {
+    // nop
+  }
+};
+
 /// A worker with stand-ins for everybody around it.
 struct desk {
   desk() {
     worker = house.make<worker_actor, worker_state>(
       worker_parts{compute.handle, loader.handle, home.handle});
-    house.tell(worker, attach_atom_v, server.handle, role);
+    house.tell(worker, attach_atom_v, server.handle, role, outlet);
   }
 
   void give_weights(held_request<pull_header>& to, uint64_t number,
@@ -62,6 +76,7 @@ struct desk {
   loader_stand_in loader = make_loader_stand_in(house, batch);
   connector_stand_in home = make_connector_stand_in(house);
   server_stand_in server = make_server_stand_in(house);
+  gradient_outlet_ptr outlet = std::make_shared<nowhere>();
   worker_actor worker;
 };
 
@@ -88,6 +103,7 @@ TEST_CASE("a worker loads all of its leases and computes the first") {
   CHECK(it.compute->tasks[0].weights.bytes().data() ==
         it.weights.bytes().data());
   CHECK(it.compute->tasks[0].batch == it.batch);
+  CHECK(it.compute->tasks[0].outlet == it.outlet);
 }
 
 TEST_CASE("a push tells all about its gradient") {
@@ -235,7 +251,8 @@ TEST_CASE("a worker that keeps its own statistics goes on from them") {
   SECTION("but not in its next life") {
     it.finish(1, later);
     const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
-    it.house.tell(it.worker, attach_atom_v, it.server.handle, next);
+    it.house.tell(it.worker, attach_atom_v, it.server.handle, next,
+                  gradient_outlet_ptr{});
     it.give_weights(it.server->pulls.at(1), 9, {first_lease});
     CHECK(given(2) == nullptr);
   }
@@ -257,7 +274,8 @@ TEST_CASE("a worker ignores answers of an earlier role") {
   const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
   auto other = make_server_stand_in(it.house);
   auto attach = [&] {
-    it.house.tell(it.worker, attach_atom_v, other.handle, next);
+    it.house.tell(it.worker, attach_atom_v, other.handle, next,
+                  gradient_outlet_ptr{});
   };
   SECTION("weights") {
     it.house.tell(it.worker, detach_atom_v);

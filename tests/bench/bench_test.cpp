@@ -71,11 +71,14 @@ TEST_CASE("transport, server, data and train have their figures") {
   for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.01)"})
     for (std::string what : {"/pack", "/unpack"})
       CHECK(names.contains("transport/packing/" + how + what));
-  for (std::string part : {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})
+  for (std::string part :
+       {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})
     CHECK(names.contains("server/step/resnet18/2/" + part));
   for (std::string part : {"cifar/crop_flip", "jpeg/resized_crop"})
     CHECK(names.contains("data/" + part));
   CHECK(names.contains("transport/stream/45MB/4/push_pull"));
+  CHECK(names.contains("transport/overlap/lenet/1Gbit/step"));
+  CHECK(names.contains("transport/overlap/resnet18_cifar/10Gbit/step"));
   CHECK(names.contains("transport/inproc/1.7MB/1/push_add_pull"));
   CHECK(names.contains("transport/shm/4KB/2/push_add_pull"));
   for (std::string policy : {"async", "sync"})
@@ -92,7 +95,7 @@ TEST_CASE("a topic that is not there is named in one line") {
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
-        "transport/packing, "
+        "transport/overlap, transport/packing, "
         "server/step, data/batches, train/lenet, train/resnet18, "
         "simulate/policy_events, "
         "simulate/growth, "

@@ -21,6 +21,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.liveness-timeout", "100000"},
     {"cluster.transport", "inproc"},
     {"cluster.compression", "int8"},
+    {"cluster.overlap", "on"},
     {"training.allow-scripts", "true"},
     {"training.network", "resnet20"},
     {"training.optimizer", "adamw"},

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 4);
+  CHECK(protocol_version == 5);
 }
 
 TEST_CASE("types have these ids") {
@@ -60,7 +60,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<shard_state> == 234);
   CHECK(id_of<std::vector<push_id>> == 235);
   CHECK(id_of<shard_fetch_ptr> == 236);
-  CHECK(caf::id_block::troupe_data::end == 237);
+  CHECK(id_of<gradient_outlet_ptr> == 237);
+  CHECK(caf::id_block::troupe_data::end == 238);
 }
 
 TEST_CASE("atoms have these ids") {

@@ -28,12 +28,13 @@ flags over(const std::string& transport) {
 }
 
 /// A run of two workers, to its end; the weights that come out.
-std::string weights_over(const std::string& transport, const flags& more = {}) {
+std::string weights_over(const std::string& transport, const flags& more = {},
+                         const flags& workers = {}) {
   stage on;
   auto server =
     on.listening_server(three_epochs + flags{"--transport", transport} + more);
-  auto first = on.worker(over(transport));
-  auto second = on.worker(over(transport));
+  auto first = on.worker(over(transport) + workers);
+  auto second = on.worker(over(transport) + workers);
   auto evaluator = on.evaluator(over(transport));
   for (auto* one : {&server, &first, &second, &evaluator})
     check_end(*one, 0);
@@ -95,14 +96,15 @@ size_t regions_of(pid_t process) {
   return out;
 }
 
-void check_break(const std::string& transport, const std::string& next) {
+void check_break(const std::string& transport, const std::string& next,
+                 const flags& workers = {}) {
   INFO(transport);
   stage on;
   auto server = on.listening_server(
     {"--policy", "async", "--workers", "2", "--epochs", "20", "--transport",
      transport == "stream" ? "stream" : "auto"});
-  auto worker = on.worker({"--threads", "1"});
-  auto other = on.worker({"--threads", "1"});
+  auto worker = on.worker(flags{"--threads", "1"} + workers);
+  auto other = on.worker(flags{"--threads", "1"} + workers);
   worker.await("connected .* over " + transport);
   auto begun = on.await(server, "training", is_kind("update"));
   REQUIRE(cut_path(worker.pid(), transport, std::stoi(on.port())));
@@ -141,6 +143,16 @@ TEST_CASE("packed gradients give the same weights over every path") {
   }
 }
 
+TEST_CASE("tensors that travel while they are made and used give the same "
+          "weights") {
+  for (const auto& more :
+       {flags{}, flags{"--network", "resnet20", "--max-steps", "6",
+                       "--batch-size", "16"}}) {
+    auto expected = weights_over("stream", more, {"--overlap", "off"});
+    CHECK(weights_over("stream", more, {"--overlap", "on"}) == expected);
+  }
+}
+
 TEST_CASE("workers that come again go on from what packing left out") {
   const flags what{"--policy",  "sync", "--workers",     "2",
                    "--threads", "1",    "--compression", "topk(share=0.05)"};
@@ -163,6 +175,11 @@ TEST_CASE("workers that come again go on from what packing left out") {
 
 TEST_CASE("shared memory that breaks gives way to the stream") {
   check_break("shm", "stream");
+}
+
+TEST_CASE("a stream that breaks while tensors are made and used gives way, "
+          "too") {
+  check_break("stream", "chunked", {"--overlap", "on"});
 }
 
 TEST_CASE("a stream that breaks gives way to chunks") {
