@@ -103,6 +103,7 @@ private:
     std::vector<uint64_t> samples;
     at::Tensor next; ///< Memory of the version that it makes.
     double lr = 0;
+    double scale = 1; ///< Of the mean of the gradients.
   };
 
   /// An evaluator that waits for a version after the one it has seen.

@@ -35,15 +35,17 @@ void parameter_server_state::update(cores::orders what, size_t next) {
   if (remotes_.any())
     remotes_.step(what.updates[next].makes, ids_of(*made), made->samples,
                   made->lr);
-  crew_.step(
-    [&] { return order_of(*made); },
-    [&] { model_.apply(made->next, made->gradients, made->samples, made->lr); },
-    [this, what = std::move(what), next, made]() mutable {
-      attempt([&] {
-        publish(what.updates[next], *made);
-        update(std::move(what), next + 1);
-      });
-    });
+  crew_.step([&] { return order_of(*made); },
+             [&] {
+               model_.apply(made->next, made->gradients, made->samples,
+                            made->lr, made->scale);
+             },
+             [this, what = std::move(what), next, made]() mutable {
+               attempt([&] {
+                 publish(what.updates[next], *made);
+                 update(std::move(what), next + 1);
+               });
+             });
 }
 
 void parameter_server_state::finish(const cores::orders& what) {
@@ -68,13 +70,15 @@ auto parameter_server_state::close(const cores::update_order& step)
                         times_of(out.parts.back().header));
   }
   show_to_witness(step.makes, out.parts);
+  out.scale = model_.scale_of(out.gradients, out.samples);
   out.next = model_.next_buffer();
   return out;
 }
 
 shard_order::step
 parameter_server_state::order_of(const closing_step& what) const {
-  return {model_.newest_flat(), what.next, ids_of(what), what.samples, what.lr};
+  return {model_.newest_flat(), what.next, ids_of(what),
+          what.samples,         what.lr,   what.scale};
 }
 
 std::vector<push_id> parameter_server_state::ids_of(const closing_step& what) {

@@ -56,8 +56,8 @@ void parameter_shard_state::apply(const shard_order& what) {
   std::vector<payload> gradients;
   for (const auto& id : step.gradients)
     gradients.push_back(held_.at(id));
-  parts_.model->apply(step.next, step.current, gradients, step.samples,
-                      step.lr);
+  parts_.model->apply(step.next, step.current, gradients, step.samples, step.lr,
+                      step.scale);
   for (const auto& id : step.gradients)
     held_.erase(id);
 }

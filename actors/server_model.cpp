@@ -3,6 +3,7 @@
 #include "actors/tensor_payload.hpp"
 #include "config/failure.hpp"
 #include "models/aggregate.hpp"
+#include "models/clipping.hpp"
 #include "models/decay.hpp"
 #include "models/network.hpp"
 #include "models/statistics.hpp"
@@ -171,10 +172,22 @@ bool server_model::sound(const payload& gradient) const {
           models::all_finite(statistics_of(to_tensor(gradient))));
 }
 
+double server_model::scale_of(std::span<const payload> gradients,
+                              std::span<const uint64_t> samples) const {
+  if (!settings_.clip_norm || !has_weights())
+    return 1;
+  std::vector<at::Tensor> all;
+  for (const auto& gradient : gradients)
+    all.push_back(to_tensor(gradient));
+  return models::clip_scale(*settings_.clip_norm, all, samples,
+                            layout_->parameter_count());
+}
+
 void server_model::apply(const at::Tensor& next,
                          std::span<const payload> gradients,
-                         std::span<const uint64_t> samples, double lr) {
-  part_.apply(next, newest_flat(), gradients, samples, lr);
+                         std::span<const uint64_t> samples, double lr,
+                         double scale) {
+  part_.apply(next, newest_flat(), gradients, samples, lr, scale);
   if (!has_weights() || layout_->statistics().empty())
     return;
   std::vector<at::Tensor> parts;

@@ -82,13 +82,14 @@ bool shard_model::sound(const payload& gradient) const {
 
 void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
                         std::span<const payload> gradients,
-                        std::span<const uint64_t> samples, double lr) {
+                        std::span<const uint64_t> samples, double lr,
+                        double scale) {
   if (!optimizer_)
     return;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
     parts.push_back(own(to_tensor(gradient)));
-  optimizer_->step(own(next), own(current), parts, samples, lr);
+  optimizer_->step(own(next), own(current), parts, samples, lr, scale);
 }
 
 void shard_model::save(std::span<const at::Tensor> slots) const {

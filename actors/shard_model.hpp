@@ -62,10 +62,11 @@ public:
   bool sound(const payload& gradient) const;
 
   /// One step of this range: the mean of the gradients, weighted by samples and
-  /// summed in this order, through the optimiser from `current` into `next`.
+  /// summed in this order, and scaled, through the optimiser from `current`
+  /// into `next`.
   void apply(const at::Tensor& next, const at::Tensor& current,
              std::span<const payload> gradients,
-             std::span<const uint64_t> samples, double lr);
+             std::span<const uint64_t> samples, double lr, double scale = 1);
 
   /// Of the optimiser; null without weights.
   const models::optimizer* optimizer() const { return optimizer_.get(); }

@@ -22,7 +22,8 @@ struct shard_order {
     at::Tensor next;
     std::vector<push_id> gradients; ///< In the order of the sum.
     std::vector<uint64_t> samples;
-    double lr = 0; ///< Learning rate of this step.
+    double lr = 0;    ///< Learning rate of this step.
+    double scale = 1; ///< Of the mean of the gradients.
   };
 
   uint64_t number = 0;          ///< 1, 2, ...

@@ -4,6 +4,7 @@
 #include "config/resolve.hpp"
 #include "config/synthetic.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace troupe::config {
@@ -18,7 +19,17 @@ using words = std::vector<std::string>;
   throw usage_error(all.cite(id) + ": " + what);
 }
 
+/// Those that a program adds.
+words& added_networks() {
+  static words names;
+  return names;
+}
+
 } // namespace
+
+void add_network(std::string name) {
+  added_networks().push_back(std::move(name));
+}
 
 std::span<const std::string> known_networks() {
   static const words all = [] {
@@ -32,6 +43,7 @@ std::span<const std::string> known_networks() {
     }
     for (auto depth : {"20", "32", "44", "56", "110"})
       names.push_back("resnet" + std::string{depth});
+    names.insert(names.end(), added_networks().begin(), added_networks().end());
     return names;
   }();
   return all;

@@ -12,6 +12,8 @@ class resolved;
 
 /// The names of the models' registry, in its order.
 std::span<const std::string> known_networks();
+/// One more, of the user's program. Before main begins.
+void add_network(std::string name);
 /// The names of the data's registry, in its order.
 std::span<const std::string> known_datasets();
 std::span<const std::string> known_optimizers();

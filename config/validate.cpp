@@ -108,9 +108,9 @@ void check_recipe(const resolved& all) {
       training.weight_decay == 0)
     refuse(all, "training.weight-decay-exclude",
            "needs a weight-decay above 0");
-  if (training.clip_norm && values.cluster.shards > 1)
+  if (training.clip_norm && has_remote_shards(values))
     refuse(all, "training.clip-norm",
-           "needs the whole gradient in one place: use --shards 1");
+           "needs the whole gradient in one process: leave --rank out");
   if (training.autocast != autocast_kind::none &&
       training.dtype != scalar_type::float32)
     refuse(all, "training.autocast", "needs --dtype float32");

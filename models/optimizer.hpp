@@ -37,15 +37,15 @@ public:
   /// weighted by its samples and summed in the given order. All are flat,
   /// contiguous and of the layout's dtype and size; only the parameters of
   /// `next` are written to, and it may be `current`. Nothing is looked at
-  /// twice, so whether the gradients are finite must be known before. With
-  /// `clip_norm` the mean is scaled as torch.nn.utils.clip_grad_norm_ does,
-  /// after a pass that reads it for its norm.
+  /// twice, so whether the gradients are finite must be known before.
   /// @param lr Learning rate of this step.
+  /// @param scale What the mean is multiplied by (clipping.hpp).
   /// @throws run_error if something does not fit, or there are no samples;
   /// then nothing has changed.
   virtual void step(const at::Tensor& next, const at::Tensor& current,
                     std::span<const at::Tensor> gradients,
-                    std::span<const uint64_t> samples, double lr) = 0;
+                    std::span<const uint64_t> samples, double lr,
+                    double scale = 1) = 0;
 
   /// The state as it is now; the tensors share memory with the optimiser and
   /// change with the next step: clone what is to outlive it. Empty for an

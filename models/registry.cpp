@@ -1,9 +1,11 @@
 #include "models/registry.hpp"
 
 #include "config/failure.hpp"
+#include "config/limits.hpp"
 #include "config/script.hpp"
 #include "models/lenet.hpp"
 #include "models/mnist_net.hpp"
+#include "models/registration.hpp"
 #include "models/resnet.hpp"
 #include "models/scalar.hpp"
 #include "models/script.hpp"
@@ -12,6 +14,7 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::models {
 
@@ -84,6 +87,37 @@ std::vector<network_entry> make_registry() {
   return all;
 }
 
+/// Those of the user's program, in the order of registration.
+std::vector<network_entry>& registered() {
+  static std::vector<network_entry> entries;
+  return entries;
+}
+
+/// Letters, digits and `-_.`, as a folder may be called.
+bool is_name(const std::string& word) {
+  constexpr auto letters = "abcdefghijklmnopqrstuvwxyz"
+                           "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  return !word.empty() && word.front() != '.' && word.front() != '-' &&
+         word.find_first_not_of(letters) == std::string::npos;
+}
+
+std::vector<network_entry> make_whole_registry() {
+  auto all = make_registry();
+  for (const auto& one : registered()) {
+    if (!is_name(one.name) || !one.make) {
+      throw usage_error("the network '" + one.name +
+                        "' that this program registers has no name of "
+                        "letters, digits, '-', '_' and '.', or no function");
+    }
+    if (std::ranges::count(all, one.name, &network_entry::name) > 0) {
+      throw usage_error("the network '" + one.name +
+                        "' that this program registers is there already");
+    }
+    all.push_back(one);
+  }
+  return all;
+}
+
 /// Module::to would make floats of integer buffers, too.
 void convert(torch::nn::Module& module, at::ScalarType dtype) {
   for (auto& x : module.parameters()) {
@@ -102,8 +136,13 @@ network::~network() {
   // nop
 }
 
+register_network::register_network(network_entry what) {
+  config::add_network(what.name);
+  registered().push_back(std::move(what));
+}
+
 const std::vector<network_entry>& network_registry() {
-  static const std::vector<network_entry> entries = make_registry();
+  static const auto entries = make_whole_registry();
   return entries;
 }
 

@@ -126,6 +126,13 @@ void add_in_place(float* __restrict weights, const float* __restrict gradient,
     weights[i] += gradient[i];
 }
 
+/// The same into other memory.
+void add(float* __restrict to, const float* __restrict weights,
+         const float* __restrict gradient, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    to[i] = weights[i] + gradient[i];
+}
+
 struct slot {
   explicit slot(size_t bytes) : gradient(bytes) { ::sem_init(&answered, 1, 0); }
 
@@ -138,8 +145,12 @@ struct slot {
 
 class ring final : public exchange {
 public:
-  ring(size_t bytes, size_t workers) : bytes_(bytes), weights_(bytes) {
+  ring(size_t bytes, size_t workers, addition how) : bytes_(bytes) {
     ::sem_init(&asked_, 1, 0);
+    // Each worker may read one, and one is made.
+    auto versions = how == addition::in_place ? 1 : workers + 1;
+    for (size_t i = 0; i < versions; ++i)
+      weights_.push_back(std::make_unique<region>(bytes));
     for (size_t i = 0; i < workers; ++i)
       slots_.push_back(std::make_unique<slot>(bytes));
     server_ = std::thread{[this] {
@@ -181,16 +192,27 @@ private:
         return;
       for (auto& one : slots_)
         if (one->asked.exchange(false, std::memory_order_acquire)) {
-          add_in_place(weights_.floats(), one->gradient.floats(),
-                       bytes_ / sizeof(float));
+          take(one->gradient.floats());
           ::sem_post(&one->answered);
           break; // One for each post.
         }
     }
   }
 
+  void take(const float* gradient) {
+    auto* before = weights_[newest_]->floats();
+    newest_ = (newest_ + 1) % weights_.size();
+    auto* next = weights_[newest_]->floats();
+    auto count = bytes_ / sizeof(float);
+    if (next == before)
+      add_in_place(next, gradient, count);
+    else
+      add(next, before, gradient, count);
+  }
+
   size_t bytes_;
-  region weights_;
+  std::vector<std::unique_ptr<region>> weights_;
+  size_t newest_ = 0;
   std::vector<std::unique_ptr<slot>> slots_;
   sem_t asked_;
   std::atomic<bool> over_ = false;
@@ -203,8 +225,9 @@ std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers) {
   return std::make_unique<tcp>(bytes, workers);
 }
 
-std::unique_ptr<exchange> shared_ring(size_t bytes, size_t workers) {
-  return std::make_unique<ring>(bytes, workers);
+std::unique_ptr<exchange> shared_ring(size_t bytes, size_t workers,
+                                      addition how) {
+  return std::make_unique<ring>(bytes, workers, how);
 }
 
 } // namespace troupe::bench

@@ -22,8 +22,15 @@ public:
 /// `bytes` there, as many back.
 std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers);
 
+/// What a server does with the weights that its workers read.
+enum class addition {
+  in_place,    ///< Adds under the eyes of those who read them.
+  to_a_version ///< Leaves them as they are: the sum goes to other memory.
+};
+
 /// A slot in shared memory for each worker, and weights for all; one thread of
-/// the server adds a slot to the weights, in place, and wakes its worker.
-std::unique_ptr<exchange> shared_ring(size_t bytes, size_t workers);
+/// the server adds a slot to the weights and wakes its worker.
+std::unique_ptr<exchange> shared_ring(size_t bytes, size_t workers,
+                                      addition how = addition::in_place);
 
 } // namespace troupe::bench

@@ -34,6 +34,13 @@ public:
             shared_ring(what.bytes, workers));
   }
 
+  /// What keeping versions costs anybody.
+  void versions(const size& what, size_t workers) {
+    measure("shm", what, workers, service::add, "the ring, to another version",
+            shared_ring(what.bytes, workers, addition::to_a_version),
+            "_versions");
+  }
+
   void streamed(const std::string& path, const size& what, size_t workers) {
     measure(path, what, workers, service::echo, "raw TCP",
             raw_tcp(what.bytes, workers));
@@ -42,14 +49,14 @@ public:
 private:
   void measure(const std::string& path, const size& what, size_t workers,
                service serves, const char* reference,
-               std::unique_ptr<exchange> by_hand) {
+               std::unique_ptr<exchange> by_hand, const char* suffix = "") {
     auto ours = linked(path, what.bytes, workers, serves);
     auto each = how_.quick ? 2 : what.round_trips / workers;
     ours->run(1 + each / 10); // Memory is taken, peers know their regions.
     by_hand->run(1 + each / 10);
-    auto name = "transport/" + path + "/" + what.name + "/" +
-                std::to_string(workers) +
-                (serves == service::add ? "/push_add_pull" : "/push_pull");
+    auto name =
+      "transport/" + path + "/" + what.name + "/" + std::to_string(workers) +
+      (serves == service::add ? "/push_add_pull" : "/push_pull") + suffix;
     auto found = alternate(how_.quick ? 1 : 7,
                            {[&] { ours->run(each); },
                             [&] {
@@ -79,6 +86,8 @@ void measure_transport(const setting& how, report& out) {
       it.shared("shm", what, workers);
       it.shared("inproc", what, workers);
     }
+  for (const auto& what : {lenet, resnet})
+    it.versions(what, 2);
   out.begin(
     "push and pull over sockets, the server answers (targets: 400 MB and "
     "45 MB 0.8, 1.7 MB 0.6)");

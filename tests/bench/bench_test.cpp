@@ -81,6 +81,7 @@ TEST_CASE("transport, server, data and train have their figures") {
   CHECK(names.contains("transport/overlap/resnet18_cifar/10Gbit/step"));
   CHECK(names.contains("transport/inproc/1.7MB/1/push_add_pull"));
   CHECK(names.contains("transport/shm/4KB/2/push_add_pull"));
+  CHECK(names.contains("transport/shm/45MB/2/push_add_pull_versions"));
   for (std::string policy : {"async", "sync"})
     for (std::string cast : {"threads", "processes"}) {
       CHECK(names.contains("train/lenet/" + policy + "/" + cast));

@@ -164,8 +164,6 @@ constexpr bad bad_wholes[] = {
    "--warmup-epochs 3: must be less than the epochs of the run, 3"},
   {"--weight-decay-exclude norm",
    "--weight-decay-exclude norm: needs a weight-decay above 0"},
-  {"--clip-norm 1 --shards 2",
-   "--clip-norm 1: needs the whole gradient in one place: use --shards 1"},
   {"--autocast bf16 --dtype float64", "--autocast bf16: needs --dtype float32"},
   {"--resume --overwrite",
    "--overwrite true: contradicts resume: give one of the two"},
@@ -214,6 +212,9 @@ TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
   auto said = [](const std::string& line) {
     return complaint([&] { parse(split(line)); });
   };
+  CHECK(said("--role ps --clip-norm 1 --shards 2 --rank 0") ==
+        "--clip-norm 1: needs the whole gradient in one process: leave --rank "
+        "out");
   CHECK(said("--role worker --port 0") ==
         "--port 0: only the parameter server can take any free port");
   CHECK(said("--role ps --port 0") == "");

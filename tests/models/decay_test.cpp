@@ -1,3 +1,4 @@
+#include "models/clipping.hpp"
 #include "models/decay.hpp"
 #include "models/network.hpp"
 #include "models/optimizer.hpp"
@@ -142,7 +143,6 @@ TEST_CASE("a step's mean gradient is clipped as clip_grad_norm_ does",
   config::training_settings s;
   s.momentum = 0;
   s.lr = 1;
-  s.clip_norm = limit;
   auto uut = make_optimizer(s, flat_layout::from({{"x", {count}}}, dtype));
   at::manual_seed(7);
   std::vector<at::Tensor> gradients;
@@ -158,7 +158,9 @@ TEST_CASE("a step's mean gradient is clipped as clip_grad_norm_ does",
   torch::nn::utils::clip_grad_norm_(std::vector{parameter}, limit);
   auto kept = gradients.front().clone();
   auto weights = at::zeros({count}, to_aten(dtype));
-  uut->step(weights, weights, gradients, samples, 1);
+  auto scale = clip_scale(limit, gradients, samples, count);
+  CHECK((scale == 1) == (limit > 1e3));
+  uut->step(weights, weights, gradients, samples, 1, scale);
   CHECK(at::allclose(weights, -parameter.grad(), 1e-5, 1e-7));
   CHECK(at::equal(gradients.front(), kept));
   if (limit > 1)

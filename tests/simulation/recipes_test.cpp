@@ -28,7 +28,7 @@ words operator+(words left, const words& right) {
   return left;
 }
 
-/// All of a recipe but clipping, which wants one shard.
+/// All of a recipe but clipping.
 const words recipe{"--workers",
                    "3",
                    "--batch-size",
@@ -126,6 +126,7 @@ TEST_CASE("the rate of each step is that of the samples before it") {
 TEST_CASE("a recipe has the bits of one shard with any number of them") {
   for (auto policy : {"sync", "ssp"}) {
     auto all = recipe + words{"--max-steps",    "12",
+                              "--clip-norm",    "0.5",
                               "--policy",       policy,
                               "--compute-time", "exp(offset=0.5,mean=0.5)"};
     auto one = run(all);

@@ -1,0 +1,45 @@
+# The package: programs with networks of their own are built against it.
+#   cmake --install build/release --prefix FOLDER
+#   find_package(Troupe), target_link_libraries(my_trainer PRIVATE Troupe::trainer)
+# Libraries that Troupe was built with are looked for where they were then,
+# unless CMAKE_PREFIX_PATH or TROUPE_TORCH_DIR names others.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
+set(headers ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
+
+get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
+foreach(library IN LISTS libraries)
+  string(REPLACE troupe_ "" short ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${short})
+  target_include_directories(${library} SYSTEM
+                             INTERFACE $<INSTALL_INTERFACE:${headers}>)
+endforeach()
+target_compile_features(troupe_config INTERFACE cxx_std_20)
+
+install(TARGETS ${libraries} EXPORT Troupe ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS trainer_node RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(EXPORT Troupe NAMESPACE Troupe:: DESTINATION ${package})
+foreach(folder IN ITEMS config messages models data actors apps)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${headers}
+          FILES_MATCHING PATTERN *.hpp)
+endforeach()
+install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/messages
+        DESTINATION ${headers} FILES_MATCHING PATTERN *.pb.h)
+
+cmake_path(GET TroupeTorch_INCLUDE_DIR PARENT_PATH troupe_torch_found)
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/TroupeConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/package/TroupeConfig.cmake
+  INSTALL_DESTINATION ${package})
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/package/TroupeConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(
+  FILES ${PROJECT_BINARY_DIR}/package/TroupeConfig.cmake
+        ${PROJECT_BINARY_DIR}/package/TroupeConfigVersion.cmake
+        ${PROJECT_SOURCE_DIR}/cmake/FindTroupeTorch.cmake
+        ${PROJECT_SOURCE_DIR}/cmake/troupe_allocator.cmake
+  DESTINATION ${package})
