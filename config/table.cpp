@@ -54,7 +54,7 @@ void add_cluster(std::vector<key>& table) {
     "how gradients are made smaller for their way to the parameter server; "
     "what int8 and topk leave out is added to the next gradient",
     rules::compression);
-  at.add("overlap", &s::overlap, scope::node,
+  at.add("overlap", &s::overlap, scope::node, "",
          "on a path between hosts, gradients leave while backward makes them, "
          "and forward begins before all weights are there; auto: where "
          "sending takes long beside computing");

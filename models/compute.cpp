@@ -225,7 +225,7 @@ struct compute_engine::state {
     places.clear();
     adds = false;
     cancel = nullptr;
-    flat = {};
+    flat.reset();
     arriving = nullptr;
     ready = nullptr;
   }

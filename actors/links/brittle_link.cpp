@@ -86,7 +86,8 @@ public:
       },
       [](score_atom, const score&) {},
       // What the house sends.
-      [](attach_atom, const parameter_server_actor&, const registration&) {},
+      [](attach_atom, const parameter_server_actor&, const registration&,
+         const gradient_outlet_ptr&) {},
       [](detach_atom) {},
       [this](cancel_atom, version before) {
         go_down(0, [this, before] {

@@ -38,7 +38,8 @@ prompter_actor::behavior_type prompter_state::make_behavior() {
     [this](ended_atom, const run_end& how) { leave_stage(how); },
     [this](tick_atom) { prompt(); },
     // As a worker.
-    [](attach_atom, const parameter_server_actor&, const registration&) {},
+    [](attach_atom, const parameter_server_actor&, const registration&,
+       const gradient_outlet_ptr&) {},
     [](detach_atom) {},
     [](cancel_atom, version) {
       // So is what it did then.
