@@ -104,6 +104,7 @@ struct remote_connector_parts {
   std::optional<worker_id> rank;  ///< Asked for at every registration.
   std::string transport = "auto"; ///< The path that tensors take.
   config::overlap_rule overlap = config::overlap_rule::off;
+  transport::nccl::library_ptr nccl{}; ///< For the path of that name; or null.
   /// Where this process makes tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;

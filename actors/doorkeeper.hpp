@@ -32,6 +32,7 @@ struct doorkeeper_parts {
   payload_shape whole;     ///< All weights, which evaluators get.
   uint64_t parameters = 0; ///< Of `weights`; running statistics are the rest.
   transport::codec_ptr codec; ///< By which gradients are packed; or null.
+  transport::nccl::library_ptr nccl; ///< For those who ask for it; or null.
 
   // Of a lead whose other shards have processes of their own:
 

@@ -2,6 +2,7 @@
 
 #include "config/failure.hpp"
 #include "messages/transport/meeting.hpp"
+#include "messages/transport/nccl_path.hpp"
 #include "messages/transport/shm_path.hpp"
 #include "messages/transport/stream_path.hpp"
 
@@ -20,23 +21,36 @@ constexpr double patience = 3;
 bool offers(const proto::PathOffer& offer, const std::string& name) {
   if (name == "shm")
     return !offer.shm_name().empty();
-  return name == "chunked" || (name == "stream" && offer.stream_port() != 0);
+  if (name == "nccl" && !offer.nccl())
+    return false;
+  return name == "chunked" || offer.stream_port() != 0;
+}
+
+int nccl_device(const transport::nccl::library& lib, bool of_worker) {
+  return of_worker ? 1 % lib.devices() : 0;
 }
 
 path_choice::path_choice(std::string wanted,
                          std::shared_ptr<transport::shared_memory> memory,
-                         std::function<void(const std::string&)> say)
+                         std::function<void(const std::string&)> say,
+                         transport::nccl::library_ptr nccl)
   : wanted_(std::move(wanted)), memory_(std::move(memory)),
-    say_(std::move(say)) {
+    say_(std::move(say)), nccl_(std::move(nccl)) {
   // nop
 }
 
+// NCCL has to be asked for, and gives way to the stream.
 bool path_choice::takes(const std::string& name) const {
-  return wanted_ == name || (wanted_ == "auto" && !broken_.contains(name));
+  if (broken_.contains(name))
+    return false;
+  if (wanted_ == "nccl")
+    return (name == "nccl" && nccl_) || name == "stream";
+  return wanted_ == name || (wanted_ == "auto" && name != "nccl");
 }
 
 bool path_choice::skip(const std::string& name) {
-  return wanted_ != name && broken_.insert(name).second;
+  auto replaced = wanted_ == "auto" || (wanted_ == "nccl" && name == "nccl");
+  return replaced && broken_.insert(name).second;
 }
 
 transport::path_ptr
@@ -48,13 +62,26 @@ path_choice::open_shm(const proto::PathOffer& offer,
                                                true);
 }
 
-transport::path_ptr
-path_choice::open_stream(const proto::PathOffer& offer, const std::string& host,
-                         const transport::path_terms& terms) const {
+transport::socket path_choice::connect_stream(const proto::PathOffer& offer,
+                                              const std::string& host) const {
   auto line = transport::connect_stream(
     host, static_cast<uint16_t>(offer.stream_port()), patience);
   transport::introduce(line, offer.token(), patience);
-  return std::make_shared<transport::stream_path>(std::move(line), terms);
+  return line;
+}
+
+transport::path_ptr
+path_choice::open(const std::string& name, const proto::PathOffer& offer,
+                  const std::string& host,
+                  const transport::path_terms& terms) const {
+  if (name == "shm")
+    return open_shm(offer, terms);
+  auto line = connect_stream(offer, host);
+  if (name == "stream")
+    return std::make_shared<transport::stream_path>(std::move(line), terms);
+  return std::make_shared<transport::nccl_path>(
+    std::move(line), terms,
+    transport::nccl_terms{nccl_, nccl_device(*nccl_, true), true});
 }
 
 /// Without memory for a gradient the path would break at the first.
@@ -81,12 +108,11 @@ transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
                     ": the parameter server does not offer this path; give "
                     "both nodes the same transport, or auto");
   look_for_memory(terms.most_region_bytes());
-  for (const std::string name : {"shm", "stream"}) {
+  for (const std::string name : {"shm", "nccl", "stream"}) {
     if (!takes(name) || !offers(offer, name))
       continue;
     try {
-      return name == "shm" ? open_shm(offer, terms)
-                           : open_stream(offer, host, terms);
+      return open(name, offer, host, terms);
     } catch (const transport::path_error&) {
       if (wanted_ == name)
         throw;

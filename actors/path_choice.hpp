@@ -3,6 +3,7 @@
 // wait for the network.
 
 #include "messages/proto/hello.pb.h"
+#include "messages/transport/nccl/library.hpp"
 #include "messages/transport/path.hpp"
 #include "messages/transport/shared_memory.hpp"
 
@@ -18,9 +19,11 @@ public:
   /// @param wanted As `--transport` says.
   /// @param memory Where gradients lie, for shm; null for none of it.
   /// @param say Told, once, why there is no shared memory.
+  /// @param nccl For the path of that name; null for none of it.
   path_choice(std::string wanted,
               std::shared_ptr<transport::shared_memory> memory,
-              std::function<void(const std::string&)> say);
+              std::function<void(const std::string&)> say,
+              transport::nccl::library_ptr nccl = nullptr);
 
   /// Connects on the best path that the server offers and that has not broken;
   /// null for chunks over the actor connection. Throws `run_error` when the one
@@ -35,18 +38,26 @@ public:
 
 private:
   bool takes(const std::string& name) const;
+  transport::path_ptr open(const std::string& name,
+                           const proto::PathOffer& offer,
+                           const std::string& host,
+                           const transport::path_terms& terms) const;
   transport::path_ptr open_shm(const proto::PathOffer& offer,
                                const transport::path_terms& terms) const;
-  transport::path_ptr open_stream(const proto::PathOffer& offer,
-                                  const std::string& host,
-                                  const transport::path_terms& terms) const;
+  transport::socket connect_stream(const proto::PathOffer& offer,
+                                   const std::string& host) const;
   void look_for_memory(uint64_t bytes);
 
   std::string wanted_;
   std::shared_ptr<transport::shared_memory> memory_;
   std::function<void(const std::string&)> say_;
+  transport::nccl::library_ptr nccl_;
   std::set<std::string> broken_;
 };
+
+/// The device of a worker's process, or of a server's: with both on one host
+/// they are different ones, where there are two.
+int nccl_device(const transport::nccl::library& lib, bool of_worker);
 
 /// Whether the server offers the path.
 bool offers(const proto::PathOffer& offer, const std::string& name);

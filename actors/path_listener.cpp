@@ -1,8 +1,10 @@
 #include "actors/path_listener.hpp"
 
 #include "actors/links/framed_gateway.hpp"
+#include "actors/path_choice.hpp"
 #include "actors/spawning.hpp"
 #include "messages/protocol.hpp"
+#include "messages/transport/nccl_path.hpp"
 #include "messages/transport/shm_path.hpp"
 #include "messages/transport/stream_path.hpp"
 
@@ -65,6 +67,10 @@ transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   if (who.same_host)
     return std::make_shared<transport::shm_path>(std::move(who.line), terms,
                                                  parts_.memory, false);
+  if (parts_.nccl)
+    return std::make_shared<transport::nccl_path>(
+      std::move(who.line), terms,
+      transport::nccl_terms{parts_.nccl, nccl_device(*parts_.nccl, false)});
   return std::make_shared<transport::stream_path>(std::move(who.line), terms);
 }
 

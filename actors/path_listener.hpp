@@ -6,6 +6,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression.hpp"
 #include "messages/transport/meeting.hpp"
+#include "messages/transport/nccl/library.hpp"
 #include "messages/transport/path.hpp"
 #include "messages/transport/shared_memory.hpp"
 
@@ -26,6 +27,8 @@ struct path_listener_parts {
   payload_shape whole = {};
   transport::codec_ptr codec{}; ///< By which gradients are packed; or null.
   uint64_t parameter_bytes = 0; ///< Of weights; what is behind them goes first.
+  /// For those who ask for NCCL on a stream; or null.
+  transport::nccl::library_ptr nccl{};
 };
 
 class path_listener_state {

@@ -39,7 +39,7 @@ remote_connector_state::remote_connector_state(pointer self,
                                                remote_connector_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
     attempts_(parts_.connect_timeout, parts_.jitter_seed),
-    paths_(parts_.transport, parts_.memory, say) {
+    paths_(parts_.transport, parts_.memory, say, parts_.nccl) {
   // nop
 }
 

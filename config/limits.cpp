@@ -73,7 +73,7 @@ std::span<const std::string> known_optimizers() {
 }
 
 std::span<const std::string> known_transports() {
-  static const words all{"auto", "inproc", "shm", "stream", "chunked"};
+  static const words all{"auto", "inproc", "shm", "stream", "nccl", "chunked"};
   return all;
 }
 

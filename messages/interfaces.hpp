@@ -281,6 +281,13 @@ using path_writer_actor = caf::typed_actor<
   // Writes all that waits.
   result<void>(write_atom)>;
 
+/// Moves on what of a path nobody waits for, on a thread of its own.
+using path_poller_actor = caf::typed_actor<
+  // It is time to look.
+  result<void>(tick_atom),
+  // There is something to look at.
+  result<void>(write_atom)>;
+
 /// Takes connections for paths, on a thread of its own.
 using path_listener_actor = caf::typed_actor<
   // Who shows this token is the peer of this gateway.

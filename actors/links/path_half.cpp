@@ -1,9 +1,11 @@
 #include "actors/links/path_half.hpp"
 
+#include "actors/clock/run_clock.hpp"
 #include "actors/errands.hpp"
 #include "actors/spawning.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 namespace troupe {
@@ -90,6 +92,47 @@ private:
   path_ptr way_;
 };
 
+class path_poller_state {
+public:
+  using pointer = path_poller_actor::stateful_pointer<path_poller_state>;
+
+  static constexpr const char* name = "troupe.path-poller";
+
+  path_poller_state(pointer self, path_ptr way)
+    : self_(self), way_(std::move(way)), clock_(self) {
+    // nop
+  }
+
+  path_poller_actor::behavior_type make_behavior() {
+    way_->on_work([weak = caf::actor_cast<caf::actor_addr>(self_)] {
+      if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        caf::anon_send(caf::actor_cast<path_poller_actor>(there), write_atom_v);
+    });
+    return {
+      [this](tick_atom) {
+        waits_ = false;
+        look();
+      },
+      [this](write_atom) { look(); },
+    };
+  }
+
+private:
+  void look() {
+    auto next = way_->poll(clock_.elapsed(self_));
+    if (!next)
+      return self_->quit();
+    if (!std::isfinite(*next) || std::exchange(waits_, true))
+      return;
+    self_->delayed_send(self_, to_timespan(*next), tick_atom_v);
+  }
+
+  pointer self_;
+  path_ptr way_;
+  run_clock clock_;
+  bool waits_ = false; ///< For the next tick.
+};
+
 } // namespace
 
 path_half::path_half(path_ptr way) : way_(std::move(way)) {
@@ -112,6 +155,9 @@ void path_half::open(caf::actor_system& system, const path_end_actor& owner) {
     if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
       caf::anon_send(caf::actor_cast<path_writer_actor>(there), write_atom_v);
   });
+  if (way_->needs_polling())
+    spawn<path_poller_actor, path_poller_state>(system, placement::detached,
+                                                way_);
   // Those who let go last may outlive the owner.
   way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
     if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))

@@ -51,7 +51,7 @@ open_reception(const config::cluster_settings& cluster, const std::string& host,
                bool shares_memory) {
   const auto& wanted = cluster.transport;
   transport::reception_terms terms;
-  if (wanted == "auto" || wanted == "stream")
+  if (wanted == "auto" || wanted == "stream" || wanted == "nccl")
     terms.host = host;
   terms.same_host = shares_memory;
   if (terms.host.empty() && !terms.same_host)

@@ -1,5 +1,7 @@
 #include "apps/trainer_node/resources.hpp"
 
+#include "config/failure.hpp"
+
 #include <netdb.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -48,6 +50,16 @@ shared_memory_for(const config::cluster_settings& cluster) {
   if (cluster.transport != "auto" && cluster.transport != "shm")
     return nullptr;
   return std::make_shared<transport::shared_memory>();
+}
+
+transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster) {
+  if (cluster.transport != "nccl")
+    return nullptr;
+  auto found = transport::nccl::library::load();
+  if (!found.library)
+    throw run_error("--transport nccl: " + found.why_not +
+                    "; or use --transport auto");
+  return found.library;
 }
 
 size_t terminal_width() {

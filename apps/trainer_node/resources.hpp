@@ -3,6 +3,7 @@
 
 #include "config/settings.hpp"
 #include "messages/payload.hpp"
+#include "messages/transport/nccl/library.hpp"
 #include "messages/transport/shared_memory.hpp"
 
 #include <cstddef>
@@ -23,6 +24,10 @@ bool can_listen(const std::string& host, uint16_t port);
 /// go that way; null otherwise.
 std::shared_ptr<transport::shared_memory>
 shared_memory_for(const config::cluster_settings& cluster);
+
+/// NCCL and the CUDA runtime, when the settings ask for that path; null
+/// otherwise. Throws `run_error` with the reason when they cannot be used.
+transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster);
 
 /// Columns of the terminal on stdout, 0 when it is none.
 size_t terminal_width();

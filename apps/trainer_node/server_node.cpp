@@ -217,6 +217,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   door.coordinator = life.with.coordinator;
   door.reception = open_reception(cluster, where.host, memory != nullptr);
   door.memory = memory;
+  door.nccl = nccl_for(cluster);
   if (parts.remote_shards > 0) {
     auto ranges = cut_parameters(layout, cluster.shards);
     door.weights.count -= ranges.front().first;

@@ -43,6 +43,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   door.weights = {type, welcome.parameters()};
   door.whole = {type, welcome.region()};
   door.parameters = door.weights.count;
+  door.nccl = nccl_for(cluster);
   door.codec = transport::make_codec(
     config::parse_compression(cluster.compression), door.weights.count, 0);
   door.memory = find_shared_memory(cluster, door.weights, say);

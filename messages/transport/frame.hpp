@@ -25,6 +25,8 @@ enum class frame_kind : uint8_t {
   refusal = 7, ///< refusal
   let_go = 8,  ///< nothing but what is let go of
   piece = 9,   ///< part of the gradient of a push to come
+  meet = 10,   ///< nothing: this end would use NCCL
+  call = 11,   ///< two ids of NCCL, for gradients and for weights
 };
 
 /// How the tensor of a frame gets across.
@@ -34,6 +36,7 @@ enum class carriage : uint8_t {
   region = 2,     ///< It lies in a region that the receiver has.
   new_region = 3, ///< The same, and the region's file comes along.
   ahead = 4,      ///< It has come before, in pieces.
+  device = 5,     ///< It comes over NCCL.
 };
 
 /// Refused before memory is taken for them.

@@ -198,7 +198,7 @@ std::optional<frame> path::receive() {
       close("the other end closed the path");
       return std::nullopt;
     }
-    if (auto out = receive_frame(decode(first), passed))
+    if (auto out = receive_frame(decode(first), passed); out && !takes(*out))
       return out;
   }
 }
@@ -283,10 +283,31 @@ void path::finish() {
 // -- the end ------------------------------------------------------------------
 
 void path::close(const std::string& why) {
-  std::lock_guard guard{closing_};
-  if (!closed_.exchange(true))
-    why_ = why;
-  line_.shutdown();
+  {
+    std::lock_guard guard{closing_};
+    if (!closed_.exchange(true))
+      why_ = why;
+    line_.shutdown();
+  }
+  work();
+}
+
+void path::on_work(std::function<void()> call) {
+  {
+    std::lock_guard guard{closing_};
+    on_work_ = std::move(call);
+  }
+  work();
+}
+
+void path::work() const {
+  std::function<void()> call;
+  {
+    std::lock_guard guard{closing_};
+    call = on_work_;
+  }
+  if (call)
+    call();
 }
 
 std::string path::why_closed() const {

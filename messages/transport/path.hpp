@@ -104,6 +104,17 @@ public:
   /// tensor that is still arriving comes in with the next call.
   std::optional<frame> receive();
 
+  /// Moves on what nobody waits for, and says in how many s to call again;
+  /// without end when something has to happen first (`on_work`). Nothing when
+  /// the path is closed and all is at rest.
+  virtual std::optional<double> poll(double) { return std::nullopt; }
+
+  /// Does it have to be polled?
+  virtual bool needs_polling() const { return false; }
+
+  /// Called, on any thread, when `poll` has something to do.
+  void on_work(std::function<void()> call);
+
   /// Where gradients may go while they are made; null: not on this path. Lives
   /// as long as the path.
   virtual gradient_outlet* outlet() { return nullptr; }
@@ -144,6 +155,14 @@ protected:
 
   /// Memory for a piece of a tensor to come.
   virtual std::span<std::byte> expect_piece(const frame_head& head);
+
+  /// Takes a frame that is between the two ends of a path; false if it is none.
+  virtual bool takes(const frame&) { return false; }
+
+  /// Something is to be polled.
+  void work() const;
+
+  bool is_closed() const { return closed_; }
 
   /// Whether a tensor is handed out before it is whole.
   virtual bool hands_out_early(const frame_head&) const { return false; }
@@ -193,6 +212,7 @@ private:
   std::atomic<bool> closed_ = false;
   mutable std::mutex closing_;
   std::string why_;
+  std::function<void()> on_work_;
 };
 
 using path_ptr = std::shared_ptr<path>;

@@ -9,7 +9,7 @@
 
 namespace troupe::transport {
 
-class stream_path final : public path, private gradient_outlet {
+class stream_path : public path, private gradient_outlet {
 public:
   stream_path(socket line, const path_terms& terms);
 
@@ -17,21 +17,23 @@ public:
 
   gradient_outlet* outlet() override;
 
-private:
+protected:
   void place(frame_head& head, const payload& tensor, outgoing& out) override;
 
   payload expect(const frame_head& head, std::vector<descriptor>& passed,
                  incoming& follows) override;
 
-  std::span<std::byte> expect_piece(const frame_head& head) override;
-
   bool hands_out_early(const frame_head& head) const override;
+
+  /// For a tensor that comes.
+  std::shared_ptr<std::byte> take_memory();
+
+private:
+  std::span<std::byte> expect_piece(const frame_head& head) override;
 
   void begin(const payload& gradient) override;
   void ready(uint64_t from) override;
   void computed(double seconds) override;
-
-  std::shared_ptr<std::byte> take_memory();
 
   payload_pool arrivals_;
   pieces_out leaving_;

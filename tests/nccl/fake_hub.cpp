@@ -71,6 +71,7 @@ void match_pairs(clique& ranks) {
     if (fit(*from, *to))
       std::memcpy(to->to, from->from, from->bytes());
     from->done = to->done = true;
+    ++the().transfers;
   }
 }
 

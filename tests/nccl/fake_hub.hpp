@@ -124,6 +124,7 @@ struct hub {
   handles<abi::event> events;
   size_t made = 0;
   size_t ended = 0;
+  size_t transfers = 0; ///< Sends that were received.
   std::vector<std::string> violations;
 };
 

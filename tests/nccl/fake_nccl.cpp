@@ -357,6 +357,11 @@ size_t comms_made() {
   return the().made;
 }
 
+size_t transfers() {
+  lock guard{the().mutex};
+  return the().transfers;
+}
+
 size_t comms_ended() {
   lock guard{the().mutex};
   return the().ended;

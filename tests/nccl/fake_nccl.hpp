@@ -67,6 +67,9 @@ census alive();
 size_t comms_made();
 size_t comms_ended();
 
+/// Sends that were received, ever.
+size_t transfers();
+
 /// Rules that were broken, a line each.
 std::vector<std::string> violations();
 

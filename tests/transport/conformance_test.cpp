@@ -1,6 +1,7 @@
 // What every path must do, whatever lies between the two ends of a link.
 
 #include "messages/protocol.hpp"
+#include "tests/nccl/fake_nccl.hpp"
 #include "tests/transport/rig.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
@@ -16,14 +17,23 @@ namespace {
 constexpr auto f32 = element_type::float32;
 constexpr auto f64 = element_type::float64;
 
+/// Over a double of NCCL, in this process.
+const bool has_nccl = [] {
+  nccl_of_rigs = [] {
+    return fake::library();
+  };
+  return true;
+}();
+
 /// All paths that there are.
 std::string any_path() {
-  return GENERATE(as<std::string>{}, "inproc", "chunked", "stream", "shm");
+  return GENERATE(as<std::string>{}, "inproc", "chunked", "stream", "shm",
+                  "nccl");
 }
 
 /// Those between processes.
 std::string any_far_path() {
-  return GENERATE(as<std::string>{}, "chunked", "stream", "shm");
+  return GENERATE(as<std::string>{}, "chunked", "stream", "shm", "nccl");
 }
 
 outcome push(caf::scoped_actor& self, const parameter_server_actor& link,

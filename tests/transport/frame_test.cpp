@@ -66,16 +66,19 @@ TEST_CASE("kinds of frames and carriages have these numbers") {
   CHECK(static_cast<int>(frame_kind::refusal) == 7);
   CHECK(static_cast<int>(frame_kind::let_go) == 8);
   CHECK(static_cast<int>(frame_kind::piece) == 9);
+  CHECK(static_cast<int>(frame_kind::meet) == 10);
+  CHECK(static_cast<int>(frame_kind::call) == 11);
   CHECK(static_cast<int>(carriage::new_region) == 3);
   CHECK(static_cast<int>(carriage::ahead) == 4);
+  CHECK(static_cast<int>(carriage::device) == 5);
 }
 
 TEST_CASE("a head is read as it was written") {
   std::mt19937_64 random{1};
   for (int i = 0; i < 1000; ++i) {
     frame_head head;
-    head.kind = frame_kind{static_cast<uint8_t>(1 + random() % 9)};
-    head.carried = carriage{static_cast<uint8_t>(random() % 5)};
+    head.kind = frame_kind{static_cast<uint8_t>(1 + random() % 11)};
+    head.carried = carriage{static_cast<uint8_t>(random() % 6)};
     head.shape = {random() % 2 ? element_type::float32 : element_type::float64,
                   random() >> 4};
     head.request = transfer_id{random()};
@@ -93,8 +96,8 @@ TEST_CASE("a head that is none of ours is refused with a line") {
   auto bytes = encode(sample_head());
   CHECK(refusal_of(bytes, 0, 0) == "what arrives is no frame");
   CHECK(refusal_of(bytes, 4, 0) == "a frame with an unknown kind");
-  CHECK(refusal_of(bytes, 4, 10) == "a frame with an unknown kind");
-  CHECK(refusal_of(bytes, 5, 5) == "a frame with an unknown carriage");
+  CHECK(refusal_of(bytes, 4, 12) == "a frame with an unknown kind");
+  CHECK(refusal_of(bytes, 5, 6) == "a frame with an unknown carriage");
   CHECK(refusal_of(bytes, 6, 4) == "a frame with an unknown element type");
   CHECK(refusal_of(bytes, 7, 1) == "a frame with an unknown filling");
   CHECK(refusal_of(bytes, 15, 255) == "a frame with a tensor larger than any");

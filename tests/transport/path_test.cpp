@@ -82,7 +82,7 @@ std::vector<std::byte> good_frames(std::mt19937_64& random) {
   std::vector<std::byte> out;
   for (auto left = 1 + random() % 3; left > 0; --left) {
     frame_head head;
-    head.kind = frame_kind{static_cast<uint8_t>(1 + random() % 9)};
+    head.kind = frame_kind{static_cast<uint8_t>(1 + random() % 11)};
     head.request = transfer_id{random()};
     head.header_bytes = static_cast<uint32_t>(random() % 100);
     head.let_gos = static_cast<uint32_t>(random() % 3);

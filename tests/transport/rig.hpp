@@ -157,6 +157,9 @@ inline parameter_server_actor make_server(caf::actor_system& system,
   });
 }
 
+/// Where NCCL comes from that a rig of that kind has.
+inline std::function<transport::nccl::library_ptr()> nccl_of_rigs;
+
 class rig {
 public:
   explicit rig(std::string kind, payload_shape shape)
@@ -189,7 +192,7 @@ public:
     caf::anon_send_exit(coordinator_, caf::exit_reason::kill);
   }
 
-  bool framed() const { return kind_ == "stream" || kind_ == "shm"; }
+  bool framed() const { return kind_ != "inproc" && kind_ != "chunked"; }
 
   /// A link, connected.
   parameter_server_actor connect() {
@@ -197,8 +200,8 @@ public:
       return keep(spawn_local_link(system_, server_));
     make_gateway();
     if (framed())
-      return tie(path_choice{kind_, memory, {}}.connect(invite(gateway),
-                                                        "127.0.0.1", {shape_}),
+      return tie(path_choice{kind_, memory, {}, nccl()}.connect(
+                   invite(gateway), "127.0.0.1", {shape_}),
                  gateway);
     auto link = keep(spawn<chunked_link_actor, chunked_link_state>(
       system_, placement::scheduled, gateway, shape_));
@@ -218,6 +221,7 @@ public:
     proto::PathOffer out;
     out.set_stream_port(reception_->port());
     out.set_shm_name(reception_->name());
+    out.set_nccl(kind_ == "nccl");
     out.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, out.token(), peer);
     return out;
@@ -256,14 +260,19 @@ private:
     config() { allow_errands(*this, 2); }
   };
 
+  transport::nccl::library_ptr nccl() const {
+    return kind_ == "nccl" ? nccl_of_rigs() : nullptr;
+  }
+
   void listen() {
     transport::reception_terms terms;
-    terms.host = kind_ == "stream" ? "127.0.0.1" : "";
+    terms.host = kind_ == "shm" ? "" : "127.0.0.1";
     terms.same_host = kind_ == "shm";
     reception_ = std::make_shared<transport::reception>(terms);
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::detached,
-      path_listener_parts{reception_, server_, shape_, servers_memory}));
+      path_listener_parts{
+        reception_, server_, shape_, servers_memory, {}, {}, 0, nccl()}));
   }
 
   template <class LinkEnd>
