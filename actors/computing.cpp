@@ -90,7 +90,15 @@ compute_state::compute(const compute_task& task) try {
   run_clock clock{self_};
   auto gradient = gradients_.take();
   auto about = context_of(task.from, task.statistics);
-  about.arriving = task.weights.arriving();
+  double waited = 0;
+  if (task.weights.arriving())
+    about.arriving = [&, progress = task.weights.arriving()](uint64_t first,
+                                                             uint64_t last) {
+      run_clock wait{self_};
+      auto there = progress->wait_for(first, last);
+      waited += wait.elapsed(self_);
+      return there;
+    };
   if (task.outlet)
     about.ready = ahead_by(*task.outlet, to_payload(gradient));
   auto found =
@@ -102,7 +110,8 @@ compute_state::compute(const compute_task& task) try {
   report.gradient = to_payload(std::move(gradient));
   report.samples = found.samples;
   report.loss = found.loss;
-  report.seconds = clock.elapsed(self_);
+  report.seconds = clock.elapsed(self_) - waited;
+  report.waited = waited;
   if (task.outlet && !report.cancelled)
     task.outlet->computed(report.seconds);
   return report;

@@ -174,7 +174,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.samples = report.samples;
   header.loss = report.loss;
   header.compute_seconds = report.seconds;
-  header.wait_seconds = wait_seconds_;
+  header.wait_seconds = wait_seconds_ + report.waited;
   header.data_seconds = data_seconds_;
   header.request = role_->requests;
   self_

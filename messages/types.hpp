@@ -201,6 +201,7 @@ struct gradient_report {
   uint64_t samples = 0;
   real loss;
   real seconds;
+  real waited; ///< s besides, for weights that were still arriving.
 };
 
 // -- inspection ---------------------------------------------------------------

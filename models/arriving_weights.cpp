@@ -1,6 +1,9 @@
 #include "models/arriving_weights.hpp"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 
 namespace troupe::models {
@@ -9,7 +12,7 @@ namespace {
 
 /// The weights that this thread computes on.
 struct awaited {
-  arrival* progress = nullptr;
+  const weights_wait* wait = nullptr;
   const std::byte* data = nullptr;
   size_t bytes = 0;
 };
@@ -24,8 +27,7 @@ void wait_for(const at::Tensor& x) {
     return;
   auto first = static_cast<uint64_t>(data - now.data);
   // Views of the weights have no gaps.
-  now.progress->wait_for(first,
-                         std::min<uint64_t>(now.bytes, first + x.nbytes()));
+  (*now.wait)(first, std::min<uint64_t>(now.bytes, first + x.nbytes()));
 }
 
 void wait_for(const c10::IValue& x) {
@@ -38,28 +40,27 @@ void wait_for(const c10::IValue& x) {
 
 std::unique_ptr<at::ObserverContext>
 before_operator(const at::RecordFunction& what) {
-  if (!now.progress->whole())
-    for (const auto& x : what.inputs())
-      wait_for(x);
+  for (const auto& x : what.inputs())
+    wait_for(x);
   return nullptr;
 }
 
 } // namespace
 
-waits_for_weights::waits_for_weights(arrival* progress,
+waits_for_weights::waits_for_weights(const weights_wait* wait,
                                      const at::Tensor& weights) {
-  if (!progress || progress->whole())
+  if (!wait)
     return;
-  now = {progress, static_cast<const std::byte*>(weights.const_data_ptr()),
+  now = {wait, static_cast<const std::byte*>(weights.const_data_ptr()),
          weights.nbytes()};
-  handle_ = at::addThreadLocalCallback(
+  observer_ = at::addThreadLocalCallback(
     at::RecordFunctionCallback{before_operator}.needsInputs(true).scopes(
       {at::RecordScope::FUNCTION}));
 }
 
 waits_for_weights::~waits_for_weights() {
-  if (handle_)
-    at::removeCallback(*handle_);
+  if (observer_)
+    at::removeCallback(*observer_);
 }
 
 } // namespace troupe::models

@@ -1,15 +1,17 @@
 #pragma once
 // Forward on weights that are still arriving: each layer waits for its own.
 
-#include "messages/arrival.hpp"
-
 #include <ATen/core/Tensor.h>
-#include <ATen/record_function.h>
 
-#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace troupe::models {
+
+/// Waits until these bytes of the weights, from the first to before the last,
+/// are there; false if they will not come.
+using weights_wait = std::function<bool(uint64_t first, uint64_t last)>;
 
 /// While it lives, an operator that this thread calls waits until those of its
 /// inputs that lie in the flat weights are there: any network's, a script's
@@ -17,8 +19,8 @@ namespace troupe::models {
 /// thread.
 class waits_for_weights {
 public:
-  /// @param progress Of `weights`; null, or whole: nobody waits.
-  waits_for_weights(arrival* progress, const at::Tensor& weights);
+  /// @param wait For parts of `weights`; null: nobody waits.
+  waits_for_weights(const weights_wait* wait, const at::Tensor& weights);
 
   ~waits_for_weights();
 
@@ -26,7 +28,7 @@ public:
   waits_for_weights& operator=(const waits_for_weights&) = delete;
 
 private:
-  std::optional<at::CallbackHandle> handle_;
+  std::optional<uint64_t> observer_; ///< LibTorch's number of it.
 };
 
 } // namespace troupe::models

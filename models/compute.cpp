@@ -118,7 +118,7 @@ struct compute_engine::state {
   bool bfloat16;
   const std::atomic<bool>* cancel = nullptr;
   at::Tensor flat; ///< The weights in hand.
-  arrival* arriving = nullptr;
+  const weights_wait* arriving = nullptr;
   const std::function<void(uint64_t)>* ready = nullptr;
 
   state(const config::training_settings& settings, int64_t classes)
@@ -189,7 +189,7 @@ struct compute_engine::state {
   /// For these elements of the weights.
   void wait_for(uint64_t first, uint64_t last) {
     auto size = size_of(layout.dtype());
-    if (arriving && !arriving->wait_for(first * size, last * size))
+    if (arriving && !(*arriving)(first * size, last * size))
       throw cancelled{};
   }
 
@@ -361,7 +361,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
   return guarded("computing a gradient", [&] {
     binding bound{*state_, weights};
     state_->flat = weights;
-    state_->arriving = about.arriving.get();
+    state_->arriving = about.arriving ? &about.arriving : nullptr;
     state_->ready = about.ready ? &about.ready : nullptr;
     state_->place_gradients(gradient);
     state_->cancel = cancel;

@@ -4,8 +4,8 @@
 // number of intra-op threads the caller has set.
 
 #include "config/settings.hpp"
-#include "messages/arrival.hpp"
 #include "messages/lease.hpp"
+#include "models/arriving_weights.hpp"
 #include "models/flat_layout.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -31,9 +31,9 @@ struct batch_context {
   lease from; ///< Keys the masks of dropout layers, with the run's seed.
   /// Where running statistics begin; undefined: with those of the weights.
   at::Tensor statistics = {};
-  /// Of the weights, if they are still arriving: each layer waits for its own.
-  /// If they do not come the computation counts as cancelled.
-  arrival_ptr arriving = nullptr;
+  /// Where the weights are still arriving: each layer waits for its own. If
+  /// they do not come the computation counts as cancelled.
+  weights_wait arriving = nullptr;
   /// Called while backward goes on: the gradient is there, and stays as it is,
   /// from this element to its end. Last with 0.
   std::function<void(uint64_t first)> ready = nullptr;

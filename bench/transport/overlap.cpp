@@ -96,7 +96,10 @@ private:
     auto begun = std::chrono::steady_clock::now();
     auto out = gradients_.take();
     models::batch_context about;
-    about.arriving = weights_.arriving();
+    if (auto progress = weights_.arriving())
+      about.arriving = [progress](uint64_t first, uint64_t last) {
+        return progress->wait_for(first, last);
+      };
     auto* ahead = way_->outlet();
     if (ahead) {
       ahead->begin(to_payload(out));

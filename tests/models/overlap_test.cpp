@@ -1,6 +1,7 @@
 // Gradients that are told of while backward makes them, and forward on weights
 // that are still arriving.
 
+#include "messages/arrival.hpp"
 #include "models/compute.hpp"
 
 #include <ATen/record_function.h>
@@ -48,6 +49,12 @@ struct workplace {
   compute_engine engine;
   at::Tensor weights, gradient, inputs, targets;
 };
+
+weights_wait waits_on(const arrival_ptr& progress) {
+  return [progress](uint64_t first, uint64_t last) {
+    return progress->wait_for(first, last);
+  };
+}
 
 } // namespace
 
@@ -100,7 +107,7 @@ TEST_CASE("forward goes as far as its weights have come") {
     }
   }};
   batch_context about;
-  about.arriving = progress;
+  about.arriving = waits_on(progress);
   auto found = at.run(about);
   sender.join();
   CHECK_FALSE(found.cancelled);
@@ -122,7 +129,7 @@ TEST_CASE("forward begins before the last weights are there") {
       return nullptr;
     }}.scopes({at::RecordScope::FUNCTION}));
   batch_context about;
-  about.arriving = progress;
+  about.arriving = waits_on(progress);
   auto done = std::async(std::launch::async, [&] { return at.run(about); });
   while (pools < 2) // Both have been computed.
     std::this_thread::yield();
@@ -138,7 +145,7 @@ TEST_CASE("weights that do not come cancel what is computed on them") {
   workplace at{network};
   auto progress = std::make_shared<arrival>(at.engine.layout().bytes(), 0);
   batch_context about;
-  about.arriving = progress;
+  about.arriving = waits_on(progress);
   auto done = std::async(std::launch::async, [&] { return at.run(about); });
   progress->reach(1000);
   progress->break_off();

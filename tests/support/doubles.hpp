@@ -50,8 +50,8 @@ inline worker_stand_in make_worker_stand_in(stage& house) {
   auto seen = out.seen;
   out.handle = house.stand_in<worker_actor>([seen](auto* self) {
     return worker_actor::behavior_type{
-      [seen](attach_atom, const parameter_server_actor&,
-             const registration& as) { seen->attached.push_back(as); },
+      [seen](attach_atom, const parameter_server_actor&, const registration& as,
+             const gradient_outlet_ptr&) { seen->attached.push_back(as); },
       [seen](detach_atom) { ++seen->detached; },
       [seen](cancel_atom, version before) {
         seen->cancelled.push_back(before);

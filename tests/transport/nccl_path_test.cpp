@@ -89,10 +89,10 @@ struct pair_over_nccl {
     auto till = now() + 5;
     auto served = read(far, 1);
     auto asked = read(near, 1);
-    far->send(frame_kind::refusal, transfer_id{1}, {}, {});
     while (now() < till && !(near->is_open(shape) && far->is_open(shape)) &&
            near->why_closed().empty())
       std::this_thread::yield();
+    far->send(frame_kind::refusal, transfer_id{1}, {}, {});
     near->send(frame_kind::pull, transfer_id{1}, {}, {});
     return served.get().size() == 1 && asked.get().size() == 1 &&
            near->is_open(shape) && far->is_open(shape);
