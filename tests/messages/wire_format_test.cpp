@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 4);
+  CHECK(protocol_version == 5);
 }
 
 TEST_CASE("types have these ids") {
@@ -143,7 +143,7 @@ TEST_CASE("a release header has these bytes") {
   release_header header;
   header.weights = version{0x0102030405060708};
   header.server = incarnation{9};
-  header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8}};
+  header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8, 9}};
   CHECK(hex(to_wire(header)) == "0102030405060708" // weights
                                 "00000009"         // server
                                 "02"               // leases
@@ -151,8 +151,10 @@ TEST_CASE("a release header has these bytes") {
                                 "0000000000000002"
                                 "0000000000000003"
                                 "0000000000000004"
+                                "00000000"
                                 "0000000000000005"
                                 "0000000000000006"
                                 "0000000000000007"
-                                "0000000000000008");
+                                "0000000000000008"
+                                "00000009");
 }
