@@ -30,6 +30,7 @@ struct doorkeeper_parts {
   /// Where weights lie that peers of this host may read.
   std::shared_ptr<transport::shared_memory> memory;
   payload_shape whole;        ///< All weights, which evaluators get.
+  uint32_t classes = 0;       ///< Of the data set.
   transport::codec_ptr codec; ///< By which gradients are packed; or null.
 
   // Of a lead whose other shards have processes of their own:

@@ -1,5 +1,7 @@
 #include "actors/cores/data_ledger.hpp"
 
+#include "actors/cores/planted.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -74,7 +76,10 @@ void data_ledger::leave(worker_id who) {
 lease data_ledger::grant(worker_id who) {
   if (!parted_)
     return parts_.front().leases->grant(who);
-  return parts_.at(who.value).leases.value().grant(who);
+  auto rank = who.value;
+  if (planted(bug::part_of_another) && rank + 1 < parts_.size())
+    ++rank;
+  return parts_.at(rank).leases.value().grant(who);
 }
 
 bool data_ledger::settle(lease_id id) {

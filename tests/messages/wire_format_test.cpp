@@ -60,7 +60,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<shard_state> == 234);
   CHECK(id_of<std::vector<push_id>> == 235);
   CHECK(id_of<shard_fetch_ptr> == 236);
-  CHECK(caf::id_block::troupe_data::end == 237);
+  CHECK(id_of<owned_data> == 237);
+  CHECK(caf::id_block::troupe_data::end == 238);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -125,6 +126,7 @@ TEST_CASE("a push header has these bytes") {
   header.wait_seconds = -0.0;
   header.data_seconds = 2;
   header.request = sequence{7};
+  header.skipped = 8;
   CHECK(hex(to_wire(header)) == "00000001"
                                 "00000002"
                                 "0000000000000003"   // id
@@ -136,7 +138,8 @@ TEST_CASE("a push header has these bytes") {
                                 "3fe0000000000000"   // compute_seconds
                                 "8000000000000000"   // wait_seconds
                                 "4000000000000000"   // data_seconds
-                                "0000000000000007"); // request
+                                "0000000000000007"   // request
+                                "0000000000000008"); // skipped
 }
 
 TEST_CASE("a release header has these bytes") {
