@@ -20,11 +20,14 @@ caf::error failed(errc code, const std::exception& err) {
 }
 
 /// With `--on-bad-sample skip`: a line about each sample that is not there.
-void say_skipped(const data::dataset& set) {
-  for (const auto& why : set.newly_skipped()) {
+/// Returns how many there were.
+uint64_t say_skipped(const data::dataset& set) {
+  auto all = set.newly_skipped();
+  for (const auto& why : all) {
     std::printf("skipped      %s\n", why.c_str());
     std::fflush(stdout);
   }
+  return all.size();
 }
 
 /// Begins a gradient that goes ahead of its push.
@@ -46,6 +49,25 @@ caf::result<T> answer(Self& self, caf::expected<T> what) {
 }
 
 } // namespace
+
+computing_parts parts_of_rank(computing_parts parts, worker_id who) {
+  if (!parts.own_data.empty())
+    parts.data.train = parts.own_data.at(who.value);
+  return parts;
+}
+
+owned_data owned_by(const computing_parts& parts) {
+  if (parts.settings.data.sharding != config::sharding_kind::local)
+    return {};
+  return {parts.data.train->size(), parts.data.train->digest()};
+}
+
+data::epoch_order make_order(const config::settings& settings,
+                             const data::dataset& train) {
+  auto shared_out = settings.data.sharding == config::sharding_kind::fixed;
+  return {settings.training.seed, train.size(),
+          shared_out ? settings.cluster.workers : 1};
+}
 
 models::batch_context context_of(const lease& from, const payload& statistics) {
   return {from, statistics ? to_tensor(statistics) : at::Tensor{}};
@@ -166,8 +188,8 @@ caf::result<score> scorer_state::evaluate(version what,
 
 loader_state::loader_state(pointer self, const computing_parts& parts)
   : self_(self), threads_(parts.threads), dtype_(parts.settings.training.dtype),
-    train_(parts.data.train),
-    order_(parts.settings.training.seed, parts.data.train->size()) {
+    memory_(data::memory_for(parts.settings.training.device)),
+    train_(parts.data.train), order_(make_order(parts.settings, *train_)) {
   // nop
 }
 
@@ -179,10 +201,11 @@ loader_actor::behavior_type loader_state::make_behavior() {
 }
 
 caf::expected<loaded_batch> loader_state::load(const lease& what) try {
-  auto indices = order_.lease_indices(what.epoch, what.first, what.count);
-  loaded_batch out{what, std::make_shared<const data::batch>(
-                           train_->gather(indices, dtype_, what.epoch))};
-  say_skipped(*train_);
+  auto indices =
+    order_.lease_indices(what.epoch, what.first, what.count, what.part);
+  loaded_batch out{what, std::make_shared<const data::batch>(train_->gather(
+                           indices, dtype_, what.epoch, memory_))};
+  out.skipped = say_skipped(*train_);
   return out;
 } catch (const std::exception& err) {
   return failed(errc::bad_data, err);

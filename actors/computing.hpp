@@ -10,6 +10,7 @@
 #include "models/flat_pool.hpp"
 
 #include <memory>
+#include <vector>
 
 namespace troupe {
 
@@ -20,7 +21,20 @@ struct computing_parts {
   int threads = 1; ///< Intra-op threads of each computing thread.
   /// Where gradients are computed into.
   payload_memory_ptr memory = heap_memory();
+  /// With files of their own for workers that live in one process: what each
+  /// trains on, by rank. Else empty.
+  std::vector<std::shared_ptr<const data::dataset>> own_data{};
 };
+
+/// The same as a worker of this rank has it.
+computing_parts parts_of_rank(computing_parts parts, worker_id who);
+
+/// What a worker tells of its samples: nothing unless they are its own.
+owned_data owned_by(const computing_parts& parts);
+
+/// The order in which leases are looked up in a training set.
+data::epoch_order make_order(const config::settings& settings,
+                             const data::dataset& train);
 
 /// What a gradient of this lease depends on besides weights and batch.
 models::batch_context context_of(const lease& from, const payload& statistics);
@@ -90,6 +104,7 @@ private:
   pointer self_;
   int threads_;
   config::scalar_type dtype_;
+  data::batch_memory memory_;
   std::shared_ptr<const data::dataset> train_;
   data::epoch_order order_;
 };

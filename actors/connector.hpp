@@ -48,6 +48,7 @@ struct local_connector_parts {
   std::optional<worker_id> rank;   ///< Asked for at every registration.
   std::optional<link_terms> terms; ///< Of a simulated link; else a plain one.
   packing packs{};                 ///< Of a worker.
+  owned_data data{};               ///< Of a worker with files of its own.
 
   // Where links break and servers come back, as between processes:
 
@@ -110,6 +111,8 @@ struct remote_connector_parts {
   proto::Hello hello;
   residual_store residuals; ///< Of a worker that packs its gradients.
   performer_factory make;
+  /// What a worker that was made has to itself; may be empty.
+  std::function<owned_data()> owns;
   supervisor_actor supervisor;
 };
 

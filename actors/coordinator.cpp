@@ -49,6 +49,20 @@ coordinator_state::admit(const registration_request& wish,
     return caf::make_error(errc::shutting_down, std::string{"the run is over"});
   give_back_seat_of(who);
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
+  if (!parts_.homes)
+    return admit_to(rank, wish, who);
+  auto home = parts_.homes->settle(
+    rank, wish.data, [this](worker_id x) { return workers_.contains(x); });
+  if (auto* no = std::get_if<cores::no_home>(&home))
+    return caf::make_error(
+      no->for_good ? errc::settings_conflict : errc::rank_taken, no->line);
+  return admit_to(std::get<worker_id>(home), wish, who);
+}
+
+caf::result<registration>
+coordinator_state::admit_to(std::optional<worker_id> rank,
+                            const registration_request& wish,
+                            const worker_actor& who) {
   auto place = membership_.admit(rank, now());
   if (auto* no = std::get_if<cores::turned_away>(&place))
     return caf::make_error(
@@ -62,7 +76,7 @@ coordinator_state::admit(const registration_request& wish,
   auto promise = self_->make_response_promise<registration>();
   self_
     ->request(parts_.lead, caf::infinite, enlist_atom_v, seat.worker, seat.life,
-              wish.transport, who)
+              wish.transport, wish.data, who)
     .then(
       [this, promise, seat]() mutable {
         promise.deliver(registration{seat.worker, seat.life, parts_.server});

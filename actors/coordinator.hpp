@@ -5,6 +5,7 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/cores/membership.hpp"
+#include "actors/cores/part_homes.hpp"
 #include "messages/interfaces.hpp"
 
 #include <map>
@@ -20,6 +21,8 @@ struct coordinator_parts {
   incarnation server; ///< The life of the parameter server.
   lead_actor lead;
   supervisor_actor supervisor;
+  /// Where workers have files of their own: which rank has which.
+  std::optional<cores::part_homes> homes{};
 };
 
 class coordinator_state {
@@ -40,6 +43,9 @@ private:
 
   caf::result<registration> admit(const registration_request& wish,
                                   const worker_actor& who);
+  caf::result<registration> admit_to(std::optional<worker_id> rank,
+                                     const registration_request& wish,
+                                     const worker_actor& who);
   incarnation admit(const evaluator_actor& who);
   void give_back_seat_of(const worker_actor& who);
   void leave(worker_id who, incarnation life, const std::string& reason);

@@ -113,6 +113,7 @@ void doorkeeper_state::let_in(const proto::Hello& hello,
   welcome.set_accepted(true);
   welcome.set_run_id(parts_.run_id);
   welcome.set_network_sha256(parts_.network_sha256);
+  welcome.set_classes(parts_.classes);
   welcome.set_server_incarnation(parts_.life.value);
   auto count = (worker ? parts_.weights : parts_.whole).count;
   welcome.set_parameters(is_shard(hello) ? parts_.shard_counts[hello.rank()]

@@ -8,6 +8,7 @@
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/compression.hpp"
 #include "messages/transport/meeting.hpp"
+#include "messages/transport/nccl/library.hpp"
 #include "messages/transport/shared_memory.hpp"
 
 #include <memory>
@@ -31,6 +32,7 @@ struct doorkeeper_parts {
   std::shared_ptr<transport::shared_memory> memory;
   payload_shape whole;     ///< All weights, which evaluators get.
   uint64_t parameters = 0; ///< Of `weights`; running statistics are the rest.
+  uint32_t classes = 0;    ///< Of the data set.
   transport::codec_ptr codec; ///< By which gradients are packed; or null.
   transport::nccl::library_ptr nccl; ///< For those who ask for it; or null.
 

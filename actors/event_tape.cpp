@@ -11,6 +11,7 @@ void put(const lease& what, proto::TapeLease& out) {
   out.set_epoch(what.epoch);
   out.set_first(what.first);
   out.set_count(what.count);
+  out.set_part(what.part);
 }
 
 void put(const push_id& id, uint64_t staleness, proto::TapePush& out) {
@@ -31,6 +32,8 @@ void event_tape::fill(const inputs::enlisted& what) {
   out.set_worker(what.who.value);
   out.set_life(what.life.value);
   out.set_transport(what.transport);
+  out.set_samples(what.data.samples);
+  out.set_data_digest(what.data.digest);
 }
 
 void event_tape::fill(const inputs::joined& what) {
@@ -65,6 +68,7 @@ void event_tape::fill(const inputs::arrived& what) {
   out.set_compute_seconds(header.compute_seconds);
   out.set_wait_seconds(header.wait_seconds);
   out.set_data_seconds(header.data_seconds);
+  out.set_skipped(header.skipped);
   if (what.refused != errc::none)
     out.set_refused(to_string(what.refused));
 }

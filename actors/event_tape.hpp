@@ -29,6 +29,7 @@ struct enlisted {
   worker_id who;
   incarnation life;
   const std::string& transport;
+  owned_data data{};
 };
 
 struct joined {

@@ -96,7 +96,8 @@ void local_connector_state::seat(const worker_actor& who) {
     ->request(parts_.with.coordinator, caf::infinite, register_atom_v,
               registration_request{
                 parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
-                parts_.terms || parts_.tie ? "simulated" : "inproc"},
+                parts_.terms || parts_.tie ? "simulated" : "inproc",
+                parts_.data},
               who)
     .then(
       attempts_.in_this_one([this](const registration& as) {

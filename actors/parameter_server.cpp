@@ -50,8 +50,9 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     },
     [this](report_atom, const part_report& what) { remotes_.note(what); },
     [this](enlist_atom, worker_id who, incarnation life,
-           const std::string& transport, const worker_actor& handle) {
-      enlist(who, life, transport, handle);
+           const std::string& transport, const owned_data& data,
+           const worker_actor& handle) {
+      enlist(who, life, transport, data, handle);
     },
     [this](join_atom, const std::vector<worker_id>& who) { join(who); },
     [this](leave_atom, worker_id who, incarnation life,
@@ -114,6 +115,7 @@ void parameter_server_state::take(const push_header& header,
     remotes_.drop({header.id});
     return crew_.drop({header.id});
   }
+  statistics_.skipped(header.skipped);
   tell(&witness::accepted, header);
   held_.emplace(header.id, held_push{header, gradient});
   auto from = lease_of(header);
@@ -180,6 +182,7 @@ caf::error parameter_server_state::refuse(const push_header& header, errc why) {
   keep(inputs::arrived{header, lease_of(header), why});
   tell(&witness::refused, header);
   statistics_.refused(who, times_of(header));
+  statistics_.skipped(header.skipped);
   record(notes::refused{who, reason});
   if (conductor_.refuse({header.id, header.computed_on, header.from}))
     expel(who, header.id.life, reason);
@@ -228,11 +231,12 @@ caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
 
 void parameter_server_state::enlist(worker_id who, incarnation life,
                                     const std::string& transport,
+                                    const owned_data& data,
                                     const worker_actor& handle) {
   if (!ending_)
-    keep(inputs::enlisted{who, life, transport});
+    keep(inputs::enlisted{who, life, transport, data});
   tell(&witness::enlisted, who, life);
-  conductor_.enlist(who, life);
+  conductor_.enlist(who, life, data);
   members_[who] = member{life, handle, std::nullopt, sequence{0}, sequence{0}};
   transports_["worker-" + to_string(who)] = transport;
   record(notes::joined{who, life});
@@ -294,18 +298,25 @@ lease parameter_server_state::lease_of(const push_header& header) const {
 
 recording::push_times
 parameter_server_state::times_of(const push_header& header) {
-  return {header.compute_seconds + header.data_seconds, header.wait_seconds};
+  return {header.compute_seconds + header.data_seconds, header.wait_seconds,
+          header.data_seconds};
 }
 
 double parameter_server_state::elapsed() const {
   return clock_.elapsed(self_);
 }
 
+// What was left out of an epoch is over, too.
 double parameter_server_state::epochs() const {
   if (parts_.samples == cores::endless)
     return 0;
-  return static_cast<double>(statistics_.samples_applied()) /
-         static_cast<double>(parts_.samples);
+  const auto& ledger = conductor_.ledger();
+  auto samples = ledger.samples();
+  if (samples == 0) // Nobody has told of any yet.
+    return 0;
+  return static_cast<double>(statistics_.samples_applied() +
+                             ledger.left_out()) /
+         static_cast<double>(samples);
 }
 
 recording::run_times parameter_server_state::times() const {

@@ -45,8 +45,10 @@ struct parameter_server_parts {
   std::string config_ini; ///< The resolved configuration, for checkpoints.
   std::string config_digest;
   std::string run_id;
-  std::string dataset;  ///< Name of the data set.
-  uint64_t samples = 0; ///< In the training set; may be `cores::endless`.
+  std::string dataset; ///< Name of the data set.
+  /// In the training set; may be `cores::endless`. 0 where each worker has
+  /// files of its own, and tells of them itself.
+  uint64_t samples = 0;
   int64_t classes = 0;
   incarnation life{1}; ///< Of this server: 1, or one more than before.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
@@ -140,7 +142,7 @@ private:
   caf::error unwelcome(worker_id who, incarnation life,
                        incarnation server) const;
   void enlist(worker_id who, incarnation life, const std::string& transport,
-              const worker_actor& handle);
+              const owned_data& data, const worker_actor& handle);
   void join(const std::vector<worker_id>& who);
   void leave(worker_id who, incarnation life, const std::string& reason);
   void set_audience(uint32_t evaluators);

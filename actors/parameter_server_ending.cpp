@@ -3,6 +3,7 @@
 
 #include "actors/parameter_server.hpp"
 #include "config/failure.hpp"
+#include "config/value.hpp"
 #include "config/version.hpp"
 
 #include <cmath>
@@ -164,6 +165,8 @@ recording::summary parameter_server_state::make_summary() const {
   else if (whole_ && whole_version_ == conductor_.current())
     out.weights_sha256 = model_.sha256_of(whole_);
   out.seed = settings.training.seed;
+  out.sharding = config::print(settings.data.sharding);
+  out.samples_left_out = conductor_.ledger().left_out();
   out.transport = transports_;
   out.troupe_version = config::version();
   return out;

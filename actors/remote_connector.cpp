@@ -222,7 +222,8 @@ void remote_connector_state::keep_left_out() {
 void remote_connector_state::seat(const worker_actor& who,
                                   const coordinator_actor& coordinator) {
   registration_request wish{parts_.rank.has_value(),
-                            parts_.rank.value_or(worker_id{0}), paths_taken()};
+                            parts_.rank.value_or(worker_id{0}), paths_taken(),
+                            parts_.owns ? parts_.owns() : owned_data{}};
   self_
     ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
               wish, who)

@@ -1,6 +1,7 @@
 #include "actors/restore.hpp"
 
 #include "actors/parameter_server.hpp"
+#include "actors/restore_ledger.hpp"
 #include "config/failure.hpp"
 #include "config/version.hpp"
 
@@ -21,47 +22,8 @@ std::string_view name_of(config::policy_kind kind) {
   }
 }
 
-cores::lease_ledger make_ledger(const parameter_server_parts& parts) {
-  auto batch = parts.settings.training.batch_size;
-  if (!parts.resumed)
-    return {parts.samples, batch};
-  const auto& saved = parts.resumed->manifest.ledger();
-  cores::ledger_state state;
-  state.next_epoch = saved.epochs_opened();
-  for (const auto& epoch : saved.open_epochs()) {
-    auto& open = state.epochs.emplace_back();
-    open.number = epoch.number();
-    for (const auto& range : epoch.unsettled())
-      open.unsettled.push_back({range.first(), range.count()});
-  }
-  auto ledger = cores::lease_ledger::restore(parts.samples, batch, state);
-  if (!ledger || saved.samples() != parts.samples)
-    throw run_error(parts.resumed->path.string() + ": made with " +
-                    std::to_string(saved.samples()) +
-                    " training samples, this data set has " +
-                    std::to_string(parts.samples) +
-                    "; resume with the same data");
-  return *ledger;
-}
-
 cores::stop_limits make_limits(const config::training_settings& settings) {
   return {settings.epochs, settings.max_steps, settings.target_accuracy};
-}
-
-void fill_ledger(const cores::lease_ledger& ledger, proto::DataLedger& out) {
-  auto state = ledger.snapshot();
-  out.set_samples(ledger.samples());
-  out.set_epochs_completed(ledger.epochs_completed());
-  out.set_epochs_opened(state.next_epoch);
-  for (const auto& epoch : state.epochs) {
-    auto* open = out.add_open_epochs();
-    open->set_number(epoch.number);
-    for (const auto& range : epoch.unsettled) {
-      auto* unsettled = open->add_unsettled();
-      unsettled->set_first(range.first);
-      unsettled->set_count(range.count);
-    }
-  }
 }
 
 } // namespace
@@ -141,7 +103,7 @@ void fill_manifest(const parameter_server_parts& parts,
                                                             : "drop");
   policy->set_staleness(spec.staleness);
   policy->set_state(conductor.policy().save());
-  fill_ledger(conductor.ledger(), *out.mutable_ledger());
+  fill_ledger(parts, conductor.ledger(), *out.mutable_ledger());
 }
 
 } // namespace troupe

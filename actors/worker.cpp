@@ -121,6 +121,7 @@ void worker_state::load(const lease& what) {
   work_.push_back({what, nullptr});
   self_->request(parts_.loader, caf::infinite, load_atom_v, what)
     .then(in_this_role([this](const loaded_batch& loaded) {
+            skipped_ += loaded.skipped;
             for (auto& next : work_)
               if (next.what.id == loaded.from.id)
                 next.batch = loaded.batch;
@@ -177,6 +178,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.wait_seconds = wait_seconds_ + report.waited;
   header.data_seconds = data_seconds_;
   header.request = role_->requests;
+  header.skipped = std::exchange(skipped_, 0) + report.skipped;
   self_
     ->request(role_->link, caf::infinite, push_atom_v, header, report.gradient)
     .then(

@@ -89,6 +89,7 @@ private:
   run_clock ready_since_;       ///< Since the weights are here.
   double wait_seconds_ = 0;
   double data_seconds_ = 0;
+  uint64_t skipped_ = 0; ///< Damaged samples that it has not yet told of.
 };
 
 } // namespace troupe

@@ -166,9 +166,23 @@ std::string evaluations_of(const evaluation_frequency& often) {
   return "every " + count(often.steps, "step");
 }
 
+std::string sharing_of(const data_settings& data) {
+  switch (data.sharding) {
+  case sharding_kind::leased:
+    return "";
+  case sharding_kind::fixed:
+    return data.drop_last ? "; a share for each worker, the rest left out"
+                          : "; a share for each worker, of the same size";
+  case sharding_kind::local:
+    return "; each worker its own files";
+  }
+  return "";
+}
+
 std::string data_of(const data_settings& data) {
   return data.dataset +
-         (data.data_dir.empty() ? "" : " from " + shown(data.data_dir));
+         (data.data_dir.empty() ? "" : " from " + shown(data.data_dir)) +
+         sharing_of(data);
 }
 
 std::string run_directory_of(const training_settings& training) {

@@ -40,6 +40,13 @@ enum class bad_sample_rule : uint8_t {
   skip  ///< In training another takes its place; evaluation goes without.
 };
 
+/// Which samples a worker's leases are of.
+enum class sharding_kind : uint8_t {
+  leased, ///< Any: whoever is next gets the next ones.
+  fixed,  ///< Every N-th of the epoch's order, from its rank on.
+  local   ///< Those of its own files.
+};
+
 /// Parameters without weight decay.
 enum class decay_exclusion : uint8_t {
   none,
@@ -146,6 +153,8 @@ struct data_settings {
   /// Side of the squares that images of any size are made into.
   uint32_t image_size = 224;
   bad_sample_rule on_bad_sample = bad_sample_rule::fail;
+  sharding_kind sharding = sharding_kind::leased;
+  bool drop_last = false; ///< Of samples that N ranks cannot share evenly.
 
   bool operator==(const data_settings&) const = default;
 };

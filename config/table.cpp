@@ -167,6 +167,13 @@ void add_data(std::vector<key>& table) {
   at.add("on-bad-sample", &s::on_bad_sample, scope::cast, "",
          "what becomes of a damaged image: fail ends the run; skip takes "
          "another in training, none in evaluation");
+  at.add("sharding", &s::sharding, scope::cast, "",
+         "which samples a worker gets: leased: the next ones; static: every "
+         "N-th of the epoch's order, from its rank on; local: those of its own "
+         "files");
+  at.add("drop-last", &s::drop_last, scope::cast, "BOOL",
+         "static: leave out the last samples of an epoch's order that N "
+         "workers cannot share evenly, instead of filling up with the first");
 }
 
 void add_policy(std::vector<key>& table) {

@@ -132,6 +132,28 @@ void check_data(const resolved& all) {
              " have theirs");
 }
 
+/// Only who decides for the cast knows how the data is shared out.
+void check_sharding(const resolved& all) {
+  const auto& values = all.values;
+  const auto& data = values.data;
+  auto decides = values.what == role::simulate ||
+                 (values.what == role::ps && !is_remote_shard(values));
+  if (!decides)
+    return;
+  if (data.drop_last && data.sharding != sharding_kind::fixed)
+    refuse(all, "data.drop-last",
+           "is for shares of one size: use it with --sharding static");
+  if (data.sharding != sharding_kind::local)
+    return;
+  if (!reads_files(data.dataset))
+    refuse(all, "data.sharding",
+           "needs files that differ from node to node; those of the data set " +
+             data.dataset + " are built in: use static");
+  if (values.what == role::simulate && values.simulation.gradients == "none")
+    refuse(all, "data.sharding",
+           "needs samples, and --gradients none has none: use static");
+}
+
 void check_transport(const resolved& all) {
   if (all.values.cluster.transport == "inproc" &&
       all.values.what != role::simulate)
@@ -212,6 +234,7 @@ void validate(const resolved& all) {
   check_training(all);
   check_recipe(all);
   check_data(all);
+  check_sharding(all);
   check_transport(all);
   check_compression(all);
   check_simulation(all);

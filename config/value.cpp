@@ -52,6 +52,12 @@ constexpr std::array bad_sample_words{
   choice<bad_sample_rule>{bad_sample_rule::skip, "skip"},
 };
 
+constexpr std::array sharding_words{
+  choice<sharding_kind>{sharding_kind::leased, "leased"},
+  choice<sharding_kind>{sharding_kind::fixed, "static"},
+  choice<sharding_kind>{sharding_kind::local, "local"},
+};
+
 constexpr std::array exclusion_words{
   choice<decay_exclusion>{decay_exclusion::none, "none"},
   choice<decay_exclusion>{decay_exclusion::bias, "bias"},
@@ -104,6 +110,10 @@ choices<overlap_rule> words(overlap_rule) {
 
 choices<bad_sample_rule> words(bad_sample_rule) {
   return bad_sample_words;
+}
+
+choices<sharding_kind> words(sharding_kind) {
+  return sharding_words;
 }
 
 choices<decay_exclusion> words(decay_exclusion) {

@@ -42,6 +42,7 @@ choices<clock_kind> words(clock_kind);
 choices<scalar_type> words(scalar_type);
 choices<buffers_rule> words(buffers_rule);
 choices<bad_sample_rule> words(bad_sample_rule);
+choices<sharding_kind> words(sharding_kind);
 choices<decay_exclusion> words(decay_exclusion);
 choices<autocast_kind> words(autocast_kind);
 choices<overlap_rule> words(overlap_rule);

@@ -2,6 +2,7 @@
 
 #include "config/failure.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
@@ -90,6 +91,11 @@ std::vector<std::array<T, 256>> tables_of(const normalisation& scale,
 
 } // namespace
 
+batch_memory memory_for(const std::string& device) {
+  return device.starts_with("cuda") && at::hasCUDA() ? batch_memory::pinned
+                                                     : batch_memory::pageable;
+}
+
 dataset::dataset(parts content)
   : dataset(store_of(content), {.name = content.name,
                                 .shape = content.shape,
@@ -107,6 +113,13 @@ dataset::dataset(std::shared_ptr<const sample_store> store, description what)
 
 std::vector<int64_t> dataset::shape() const {
   return {what_.shape.begin(), what_.shape.end()};
+}
+
+uint64_t dataset::digest() const {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (uint64_t i = 0; i < size(); ++i)
+    hash = (hash ^ static_cast<uint64_t>(store_->label(i))) * 0x100000001b3;
+  return hash;
 }
 
 uint64_t dataset::checked(int64_t index) const {
@@ -174,14 +187,17 @@ int64_t dataset::fill_or_skip(uint64_t index, uint64_t epoch,
 
 template <class T>
 batch dataset::gather_as(std::span<const int64_t> indices, uint64_t epoch,
-                         const tables<T>& values) const {
+                         batch_memory where, const tables<T>& values) const {
   auto n = static_cast<int64_t>(indices.size());
   auto [channels, height, width] = what_.shape;
   auto pixels = channels * height * width;
+  auto type = sizeof(T) == sizeof(double) ? at::kDouble : at::kFloat;
+  auto pinned = where == batch_memory::pinned;
   batch result{
     at::empty({n, channels, height, width},
-              sizeof(T) == sizeof(double) ? at::kDouble : at::kFloat),
-    at::empty({n}, at::kLong), indices.size()};
+              at::TensorOptions{type}.pinned_memory(pinned)),
+    at::empty({n}, at::TensorOptions{at::kLong}.pinned_memory(pinned)),
+    indices.size()};
   auto* inputs = result.inputs.mutable_data_ptr<T>();
   auto* targets = result.targets.mutable_data_ptr<int64_t>();
   auto fill_part = [&](int64_t begin, int64_t end) {
@@ -198,10 +214,11 @@ batch dataset::gather_as(std::span<const int64_t> indices, uint64_t epoch,
 }
 
 batch dataset::gather(std::span<const int64_t> indices,
-                      config::scalar_type dtype, uint64_t epoch) const {
+                      config::scalar_type dtype, uint64_t epoch,
+                      batch_memory where) const {
   if (dtype == config::scalar_type::float64)
-    return gather_as(indices, epoch, double_values_);
-  return gather_as(indices, epoch, float_values_);
+    return gather_as(indices, epoch, where, double_values_);
+  return gather_as(indices, epoch, where, float_values_);
 }
 
 batch dataset::gather_range(uint64_t first, uint64_t count,

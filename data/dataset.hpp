@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_set>
@@ -26,6 +27,15 @@ struct batch {
   at::Tensor targets;   ///< [n], int64, in [0, classes).
   uint64_t samples = 0; ///< n
 };
+
+/// Memory that batches are made in.
+enum class batch_memory : uint8_t {
+  pageable,
+  pinned ///< A GPU copies from it while the host goes on.
+};
+
+/// Pinned for a GPU, where LibTorch has one; else pageable.
+batch_memory memory_for(const std::string& device);
 
 /// How bytes become numbers: x is (x / 255 - mean) / deviation. One value for
 /// each channel, or one for all.
@@ -74,6 +84,9 @@ public:
 
   int64_t classes() const noexcept { return what_.classes; }
 
+  /// Tells this set's samples from those of another: of the labels, in order.
+  uint64_t digest() const;
+
   /// The samples at `indices`, in that order, in freshly made tensors. What is
   /// random about a sample depends on the seed, `epoch` and its index alone.
   /// Every value is looked up in a table: same bits on every platform.
@@ -82,7 +95,8 @@ public:
   /// @throws run_error if an index is not in [0, size()), or about a sample
   /// that cannot be read.
   batch gather(std::span<const int64_t> indices, config::scalar_type dtype,
-               uint64_t epoch = 0) const;
+               uint64_t epoch = 0,
+               batch_memory where = batch_memory::pageable) const;
 
   /// The samples first .. first + count - 1.
   batch gather_range(uint64_t first, uint64_t count,
@@ -115,7 +129,7 @@ private:
 
   template <class T>
   batch gather_as(std::span<const int64_t> indices, uint64_t epoch,
-                  const tables<T>& values) const;
+                  batch_memory where, const tables<T>& values) const;
 
   std::shared_ptr<const sample_store> store_;
   description what_;
@@ -138,6 +152,16 @@ struct dataset_pair {
 /// or the transforms do not suit the set; run_error if the files are absent or
 /// wrong.
 dataset_pair load_dataset(const config::data_settings& settings, uint64_t seed);
+
+/// What is known of a data set without its files.
+struct dataset_facts {
+  std::array<int64_t, 3> shape{}; ///< C, H, W
+  int64_t classes = 0;
+};
+
+/// Nothing for those whose files say it.
+/// @throws usage_error if there is no such data set.
+std::optional<dataset_facts> facts_of(const std::string& dataset);
 
 /// A step needs a full batch.
 /// @throws run_error if `set` has fewer than `batch_size` samples.

@@ -26,19 +26,30 @@ std::vector<int64_t> epoch_permutation(uint64_t seed, uint64_t epoch,
   return order;
 }
 
-epoch_order::epoch_order(uint64_t seed, uint64_t n) : seed_(seed), size_(n) {
+epoch_order::epoch_order(uint64_t seed, uint64_t n, uint32_t shares)
+  : seed_(seed), size_(n), shares_(shares) {
   // nop
 }
 
-std::span<const int64_t>
-epoch_order::lease_indices(uint64_t epoch, uint64_t first, uint64_t count) {
-  if (first > size_ || count > size_ - first) {
+std::span<const int64_t> epoch_order::lease_indices(uint64_t epoch,
+                                                    uint64_t first,
+                                                    uint64_t count,
+                                                    uint32_t rank) {
+  auto most = size_ / shares_ + (size_ % shares_ == 0 ? 0 : 1);
+  if (first > most || count > most - first ||
+      (shares_ > 1 && rank >= shares_)) {
     throw run_error("a lease of " + std::to_string(count) + " samples from " +
                     std::to_string(first) + " of epoch " +
                     std::to_string(epoch) + " leaves the data set of " +
                     std::to_string(size_) + " samples");
   }
-  return std::span{order_of(epoch).order}.subspan(first, count);
+  const auto& order = order_of(epoch).order;
+  if (shares_ == 1)
+    return std::span{order}.subspan(first, count);
+  share_.clear();
+  for (auto i = first; i < first + count; ++i)
+    share_.push_back(order[(rank + i * shares_) % size_]);
+  return share_;
 }
 
 const epoch_order::cached_epoch& epoch_order::order_of(uint64_t epoch) {

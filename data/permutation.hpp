@@ -1,6 +1,8 @@
 #pragma once
 // The order in which an epoch visits the samples. It depends on (seed, epoch,
-// n) only: not on the platform, the number of workers or the policy.
+// n) only: not on the platform, the number of workers or the policy. Shares of
+// one size for each of N ranks are cut from it as PyTorch's DistributedSampler
+// does: rank r has every N-th position, from r on.
 
 #include <array>
 #include <cstdint>
@@ -20,13 +22,16 @@ std::vector<int64_t> epoch_permutation(uint64_t seed, uint64_t epoch,
 class epoch_order {
 public:
   /// @param n Samples in the training set.
-  epoch_order(uint64_t seed, uint64_t n);
+  /// @param shares Ranks that have a share each; 1: one for all.
+  epoch_order(uint64_t seed, uint64_t n, uint32_t shares = 1);
 
-  /// Samples `first` .. `first + count - 1` of the order of `epoch`.
+  /// Samples `first` .. `first + count - 1` of the order of `epoch`, or of a
+  /// rank's share of it. Behind the last sample the first comes again, so that
+  /// all shares can have as many: n / shares, rounded up.
   /// @returns a view that is valid until the next call.
-  /// @throws run_error if the range leaves [0, n).
+  /// @throws run_error if the range leaves the order or the share.
   std::span<const int64_t> lease_indices(uint64_t epoch, uint64_t first,
-                                         uint64_t count);
+                                         uint64_t count, uint32_t rank = 0);
 
   uint64_t size() const noexcept { return size_; }
 
@@ -41,6 +46,8 @@ private:
 
   uint64_t seed_;
   uint64_t size_;
+  uint64_t shares_;
+  std::vector<int64_t> share_; ///< What was last looked up, if there are some.
   uint64_t uses_ = 0;
   std::array<cached_epoch, 2> cache_;
 };

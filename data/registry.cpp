@@ -4,6 +4,8 @@
 #include "config/failure.hpp"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 
 namespace troupe::data {
 
@@ -162,6 +164,17 @@ const dataset_entry& entry_of(const std::string& dataset) {
     throw usage_error("unknown data set '" + dataset +
                       "'; --list-datasets shows all");
   return *found;
+}
+
+std::optional<dataset_facts> facts_of(const std::string& dataset) {
+  const auto& entry = entry_of(dataset);
+  dataset_facts out;
+  auto& [channels, height, width] = out.shape;
+  if (std::sscanf(entry.image.c_str(), "%" SCNd64 "x%" SCNd64 "x%" SCNd64,
+                  &channels, &height, &width) != 3 ||
+      std::sscanf(entry.classes.c_str(), "%" SCNd64, &out.classes) != 1)
+    return std::nullopt;
+  return out;
 }
 
 dataset_pair load_dataset(const config::data_settings& settings,

@@ -56,7 +56,8 @@ using evaluator_actor = caf::typed_actor<
 
 /// Who is in the cast.
 using coordinator_actor = caf::typed_actor<
-  // Makes a worker a member. Errors: rank_taken, shutting_down.
+  // Makes a worker a member. Errors: rank_taken, settings_conflict,
+  // shutting_down.
   result<registration>(register_atom, registration_request, worker_actor),
   // Lets an evaluator look on; gives the life of the server.
   result<incarnation>(register_atom, evaluator_actor),
@@ -134,9 +135,10 @@ using lead_actor = parameter_server_actor::extend<
                std::vector<remote_shard_actor>),
   // A shard elsewhere has its part of a request.
   result<void>(report_atom, part_report),
-  // Announces a worker and the path of its tensors: its requests are held from
-  // now on, not refused.
-  result<void>(enlist_atom, worker_id, incarnation, std::string, worker_actor),
+  // Announces a worker, the path of its tensors and what data it has to itself:
+  // its requests are held from now on, not refused.
+  result<void>(enlist_atom, worker_id, incarnation, std::string, owned_data,
+               worker_actor),
   // Enlisted workers take part from now on.
   result<void>(join_atom, std::vector<worker_id>),
   // A worker is gone, and why.

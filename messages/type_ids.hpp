@@ -46,6 +46,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_data, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_data, (troupe::shard_state))
   CAF_ADD_TYPE_ID(troupe_data, (std::vector<troupe::push_id>))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::shard_fetch_ptr))
+  CAF_ADD_TYPE_ID(troupe_data, (troupe::owned_data))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::gradient_outlet_ptr))
 
 CAF_END_TYPE_ID_BLOCK(troupe_data)

@@ -48,6 +48,7 @@ struct push_header {
   real wait_seconds;    ///< Spent waiting for the weights of this step.
   real data_seconds;    ///< Spent waiting for the batch of this step.
   sequence request{0};  ///< Numbers the requests of this life of the worker.
+  uint64_t skipped = 0; ///< Damaged samples that it met first in this batch.
 };
 
 /// Asks for the newest weights without giving a gradient: the first request of
@@ -91,6 +92,7 @@ struct registration_request {
   bool has_rank = false;
   worker_id rank;        ///< The rank it wants to have, if `has_rank`.
   std::string transport; ///< The path its tensors take, for the records.
+  owned_data data;       ///< With files of its own: what is in them.
 };
 
 /// What a worker is told when it becomes a member.
@@ -176,6 +178,7 @@ using frame_ptr = std::shared_ptr<const transport::frame>;
 struct loaded_batch {
   lease from;
   batch_ptr batch;
+  uint64_t skipped = 0; ///< Damaged samples that were met for the first time.
 };
 
 /// Raised (true) to make a computation stop at its next check.
@@ -201,7 +204,8 @@ struct gradient_report {
   uint64_t samples = 0;
   real loss;
   real seconds;
-  real waited; ///< s besides, for weights that were still arriving.
+  uint64_t skipped = 0; ///< As in a batch, where the batch is made here.
+  real waited;          ///< s besides, for weights that were still arriving.
 };
 
 // -- inspection ---------------------------------------------------------------
@@ -214,7 +218,8 @@ bool inspect(Inspector& f, push_header& x) {
     f.field("samples", x.samples), f.field("loss", x.loss),
     f.field("compute_seconds", x.compute_seconds),
     f.field("wait_seconds", x.wait_seconds),
-    f.field("data_seconds", x.data_seconds), f.field("request", x.request));
+    f.field("data_seconds", x.data_seconds), f.field("request", x.request),
+    f.field("skipped", x.skipped));
 }
 
 template <class Inspector>
@@ -248,9 +253,9 @@ bool inspect(Inspector& f, score& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, registration_request& x) {
-  return f.object(x).fields(f.field("has_rank", x.has_rank),
-                            f.field("rank", x.rank),
-                            f.field("transport", x.transport));
+  return f.object(x).fields(
+    f.field("has_rank", x.has_rank), f.field("rank", x.rank),
+    f.field("transport", x.transport), f.field("data", x.data));
 }
 
 template <class Inspector>

@@ -282,8 +282,9 @@ struct compute_engine::state {
       auto n = std::min(part_size, all - first);
       adds = first > 0;
       ends = first + n >= all;
-      // The masks of a sample are those of its place in the epoch.
-      dropout_key drop{seed, from.epoch,
+      // The masks of a sample are those of its place in the epoch, and in the
+      // part of the data that it belongs to.
+      dropout_key drop{seed + from.part * 0x9e3779b97f4a7c15, from.epoch,
                        from.first + static_cast<uint64_t>(first)};
       result.loss += run_part(inputs.narrow(0, first, n),
                               targets.narrow(0, first, n), all, drop);

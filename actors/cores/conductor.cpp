@@ -8,7 +8,7 @@
 namespace troupe::cores {
 
 conductor::conductor(std::unique_ptr<policies::policy> policy,
-                     lease_ledger ledger, stop_rule stop, version start,
+                     data_ledger ledger, stop_rule stop, version start,
                      incarnation server)
   : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop),
     server_(server) {
@@ -22,7 +22,10 @@ standing conductor::look_at(worker_id who, incarnation life,
   return knows(who, life) ? standing::welcome : standing::stranger;
 }
 
-void conductor::enlist(worker_id who, incarnation life) {
+void conductor::enlist(worker_id who, incarnation life,
+                       const owned_data& data) {
+  if (data.samples > 0 && ledger_.has_parts())
+    ledger_.own(who, data);
   window_.set_incarnation(who, life);
   member fresh;
   fresh.life = life;
@@ -38,6 +41,7 @@ orders conductor::join(std::span<const worker_id> who) {
     if (found == members_.end() || found->second.where != place::enlisted)
       continue;
     found->second.where = place::waiting;
+    ledger_.enter(id);
     ++in_cast_;
     entering.push_back(id);
   }
@@ -52,6 +56,7 @@ orders conductor::leave(worker_id who, incarnation life) {
   for (auto id : gone.leases)
     if (!planted(bug::lease_kept_on_leave))
       ledger_.give_back(id);
+  ledger_.leave(who);
   window_.forget(who);
   refusals_.forget(who);
   if (gone.where == place::enlisted)
@@ -89,7 +94,7 @@ orders conductor::pull(worker_id who, lease_id abandoned) {
     auto late = std::erase(asking.leases, abandoned) != 0;
     auto out = carry_out(policy_->on_pull(who));
     if (late)
-      ledger_.give_back(abandoned);
+      ledger_.give_up(abandoned);
     return out;
   }
   default: // Its release comes with a later decision.
@@ -150,7 +155,7 @@ orders conductor::carry_out(policies::decision what) {
     if (planted(bug::lease_settled_unapplied))
       ledger_.settle(id);
     else if (!planted(bug::lease_kept_on_drop))
-      ledger_.give_back(id);
+      ledger_.give_up(id);
   return out;
 }
 

@@ -8,7 +8,7 @@
 // Pure: no actors, no tensors, no clock. The parameter server carries its
 // orders out in the order of their members. Not thread-safe; one owner.
 
-#include "actors/cores/lease_ledger.hpp"
+#include "actors/cores/data_ledger.hpp"
 #include "actors/cores/push_hash.hpp"
 #include "actors/cores/push_window.hpp"
 #include "actors/cores/refusals.hpp"
@@ -78,15 +78,16 @@ inline constexpr size_t leases_ahead = 2;
 class conductor {
 public:
   /// Begins at version `start`, in this life of the server.
-  conductor(std::unique_ptr<policies::policy> policy, lease_ledger ledger,
+  conductor(std::unique_ptr<policies::policy> policy, data_ledger ledger,
             stop_rule stop, version start, incarnation server = incarnation{1});
 
   /// To be asked first of whatever a worker sends. `server` is the life of the
   /// server that it is meant for.
   standing look_at(worker_id who, incarnation life, incarnation server) const;
 
-  /// A worker is known, though not yet part of the cast.
-  void enlist(worker_id who, incarnation life);
+  /// A worker is known, though not yet part of the cast. `data` is what it has
+  /// to itself, if anything.
+  void enlist(worker_id who, incarnation life, const owned_data& data = {});
 
   /// Enlisted workers enter the cast.
   orders join(std::span<const worker_id> who);
@@ -123,7 +124,7 @@ public:
 
   const policies::policy& policy() const { return *policy_; }
 
-  const lease_ledger& ledger() const { return ledger_; }
+  const data_ledger& ledger() const { return ledger_; }
 
   /// Workers in the cast.
   size_t members() const { return in_cast_; }
@@ -162,7 +163,7 @@ private:
   void give_back(member& who, lease_id id);
 
   std::unique_ptr<policies::policy> policy_;
-  lease_ledger ledger_;
+  data_ledger ledger_;
   stop_rule stop_;
   incarnation server_;
   push_window window_;

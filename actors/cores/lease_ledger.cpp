@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe::cores {
 
-lease_ledger::lease_ledger(uint64_t samples, uint64_t batch)
-  : samples_(samples), batch_(batch) {
+lease_ledger::lease_ledger(uint64_t samples, uint64_t batch, part_of_data part)
+  : samples_(samples), batch_(batch), part_(part),
+    next_lease_(uint64_t{part.number} + 1) {
   if (samples == 0 || batch == 0)
     throw std::invalid_argument(
       "a lease ledger needs samples and a batch size");
@@ -16,9 +18,11 @@ lease_ledger::lease_ledger(uint64_t samples, uint64_t batch)
 
 std::optional<lease_ledger> lease_ledger::restore(uint64_t samples,
                                                   uint64_t batch,
-                                                  const ledger_state& state) {
-  lease_ledger result{samples, batch};
+                                                  const ledger_state& state,
+                                                  part_of_data part) {
+  lease_ledger result{samples, batch, part};
   result.next_epoch_ = state.next_epoch;
+  result.left_out_ = state.left_out;
   for (auto& epoch : state.epochs) {
     auto [at, added] = result.open_.try_emplace(epoch.number);
     if (!added || epoch.number >= state.next_epoch || epoch.unsettled.empty())
@@ -34,6 +38,8 @@ std::optional<lease_ledger> lease_ledger::restore(uint64_t samples,
     }
     result.grantable_.insert(epoch.number);
   }
+  if (state.left_out > samples * state.next_epoch - result.unsettled_)
+    return std::nullopt;
   return result;
 }
 
@@ -54,8 +60,8 @@ lease lease_ledger::grant(worker_id who) {
       grantable_.erase(number);
   }
   ++epoch.out;
-  lease result{next_lease_, number, first, count};
-  next_lease_ = next_lease_.next();
+  lease result{next_lease_, number, first, count, part_.number};
+  next_lease_ = lease_id{next_lease_.value + part_.parts};
   leases_.emplace(result.id, entry{result, who});
   return result;
 }
@@ -66,10 +72,32 @@ bool lease_ledger::settle(lease_id id) {
     return false;
   auto what = take_out(out);
   unsettled_ -= what.count;
-  auto epoch = open_.find(what.epoch);
-  if (epoch->second.out == 0 && epoch->second.free.empty())
-    open_.erase(epoch);
+  close_if_done(what.epoch);
   return true;
+}
+
+bool lease_ledger::leave_out(lease_id id) {
+  auto count = leases_.contains(id) ? find(id)->count : 0;
+  if (!settle(id))
+    return false;
+  left_out_ += count;
+  return true;
+}
+
+void lease_ledger::pass_over(uint64_t epoch) {
+  while (!grantable_.empty() && *grantable_.begin() < epoch) {
+    auto number = *grantable_.begin();
+    for (auto [first, count] : std::exchange(open_[number].free, {})) {
+      left_out_ += count;
+      unsettled_ -= count;
+    }
+    grantable_.erase(number);
+    close_if_done(number);
+  }
+  if (epoch > next_epoch_) {
+    left_out_ += samples_ * (epoch - next_epoch_);
+    next_epoch_ = epoch;
+  }
 }
 
 bool lease_ledger::give_back(lease_id id) {
@@ -99,6 +127,13 @@ const lease* lease_ledger::find(lease_id id) const {
 
 // -- properties ---------------------------------------------------------------
 
+std::optional<uint64_t> lease_ledger::oldest_out() const {
+  std::optional<uint64_t> result;
+  for (const auto& [id, x] : leases_)
+    result = std::min(result.value_or(x.what.epoch), x.what.epoch);
+  return result;
+}
+
 uint64_t lease_ledger::epochs_completed() const {
   return open_.empty() ? next_epoch_ : open_.begin()->first;
 }
@@ -116,6 +151,7 @@ ledger_state lease_ledger::snapshot() const {
       insert(unsettled[x.what.epoch], x.what.first, x.what.count);
   ledger_state result;
   result.next_epoch = next_epoch_;
+  result.left_out = left_out_;
   for (auto& [number, ranges] : unsettled) {
     auto& epoch = result.epochs.emplace_back();
     epoch.number = number;
@@ -160,6 +196,12 @@ lease lease_ledger::take_out(lease_map::iterator which) {
 void lease_ledger::free(const lease& what) {
   insert(open_[what.epoch].free, what.first, what.count);
   grantable_.insert(what.epoch);
+}
+
+void lease_ledger::close_if_done(uint64_t epoch) {
+  auto found = open_.find(epoch);
+  if (found->second.out == 0 && found->second.free.empty())
+    open_.erase(found);
 }
 
 } // namespace troupe::cores

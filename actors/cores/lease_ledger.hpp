@@ -8,7 +8,11 @@
 // positions for one gradient. It is settled when that gradient is applied, else
 // it is given back and goes to somebody later. So the settled leases of an
 // epoch cover each of its positions exactly once, under any policy, with any
-// number of workers, through departures and restarts.
+// number of workers, through departures and restarts. What is left out of an
+// epoch, since nobody is there who has the samples, is counted.
+//
+// Where each rank has a part of the data to itself, each part has a ledger
+// (data_ledger.hpp).
 //
 // A value: copy it to keep a state. Not thread-safe; one owner.
 
@@ -45,6 +49,7 @@ struct ledger_state {
   std::vector<open_epoch> epochs; ///< The incomplete ones, oldest first.
   uint64_t next_epoch = 0; ///< So many were opened: those below that are not in
                            ///< `epochs` are complete.
+  uint64_t left_out = 0;   ///< Samples of these that were never settled.
 
   bool operator==(const ledger_state&) const = default;
 };
@@ -52,16 +57,24 @@ struct ledger_state {
 /// So many samples that the first epoch never ends.
 inline constexpr uint64_t endless = UINT64_MAX;
 
+/// Which part of the data a ledger is of: one of `parts`, whose leases have
+/// numbers of their own.
+struct part_of_data {
+  uint32_t number = 0;
+  uint32_t parts = 1;
+};
+
 class lease_ledger {
 public:
   /// A ledger of a data set with `samples` samples, dealt out in leases of
   /// `batch`. Throws `std::invalid_argument` when one of them is 0.
-  lease_ledger(uint64_t samples, uint64_t batch);
+  lease_ledger(uint64_t samples, uint64_t batch, part_of_data part = {});
 
   /// Takes up a state; all of its unsettled samples are to be handed out. Empty
   /// when it cannot be the state of a data set of this size.
   [[nodiscard]] static std::optional<lease_ledger>
-  restore(uint64_t samples, uint64_t batch, const ledger_state& state);
+  restore(uint64_t samples, uint64_t batch, const ledger_state& state,
+          part_of_data part = {});
 
   // -- leases -----------------------------------------------------------------
 
@@ -78,6 +91,14 @@ public:
   /// The gradient will not be applied: the samples are free again. False when
   /// no such lease is out.
   bool give_back(lease_id id);
+
+  /// The gradient will not be applied, and the samples are left out of this
+  /// epoch. False when no such lease is out.
+  bool leave_out(lease_id id);
+
+  /// Leaves out what is free of the epochs before this one: the next lease is
+  /// of it, or of a later one.
+  void pass_over(uint64_t epoch);
 
   /// Gives back what `who` has, except for the leases in `keep` (those of
   /// gradients that are in but not yet applied); returns them in the order in
@@ -98,7 +119,15 @@ public:
   size_t outstanding() const { return leases_.size(); }
 
   /// Samples whose gradients were applied, over all epochs.
-  uint64_t settled() const { return samples_ * next_epoch_ - unsettled_; }
+  uint64_t settled() const {
+    return samples_ * next_epoch_ - unsettled_ - left_out_;
+  }
+
+  /// Samples that were left out, over all epochs.
+  uint64_t left_out() const { return left_out_; }
+
+  /// The oldest epoch of which a lease is out.
+  std::optional<uint64_t> oldest_out() const;
 
   /// So many epochs from the first are complete, without a gap: a later one
   /// that is complete before an earlier one does not count yet.
@@ -130,12 +159,15 @@ private:
   void open_epoch();
   lease take_out(lease_map::iterator which);
   void free(const lease& what);
+  void close_if_done(uint64_t epoch);
 
   uint64_t samples_;
   uint64_t batch_;
+  part_of_data part_;
   uint64_t next_epoch_ = 0;
   uint64_t unsettled_ = 0; ///< Samples of open epochs that are not settled.
-  lease_id next_lease_{1};
+  uint64_t left_out_ = 0;
+  lease_id next_lease_;
   std::map<uint64_t, epoch_state> open_;
   std::set<uint64_t> grantable_; ///< Open epochs with free positions.
   lease_map leases_;

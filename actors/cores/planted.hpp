@@ -25,10 +25,11 @@ enum class bug : uint8_t {
   outstanding_forgotten,   ///< A checkpoint takes leases that are out for done.
   update_lost,             ///< Acknowledged, but left out of the sum.
   version_skipped,         ///< Every eighth update makes two versions.
-  gives_up_at_once         ///< Who is turned away does not come back.
+  gives_up_at_once,        ///< Who is turned away does not come back.
+  part_of_another          ///< A rank gets samples of the next one's part.
 };
 
-inline constexpr auto last_bug = bug::gives_up_at_once;
+inline constexpr auto last_bug = bug::part_of_another;
 
 #ifdef TROUPE_PLANTED_BUGS
 

@@ -139,7 +139,8 @@ path_half::path_half(path_ptr way) : way_(std::move(way)) {
   // nop
 }
 
-// Whoever waits on the path wakes up.
+// Whoever waits on the path wakes up. The poller ends by itself, when all is at
+// rest.
 path_half::~path_half() {
   way_->close("this end is gone");
   if (writer_)
@@ -156,8 +157,8 @@ void path_half::open(caf::actor_system& system, const path_end_actor& owner) {
       caf::anon_send(caf::actor_cast<path_writer_actor>(there), write_atom_v);
   });
   if (way_->needs_polling())
-    spawn<path_poller_actor, path_poller_state>(system, placement::detached,
-                                                way_);
+    poller_ = spawn<path_poller_actor, path_poller_state>(
+      system, placement::detached, way_);
   // Those who let go last may outlive the owner.
   way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
     if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))

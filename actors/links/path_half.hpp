@@ -36,6 +36,7 @@ private:
 
   transport::path_ptr way_;
   path_writer_actor writer_;
+  path_poller_actor poller_; ///< Nobody, unless the path has to be polled.
 };
 
 } // namespace troupe

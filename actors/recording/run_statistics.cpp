@@ -54,6 +54,7 @@ run_statistics::worker_counts& run_statistics::decided(worker_id who,
   ++result.pushed;
   result.times.compute_seconds += times.compute_seconds;
   result.times.wait_seconds += times.wait_seconds;
+  result.times.data_seconds += times.data_seconds;
   return result;
 }
 
@@ -67,13 +68,21 @@ double run_statistics::staleness_mean() const noexcept {
 }
 
 double run_statistics::wait_share() const noexcept {
-  double wait = 0;
+  return share_of(&push_times::wait_seconds);
+}
+
+double run_statistics::data_wait_share() const noexcept {
+  return share_of(&push_times::data_seconds);
+}
+
+double run_statistics::share_of(double push_times::*these) const noexcept {
+  double part = 0;
   double all = 0;
   for (const auto& x : workers_) {
-    wait += x.times.wait_seconds;
+    part += x.times.*these;
     all += x.times.wait_seconds + x.times.compute_seconds;
   }
-  return all > 0 ? wait / all : 0;
+  return all > 0 ? part / all : 0;
 }
 
 std::vector<std::optional<double>> run_statistics::accepted_share() const {
@@ -92,6 +101,7 @@ void run_statistics::fill(summary& out, const run_times& times) const {
   out.gradients_applied = gradients_applied_;
   out.gradients_dropped = gradients_dropped_;
   out.gradients_refused = gradients_refused_;
+  out.samples_skipped = samples_skipped_;
   out.wall_seconds = times.wall_seconds;
   out.virtual_seconds = times.virtual_seconds;
   auto seconds = times.virtual_seconds.value_or(times.wall_seconds);
@@ -101,6 +111,7 @@ void run_statistics::fill(summary& out, const run_times& times) const {
   out.best_step = best_step_;
   out.staleness = {staleness_mean(), staleness_max_, histogram_};
   out.wait_share = wait_share();
+  out.data_wait_share = data_wait_share();
   out.accepted_share = accepted_share();
 }
 
@@ -113,6 +124,7 @@ void run_statistics::save(proto::Counters& out, const run_times& times) const {
   out.set_gradients_applied(gradients_applied_);
   out.set_gradients_dropped(gradients_dropped_);
   out.set_gradients_refused(gradients_refused_);
+  out.set_samples_skipped(samples_skipped_);
   for (auto x : histogram_)
     out.add_staleness_histogram(x);
   out.set_staleness_sum(staleness_sum_);
@@ -124,6 +136,7 @@ void run_statistics::save(proto::Counters& out, const run_times& times) const {
     worker->set_accepted(workers_[i].accepted);
     worker->set_compute_seconds(workers_[i].times.compute_seconds);
     worker->set_wait_seconds(workers_[i].times.wait_seconds);
+    worker->set_data_seconds(workers_[i].times.data_seconds);
   }
   if (best_accuracy_) {
     out.set_best_accuracy(*best_accuracy_);
@@ -142,6 +155,7 @@ run_times run_statistics::load(const proto::Counters& in) {
   fresh.gradients_applied_ = in.gradients_applied();
   fresh.gradients_dropped_ = in.gradients_dropped();
   fresh.gradients_refused_ = in.gradients_refused();
+  fresh.samples_skipped_ = in.samples_skipped();
   fresh.histogram_.assign(in.staleness_histogram().begin(),
                           in.staleness_histogram().end());
   fresh.staleness_sum_ = in.staleness_sum();
@@ -151,7 +165,9 @@ run_times run_statistics::load(const proto::Counters& in) {
     if (fresh.workers_.size() <= rank)
       fresh.workers_.resize(rank + 1);
     fresh.workers_[rank] = {
-      x.pushed(), x.accepted(), {x.compute_seconds(), x.wait_seconds()}};
+      x.pushed(),
+      x.accepted(),
+      {x.compute_seconds(), x.wait_seconds(), x.data_seconds()}};
   }
   if (in.has_best_accuracy() && in.has_best_step()) {
     fresh.best_accuracy_ = in.best_accuracy();

@@ -22,6 +22,7 @@ struct summary;
 struct push_times {
   double compute_seconds = 0; ///< Batch, forward and backward.
   double wait_seconds = 0;    ///< For the parameter server's last answer.
+  double data_seconds = 0; ///< Of compute_seconds: until the batch was there.
 };
 
 /// Seconds since the run began; a resumed run counts on from its checkpoint.
@@ -49,6 +50,9 @@ public:
 
   void refused(worker_id who, push_times times);
 
+  /// Workers met so many damaged samples that others stand in for.
+  void skipped(uint64_t samples) { samples_skipped_ += samples; }
+
   void evaluated(uint64_t step, double loss, double accuracy);
 
   // -- figures ----------------------------------------------------------------
@@ -61,6 +65,9 @@ public:
 
   /// Part of the workers' time that went into waiting; 0 before any push.
   double wait_share() const noexcept;
+
+  /// Part of the workers' time that went into waiting for batches.
+  double data_wait_share() const noexcept;
 
   /// Per worker: applied gradients / gradients decided on; nothing for a worker
   /// that never pushed.
@@ -93,11 +100,15 @@ private:
 
   worker_counts& decided(worker_id who, push_times times);
 
+  /// Of these seconds of all workers, what part are those?
+  double share_of(double push_times::*these) const noexcept;
+
   uint64_t samples_applied_ = 0;
   uint64_t samples_dropped_ = 0;
   uint64_t gradients_applied_ = 0;
   uint64_t gradients_dropped_ = 0;
   uint64_t gradients_refused_ = 0;
+  uint64_t samples_skipped_ = 0;
   std::vector<uint64_t> histogram_;
   uint64_t staleness_sum_ = 0;
   uint64_t staleness_max_ = 0;

@@ -29,6 +29,8 @@ struct summary {
   uint64_t gradients_applied = 0;
   uint64_t gradients_dropped = 0;
   uint64_t gradients_refused = 0;
+  uint64_t samples_left_out = 0; ///< Of complete epochs; not in the weights.
+  uint64_t samples_skipped = 0;  ///< Damaged; others stand in for them.
   double wall_seconds = 0;
   std::optional<double> virtual_seconds;
   double samples_per_second = 0;
@@ -41,9 +43,11 @@ struct summary {
   std::optional<std::string> best_weights;
   staleness_summary staleness;
   double wait_share = 0;
+  double data_wait_share = 0;
   std::vector<std::optional<double>> accepted_share; ///< Per worker.
   std::optional<std::string> weights_sha256;
   uint64_t seed = 0;
+  std::string sharding;                         ///< leased | static | local
   std::map<std::string, std::string> transport; ///< "worker-0": "inproc"
   std::string troupe_version;
 };

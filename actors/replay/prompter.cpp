@@ -137,8 +137,20 @@ void prompter_state::enlist(const proto::TapeEnlisted& what) {
   worker_id who{what.worker()};
   incarnation life{what.life()};
   seats_[who] = seat{life, {}, {}, {}, {}};
-  self_->send(parts_.lead, enlist_atom_v, who, life, what.transport(),
+  owned_data data{what.samples(), what.data_digest()};
+  require_same(who, data);
+  self_->send(parts_.lead, enlist_atom_v, who, life, what.transport(), data,
               worker_actor{self_});
+}
+
+// Else its gradients would be of other samples.
+void prompter_state::require_same(worker_id who, const owned_data& data) const {
+  if (data.samples > 0 && (who.value >= parts_.own_data.size() ||
+                           parts_.own_data[who.value] != data))
+    throw run_error(parts_.tape->line(
+      "worker " + to_string(who) + " had " + std::to_string(data.samples) +
+      " samples of its own, which are not those of part-" + to_string(who) +
+      "; name the folder of the same parts with --data-dir"));
 }
 
 void prompter_state::join(const proto::TapeJoined& what) {
@@ -178,6 +190,7 @@ void prompter_state::push(const proto::TapeArrived& what) {
   header.compute_seconds = what.compute_seconds();
   header.wait_seconds = what.wait_seconds();
   header.data_seconds = what.data_seconds();
+  header.skipped = what.skipped();
   auto gradient = what.refused().empty() ? gradient_of(what, header.loss)
                                          : unusable(what.refused());
   seat_of(what.worker(), what.life()).work.erase(header.from);

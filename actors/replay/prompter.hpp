@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::replay {
 
@@ -27,6 +28,7 @@ struct prompter_parts {
   std::shared_ptr<script> tape;
   std::shared_ptr<simulation::replica> network; ///< Null: nothing is trained.
   payload_shape weights;
+  std::vector<owned_data> own_data; ///< Of each rank, with files of their own.
   int threads = 1; ///< Intra-op threads of the workers on the tape.
   /// Gradients must be those of the run to the last bit: a loss that differs
   /// ends the replay. Otherwise it is said, once.
@@ -61,6 +63,7 @@ private:
   void prompt();
   void act(const proto::TapeEvent& event);
   void enlist(const proto::TapeEnlisted& what);
+  void require_same(worker_id who, const owned_data& data) const;
   void join(const proto::TapeJoined& what);
   void leave(const proto::TapeLeft& what);
   void pull(const proto::TapePulled& what);

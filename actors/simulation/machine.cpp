@@ -14,18 +14,27 @@ namespace troupe::simulation {
 // -- what is computed ---------------------------------------------------------
 
 replica::replica(const computing_parts& parts)
-  : dtype_(parts.settings.training.dtype), train_(parts.data.train),
-    order_(parts.settings.training.seed, train_->size()),
+  : dtype_(parts.settings.training.dtype),
     rule_(parts.settings.training.buffers),
-    engine_(parts.settings.training, train_->classes()),
+    engine_(parts.settings.training, parts.data.train->classes()),
     gradients_(engine_.layout().count(), engine_.layout().dtype()) {
-  // nop
+  for (const auto& own : parts.own_data)
+    sources_.push_back({own, make_order(parts.settings, *own)});
+  if (sources_.empty())
+    sources_.push_back(
+      {parts.data.train, make_order(parts.settings, *parts.data.train)});
+}
+
+auto replica::source_of(const lease& from) -> source& {
+  return sources_.size() == 1 ? sources_.front() : sources_.at(from.part);
 }
 
 gradient_report replica::compute(const lease& from, const payload& weights,
                                  const payload& statistics) {
-  auto indices = order_.lease_indices(from.epoch, from.first, from.count);
-  auto batch = train_->gather(indices, dtype_, from.epoch);
+  auto& [train, order] = source_of(from);
+  auto indices =
+    order.lease_indices(from.epoch, from.first, from.count, from.part);
+  auto batch = train->gather(indices, dtype_, from.epoch);
   auto gradient = gradients_.take();
   auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
                            gradient, nullptr, context_of(from, statistics));
@@ -34,6 +43,7 @@ gradient_report replica::compute(const lease& from, const payload& weights,
   report.gradient = to_payload(std::move(gradient));
   report.samples = found.samples;
   report.loss = found.loss;
+  report.skipped = train->newly_skipped().size();
   return report;
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace troupe::simulation {
 
@@ -28,9 +29,15 @@ public:
                           const payload& statistics);
 
 private:
+  struct source {
+    std::shared_ptr<const data::dataset> train;
+    data::epoch_order order;
+  };
+
+  source& source_of(const lease& from);
+
   config::scalar_type dtype_;
-  std::shared_ptr<const data::dataset> train_;
-  data::epoch_order order_;
+  std::vector<source> sources_; ///< Of each rank, or one for all.
   config::buffers_rule rule_;
   models::compute_engine engine_;
   models::flat_pool gradients_;

@@ -7,17 +7,18 @@
 
 namespace troupe::simulation {
 
-/// "samples 64 to 127 of epoch 2"
+/// "samples 64 to 127 of epoch 2", "... in part 1"
 inline std::string text(const lease& x) {
   return "samples " + std::to_string(x.first) + " to " +
          std::to_string(x.first + x.count - 1) + " of epoch " +
-         std::to_string(x.epoch);
+         std::to_string(x.epoch) +
+         (x.part > 0 ? " in part " + std::to_string(x.part) : "");
 }
 
 /// Whether a sample is in both.
 inline bool overlap(const lease& x, const lease& y) {
-  return x.epoch == y.epoch && x.first < y.first + y.count &&
-         y.first < x.first + x.count;
+  return x.epoch == y.epoch && x.part == y.part &&
+         x.first < y.first + y.count && y.first < x.first + x.count;
 }
 
 } // namespace troupe::simulation

@@ -55,36 +55,51 @@ void watcher::began(incarnation server, const proto::Manifest* from) {
                (durable_ ? ", " + to_string(*durable_) + " is durable" : ""));
   if (start < version_)
     ++counts_.rolled_back;
+  // Who joins again may come later than others.
+  if (from || server_ > incarnation{0})
+    for (uint32_t part = 0; part < rules_.parts.size(); ++part)
+      away_.insert(part);
   server_ = server;
   roll_back(start);
   members_.clear();
   lives_.clear();
   leases_.clear();
-  newest_.reset();
+  newest_.clear();
   began_at_ = rules_.now();
-  if (from)
+  late_.clear();
+  if (from) {
+    recall_late(from->ledger());
     check_ledger(*from, "the checkpoint of the restart");
+  }
 }
 
 // What an earlier run has put into the weights is taken as the ledger has it.
 void watcher::take_over(const proto::Manifest& from) {
-  const auto& ledger = from.ledger();
   version_ = version{from.step()};
-  std::map<uint64_t, uint64_t> ends;
-  auto add = [&](uint64_t epoch, uint64_t first, uint64_t end) {
-    if (end > first)
-      commits_.push_back({version_, {lease_id{0}, epoch, first, end - first}});
+  auto take = [&](const auto& epochs, uint64_t opened, uint32_t part) {
+    std::map<uint64_t, uint64_t> ends;
+    auto add = [&](uint64_t epoch, uint64_t first, uint64_t end) {
+      if (end > first)
+        commits_.push_back(
+          {version_, {lease_id{0}, epoch, first, end - first, part}});
+    };
+    for (uint64_t epoch = 0; epoch < opened; ++epoch)
+      ends[epoch] = 0;
+    for (const auto& open : epochs)
+      for (const auto& range : open.unsettled()) {
+        auto& end = ends[open.number()];
+        add(open.number(), end, range.first());
+        end = range.first() + range.count();
+      }
+    for (auto [epoch, end] : ends)
+      add(epoch, end, samples_of(part));
   };
-  for (uint64_t epoch = 0; epoch < ledger.epochs_opened(); ++epoch)
-    ends[epoch] = 0;
-  for (const auto& open : ledger.open_epochs())
-    for (const auto& range : open.unsettled()) {
-      auto& end = ends[open.number()];
-      add(open.number(), end, range.first());
-      end = range.first() + range.count();
-    }
-  for (auto [epoch, end] : ends)
-    add(epoch, end, rules_.samples);
+  const auto& ledger = from.ledger();
+  take(ledger.open_epochs(), ledger.epochs_opened(), 0);
+  for (const auto& one : ledger.parts()) {
+    take(one.open_epochs(), one.epochs_opened(), one.part());
+    left_out_before_[one.part()] = one.left_out();
+  }
 }
 
 void watcher::roll_back(version to) {
@@ -123,7 +138,10 @@ void watcher::enlisted(worker_id who, incarnation life) {
 
 void watcher::entered(std::span<const worker_id> who) {
   auto clock = slowest();
+  auto later = cast() > 0;
   for (auto id : who) {
+    if (later)
+      away_.insert(id.value);
     auto found = members_.find(id);
     if (found == members_.end() || found->second.in_cast)
       continue;
@@ -139,6 +157,7 @@ void watcher::left(worker_id who, incarnation life) {
     return breached("lives", "worker " + to_string(who) + " leaves in life " +
                                to_string(life) + ", which is not a member");
   members_.erase(found);
+  away_.insert(who.value);
   free_leases(who);
 }
 
@@ -146,6 +165,14 @@ void watcher::free_leases(worker_id who) {
   for (auto& [id, one] : leases_)
     if (one.worker == who && one.now == state::out)
       one.now = state::free, one.since = rules_.now();
+}
+
+// With parts nobody else has these samples.
+void watcher::come_too_late(known_lease& which) {
+  which.now = state::free;
+  which.since = rules_.now();
+  if (!rules_.parts.empty())
+    add(which.what, late_);
 }
 
 uint64_t watcher::slowest() const {
@@ -200,7 +227,7 @@ void watcher::pulled(worker_id who, lease_id abandoned) {
   auto found = leases_.find(abandoned);
   if (found != leases_.end() && found->second.worker == who &&
       found->second.now == state::out)
-    found->second.now = state::free, found->second.since = rules_.now();
+    come_too_late(found->second);
   if (auto asks = members_.find(who); asks != members_.end())
     asks->second.waits = true;
 }
@@ -228,7 +255,7 @@ void watcher::apply(version makes, const push_header& part) {
   if (granted == leases_.end())
     return breached("samples", text(part) + " is of no lease");
   auto from = granted->second.what;
-  if (covered(from.epoch, from.first, from.count))
+  if (covered(from))
     breached("samples", text(from) + " are in the weights twice");
   cover(from);
   commits_.push_back({makes, from});
@@ -242,7 +269,7 @@ void watcher::dropped(const push_header& what) {
   if (!decided_.insert({what.server, what.id}).second)
     return breached("once", text(what) + " is dropped after it was decided on");
   if (auto found = leases_.find(what.from); found != leases_.end())
-    found->second.now = state::free, found->second.since = rules_.now();
+    come_too_late(found->second);
 }
 
 void watcher::acknowledged(const push_header& what,
@@ -321,13 +348,16 @@ void watcher::released(worker_id who, const release_header& what) {
         breached("samples", text(next) + " go to worker " + to_string(who) +
                               " while worker " + to_string(other.worker) +
                               " has them");
-    if (covered(next.epoch, next.first, next.count))
+    if (!rules_.parts.empty() && next.part != who.value)
+      breached("samples", text(next) + " go to worker " + to_string(who));
+    if (covered(next))
       breached("samples", text(next) + " are given out again");
     known_lease given{next, who, member.life, state::out, 0, rules_.now()};
     leases_[next.id] = given;
-    if (!newest_ || std::pair{next.epoch, next.first} >
-                      std::pair{newest_->what.epoch, newest_->what.first})
-      newest_ = given;
+    auto [newest, first] = newest_.try_emplace(next.part, given);
+    const auto& last = newest->second.what;
+    if (std::pair{next.epoch, next.first} > std::pair{last.epoch, last.first})
+      newest->second = given;
   }
 }
 

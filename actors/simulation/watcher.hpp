@@ -10,7 +10,8 @@
 //   staleness   within the policy's bound; under ssp clocks, too
 //   versions    go up by one, but for a restart
 //   samples     each once an epoch; the ledger of a checkpoint says the same;
-//               what is given back goes to somebody
+//               what is given back goes to somebody; where ranks have parts
+//               of the data, each gets its own, and all of it while it is there
 //   lives       nothing of an earlier life of a worker or of the server counts
 //   sound       no sound gradient is refused
 //   progress    somebody is answered whenever all wait; updates come, and lost
@@ -50,6 +51,8 @@ struct watcher_rules {
   double transfer = 0;  ///< s of a tensor on a link that carries nothing else.
   std::function<double()> now;     ///< Virtual s since the run began.
   std::function<double()> longest; ///< s of the longest computation so far.
+  /// Instead of `samples`: those of each rank's part; empty: there are none.
+  std::vector<uint64_t> parts{};
 };
 
 class watcher : public witness {
@@ -122,16 +125,28 @@ private:
     lease what;
   };
 
-  using coverage = std::map<uint64_t, std::map<uint64_t, uint64_t>>;
+  using ranges = std::map<uint64_t, uint64_t>; ///< First -> end.
+  using place = std::pair<uint64_t, uint32_t>; ///< Epoch, part.
+  using coverage = std::map<place, ranges>;
 
   void breached(const char* promise, const std::string& how);
-  bool covered(uint64_t epoch, uint64_t first, uint64_t count) const;
+  uint32_t parts() const;
+  uint64_t samples_of(uint32_t part) const;
+  ranges missing(uint64_t epoch, uint32_t part) const;
+  bool covered(const lease& what) const;
+  static void add(const lease& what, coverage& to);
   void cover(const lease& what);
+  void come_too_late(known_lease& which);
   void apply(version makes, const push_header& part);
   void check_staleness(version makes, const push_header& part);
   void check_clock(worker_id who);
   void check_ledger(const proto::Manifest& from, const char* where);
+  void check_part(const proto::DataPart& from, uint64_t completed,
+                  const char* where);
+  void recall_late(const proto::DataLedger& from);
+  bool was_away(uint32_t part) const;
   void check_returned_leases();
+  void check_returned_leases(uint32_t part);
   void check_returned_workers();
   void check_progress();
   void check_deadlock();
@@ -155,13 +170,17 @@ private:
   uint64_t entries_ = 0;                   ///< Into the cast, of all times.
   bool ended_ = false;
   std::optional<double> all_wait_since_;
-  std::optional<known_lease> newest_; ///< The last samples given out.
+  std::map<uint32_t, known_lease> newest_; ///< The last given out, by part.
 
   std::set<push_key> sent_;
   std::set<push_key> accepted_;
   std::set<push_key> decided_; ///< Applied or dropped.
   std::vector<commit> commits_;
-  coverage covered_; ///< Epoch -> first -> end of what is in the weights.
+  coverage covered_; ///< What is in the weights.
+  coverage late_;    ///< With parts: what came too late, and is left out.
+  std::set<uint32_t> away_; ///< Parts whose rank was gone for a while.
+  /// What an earlier run had left out, which our books have as applied.
+  std::map<uint32_t, uint64_t> left_out_before_;
   uint64_t samples_ = 0;
 
   struct process_state {

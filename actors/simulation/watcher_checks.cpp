@@ -11,94 +11,190 @@ namespace troupe::simulation {
 
 // -- samples ------------------------------------------------------------------
 
-/// Whether one of these samples is in the weights.
-bool watcher::covered(uint64_t epoch, uint64_t first, uint64_t count) const {
-  auto found = covered_.find(epoch);
-  if (found == covered_.end())
-    return false;
-  auto after = found->second.lower_bound(first + count);
-  return after != found->second.begin() && std::prev(after)->second > first;
+uint32_t watcher::parts() const {
+  return std::max<uint32_t>(1, static_cast<uint32_t>(rules_.parts.size()));
 }
 
-void watcher::cover(const lease& what) {
-  samples_ += what.count;
-  auto& ranges = covered_[what.epoch];
+uint64_t watcher::samples_of(uint32_t part) const {
+  return rules_.parts.empty() ? rules_.samples : rules_.parts.at(part);
+}
+
+/// Whether one of these samples is in the weights.
+bool watcher::covered(const lease& what) const {
+  auto found = covered_.find({what.epoch, what.part});
+  if (found == covered_.end())
+    return false;
+  auto after = found->second.lower_bound(what.first + what.count);
+  return after != found->second.begin() &&
+         std::prev(after)->second > what.first;
+}
+
+void watcher::add(const lease& what, coverage& to) {
+  auto& all = to[{what.epoch, what.part}];
   auto end = what.first + what.count;
   auto first = what.first;
-  if (auto after = ranges.find(end); after != ranges.end()) {
+  if (auto after = all.find(end); after != all.end()) {
     end = after->second;
-    ranges.erase(after);
+    all.erase(after);
   }
-  if (auto after = ranges.lower_bound(first); after != ranges.begin())
+  if (auto after = all.lower_bound(first); after != all.begin())
     if (auto before = std::prev(after); before->second == first) {
       before->second = end;
       return;
     }
-  ranges[first] = end;
+  all[first] = end;
 }
+
+void watcher::cover(const lease& what) {
+  samples_ += what.count;
+  add(what, covered_);
+}
+
+/// The samples that are not in the weights, by our own books.
+auto watcher::missing(uint64_t epoch, uint32_t part) const -> ranges {
+  ranges result;
+  uint64_t at = 0;
+  auto found = covered_.find({epoch, part});
+  if (found != covered_.end())
+    for (auto [first, end] : found->second) {
+      if (first > at)
+        result[at] = first;
+      at = end;
+    }
+  if (at < samples_of(part))
+    result[at] = samples_of(part);
+  return result;
+}
+
+namespace {
+
+using ranges = std::map<uint64_t, uint64_t>;
+
+ranges unsettled_in(const auto& epochs, uint64_t number) {
+  ranges result;
+  for (const auto& epoch : epochs)
+    if (epoch.number() == number)
+      for (const auto& range : epoch.unsettled())
+        result[range.first()] = range.first() + range.count();
+  return result;
+}
+
+uint64_t size_of(const ranges& what) {
+  uint64_t sum = 0;
+  for (auto [first, end] : what)
+    sum += end - first;
+  return sum;
+}
+
+bool contains(const ranges& all, uint64_t at) {
+  auto after = all.upper_bound(at);
+  return after != all.begin() && std::prev(after)->second > at;
+}
+
+} // namespace
 
 void watcher::check_ledger(const proto::Manifest& from, const char* where) {
   const auto& ledger = from.ledger();
-  // The samples of an epoch that are not in the weights, by our own books.
-  auto missing = [&](uint64_t epoch) {
-    std::vector<std::pair<uint64_t, uint64_t>> result;
-    uint64_t at = 0;
-    for (auto [first, end] : covered_[epoch]) {
-      if (first > at)
-        result.emplace_back(at, first - at);
-      at = end;
-    }
-    if (at < rules_.samples)
-      result.emplace_back(at, rules_.samples - at);
-    return result;
-  };
-  std::map<uint64_t, std::vector<std::pair<uint64_t, uint64_t>>> open;
-  for (const auto& epoch : ledger.open_epochs())
-    for (const auto& range : epoch.unsettled())
-      open[epoch.number()].emplace_back(range.first(), range.count());
+  for (const auto& part : ledger.parts())
+    check_part(part, ledger.epochs_completed(), where);
   auto epochs = ledger.epochs_opened();
   for (uint64_t epoch = 0; epoch < epochs; ++epoch)
-    if (missing(epoch) != open[epoch])
+    if (missing(epoch, 0) != unsettled_in(ledger.open_epochs(), epoch))
       return breached("samples", std::string{where} +
                                    " has other samples of epoch " +
                                    std::to_string(epoch) +
                                    " in the weights than were applied");
-  for (const auto& [epoch, ranges] : covered_)
-    if (epoch >= epochs && !ranges.empty())
+  if (!rules_.parts.empty())
+    return;
+  for (const auto& [of, ranges] : covered_)
+    if (of.first >= epochs && !ranges.empty())
       return breached("samples", std::string{where} +
                                    " knows nothing of epoch " +
-                                   std::to_string(epoch));
+                                   std::to_string(of.first));
+}
+
+// What is neither in the weights nor to come must be counted as left out: what
+// came too late, and what a rank that was gone has not done of the epochs that
+// are complete.
+void watcher::check_part(const proto::DataPart& from, uint64_t completed,
+                         const char* where) {
+  auto part = from.part();
+  auto wrong = [&](const std::string& what) {
+    breached("samples", std::string{where} + " has " + what + " in part " +
+                          std::to_string(part));
+  };
+  auto left_out = left_out_before_[part];
+  for (uint64_t epoch = 0; epoch < from.epochs_opened(); ++epoch) {
+    auto open = unsettled_in(from.open_epochs(), epoch);
+    auto lacks = missing(epoch, part);
+    left_out += size_of(lacks) - size_of(open);
+    for (auto [first, end] : lacks)
+      for (auto at = first; at < end; ++at) {
+        auto gone = epoch < completed && was_away(part);
+        if (!gone && !contains(open, at) && !contains(late_[{epoch, part}], at))
+          return wrong("lost a sample of epoch " + std::to_string(epoch));
+      }
+    for (auto [first, end] : open)
+      for (auto at = first; at < end; ++at)
+        if (!contains(lacks, at))
+          return wrong("an applied sample of epoch " + std::to_string(epoch) +
+                       " to come again");
+  }
+  if (left_out != from.left_out())
+    wrong(std::to_string(from.left_out()) + " samples left out, and not " +
+          std::to_string(left_out) + ",");
+}
+
+void watcher::check_returned_leases() {
+  for (uint32_t part = 0; part < parts(); ++part)
+    if (newest_.contains(part) && !was_away(part))
+      check_returned_leases(part);
+}
+
+// Only with parts does it matter.
+bool watcher::was_away(uint32_t part) const {
+  if (rules_.parts.empty())
+    return false;
+  auto found = members_.find(worker_id{part});
+  return away_.contains(part) || found == members_.end() ||
+         !found->second.in_cast;
+}
+
+// Of epochs that are not complete; the ledger that goes on is the account.
+void watcher::recall_late(const proto::DataLedger& from) {
+  for (const auto& one : from.parts())
+    for (auto epoch = from.epochs_completed(); epoch < one.epochs_opened();
+         ++epoch) {
+      auto open = unsettled_in(one.open_epochs(), epoch);
+      for (auto [first, end] : missing(epoch, one.part()))
+        for (auto at = first; at < end; ++at)
+          if (!contains(open, at))
+            add({lease_id{0}, epoch, at, 1, one.part()}, late_);
+    }
 }
 
 // The oldest samples go out first: those that were free long before later ones
 // were given out have been lost.
-void watcher::check_returned_leases() {
-  if (!newest_)
-    return;
+void watcher::check_returned_leases(uint32_t part) {
+  const auto& newest = newest_.at(part);
   auto lost = [&](const lease& what, double since) {
-    if (newest_->given - since > patience())
+    if (newest.given - since > patience())
       breached("samples", text(what) + " were given back and to nobody again");
   };
-  for (uint64_t epoch = 0; epoch < newest_->what.epoch; ++epoch) {
-    uint64_t at = 0;
-    auto gap = [&](uint64_t end) {
-      for (; at < end; ++at) {
+  for (uint64_t epoch = 0; epoch < newest.what.epoch; ++epoch)
+    for (auto [first, end] : missing(epoch, part))
+      for (auto at = first; at < end; ++at) {
+        if (contains(late_[{epoch, part}], at))
+          continue;
         const known_lease* last = nullptr;
         for (const auto& [id, one] : leases_)
-          if (overlap(one.what, {id, epoch, at, 1}))
+          if (overlap(one.what, {id, epoch, at, 1, part}))
             last = &one;
         if (!last)
-          lost({lease_id{0}, epoch, at, 1}, began_at_);
+          lost({lease_id{0}, epoch, at, 1, part}, began_at_);
         else if (last->now == state::free)
           lost(last->what, last->since);
       }
-    };
-    for (auto [first, end] : covered_[epoch]) {
-      gap(first);
-      at = end;
-    }
-    gap(rules_.samples);
-  }
 }
 
 void watcher::finish(const proto::Manifest& last, uint64_t samples_applied) {
@@ -107,10 +203,13 @@ void watcher::finish(const proto::Manifest& last, uint64_t samples_applied) {
                        std::to_string(last.step()) + ", the last update made " +
                        to_string(version_));
   check_ledger(last, "the last checkpoint");
-  if (samples_applied != samples_)
+  auto in_weights = samples_;
+  for (auto [part, count] : left_out_before_)
+    in_weights -= count;
+  if (samples_applied != in_weights)
     breached("kept", "the summary has " + std::to_string(samples_applied) +
                        " samples applied, the weights have " +
-                       std::to_string(samples_));
+                       std::to_string(in_weights));
   check_returned_leases();
   check_returned_workers();
 }

@@ -64,11 +64,14 @@ link_terms link_terms_of(const config::simulation_settings& settings,
 void fill_stage(caf::actor_system& system, const computing_parts& computing,
                 const packing& packs, const house& with) {
   for (uint32_t i = 0; i < computing.settings.cluster.workers; ++i) {
-    auto parts =
-      parts_of(with, [&system, computing](const connector_actor& home) {
-        return make_worker(system, computing, home);
-      });
+    auto its = parts_of_rank(computing, worker_id{i});
+    auto parts = parts_of(with, [&system, its](const connector_actor& home) {
+      return make_worker(system, its, home);
+    });
     parts.packs = packs;
+    parts.data = owned_by(its);
+    if (parts.data.samples > 0)
+      parts.rank = worker_id{i};
     connect(system, std::move(parts));
   }
   add_evaluator(system, computing, with);
@@ -90,6 +93,7 @@ void fill_stage(caf::actor_system& system, const computing_parts& computing,
     parts.rank = rank;
     parts.terms = terms;
     parts.packs = packs;
+    parts.data = owned_by(parts_of_rank(computing, rank));
     connect(system, std::move(parts));
   }
   if (machine->network)

@@ -91,6 +91,7 @@ private:
     simulation::watcher_rules out;
     out.policy = make_policy_spec(settings());
     out.samples = parts_.samples;
+    out.parts = parts_of_samples();
     out.liveness = settings().cluster.liveness_timeout;
     out.joining = settings().cluster.join_timeout;
     auto link = terms();
@@ -103,6 +104,19 @@ private:
     out.longest = [machine = parts_.machine] {
       return machine->longest;
     };
+    return out;
+  }
+
+  /// Of each rank, where ranks have parts of the data.
+  std::vector<uint64_t> parts_of_samples() const {
+    const auto& data = settings().data;
+    auto workers = settings().cluster.workers;
+    std::vector<uint64_t> out;
+    if (data.sharding == config::sharding_kind::fixed)
+      out.assign(workers, cores::samples_of_part(parts_.samples, workers,
+                                                 data.drop_last));
+    for (const auto& own : parts_.computing.own_data)
+      out.push_back(own->size());
     return out;
   }
 
@@ -176,6 +190,7 @@ private:
       return made;
     };
     parts.packs = parts_.packs;
+    parts.data = owned_by(parts_of_rank(parts_.computing, who));
     watch_->process(who, true);
     connect(who, std::move(parts));
   }

@@ -1,6 +1,7 @@
 #include "apps/trainer_node/origin.hpp"
 
 #include "actors/restore.hpp"
+#include "actors/restore_ledger.hpp"
 #include "apps/trainer_node/faulty_cast.hpp"
 #include "config/cast.hpp"
 #include "config/failure.hpp"
@@ -54,6 +55,40 @@ uint64_t samples_of_none(const config::settings& settings) {
   return has_faults(settings) ? samples_without_data(settings) : cores::endless;
 }
 
+void require_suitable(const config::settings& settings,
+                      const data::dataset& set) {
+  models::require_suitable(settings.training.network, set.name(), set.shape(),
+                           set.classes());
+}
+
+/// The files of each rank, where all of them are in this process: the folders
+/// that `data split` makes.
+run_data load_parts(const config::settings& settings) {
+  run_data out;
+  auto what = settings.data;
+  for (uint32_t rank = 0; rank < settings.cluster.workers; ++rank) {
+    auto folder = std::filesystem::path{settings.data.data_dir} /
+                  ("part-" + std::to_string(rank));
+    if (!std::filesystem::is_directory(folder))
+      throw run_error(folder.string() +
+                      ": no such folder; --simulate --sharding local needs "
+                      "part-0 to part-" +
+                      std::to_string(settings.cluster.workers - 1) +
+                      " in the data-dir: trainer_node data split makes them");
+    what.data_dir = folder.string();
+    auto sets = data::load_dataset(what, settings.training.seed);
+    if (rank == 0)
+      out = {sets.train->name(), sets.train->classes(), 0, sets, {}};
+    if (sets.train->classes() != out.classes)
+      throw run_error(folder.string() + ": has " +
+                      std::to_string(sets.train->classes()) +
+                      " classes, part-0 has " + std::to_string(out.classes));
+    require_suitable(settings, *sets.train);
+    out.own.push_back(sets.train);
+  }
+  return out;
+}
+
 } // namespace
 
 // -- where it goes on ---------------------------------------------------------
@@ -93,7 +128,9 @@ std::optional<std::string> complete_already(const parameter_server_parts& parts,
 
 void settle(const origin& from, parameter_server_parts& parts,
             const speech& say) {
-  if (from.checkpoint) {
+  if (!from.checkpoint) {
+    make_ledger(parts); // Is there enough data for all?
+  } else {
     require_fitting(parts);
     models::set_aside_newer(from.checkpoints(),
                             from.checkpoint->manifest.step(), say);
@@ -106,22 +143,32 @@ void settle(const origin& from, parameter_server_parts& parts,
 
 // -- what with ----------------------------------------------------------------
 
-data::dataset_pair load_data(const config::settings& settings) {
+run_data load_data(const config::settings& settings) {
   if (!trains(settings))
-    return {};
-  auto out = data::load_dataset(settings.data, settings.training.seed);
-  data::require_batch(*out.train, settings.training.batch_size);
-  models::require_suitable(settings.training.network, out.train->name(),
-                           out.train->shape(), out.train->classes());
-  return out;
-}
-
-int64_t classes_of(const data::dataset_pair& data) {
-  return data.train ? data.train->classes() : usual_classes;
+    return {"none", usual_classes, samples_of_none(settings), {}, {}};
+  auto local = settings.data.sharding == config::sharding_kind::local;
+  if (local && settings.what == config::role::simulate)
+    return load_parts(settings);
+  if (local)
+    if (auto facts = data::facts_of(settings.data.dataset)) {
+      const auto& shape = facts->shape;
+      models::require_suitable(settings.training.network, settings.data.dataset,
+                               {shape.begin(), shape.end()}, facts->classes);
+      return {settings.data.dataset, facts->classes, 0, {}, {}};
+    }
+  auto sets = data::load_dataset(settings.data, settings.training.seed);
+  if (!local)
+    data::require_batch(*sets.train, settings.training.batch_size);
+  require_suitable(settings, *sets.train);
+  return {sets.train->name(),
+          sets.train->classes(),
+          local ? 0 : sets.train->size(),
+          sets,
+          {}};
 }
 
 parameter_server_parts make_server_parts(const config::resolved& config,
-                                         const data::dataset_pair& data,
+                                         const run_data& data,
                                          const origin& from) {
   const auto& settings = config.values;
   parameter_server_parts out;
@@ -129,9 +176,9 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   out.config_ini = config::to_ini(settings);
   out.config_digest = config::digest(settings);
   out.run_id = from.run_id;
-  out.dataset = data.train ? data.train->name() : "none";
-  out.samples = data.train ? data.train->size() : samples_of_none(settings);
-  out.classes = classes_of(data);
+  out.dataset = data.name;
+  out.samples = data.samples;
+  out.classes = data.classes;
   out.life = from.life;
   out.resumed = from.checkpoint;
   return out;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::app {
 
@@ -46,15 +47,22 @@ origin find_origin(const config::settings& settings, const speech& say);
 /// A replay begins as its run did, in a directory of its own. Throws `failure`.
 origin origin_of(const replay_plan& plan);
 
-/// The samples of the run; none where nothing is trained. Throws `failure`.
-data::dataset_pair load_data(const config::settings& settings);
+/// What a run is trained on, as this process knows it.
+struct run_data {
+  std::string name;     ///< Of the data set.
+  int64_t classes = 0;  ///< Or what stands for them where nothing is trained.
+  uint64_t samples = 0; ///< As in the server's parts.
+  data::dataset_pair sets; ///< Null where this process needs none.
+  /// `--sharding local` in one process: what each rank trains on.
+  std::vector<std::shared_ptr<const data::dataset>> own;
+};
 
-/// Classes of the data, or what stands for them where there are none.
-int64_t classes_of(const data::dataset_pair& data);
+/// Loads what is needed. Throws `failure`.
+run_data load_data(const config::settings& settings);
 
 /// All but the actors that serve it.
 parameter_server_parts make_server_parts(const config::resolved& config,
-                                         const data::dataset_pair& data,
+                                         const run_data& data,
                                          const origin& from);
 
 /// Why nothing is left to do, when a complete run is resumed as it is.

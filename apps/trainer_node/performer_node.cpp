@@ -8,11 +8,28 @@
 #include "apps/trainer_node/hello.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/resources.hpp"
+#include "config/failure.hpp"
 #include "models/registry.hpp"
 
 #include <unistd.h>
 
 namespace troupe::app {
+
+namespace {
+
+/// Else the network here would be another than the parameter server's.
+void require_classes(const config::data_settings& settings,
+                     const data::dataset& set, const proto::Welcome& welcome) {
+  auto theirs = static_cast<int64_t>(welcome.classes());
+  if (theirs != 0 && set.classes() != theirs)
+    throw run_error(
+      (settings.data_dir.empty() ? set.name() : settings.data_dir) + ": has " +
+      std::to_string(set.classes()) + " classes, the data set has " +
+      std::to_string(theirs) +
+      " at the parameter server; give all nodes data with the same classes");
+}
+
+} // namespace
 
 node start_performer(caf::actor_system& system, const config::resolved& config,
                      const end_callback& on_end) {
@@ -34,7 +51,11 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   parts.hello = make_hello(config);
   parts.residuals = {settings.training.train_dir, settings.checkpoint.keep, {}};
   parts.supervisor = supervisor;
-  parts.make = [&system, settings, memory = parts.memory](
+  auto owned = std::make_shared<owned_data>();
+  parts.owns = [owned] {
+    return *owned;
+  };
+  parts.make = [&system, settings, owned, memory = parts.memory](
                  const proto::Welcome& welcome,
                  const connector_actor& home) -> performer {
     auto joined = join_settings(settings, welcome);
@@ -42,9 +63,11 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
       joined, data::load_dataset(joined.data, joined.training.seed),
       threads_share(joined),
       memory ? transport::shared_or_heap(memory) : heap_memory()};
-    models::require_suitable(
-      joined.training.network, computing.data.train->name(),
-      computing.data.train->shape(), computing.data.train->classes());
+    const auto& train = *computing.data.train;
+    models::require_suitable(joined.training.network, train.name(),
+                             train.shape(), train.classes());
+    require_classes(joined.data, train, welcome);
+    *owned = owned_by(computing);
     if (joined.what == config::role::worker)
       return make_worker(system, computing, home);
     return make_evaluator(system, computing, home);

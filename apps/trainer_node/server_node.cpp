@@ -7,6 +7,7 @@
 #include "actors/recorder.hpp"
 #include "actors/replay/prompter.hpp"
 #include "actors/restore.hpp"
+#include "actors/restore_ledger.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
@@ -68,6 +69,8 @@ replay::prompter_parts make_prompter_parts(const replay_plan& plan,
                                            const speech& say) {
   replay::prompter_parts out;
   out.tape = plan.tape;
+  for (const auto& own : computing.own_data)
+    out.own_data.push_back({own->size(), own->digest()});
   if (computing.data.train)
     out.network = std::make_shared<simulation::replica>(computing);
   out.weights = shape_of_weights(parts.settings.training, parts.classes);
@@ -173,6 +176,27 @@ public:
   std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
 };
 
+/// Where each rank has a part of the data there are no others: who comes beyond
+/// them waits for a place.
+cores::membership_rules membership_rules_of(const config::settings& settings) {
+  cores::membership_rules out;
+  out.workers = settings.cluster.workers;
+  out.join_timeout = settings.cluster.join_timeout;
+  if (settings.data.sharding != config::sharding_kind::leased)
+    out.max_ranks = settings.cluster.workers;
+  return out;
+}
+
+std::optional<cores::part_homes> homes_of(const config::settings& settings,
+                                          const origin& from) {
+  if (settings.data.sharding != config::sharding_kind::local)
+    return std::nullopt;
+  std::map<worker_id, owned_data> known;
+  if (from.checkpoint)
+    known = data_of_ranks(from.checkpoint->manifest.ledger());
+  return cores::part_homes{settings.cluster.workers, std::move(known)};
+}
+
 /// Starts the parameter server with all that die with it.
 server_life open_house(caf::actor_system& system, const server_options& options,
                        const std::shared_ptr<simulation::machine>& machine,
@@ -188,11 +212,9 @@ server_life open_house(caf::actor_system& system, const server_options& options,
   auto pings = !machine || has_faults(settings);
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
-    coordinator_parts{{settings.cluster.workers, settings.cluster.join_timeout},
-                      pings ? settings.cluster.liveness_timeout : 0,
-                      from.life,
-                      all.lead,
-                      all.supervisor});
+    coordinator_parts{membership_rules_of(settings),
+                      pings ? settings.cluster.liveness_timeout : 0, from.life,
+                      all.lead, all.supervisor, homes_of(settings, from)});
   all.guard("coordinator", coordinator);
   return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
 }
@@ -211,6 +233,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
       config::is_script(network))
     door.network_sha256 = models::digest_of_file(config::script_file(network));
   door.life = from.life;
+  door.classes = static_cast<uint32_t>(parts.classes);
   door.weights = shape_of(layout);
   door.whole = door.weights;
   door.server = life.with.lead;
@@ -257,8 +280,7 @@ node start_replay(caf::actor_system& system, const server_options& options,
 /// The next life of a server that has died, as `--resume auto` starts it. Its
 /// number counts on even if no checkpoint knows of the last one.
 server_life reopen_house(caf::actor_system& system, config::resolved config,
-                         const server_options& options,
-                         const data::dataset_pair& data,
+                         const server_options& options, const run_data& data,
                          const std::shared_ptr<simulation::machine>& machine,
                          incarnation life,
                          const std::shared_ptr<witness>& watch) {
@@ -277,7 +299,7 @@ server_life reopen_house(caf::actor_system& system, config::resolved config,
 
 node start_with_faults(caf::actor_system& system,
                        const config::resolved& config,
-                       const server_options& options,
+                       const server_options& options, const run_data& data,
                        const computing_parts& computing,
                        const std::shared_ptr<simulation::machine>& machine,
                        const payload_shape& weights, const packing& packs,
@@ -285,8 +307,8 @@ node start_with_faults(caf::actor_system& system,
                        const origin& from) {
   auto later = config;
   later.values.training.train_dir = from.directory.path.string();
-  auto open = [=, &system, data = computing.data](
-                incarnation life, const std::shared_ptr<witness>& watch) {
+  auto open = [=, &system](incarnation life,
+                           const std::shared_ptr<witness>& watch) {
     if (life.value > 1)
       return reopen_house(system, later, options, data, machine,
                           incarnation{from.life.value + life.value - 1}, watch);
@@ -302,7 +324,7 @@ node start_with_faults(caf::actor_system& system,
 
 std::string plan_with_model(const config::resolved& config) {
   auto data = load_data(config.values);
-  auto layout = layout_of(config.values.training, classes_of(data));
+  auto layout = layout_of(config.values.training, data.classes);
   require_shards(config, layout);
   auto parameters = layout.parameter_count();
   config::model_size size{parameters, layout.count() - parameters, {}};
@@ -322,7 +344,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
-  auto layout = layout_of(settings.training, classes_of(data));
+  auto layout = layout_of(settings.training, data.classes);
   auto weights = shape_of(layout);
   require_shards(config, layout);
   auto from = replay ? origin_of(*replay) : find_origin(settings, tell);
@@ -339,8 +361,9 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     fetch_best(*replay, from.directory.path);
   settle(from, parts, tell);
 
-  computing_parts computing{settings, data,
-                            replay ? replay->threads : threads_share(settings)};
+  computing_parts computing{settings, data.sets,
+                            replay ? replay->threads : threads_share(settings),
+                            heap_memory(), data.own};
   keep_tape(parts, from, computing.threads, tell);
   if (replay)
     return start_replay(system, options, computing, std::move(parts), from);
@@ -351,7 +374,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   }
   auto packs = packing_of(settings, from, layout);
   if (has_faults(settings))
-    return start_with_faults(system, config, options, computing, machine,
+    return start_with_faults(system, config, options, data, computing, machine,
                              weights, packs, parts, from);
   std::shared_ptr<transport::shared_memory> memory;
   if (!simulate)

@@ -101,25 +101,29 @@ std::shared_ptr<nccl::ferry> nccl_path::ferry(bool leaves) const {
 
 std::optional<double> nccl_path::poll(double now) {
   constexpr auto never = std::numeric_limits<double>::infinity();
+  // It may be closed at any time: then all is stopped in the next round.
+  auto closed = is_closed();
   {
     std::lock_guard guard{mutex_};
-    if (called_ && !is_closed())
+    if (called_ && !closed)
       make_ferries(now);
     if (!leaving_)
-      return is_closed() ? std::nullopt : std::optional{never};
+      return closed ? std::nullopt : std::optional{never};
   }
   auto busy = false;
   for (auto leaves : {true, false}) {
     auto it = ferry(leaves);
-    if (is_closed())
+    if (closed)
       it->stop("the path is closed", now);
     busy |= it->poll(now);
-    if (auto why = it->failure(); !why.empty() && !is_closed())
+    if (auto why = it->failure(); !why.empty() && !closed)
       close("NCCL: " + why);
   }
-  if (is_closed())
+  if (closed)
     return busy ? std::optional{slow_pace} : std::nullopt;
-  return busy ? pace : never;
+  if (busy && is_cut())
+    close("the other end closed the path");
+  return busy || is_closed() ? pace : never;
 }
 
 // -- tensors ------------------------------------------------------------------

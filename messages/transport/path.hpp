@@ -164,6 +164,9 @@ protected:
 
   bool is_closed() const { return closed_; }
 
+  /// Whether the other end has closed, which nobody sees who does not read.
+  bool is_cut() const { return line_.is_cut(); }
+
   /// Whether a tensor is handed out before it is whole.
   virtual bool hands_out_early(const frame_head&) const { return false; }
 

@@ -2,6 +2,7 @@
 
 #include <linux/tcp.h> // That of glibc has an older tcp_info.
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -151,6 +152,12 @@ double socket::seconds_on_the_way() const noexcept {
       size < offsetof(tcp_info, tcpi_busy_time) + sizeof info.tcpi_busy_time)
     return 0;
   return static_cast<double>(info.tcpi_busy_time) * 1e-6;
+}
+
+bool socket::is_cut() const noexcept {
+  pollfd one{get(), POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) > 0 &&
+         (one.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 void socket::shutdown() noexcept {

@@ -79,6 +79,9 @@ public:
   /// other sockets.
   double seconds_on_the_way() const noexcept;
 
+  /// Has the other end closed? What it sent before may still be read.
+  bool is_cut() const noexcept;
+
   /// Ends both directions and wakes all who wait.
   void shutdown() noexcept;
 

@@ -15,9 +15,13 @@ constexpr worker_id w1{1};
 
 /// A coordinator with stand-ins for everybody around it.
 struct office {
-  explicit office(uint32_t workers, double join_timeout = 60) {
+  explicit office(uint32_t workers, double join_timeout = 60,
+                  const std::optional<cores::part_homes>& homes = {}) {
     coordinator_parts parts;
     parts.rules = {workers, join_timeout};
+    parts.homes = homes;
+    if (homes)
+      parts.rules.max_ranks = workers;
     parts.liveness_timeout = 8;
     parts.server = incarnation{7};
     parts.lead = lead.handle;
@@ -44,7 +48,7 @@ struct office {
 };
 
 registration_request rank(uint32_t number) {
-  return {true, worker_id{number}, "inproc"};
+  return {true, worker_id{number}, "inproc", {}};
 }
 
 registration seat_of(const registered& from) {
@@ -71,6 +75,24 @@ TEST_CASE("a rank that is asked for is given when it is free") {
   CHECK(taken->code() == errc::rank_taken);
   CHECK(text_of(*taken->error).find("rank 2") != std::string::npos);
   CHECK(seat_of(it.enter(it.new_worker())).worker == w0);
+}
+
+TEST_CASE("with files of their own ranks belong to data") {
+  office it{2, 60, cores::part_homes{2, {{w1, {20, 2}}}}};
+  auto with = [](uint64_t samples, uint64_t digest) {
+    return registration_request{false, w0, "shm", {samples, digest}};
+  };
+  CHECK(seat_of(it.enter(it.new_worker(), with(20, 2))).worker == w1);
+  auto first = it.new_worker();
+  CHECK(seat_of(it.enter(first, with(10, 1))).worker == w0);
+  CHECK(it.enter(it.new_worker(), with(10, 1))->code() == errc::rank_taken);
+  it.house.kill(first.handle);
+  auto other = it.enter(it.new_worker(), with(11, 1));
+  CHECK(other->code() == errc::settings_conflict);
+  CHECK(text_of(*other->error) ==
+        "rank 0 trains on 10 samples of its own, and this worker has 11 "
+        "samples: give it the --data-dir of that rank");
+  CHECK(seat_of(it.enter(it.new_worker(), with(10, 1))).life == incarnation{2});
 }
 
 TEST_CASE("a worker whose link alone broke gets a new life for its old one") {

@@ -77,8 +77,8 @@ constexpr bad bad_flags[] = {
   {"--join-timeout 0", "--join-timeout 0: must be above 0 and at most 1e9"},
   {"--connect-timeout 1e10",
    "--connect-timeout 1e10: must be above 0 and at most 1e9"},
-  {"--transport nccl",
-   "--transport nccl: must be one of auto, inproc, shm, stream, chunked"},
+  {"--transport rdma",
+   "--transport rdma: must be one of auto, inproc, shm, stream, nccl, chunked"},
   {"--network resnet",
    "--network resnet: is no network; --list-networks shows all; did "
    "you mean 'lenet'?"},
@@ -153,6 +153,18 @@ constexpr bad bad_wholes[] = {
   {"--policy backup --backup-workers 9",
    "--backup-workers 9: must be less than the number of workers, 4"},
   {"--nesterov --momentum 0", "--nesterov true: needs a momentum above 0"},
+  {"--drop-last", "--drop-last true: is for shares of one size: use it with "
+                  "--sharding static"},
+  {"--sharding local",
+   "--sharding local: needs files that differ from node to node; those of the "
+   "data set digits are built in: use static"},
+  {"--sharding local --dataset mnist --data-dir x --clock virtual --gradients "
+   "none --max-steps 9",
+   "--sharding local: needs samples, and --gradients none has none: use "
+   "static"},
+  {"--sharding statics",
+   "--sharding statics: must be one of leased, static, local; did you mean "
+   "'static'?"},
   {"--global-batch-size 66",
    "--global-batch-size 66: must be a multiple of the number of workers, 4"},
   {"--global-batch-size 64 --batch-size 32",
@@ -237,6 +249,10 @@ TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
   CHECK(said("--role worker --dataset mnist")
           .starts_with("--dataset mnist: is read from files"));
   CHECK(said("--role worker --dataset mnist --data-dir x") == "");
+  CHECK(said("--role ps --dataset mnist --sharding local") == "");
+  CHECK(said("--role ps --sharding local")
+          .starts_with("--sharding local: needs files that differ"));
+  CHECK(said("--role worker --sharding local") == "");
   CHECK(said("--role checkpoint-writer")
           .starts_with("--role checkpoint-writer: in this release"));
 }

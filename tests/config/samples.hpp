@@ -58,6 +58,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"data.augment", "crop(padding=2)+flip"},
     {"data.image-size", "64"},
     {"data.on-bad-sample", "skip"},
+    {"data.sharding", "static"},
+    {"data.drop-last", "true"},
     {"policy.name", "ssp"},
     {"policy.backup-workers", "2"},
     {"policy.late", "cancel"},

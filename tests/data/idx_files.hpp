@@ -82,4 +82,28 @@ private:
   std::filesystem::path path_;
 };
 
+/// A set of MNIST's form: images of one shade for each class, the classes in an
+/// order that depends on `first`; one image for testing.
+inline void write_mnist(const std::filesystem::path& folder, uint32_t count,
+                        uint32_t first) {
+  std::filesystem::create_directories(folder);
+  auto write = [&](const std::string& name, const bytes& content) {
+    std::ofstream out{folder / name, std::ios::binary};
+    out.write(reinterpret_cast<const char*>(content.data()),
+              static_cast<std::streamsize>(content.size()));
+  };
+  bytes pixels, labels;
+  for (uint32_t i = 0; i < count; ++i) {
+    labels.push_back(static_cast<uint8_t>((first + 3 * i) % 10));
+    pixels.insert(pixels.end(), 28 * 28,
+                  static_cast<uint8_t>(25 * labels.back()));
+  }
+  write("train-images-idx3-ubyte", images_file(count, 28, 28, pixels));
+  write("train-labels-idx1-ubyte", labels_file(count, labels));
+  pixels.resize(28 * 28);
+  labels.resize(1);
+  write("t10k-images-idx3-ubyte", images_file(1, 28, 28, pixels));
+  write("t10k-labels-idx1-ubyte", labels_file(1, labels));
+}
+
 } // namespace troupe::test

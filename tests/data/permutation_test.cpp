@@ -95,3 +95,45 @@ TEST_CASE("a lease outside the set is refused", "[permutation]") {
   CHECK_THROWS_AS(uut.lease_indices(0, 101, 0), run_error);
   CHECK_THROWS_AS(uut.lease_indices(0, 1, UINT64_MAX), run_error);
 }
+
+// The expected numbers are those of torch.utils.data.DistributedSampler with
+// shuffle=False over range(10), which are positions here.
+TEST_CASE("shares are those of DistributedSampler") {
+  struct expected {
+    uint64_t n;
+    uint32_t ranks;
+    std::vector<numbers> positions;
+  };
+  const expected all[] = {
+    {10, 1, {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}},
+    {10, 2, {{0, 2, 4, 6, 8}, {1, 3, 5, 7, 9}}},
+    {10, 3, {{0, 3, 6, 9}, {1, 4, 7, 0}, {2, 5, 8, 1}}},
+    {10, 4, {{0, 4, 8}, {1, 5, 9}, {2, 6, 0}, {3, 7, 1}}},
+    {10, 7, {{0, 7}, {1, 8}, {2, 9}, {3, 0}, {4, 1}, {5, 2}, {6, 3}}},
+    // More ranks than twice the samples: the order comes round more often.
+    {3, 8, {{0}, {1}, {2}, {0}, {1}, {2}, {0}, {1}}},
+  };
+  for (const auto& [n, ranks, positions] : all)
+    for (uint64_t epoch : {0, 5}) {
+      INFO(n << " samples, " << ranks << " ranks, epoch " << epoch);
+      auto order = epoch_permutation(3, epoch, n);
+      epoch_order uut{3, n, ranks};
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        numbers wanted;
+        for (auto at : positions[rank])
+          wanted.push_back(order[static_cast<size_t>(at)]);
+        CHECK(copy(uut.lease_indices(epoch, 0, wanted.size(), rank)) == wanted);
+        CHECK_THROWS_AS(uut.lease_indices(epoch, 0, wanted.size() + 1, rank),
+                        run_error);
+      }
+      if (ranks > 1)
+        CHECK_THROWS_AS(uut.lease_indices(epoch, 0, 1, ranks), run_error);
+    }
+}
+
+TEST_CASE("a part of a share begins where it is asked for") {
+  epoch_order uut{5, 100, 3};
+  auto share = copy(uut.lease_indices(2, 0, 34, 1));
+  CHECK(copy(uut.lease_indices(2, 30, 4, 1)) ==
+        numbers{share.begin() + 30, share.end()});
+}

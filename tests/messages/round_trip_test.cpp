@@ -23,9 +23,10 @@ uint64_t bits(real x) {
 
 auto fields(const push_header& x) {
   const auto& [id, server, on, from, samples, loss, compute, wait, data,
-               request] = x;
+               request, skipped] = x;
   return std::tuple{id,         server,        on,         from,       samples,
-                    bits(loss), bits(compute), bits(wait), bits(data), request};
+                    bits(loss), bits(compute), bits(wait), bits(data), request,
+                    skipped};
 }
 
 auto fields(const pull_header& x) {
@@ -70,8 +71,8 @@ auto fields(const score& x) {
 }
 
 auto fields(const registration_request& x) {
-  const auto& [has_rank, rank, transport] = x;
-  return std::tuple{has_rank, rank, transport};
+  const auto& [has_rank, rank, transport, data] = x;
+  return std::tuple{has_rank, rank, transport, data.samples, data.digest};
 }
 
 auto fields(const registration& x) {
@@ -90,7 +91,7 @@ void check_fields(const T& x) {
   CHECK(fields(x) != fields(T{}));
 }
 
-const lease first_lease{lease_id{0x1122334455667788}, 2, 3, 4};
+const lease first_lease{lease_id{0x1122334455667788}, 2, 3, 4, 5};
 const lease second_lease{lease_id{6}, 7, 8, UINT64_MAX};
 
 } // namespace
@@ -125,7 +126,8 @@ TEST_CASE("messages between worker and server come through the wire") {
                            9.5,
                            10.25,
                            11.75,
-                           sequence{8}});
+                           sequence{8},
+                           9});
   check_fields(pull_header{worker_id{1}, incarnation{2}, incarnation{3},
                            lease_id{4}, sequence{5}});
   request_id asked{worker_id{1}, incarnation{2}, sequence{3}};
@@ -142,7 +144,7 @@ TEST_CASE("messages between worker and server come through the wire") {
 }
 
 TEST_CASE("messages of membership come through the wire") {
-  check_fields(registration_request{true, worker_id{2}, "tcp"});
+  check_fields(registration_request{true, worker_id{2}, "tcp", {3, 4}});
   check_fields(registration{worker_id{1}, incarnation{2}, incarnation{3}});
   check_fields(run_end{3, "no space left on device"});
 }

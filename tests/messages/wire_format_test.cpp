@@ -60,8 +60,9 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<shard_state> == 234);
   CHECK(id_of<std::vector<push_id>> == 235);
   CHECK(id_of<shard_fetch_ptr> == 236);
-  CHECK(id_of<gradient_outlet_ptr> == 237);
-  CHECK(caf::id_block::troupe_data::end == 238);
+  CHECK(id_of<owned_data> == 237);
+  CHECK(id_of<gradient_outlet_ptr> == 238);
+  CHECK(caf::id_block::troupe_data::end == 239);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -126,6 +127,7 @@ TEST_CASE("a push header has these bytes") {
   header.wait_seconds = -0.0;
   header.data_seconds = 2;
   header.request = sequence{7};
+  header.skipped = 8;
   CHECK(hex(to_wire(header)) == "00000001"
                                 "00000002"
                                 "0000000000000003"   // id
@@ -137,14 +139,15 @@ TEST_CASE("a push header has these bytes") {
                                 "3fe0000000000000"   // compute_seconds
                                 "8000000000000000"   // wait_seconds
                                 "4000000000000000"   // data_seconds
-                                "0000000000000007"); // request
+                                "0000000000000007"   // request
+                                "0000000000000008"); // skipped
 }
 
 TEST_CASE("a release header has these bytes") {
   release_header header;
   header.weights = version{0x0102030405060708};
   header.server = incarnation{9};
-  header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8}};
+  header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8, 9}};
   CHECK(hex(to_wire(header)) == "0102030405060708" // weights
                                 "00000009"         // server
                                 "02"               // leases
@@ -152,8 +155,10 @@ TEST_CASE("a release header has these bytes") {
                                 "0000000000000002"
                                 "0000000000000003"
                                 "0000000000000004"
+                                "00000000"
                                 "0000000000000005"
                                 "0000000000000006"
                                 "0000000000000007"
-                                "0000000000000008");
+                                "0000000000000008"
+                                "00000009");
 }

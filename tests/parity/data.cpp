@@ -3,10 +3,12 @@
 // bytes, channels side by side, into the file that a command ends with.
 
 #include "data/image_file.hpp"
+#include "data/permutation.hpp"
 #include "data/registry.hpp"
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -90,6 +92,20 @@ void make_batches(const dataset& set) {
                           CLOCKS_PER_SEC / static_cast<double>(made));
 }
 
+/// The places in the epoch's order that a rank gets, a byte each.
+void save_share(uint64_t samples, std::istream& in) {
+  uint32_t ranks = 0, rank = 0;
+  uint64_t epoch = 0, count = 0;
+  std::string file;
+  in >> ranks >> rank >> epoch >> count >> file;
+  auto order = epoch_permutation(1, epoch, samples);
+  epoch_order shares{1, samples, ranks};
+  std::ofstream out{file, std::ios::binary};
+  for (auto sample : shares.lease_indices(epoch, 0, count, rank))
+    out.put(
+      static_cast<char>(std::ranges::find(order, sample) - order.begin()));
+}
+
 void run(const std::string& line) {
   std::istringstream in{line};
   std::string verb, from, out;
@@ -113,6 +129,8 @@ void run(const std::string& line) {
     save(transform({{}, height, 1}, 0, 0, load).image, out);
   } else if (verb == "jitter") {
     jitter_file(in, from);
+  } else if (verb == "share") {
+    save_share(std::stoull(from), in);
   } else if (verb == "set") {
     std::string folder, test;
     in >> folder >> out >> test;

@@ -4,7 +4,7 @@
 Usage: data_reference.py TROUPE_DATA_PARITY
 Makes files of all kinds in a folder of its own, has them read by both, and prints
 the largest and the mean difference of each kind in levels of 255. Exits 1 when one
-is above what is allowed: IDX, CIFAR, PNG, jitter 0; JPEG 1; resize 0.01 in the mean.
+is above what is allowed: IDX, CIFAR, PNG, jitter, shares 0; JPEG 1; resize 0.01 in the mean.
 """
 
 import gzip
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from torch.utils.data import DistributedSampler
 from torchvision import datasets, transforms
 from torchvision.transforms import functional as F
 
@@ -246,6 +247,18 @@ def compare_folder(to, folder):
              lambda train: datasets.ImageFolder(root / ("train" if train else "val")))
 
 
+def compare_shares(to):
+    """Who gets which place of an epoch's order."""
+    for samples, ranks in ((10, 3), (100, 7), (3, 8), (240, 4)):
+        for rank in range(ranks):
+            for drop_last in (False, True):
+                theirs = list(DistributedSampler(
+                    range(samples), ranks, rank, shuffle=False, drop_last=drop_last))
+                if theirs:
+                    to.want("shares", f"share {samples} {ranks} {rank} 2 {len(theirs)}",
+                            np.array(theirs, np.uint8))
+
+
 def compare_speed(program, folder):
     """Decode, RandomResizedCrop to 224, flip, normalise; one thread each."""
     root = folder / "speed"
@@ -291,6 +304,7 @@ def main():
         compare_transforms(to, folder)
         compare_sets(to, folder)
         compare_folder(to, folder)
+        compare_shares(to)
         good = True
         for kind, (most, total, count, worst) in to.run().items():
             fits = allowed(kind, most, total / count)

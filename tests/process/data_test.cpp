@@ -159,6 +159,7 @@ TEST_CASE("a damaged image ends a run with its name, or is done without") {
   CHECK(
     other.said("skipped      data/train/dark/3.jpg: at byte 0: is neither "));
   CHECK(read_summary(on.home() / "lenient")["samples_applied"] == 16);
+  CHECK(read_summary(on.home() / "lenient")["samples_skipped"] == 1);
 }
 
 TEST_CASE("data check says what there is and what is damaged") {

@@ -50,6 +50,24 @@ void happen(run_statistics& x, std::mt19937& random, int count) {
 
 } // namespace
 
+TEST_CASE("the wait for batches is part of the workers' time") {
+  run_statistics x{2};
+  CHECK(x.data_wait_share() == 0);
+  x.applied(w0, 64, 0, {3, 1, 0.5});
+  x.refused(w1, {3, 1, 1.5});
+  CHECK(x.data_wait_share() == 0.25);
+  CHECK(x.wait_share() == 0.25);
+  proto::Counters saved;
+  x.skipped(3);
+  x.save(saved, {});
+  run_statistics again{2};
+  again.load(saved);
+  summary out;
+  again.fill(out, {});
+  CHECK(out.data_wait_share == 0.25);
+  CHECK(out.samples_skipped == 3);
+}
+
 TEST_CASE("a run without events has figures, too") {
   run_statistics x{2};
   CHECK(x.staleness_mean() == 0);

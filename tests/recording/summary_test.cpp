@@ -25,6 +25,8 @@ const std::string expected_text = R"({
   "gradients_applied": 500,
   "gradients_dropped": 1,
   "gradients_refused": 2,
+  "samples_left_out": 3,
+  "samples_skipped": 4,
   "wall_seconds": 21.5,
   "virtual_seconds": null,
   "samples_per_second": 1495.5,
@@ -44,12 +46,14 @@ const std::string expected_text = R"({
     ]
   },
   "wait_share": 0.125,
+  "data_wait_share": 0.0625,
   "accepted_share": [
     1.0,
     null
   ],
   "weights_sha256": "ab",
   "seed": 1,
+  "sharding": "static",
   "transport": {
     "worker-0": "inproc",
     "worker-1": "chunked"
@@ -72,6 +76,8 @@ TEST_CASE("a summary has all its keys in their order") {
   x.gradients_applied = 500;
   x.gradients_dropped = 1;
   x.gradients_refused = 2;
+  x.samples_left_out = 3;
+  x.samples_skipped = 4;
   x.wall_seconds = 21.5;
   x.samples_per_second = 1495.5;
   x.final_loss = 0.0625;
@@ -82,9 +88,11 @@ TEST_CASE("a summary has all its keys in their order") {
   x.best_weights = "best.safetensors";
   x.staleness = {0.75, 2, {125, 375, 0}};
   x.wait_share = 0.125;
+  x.data_wait_share = 0.0625;
   x.accepted_share = {1.0, std::nullopt};
   x.weights_sha256 = "ab";
   x.seed = 1;
+  x.sharding = "static";
   x.transport = {{"worker-0", "inproc"}, {"worker-1", "chunked"}};
   x.troupe_version = "0.1.0";
   CHECK(to_json(x) == expected_text);

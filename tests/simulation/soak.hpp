@@ -64,6 +64,10 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     "random(seed=" + std::to_string(number) +
       ",faults=" + std::to_string(3 + number % 8) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
+  if (number % 4 == 1)
+    result.insert(result.end(), {"--sharding", "static"});
+  if (number % 8 == 1)
+    result.emplace_back("--drop-last");
   return result;
 }
 

@@ -15,19 +15,20 @@ constexpr incarnation first{1};
 
 /// A cast of two whose server the test plays.
 struct played_run {
-  explicit played_run(const char* policy = "async", uint32_t staleness = 1)
+  explicit played_run(const char* policy = "async", uint32_t staleness = 1,
+                      const std::vector<uint64_t>& parts = {})
     : watch({{policy, 2, 1, policies::late_rule::drop, staleness},
              16,
              2,
              3,
              0,
              [this] { return now; },
-             [] {
-               return 1.0;
-             }}) {
+             [] { return 1.0; },
+             parts}) {
     watch.began(first, nullptr);
     for (auto who : {zero, one})
-      join(who, first);
+      watch.enlisted(who, first);
+    watch.entered(std::vector{zero, one});
   }
 
   void join(worker_id who, incarnation life) {
@@ -36,9 +37,10 @@ struct played_run {
   }
 
   /// The worker gets the newest weights and four samples.
-  void release(worker_id who, uint64_t from, uint64_t epoch = 0) {
+  void release(worker_id who, uint64_t from, uint64_t epoch = 0,
+               uint32_t part = 0) {
     next_lease = next_lease.next();
-    watch.released(who, {made, server, {{next_lease, epoch, from, 4}}});
+    watch.released(who, {made, server, {{next_lease, epoch, from, 4, part}}});
     reads[who] = made;
     leases[who] = next_lease;
   }
@@ -221,6 +223,81 @@ TEST_CASE("samples that were given back and lie about are seen") {
   }
   run.watch.finish(last, 16);
   CHECK(run.broken() == "samples");
+}
+
+namespace {
+
+/// Part 0 has one epoch behind it; part 1 is open from `settled` on, and so
+/// many of its samples are said to be left out.
+proto::Manifest manifest_of_parts(uint64_t step, uint64_t settled,
+                                  uint64_t left_out, uint64_t completed) {
+  proto::Manifest out;
+  out.set_step(step);
+  auto& ledger = *out.mutable_ledger();
+  ledger.set_epochs_completed(completed);
+  for (uint32_t rank : {0, 1}) {
+    auto* part = ledger.add_parts();
+    part->set_part(rank);
+    part->set_samples(8);
+    part->set_epochs_opened(1);
+  }
+  ledger.mutable_parts(1)->set_left_out(left_out);
+  if (settled + left_out < 8) {
+    auto* range = ledger.mutable_parts(1)->add_open_epochs()->add_unsettled();
+    range->set_first(settled);
+    range->set_count(8 - settled);
+  }
+  return out;
+}
+
+/// Three leases, one of them of part 1.
+void play_parts(played_run& run) {
+  run.release(zero, 0);
+  run.apply(run.push(zero));
+  run.release(one, 0, 0, 1);
+  run.apply(run.push(one));
+  run.release(zero, 4);
+  run.apply(run.push(zero));
+}
+
+} // namespace
+
+TEST_CASE("samples of another's part are seen") {
+  played_run run{"async", 1, {8, 8}};
+  run.release(one, 0, 0, 1);
+  CHECK(run.broken().empty());
+  run.release(zero, 4, 0, 1);
+  CHECK(run.broken() == "samples");
+}
+
+TEST_CASE("samples that a rank has lost while it was there are seen") {
+  played_run good{"async", 1, {8, 8}};
+  play_parts(good);
+  good.watch.finish(manifest_of_parts(3, 4, 0, 0), 12);
+  CHECK(good.broken().empty());
+  played_run lost{"async", 1, {8, 8}};
+  play_parts(lost);
+  lost.watch.finish(manifest_of_parts(3, 4, 4, 1), 12);
+  CHECK(lost.broken() == "samples");
+  played_run again{"async", 1, {8, 8}};
+  play_parts(again);
+  again.watch.finish(manifest_of_parts(3, 0, 0, 0), 12);
+  CHECK(again.broken() == "samples");
+}
+
+TEST_CASE("what is left out while a rank is gone is counted") {
+  played_run good{"async", 1, {8, 8}};
+  play_parts(good);
+  good.watch.left(one, first);
+  good.watch.finish(manifest_of_parts(3, 4, 4, 1), 12);
+  CHECK(good.broken().empty());
+  played_run miscounted{"async", 1, {8, 8}};
+  play_parts(miscounted);
+  miscounted.watch.left(one, first);
+  auto wrong = manifest_of_parts(3, 4, 4, 1);
+  wrong.mutable_ledger()->mutable_parts(1)->set_left_out(3);
+  miscounted.watch.finish(wrong, 12);
+  CHECK(miscounted.broken() == "samples");
 }
 
 TEST_CASE("what comes from earlier lives is seen") {

@@ -224,7 +224,7 @@ inline lead_stand_in make_lead_stand_in(stage& house) {
          const std::vector<remote_shard_actor>&) {},
       [](report_atom, const part_report&) {},
       [=](enlist_atom, worker_id who, incarnation life, const std::string&,
-          const worker_actor&) -> caf::result<void> {
+          const owned_data&, const worker_actor&) -> caf::result<void> {
         auto promise = self->template make_response_promise<void>();
         seen->enlistments.push_back({who, life, promise});
         if (!seen->holds)

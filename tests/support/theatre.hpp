@@ -119,7 +119,7 @@ public:
     one.handle = make_worker_stand_in(house);
     one.life = as;
     house.tell(lead, enlist_atom_v, who, as, std::string{"inproc"},
-               one.handle.handle);
+               owned_data{}, one.handle.handle);
   }
 
   void leave(worker_id who) {

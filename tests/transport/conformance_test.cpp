@@ -120,6 +120,7 @@ void check_round_trips(const std::string& kind, payload_shape shape,
   auto link = it.connect();
   for (uint64_t i = 1; i <= count; ++i) {
     auto done = push(it, link, i);
+    INFO(caf::to_string(done.error.value_or(caf::error{})));
     REQUIRE(!done.error);
     CHECK(done.header->weights == version{i});
     CHECK(done.weights.shape() == shape);
