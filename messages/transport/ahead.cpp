@@ -56,10 +56,10 @@ bool pieces_out::on() const {
 std::optional<uint64_t> pieces_out::take(const payload& tensor) {
   std::optional<current> gone; // Let go after the lock.
   std::lock_guard guard{mutex_};
-  if (!current_ || current_->left > 0 ||
-      current_->tensor.bytes().data() != tensor.bytes().data())
-    return std::nullopt;
   gone = std::exchange(current_, std::nullopt);
+  if (!gone || gone->left > 0 ||
+      gone->tensor.bytes().data() != tensor.bytes().data())
+    return std::nullopt;
   return number_;
 }
 

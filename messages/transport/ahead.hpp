@@ -47,7 +47,8 @@ public:
   /// Do tensors go ahead now?
   bool on() const;
 
-  /// The number of this tensor if all of it has gone ahead; it is forgotten.
+  /// This tensor is pushed: its number if all of it has gone ahead. Whatever
+  /// was going ahead is forgotten.
   std::optional<uint64_t> take(const payload& tensor);
 
 private:

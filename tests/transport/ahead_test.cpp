@@ -32,12 +32,12 @@ std::pair<transport::socket, transport::socket> socket_pair() {
 /// A worker's end and a server's, and a thread that writes for the former.
 struct stream_pair {
   explicit stream_pair(overlap_rule rule = overlap_rule::on,
-                       uint64_t first_sent = 0) {
+                       uint64_t first_sent = 0, payload_shape of = shape) {
     auto [left, right] = socket_pair();
-    path_terms workers{shape};
+    path_terms workers{of};
     workers.overlap = rule;
     near = std::make_shared<stream_path>(std::move(left), workers);
-    path_terms servers{shape, 3};
+    path_terms servers{of, 3};
     servers.first_sent = first_sent;
     far = std::make_shared<stream_path>(std::move(right), servers);
     near->on_waiting([this] { write(*near); });
@@ -144,6 +144,8 @@ TEST_CASE("a gradient that is given up leaves nothing behind") {
     it.push(1, next);
   }
   CHECK(same_bytes(it.far->receive()->tensor, next));
+  for (auto& one : it.writers)
+    one.wait();
   CHECK(given_up.owner().use_count() == 1);
 }
 
@@ -164,7 +166,6 @@ TEST_CASE("small parts of a gradient wait for a bucket, the last does not") {
   CHECK(first->offset == all - bucket_bytes);
   CHECK(first->what.shape().bytes() == bucket_bytes);
   out.sent(*first);
-  CHECK_FALSE(out.take(gradient)); // Not all of it.
   for (auto at = first->offset; at > 0;) {
     at = at > 3 * bucket_bytes ? at - 3 * bucket_bytes : 0;
     auto next = out.ready(at);
@@ -172,9 +173,23 @@ TEST_CASE("small parts of a gradient wait for a bucket, the last does not") {
     CHECK(next->what.bytes().data() == gradient.bytes().data() + at);
     out.sent(*next);
   }
-  CHECK_FALSE(out.take(random_payload(shape.count, 1)));
   CHECK(out.take(gradient) == 1);
   CHECK_FALSE(out.take(gradient));
+}
+
+TEST_CASE("only a tensor that has gone whole has gone ahead") {
+  pieces_out out{overlap_rule::on, shape};
+  auto gradient = random_payload(shape.count, 1);
+  auto other = random_payload(shape.count, 2);
+  out.begin(gradient);
+  auto part = out.ready(1'000'000);
+  REQUIRE(part);
+  out.sent(*part);
+  CHECK_FALSE(out.take(gradient));
+  out.begin(gradient);
+  out.sent(*out.ready(0));
+  CHECK_FALSE(out.take(other));
+  CHECK_FALSE(out.ready(0)); // It was given up.
 }
 
 TEST_CASE("gradients go ahead where sending takes long beside computing") {
@@ -269,8 +284,10 @@ TEST_CASE("weights are handed out while they come") {
 }
 
 TEST_CASE("weights that stop coming wake those who wait for them") {
-  stream_pair it;
-  it.answer(1, random_payload(shape.count, 1));
+  // More than sockets keep.
+  constexpr payload_shape large{element_type::float32, 16'000'000};
+  stream_pair it{overlap_rule::on, 0, large};
+  it.answer(1, constant_payload(large.count, 1));
   auto found = it.near->receive();
   auto waiting = std::async(std::launch::async, [&] {
     return found->tensor.arriving()->wait_for_all();
