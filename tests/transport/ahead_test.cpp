@@ -3,9 +3,9 @@
 
 #include "messages/transport/stream_path.hpp"
 #include "tests/support/payloads.hpp"
+#include "tests/support/sockets.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <sys/socket.h>
 
 #include <future>
 #include <random>
@@ -20,14 +20,6 @@ using config::overlap_rule;
 namespace {
 
 constexpr payload_shape shape{element_type::float32, 1'000'000}; // 4 MB
-
-std::pair<transport::socket, transport::socket> socket_pair() {
-  int both[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) != 0)
-    throw system_error("no socket pair");
-  return {transport::socket{descriptor{both[0]}},
-          transport::socket{descriptor{both[1]}}};
-}
 
 /// A worker's end and a server's, and a thread that writes for the former.
 struct stream_pair {

@@ -278,6 +278,23 @@ TEST_CASE("a token is good once, and for a peer that is there") {
   CHECK(is_seeded(push(it, link, 1).weights, 1));
 }
 
+TEST_CASE("NCCL that broke gives way to the stream, and to nothing else") {
+  rig it{"nccl", {f32, 1000}};
+  path_choice choice{"nccl", it.memory, {}, nccl_of_rigs()};
+  auto next = [&] {
+    auto gateway = it.make_gateway();
+    auto way = choice.connect(it.invite(gateway), "127.0.0.1", {it.shape()});
+    auto name = std::string{way->name()};
+    CHECK(is_seeded(push(it, it.tie(way, gateway), 1).weights, 1));
+    return name;
+  };
+  CHECK(next() == "nccl");
+  CHECK(choice.skip("nccl"));
+  CHECK(next() == "stream");
+  CHECK_FALSE(choice.skip("stream"));
+  CHECK(next() == "stream");
+}
+
 TEST_CASE("when the server dies all open requests are told") {
   auto kind = any_far_path();
   rig it{kind, {f32, 1000}};

@@ -3,10 +3,10 @@
 #include "messages/transport/nccl_path.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/payloads.hpp"
+#include "tests/support/sockets.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <sys/socket.h>
 
 #include <chrono>
 #include <future>
@@ -25,14 +25,6 @@ constexpr payload_shape shape{element_type::float32, 1000};
 double now() {
   auto since = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(since).count();
-}
-
-std::pair<transport::socket, transport::socket> socket_pair() {
-  int both[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) != 0)
-    throw system_error("no socket pair");
-  return {transport::socket{descriptor{both[0]}},
-          transport::socket{descriptor{both[1]}}};
 }
 
 /// Both ends, and a thread for each that polls it to its end.

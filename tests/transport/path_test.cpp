@@ -3,10 +3,10 @@
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/stream_path.hpp"
 #include "tests/support/payloads.hpp"
+#include "tests/support/sockets.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <fstream>
@@ -21,14 +21,6 @@ using namespace troupe::transport;
 namespace {
 
 constexpr payload_shape shape{element_type::float32, 1000};
-
-std::pair<transport::socket, transport::socket> socket_pair() {
-  int both[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) != 0)
-    throw system_error("no socket pair");
-  return {transport::socket{descriptor{both[0]}},
-          transport::socket{descriptor{both[1]}}};
-}
 
 struct path_pair {
   explicit path_pair(payload_shape expected = shape, size_t most = SIZE_MAX) {
