@@ -52,7 +52,7 @@ doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
       path_listener_parts{parts_.reception, parts_.server, parts_.weights,
                           parts_.memory, parts_.whole, parts_.codec,
                           parts_.parameters * size_of(parts_.weights.type),
-                          parts_.nccl});
+                          parts_.nccl, parts_.cast});
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   return {[this](const std::string& hello) {
@@ -143,6 +143,7 @@ void doorkeeper_state::offer_paths(proto::PathOffer& offer,
   offer.set_stream_port(parts_.reception->port());
   offer.set_shm_name(parts_.reception->name());
   offer.set_nccl(parts_.nccl != nullptr);
+  offer.set_cast(parts_.cast != nullptr);
   offer.set_token(token);
   self_->send(listener_, enlist_atom_v, std::move(token), peer);
 }

@@ -6,6 +6,7 @@
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
+#include "messages/transport/cast_root.hpp"
 #include "messages/transport/compression.hpp"
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/nccl/library.hpp"
@@ -35,6 +36,7 @@ struct doorkeeper_parts {
   uint32_t classes = 0;    ///< Of the data set.
   transport::codec_ptr codec; ///< By which gradients are packed; or null.
   transport::nccl::library_ptr nccl; ///< For those who ask for it; or null.
+  transport::cast_root_ptr cast;     ///< With it, for all of them; or null.
 
   // Of a lead whose other shards have processes of their own:
 

@@ -1,6 +1,7 @@
 #include "actors/path_choice.hpp"
 
 #include "config/failure.hpp"
+#include "messages/transport/cast_path.hpp"
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/nccl_path.hpp"
 #include "messages/transport/shm_path.hpp"
@@ -79,9 +80,12 @@ path_choice::open(const std::string& name, const proto::PathOffer& offer,
   auto line = connect_stream(offer, host);
   if (name == "stream")
     return std::make_shared<transport::stream_path>(std::move(line), terms);
-  return std::make_shared<transport::nccl_path>(
-    std::move(line), terms,
-    transport::nccl_terms{nccl_, nccl_device(*nccl_, true), true});
+  transport::nccl_terms with{nccl_, nccl_device(*nccl_, true), true};
+  if (offer.cast())
+    return std::make_shared<transport::cast_path>(std::move(line), terms,
+                                                  std::move(with));
+  return std::make_shared<transport::nccl_path>(std::move(line), terms,
+                                                std::move(with));
 }
 
 /// Without memory for a gradient the path would break at the first.

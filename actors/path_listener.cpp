@@ -4,6 +4,7 @@
 #include "actors/path_choice.hpp"
 #include "actors/spawning.hpp"
 #include "messages/protocol.hpp"
+#include "messages/transport/cast_path.hpp"
 #include "messages/transport/nccl_path.hpp"
 #include "messages/transport/shm_path.hpp"
 #include "messages/transport/stream_path.hpp"
@@ -67,6 +68,9 @@ transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   if (who.same_host)
     return std::make_shared<transport::shm_path>(std::move(who.line), terms,
                                                  parts_.memory, false);
+  if (parts_.cast)
+    return std::make_shared<transport::cast_end>(std::move(who.line), terms,
+                                                 parts_.cast);
   if (parts_.nccl)
     return std::make_shared<transport::nccl_path>(
       std::move(who.line), terms,

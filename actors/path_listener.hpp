@@ -4,6 +4,7 @@
 // connections; whoever closes the reception ends it.
 
 #include "messages/interfaces.hpp"
+#include "messages/transport/cast_root.hpp"
 #include "messages/transport/compression.hpp"
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/nccl/library.hpp"
@@ -29,6 +30,8 @@ struct path_listener_parts {
   uint64_t parameter_bytes = 0; ///< Of weights; what is behind them goes first.
   /// For those who ask for NCCL on a stream; or null.
   transport::nccl::library_ptr nccl{};
+  /// With it: where all workers meet; null: each meets the server alone.
+  transport::cast_root_ptr cast{};
 };
 
 class path_listener_state {

@@ -87,9 +87,18 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
   if (!optimizer_)
     return;
   std::vector<at::Tensor> parts;
-  for (const auto& gradient : gradients)
-    parts.push_back(own(to_tensor(gradient)));
-  optimizer_->step(own(next), own(current), parts, samples, lr, scale);
+  std::vector<uint64_t> weights;
+  const std::byte* before = nullptr;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const auto* data = gradients[i].bytes().data();
+    if (std::exchange(before, data) == data) {
+      weights.back() += samples[i]; // They came as one, added up already.
+      continue;
+    }
+    parts.push_back(own(to_tensor(gradients[i])));
+    weights.push_back(samples[i]);
+  }
+  optimizer_->step(own(next), own(current), parts, weights, lr, scale);
 }
 
 void shard_model::save(std::span<const at::Tensor> slots) const {

@@ -63,7 +63,7 @@ public:
 
   /// One step of this range: the mean of the gradients, weighted by samples and
   /// summed in this order, and scaled, through the optimiser from `current`
-  /// into `next`.
+  /// into `next`. Pushes in a row that have the same tensor count as one.
   void apply(const at::Tensor& next, const at::Tensor& current,
              std::span<const payload> gradients,
              std::span<const uint64_t> samples, double lr, double scale = 1);

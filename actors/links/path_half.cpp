@@ -4,8 +4,10 @@
 #include "actors/errands.hpp"
 #include "actors/spawning.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -17,6 +19,9 @@ using transport::path_ptr;
 /// How long the other end may be left in the dark about tensors that it lent,
 /// when no frame takes the news along.
 constexpr auto let_go_delay = std::chrono::milliseconds(20);
+
+/// s between two looks of a poller, at least.
+constexpr double shortest_pace = 20e-6;
 
 class path_reader_state {
 public:
@@ -110,7 +115,9 @@ public:
     });
     return {
       [this](tick_atom) {
-        waits_ = false;
+        // It may be one that an earlier tick has made needless.
+        if (due_ && clock_.elapsed(self_) > *due_ - shortest_pace)
+          due_.reset();
         look();
       },
       [this](write_atom) { look(); },
@@ -119,18 +126,21 @@ public:
 
 private:
   void look() {
-    auto next = way_->poll(clock_.elapsed(self_));
+    auto now = clock_.elapsed(self_);
+    auto next = way_->poll(now);
     if (!next)
       return self_->quit();
-    if (!std::isfinite(*next) || std::exchange(waits_, true))
+    auto due = now + std::max(*next, shortest_pace);
+    if (!std::isfinite(due) || (due_ && *due_ <= due))
       return;
-    self_->delayed_send(self_, to_timespan(*next), tick_atom_v);
+    due_ = due;
+    self_->delayed_send(self_, to_timespan(due - now), tick_atom_v);
   }
 
   pointer self_;
   path_ptr way_;
   run_clock clock_;
-  bool waits_ = false; ///< For the next tick.
+  std::optional<double> due_; ///< The next tick.
 };
 
 } // namespace
@@ -159,6 +169,12 @@ void path_half::open(caf::actor_system& system, const path_end_actor& owner) {
   if (way_->needs_polling())
     poller_ = spawn<path_poller_actor, path_poller_state>(
       system, placement::detached, way_);
+  way_->on_frame([weak = caf::actor_cast<caf::actor_addr>(owner)](auto next) {
+    if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      caf::anon_send(
+        caf::actor_cast<path_end_actor>(there), frame_atom_v,
+        frame_ptr{std::make_shared<const transport::frame>(std::move(next))});
+  });
   // Those who let go last may outlive the owner.
   way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
     if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))

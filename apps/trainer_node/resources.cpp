@@ -1,5 +1,7 @@
 #include "apps/trainer_node/resources.hpp"
 
+#include "actors/path_choice.hpp"
+#include "config/compression.hpp"
 #include "config/failure.hpp"
 
 #include <netdb.h>
@@ -60,6 +62,25 @@ transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster) {
     throw run_error("--transport nccl: " + found.why_not +
                     "; or use --transport auto");
   return found.library;
+}
+
+transport::cast_root_ptr
+cast_for(const config::settings& settings, transport::nccl::library_ptr library,
+         const payload_shape& weights, bool has_statistics,
+         const std::function<void(const std::string&)>& say) {
+  auto packed = config::parse_compression(settings.cluster.compression).kind !=
+                config::compression_kind::none;
+  auto averaged = !has_statistics ||
+                  settings.training.buffers == config::buffers_rule::average;
+  if (!library || settings.policy.name != config::policy_kind::sync || packed ||
+      !averaged)
+    return nullptr;
+  transport::cast_root_terms terms;
+  terms.device = nccl_device(*library, false);
+  terms.library = std::move(library);
+  terms.weights = weights;
+  terms.say = say;
+  return std::make_shared<transport::cast_root>(std::move(terms));
 }
 
 size_t terminal_width() {

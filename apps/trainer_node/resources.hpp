@@ -3,11 +3,13 @@
 
 #include "config/settings.hpp"
 #include "messages/payload.hpp"
+#include "messages/transport/cast_root.hpp"
 #include "messages/transport/nccl/library.hpp"
 #include "messages/transport/shared_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace troupe::app {
@@ -28,6 +30,15 @@ shared_memory_for(const config::cluster_settings& cluster);
 /// NCCL and the CUDA runtime, when the settings ask for that path; null
 /// otherwise. Throws `run_error` with the reason when they cannot be used.
 transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster);
+
+/// With NCCL: where the workers of this server meet to add up their gradients
+/// on the way, in runs where nothing is lost by that: synchronous ones of one
+/// server process, whose gradients are not packed and whose statistics are
+/// averaged, as gradients are. Null: each meets the server alone.
+transport::cast_root_ptr
+cast_for(const config::settings& settings, transport::nccl::library_ptr library,
+         const payload_shape& weights, bool has_statistics,
+         const std::function<void(const std::string&)>& say);
 
 /// Columns of the terminal on stdout, 0 when it is none.
 size_t terminal_width();

@@ -254,6 +254,9 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
                             cluster.liveness_timeout});
   }
   door.parameters = door.weights.count - statistics_of(layout);
+  if (parts.remote_shards == 0)
+    door.cast = cast_for(parts.settings, door.nccl, door.weights,
+                         statistics_of(layout) > 0, say);
   door.codec = codec_of(parts.settings, door.weights, layout);
   publish(system,
           spawn<doorkeeper_actor, doorkeeper_state>(

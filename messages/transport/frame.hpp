@@ -27,6 +27,17 @@ enum class frame_kind : uint8_t {
   piece = 9,   ///< part of the gradient of a push to come
   meet = 10,   ///< nothing: this end would use NCCL
   call = 11,   ///< two ids of NCCL, for gradients and for weights
+
+  // Of a cast over NCCL (cast_frames.hpp):
+
+  cast_call = 12,   ///< cast_call: come to a communicator
+  cast_answer = 13, ///< cast_answer
+  cast_open = 14,   ///< cast_open: all are there
+  cast_over = 15,   ///< cast_over: it is over
+  offer = 16,       ///< push_header, and the shape of a gradient to be added
+  give = 17,  ///< cast_give: give the gradient that was offered to the sum
+  fetch = 18, ///< nothing: send what was offered as a push
+  again = 19, ///< nothing: an answer did not come over NCCL
 };
 
 /// How the tensor of a frame gets across.

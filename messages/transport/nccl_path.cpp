@@ -1,5 +1,6 @@
 #include "messages/transport/nccl_path.hpp"
 
+#include "messages/arrival.hpp"
 #include "messages/transport/nccl/succession.hpp"
 
 #include <algorithm>
@@ -16,19 +17,23 @@ constexpr double pace = 50e-6;
 /// The same while the two ends meet, or let go.
 constexpr double slow_pace = 5e-3;
 
+/// Ranks of the two.
+constexpr int sender = 0;
+constexpr int receiver = 1;
+
 } // namespace
 
 nccl_path::nccl_path(socket line, const path_terms& terms, nccl_terms with)
   : stream_path(std::move(line), terms), with_(std::move(with)) {
   if (with_.asks)
-    send(frame_kind::meet, {}, {}, {});
+    send_now(frame_kind::meet, {}, {}, {});
 }
 
 nccl_path::~nccl_path() = default;
 
 // -- meeting ------------------------------------------------------------------
 
-bool nccl_path::takes(const frame& what) {
+bool nccl_path::takes(frame& what) {
   if (what.kind == frame_kind::meet && !with_.asks) {
     answer_call();
     return true;
@@ -52,7 +57,7 @@ void nccl_path::answer_call() {
   for (const auto* id : {&where.gradients, &where.weights})
     for (auto byte : *id)
       header.push_back(static_cast<caf::byte>(byte));
-  send(frame_kind::call, {}, header, {});
+  send_now(frame_kind::call, {}, header, {});
   meet(where);
 }
 
@@ -80,7 +85,7 @@ void nccl_path::make_ferries(double now) {
     nccl::ferry_terms terms;
     // The end that asks is the worker's: gradients leave there.
     terms.id = leaves == with_.asks ? where.gradients : where.weights;
-    terms.sends = leaves;
+    terms.rank = leaves ? sender : receiver;
     terms.device = with_.device;
     terms.limits = with_.limits;
     terms.transfer = with_.transfer;
@@ -138,7 +143,7 @@ void nccl_path::place(frame_head& head, const payload& tensor, outgoing& out) {
   if (!it || !it->takes(tensor.shape()))
     return stream_path::place(head, tensor, out);
   head.carried = carriage::device;
-  it->send(tensor);
+  it->send(receiver, tensor, {});
   work();
 }
 
@@ -153,7 +158,13 @@ payload nccl_path::expect(const frame_head& head,
   auto* data = memory.get();
   auto bytes = head.shape.bytes();
   auto progress = std::make_shared<arrival>(bytes, 0);
-  it->receive({data, static_cast<size_t>(bytes)}, head.shape.type, progress);
+  it->receive(sender, {data, static_cast<size_t>(bytes)}, head.shape.type,
+              [progress, bytes](bool there) {
+                if (there)
+                  progress->reach(bytes);
+                else
+                  progress->break_off();
+              });
   work();
   if (!progress->wait_for_all())
     throw path_error{"a tensor over NCCL did not come: " + it->failure()};

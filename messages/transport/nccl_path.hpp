@@ -52,7 +52,7 @@ private:
 
   bool hands_out_early(const frame_head& head) const override;
 
-  bool takes(const frame& what) override;
+  bool takes(frame& what) override;
 
   void answer_call();
   nccl::id_bytes make_id() const;

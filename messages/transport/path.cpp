@@ -53,15 +53,16 @@ path::~path() {
 }
 
 auto path::make(frame_kind kind, transfer_id request,
-                const caf::byte_buffer& header, const payload& tensor)
-  -> outgoing {
+                const caf::byte_buffer& header, const payload& tensor,
+                carriage carried) -> outgoing {
   outgoing out;
   frame_head head;
   head.kind = kind;
   head.request = request;
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
-  if (tensor && terms_.sends(tensor.shape()))
+  head.carried = carried;
+  if (tensor && terms_.sends(tensor.shape()) && carried == carriage::none)
     place(head, tensor, out); // Of another, the shape says enough.
   auto numbers = let_gos_->take(max_let_gos);
   head.let_gos = static_cast<uint32_t>(numbers.size());
@@ -79,11 +80,28 @@ auto path::make(frame_kind kind, transfer_id request,
 
 bool path::send(frame_kind kind, transfer_id request,
                 const caf::byte_buffer& header, const payload& tensor) try {
+  if (keeps(kind, request, header, tensor))
+    return false;
   std::lock_guard guard{sending_};
   return enqueue(make(kind, request, header, tensor));
 } catch (const std::exception& err) {
   close(err.what());
   return false;
+}
+
+void path::send_now(frame_kind kind, transfer_id request,
+                    const caf::byte_buffer& header, const payload& tensor,
+                    carriage carried) try {
+  std::function<void()> call;
+  {
+    std::lock_guard guard{sending_};
+    if (enqueue(make(kind, request, header, tensor, carried)))
+      call = on_waiting_;
+  }
+  if (call)
+    call();
+} catch (const std::exception& err) {
+  close(err.what());
 }
 
 bool path::send_let_gos() try {
@@ -278,6 +296,21 @@ void path::finish() {
     left.progress->break_off();
     throw;
   }
+}
+
+void path::on_frame(std::function<void(frame)> call) {
+  std::lock_guard guard{closing_};
+  on_frame_ = std::move(call);
+}
+
+void path::hand_in(frame what) {
+  std::function<void(frame)> call;
+  {
+    std::lock_guard guard{closing_};
+    call = on_frame_;
+  }
+  if (call)
+    call(std::move(what));
 }
 
 // -- the end ------------------------------------------------------------------

@@ -104,6 +104,9 @@ public:
   /// tensor that is still arriving comes in with the next call.
   std::optional<frame> receive();
 
+  /// Called, on any thread, with frames that came another way than `receive`.
+  void on_frame(std::function<void(frame)> call);
+
   /// Moves on what nobody waits for, and says in how many s to call again;
   /// without end when something has to happen first (`on_work`). Nothing when
   /// the path is closed and all is at rest.
@@ -156,8 +159,24 @@ protected:
   /// Memory for a piece of a tensor to come.
   virtual std::span<std::byte> expect_piece(const frame_head& head);
 
-  /// Takes a frame that is between the two ends of a path; false if it is none.
-  virtual bool takes(const frame&) { return false; }
+  /// Takes a frame that came: one between the two ends of a path, or one whose
+  /// tensor comes another way. False for one that `receive` returns.
+  virtual bool takes(frame&) { return false; }
+
+  /// Takes a frame that is to go, to send it later; false for one that goes.
+  virtual bool keeps(frame_kind, transfer_id, const caf::byte_buffer&,
+                     const payload&) {
+    return false;
+  }
+
+  /// Sends without asking `keeps`. On any thread; never waits. With `device`
+  /// for `carried` the tensor itself does not take the socket.
+  void send_now(frame_kind kind, transfer_id request,
+                const caf::byte_buffer& header, const payload& tensor,
+                carriage carried = carriage::none);
+
+  /// Hands a frame to whoever asked for them with `on_frame`.
+  void hand_in(frame what);
 
   /// Something is to be polled.
   void work() const;
@@ -194,7 +213,8 @@ private:
   };
 
   outgoing make(frame_kind kind, transfer_id request,
-                const caf::byte_buffer& header, const payload& tensor);
+                const caf::byte_buffer& header, const payload& tensor,
+                carriage carried = carriage::none);
   bool enqueue(outgoing what);
   bool write(outgoing& what, bool wait);
   void finish();
@@ -216,6 +236,7 @@ private:
   mutable std::mutex closing_;
   std::string why_;
   std::function<void()> on_work_;
+  std::function<void(frame)> on_frame_;
 };
 
 using path_ptr = std::shared_ptr<path>;

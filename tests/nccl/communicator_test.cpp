@@ -199,6 +199,30 @@ TEST_CASE("an operation waits for the stream that makes its numbers") {
   check_clean();
 }
 
+TEST_CASE("each rank's part of a sum has a scale of its own") {
+  for (auto wide : {false, true}) {
+    cast all{3};
+    auto type = wide ? data_type::float64 : data_type::float32;
+    double own[] = {8, 8, 8};
+    float narrow[] = {8, 8, 8};
+    double sum = 0;
+    float narrow_sum = 0;
+    auto from = [&](int rank) -> const void* {
+      return wide ? static_cast<const void*>(&own[rank]) : &narrow[rank];
+    };
+    auto* to = wide ? static_cast<void*>(&sum) : &narrow_sum;
+    all[0].submit({reduce_to(0, from(0), to, 1, type)}, no_deadline);
+    all[1].submit({reduce_to(0, from(1), nullptr, 1, type, .25)}, no_deadline);
+    all[2].submit({reduce_to(0, from(2), nullptr, 1, type, .5)}, no_deadline);
+    REQUIRE(all.until([&] { return done(all, 0, 1); }));
+    CHECK((wide ? sum : narrow_sum) == 8 + 2 + 4);
+    for (auto& rank : all.ranks)
+      rank->close(all.now);
+    REQUIRE(all.until([&] { return all.all(phase::closed); }));
+    check_clean();
+  }
+}
+
 TEST_CASE("what cannot be is refused and harms nothing") {
   cast all{2};
   float x = 0;

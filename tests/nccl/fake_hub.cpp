@@ -29,8 +29,9 @@ void sum(const std::vector<posted_ptr>& all, const posted& root) {
   std::vector<T> total(root.count);
   for (const auto& x : all) {
     const auto* numbers = static_cast<const T*>(x->from);
+    auto scale = static_cast<T>(x->scale);
     for (size_t i = 0; i < root.count; ++i)
-      total[i] += numbers[i];
+      total[i] += numbers[i] * scale;
   }
   std::memcpy(root.to, total.data(), root.bytes());
 }
@@ -50,6 +51,7 @@ void carry_out(std::vector<posted_ptr> all, const posted& root) {
   }
   for (const auto& x : all)
     x->done = true;
+  ++(root.what == kind::reduce ? the().sums : the().broadcasts);
 }
 
 bool fit(const posted& a, const posted& b) {
@@ -138,6 +140,9 @@ bool advance(work& head) {
     what.begun = true;
     enter(*what.owner->ranks, what);
   }
+  auto broadcasts = what.parts.front()->what == kind::broadcast;
+  if (broadcasts && the().wrong.no_broadcast.contains(what.rank))
+    return false;
   return !the().wrong.never_done.contains(what.rank) &&
          std::all_of(what.parts.begin(), what.parts.end(),
                      [](const auto& x) { return x->done; });
@@ -262,6 +267,8 @@ void withdraw(abi::comm comm) {
 }
 
 void end(abi::comm comm) {
+  if (!comm->sums.empty())
+    blame("a scaled sum that was not ended");
   std::erase(the().comms, comm);
   ++the().ended;
   delete comm;

@@ -27,6 +27,7 @@ struct posted {
   size_t count;
   abi::data_type type;
   int peer;
+  double scale = 1;
   bool done = false;
 
   size_t bytes() const {
@@ -76,7 +77,9 @@ struct comm_object {
   int device;
   fake::stage at = fake::stage::meeting;
   result state = result::in_progress;
-  fake::group_ptr arriving = nullptr; ///< Taken, and not yet in its stream.
+  fake::group_ptr arriving = nullptr;   ///< Taken, and not yet in its stream.
+  std::map<unsigned, double> sums = {}; ///< Scaled ones that were made.
+  unsigned next_sum = 5;
   abi::stream target = nullptr;
 };
 
@@ -125,6 +128,8 @@ struct hub {
   size_t made = 0;
   size_t ended = 0;
   size_t transfers = 0; ///< Sends that were received.
+  size_t sums = 0;
+  size_t broadcasts = 0;
   std::vector<std::string> violations;
 };
 

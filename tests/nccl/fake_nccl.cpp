@@ -149,9 +149,43 @@ abi::result ncclRecv(void* to, size_t count, abi::data_type type, int peer,
 }
 
 abi::result ncclReduce(const void* from, void* to, size_t count,
-                       abi::data_type type, abi::reduction, int root,
+                       abi::data_type type, abi::reduction how, int root,
                        abi::comm comm, abi::stream stream) {
-  return ask({kind::reduce, from, to, count, type, root}, comm, stream);
+  lock guard{the().mutex};
+  auto scale = 1.0;
+  if (how != abi::reduction::sum && the().comms.contains(comm)) {
+    auto found = comm->sums.find(static_cast<unsigned>(how));
+    if (found == comm->sums.end())
+      return blame("a sum of a kind that was not made"),
+             abi::result::invalid_argument;
+    scale = found->second;
+  }
+  return ask({kind::reduce, from, to, count, type, root, scale}, comm, stream);
+}
+
+abi::result ncclRedOpCreatePreMulSum(abi::reduction* how, void* scale,
+                                     abi::data_type type, abi::residence,
+                                     abi::comm comm) {
+  lock guard{the().mutex};
+  if (!known(comm, "a scaled sum"))
+    return abi::result::invalid_argument;
+  if (comm->state != abi::result::success)
+    return comm->state;
+  auto number = comm->next_sum++;
+  comm->sums[number] = type == abi::data_type::float64
+                         ? *static_cast<double*>(scale)
+                         : *static_cast<float*>(scale);
+  *how = abi::reduction{number};
+  return abi::result::success;
+}
+
+abi::result ncclRedOpDestroy(abi::reduction how, abi::comm comm) {
+  lock guard{the().mutex};
+  if (!known(comm, "the end of a scaled sum"))
+    return abi::result::invalid_argument;
+  if (comm->sums.erase(static_cast<unsigned>(how)) == 0)
+    blame("the end of a scaled sum that was not made");
+  return abi::result::success;
 }
 
 abi::result ncclBroadcast(const void* from, void* to, size_t count,
@@ -289,6 +323,7 @@ void reset(uint64_t seed, double pace) {
   the().cliques.clear();
   the().violations.clear();
   the().made = the().ended = 0;
+  the().sums = the().broadcasts = 0;
   the().wrong = {};
   the().devices = 2;
   the().version = release;
@@ -298,6 +333,11 @@ void reset(uint64_t seed, double pace) {
 
 faults& wrong() {
   return the().wrong;
+}
+
+void spoil(const std::function<void(faults&)>& how) {
+  lock guard{the().mutex};
+  how(the().wrong);
 }
 
 int& devices() {
@@ -324,6 +364,8 @@ nccl::entry_points table() {
   t.send = ncclSend;
   t.recv = ncclRecv;
   t.reduce = ncclReduce;
+  t.make_scaled_sum = ncclRedOpCreatePreMulSum;
+  t.end_scaled_sum = ncclRedOpDestroy;
   t.broadcast = ncclBroadcast;
   t.cuda_error_text = cudaGetErrorString;
   t.device_count = cudaGetDeviceCount;
@@ -360,6 +402,16 @@ size_t comms_made() {
 size_t transfers() {
   lock guard{the().mutex};
   return the().transfers;
+}
+
+size_t sums() {
+  lock guard{the().mutex};
+  return the().sums;
+}
+
+size_t broadcasts() {
+  lock guard{the().mutex};
+  return the().broadcasts;
 }
 
 size_t comms_ended() {

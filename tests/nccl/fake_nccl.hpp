@@ -14,6 +14,7 @@
 #include "messages/transport/nccl/library.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct faults {
   std::set<int> call_fails;    ///< Calls are refused.
   std::set<int> never_issued;  ///< Calls are taken and never come in.
   std::set<int> never_done;    ///< What runs never ends.
+  std::set<int> no_broadcast;  ///< The same, for broadcasts alone.
   std::set<int> comm_fails;    ///< An asynchronous error.
   std::set<int> never_leaves;  ///< Finalising never ends.
   std::set<int> stuck;         ///< An abort does not end what runs.
@@ -43,6 +45,9 @@ struct faults {
 void reset(uint64_t seed, double pace = 0.5);
 
 faults& wrong();
+
+/// The same while others call.
+void spoil(const std::function<void(faults&)>& how);
 
 int& devices();
 int& version();
@@ -69,6 +74,10 @@ size_t comms_ended();
 
 /// Sends that were received, ever.
 size_t transfers();
+
+/// Sums that reached their root, and broadcasts that reached all, ever.
+size_t sums();
+size_t broadcasts();
 
 /// Rules that were broken, a line each.
 std::vector<std::string> violations();

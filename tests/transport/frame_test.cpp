@@ -68,6 +68,14 @@ TEST_CASE("kinds of frames and carriages have these numbers") {
   CHECK(static_cast<int>(frame_kind::piece) == 9);
   CHECK(static_cast<int>(frame_kind::meet) == 10);
   CHECK(static_cast<int>(frame_kind::call) == 11);
+  CHECK(static_cast<int>(frame_kind::cast_call) == 12);
+  CHECK(static_cast<int>(frame_kind::cast_answer) == 13);
+  CHECK(static_cast<int>(frame_kind::cast_open) == 14);
+  CHECK(static_cast<int>(frame_kind::cast_over) == 15);
+  CHECK(static_cast<int>(frame_kind::offer) == 16);
+  CHECK(static_cast<int>(frame_kind::give) == 17);
+  CHECK(static_cast<int>(frame_kind::fetch) == 18);
+  CHECK(static_cast<int>(frame_kind::again) == 19);
   CHECK(static_cast<int>(carriage::new_region) == 3);
   CHECK(static_cast<int>(carriage::ahead) == 4);
   CHECK(static_cast<int>(carriage::device) == 5);
@@ -77,7 +85,7 @@ TEST_CASE("a head is read as it was written") {
   std::mt19937_64 random{1};
   for (int i = 0; i < 1000; ++i) {
     frame_head head;
-    head.kind = frame_kind{static_cast<uint8_t>(1 + random() % 11)};
+    head.kind = frame_kind{static_cast<uint8_t>(1 + random() % 19)};
     head.carried = carriage{static_cast<uint8_t>(random() % 6)};
     head.shape = {random() % 2 ? element_type::float32 : element_type::float64,
                   random() >> 4};

@@ -32,8 +32,11 @@ enum class data_type : unsigned {
   bfloat16 = 9
 };
 
-/// ncclRedOp_t.
+/// ncclRedOp_t; those that are made anew have other values.
 enum class reduction : unsigned { sum = 0 };
+
+/// ncclScalarResidence_t: where a number lies that is handed over.
+enum class residence : unsigned { host_now = 1 };
 
 /// ncclComm_t.
 struct comm_object;

@@ -233,12 +233,31 @@ abi::result communicator::issue(const transfer& x) {
   case transfer_kind::receive:
     return call.recv(x.to, x.count, x.type, x.peer, comm_, stream);
   case transfer_kind::reduce:
-    return call.reduce(x.from, x.to, x.count, x.type, abi::reduction::sum,
-                       x.peer, comm_, stream);
+    return reduce(x);
   case transfer_kind::broadcast:
     return call.broadcast(x.from, x.to, x.count, x.type, x.peer, comm_, stream);
   }
   return abi::result::invalid_argument;
+}
+
+abi::result communicator::reduce(const transfer& x) {
+  const auto& call = lib_->call();
+  auto how = abi::reduction::sum;
+  if (x.scale != 1) {
+    auto narrow = static_cast<float>(x.scale);
+    auto wide = x.scale;
+    auto* scale = x.type == data_type::float64 ? static_cast<void*>(&wide)
+                                               : static_cast<void*>(&narrow);
+    auto code = call.make_scaled_sum(&how, scale, x.type,
+                                     abi::residence::host_now, comm_);
+    if (code != abi::result::success)
+      return code;
+  }
+  auto code = call.reduce(x.from, x.to, x.count, x.type, how, x.peer, comm_,
+                          stream_->get());
+  if (x.scale != 1)
+    call.end_scaled_sum(how, comm_); // What was asked for has its own copy.
+  return code;
 }
 
 void communicator::watch_deadlines(double now) {

@@ -129,6 +129,7 @@ private:
   void issue_next(double now);
   abi::result issue(const operation& what);
   abi::result issue(const transfer& what);
+  abi::result reduce(const transfer& what);
   void watch_deadlines(double now);
   void await_goodbye(double now);
   void await_quiet(double now);

@@ -2,6 +2,7 @@
 
 #include "messages/transport/nccl/succession.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::transport::nccl {
@@ -10,9 +11,12 @@ namespace {
 
 constexpr auto fine = abi::cuda_status::success;
 
-/// Ranks of the two.
-constexpr int sender = 0;
-constexpr int receiver = 1;
+/// Nothing, whatever it is added to: 0 + x would make 0 of x = -0.
+template <class T>
+std::span<const std::byte> nothing() {
+  static const std::vector<T> block((size_t{1} << 20) / sizeof(T), T{-0.0});
+  return std::as_bytes(std::span{block});
+}
 
 } // namespace
 
@@ -29,16 +33,14 @@ std::optional<data_type> type_of(element_type x) {
 
 ferry::ferry(library_ptr lib, const ferry_terms& terms, double now)
   : lib_(std::move(lib)), terms_(terms),
-    comm_(
-      lib_,
-      place{to_abi(terms.id), terms.sends ? sender : receiver, 2, terms.device},
-      terms.limits, now) {
+    comm_(lib_, place{to_abi(terms.id), terms.rank, terms.size, terms.device},
+          terms.limits, now) {
   device_guard guard{*lib_, terms_.device};
   copies_ = std::make_unique<owned_stream>(lib_);
-  take_memory();
+  staging_ = take_memory();
   if (copies_->status() != fine)
     fail(lib_->explain(copies_->status()), now);
-  else if (!staging_)
+  else if (staging_ == nullptr)
     fail("the device has no memory for a tensor of " +
            std::to_string(terms_.largest.bytes()) + " bytes",
          now);
@@ -47,11 +49,13 @@ ferry::ferry(library_ptr lib, const ferry_terms& terms, double now)
 ferry::~ferry() {
   for (auto& one : loads_)
     if (one.done)
-      one.done->break_off();
-  if (staging_ && device_is_done()) {
-    device_guard guard{*lib_, terms_.device};
-    lib_->call().memory_give(staging_);
-  }
+      one.done(false);
+  if (!device_is_done())
+    return;
+  device_guard guard{*lib_, terms_.device};
+  for (auto* memory : {staging_, nothing_})
+    if (memory != nullptr)
+      lib_->call().memory_give(memory);
 }
 
 /// With the memory that is ours.
@@ -61,10 +65,10 @@ bool ferry::device_is_done() const {
   return comm_.settled() && comm_.look(last_).what != progress::lost;
 }
 
-void ferry::take_memory() {
-  if (lib_->call().memory_take(
-        &staging_, static_cast<size_t>(terms_.largest.bytes())) != fine)
-    staging_ = nullptr;
+void* ferry::take_memory() {
+  void* out = nullptr;
+  auto bytes = static_cast<size_t>(terms_.largest.bytes());
+  return lib_->call().memory_take(&out, bytes) == fine ? out : nullptr;
 }
 
 // -- what is asked for --------------------------------------------------------
@@ -76,92 +80,180 @@ bool ferry::takes(const payload_shape& shape) const {
          comm_.state() == communicator::phase::ready;
 }
 
-void ferry::send(payload tensor) {
-  load next;
-  next.type = *type_of(tensor.shape().type);
-  next.count = tensor.shape().count;
-  next.tensor = std::move(tensor);
-  std::lock_guard guard{mutex_};
-  loads_.push_back(std::move(next));
+void ferry::send(int to, payload tensor, ferry_done done) {
+  load what;
+  what.peer = to;
+  what.tensor = std::move(tensor);
+  what.done = std::move(done);
+  ask(std::move(what));
 }
 
-void ferry::receive(std::span<std::byte> target, element_type type,
-                    arrival_ptr done) {
-  std::lock_guard guard{mutex_};
-  auto known = type_of(type);
-  if (!failure_.empty() || !known || target.size() > terms_.largest.bytes())
-    return done->break_off();
-  load next;
-  next.type = *known;
-  next.count = target.size() / troupe::size_of(type);
-  next.target = target;
-  next.done = std::move(done);
-  loads_.push_back(std::move(next));
+void ferry::receive(int from, std::span<std::byte> target, element_type type,
+                    ferry_done done) {
+  load what;
+  what.kind = transfer_kind::receive;
+  what.peer = from;
+  what.target = target;
+  what.type = type;
+  what.done = std::move(done);
+  ask(std::move(what));
+}
+
+void ferry::give(payload tensor, double scale, ferry_done done) {
+  if (terms_.size == 2)
+    return send(root, std::move(tensor), std::move(done));
+  load what;
+  what.kind = transfer_kind::reduce;
+  what.tensor = std::move(tensor);
+  what.scale = scale;
+  what.done = std::move(done);
+  ask(std::move(what));
+}
+
+void ferry::sum(std::span<std::byte> target, element_type type,
+                ferry_done done) {
+  if (terms_.size == 2)
+    return receive(1, target, type, std::move(done));
+  load what;
+  what.kind = transfer_kind::reduce;
+  what.target = target;
+  what.type = type;
+  what.done = std::move(done);
+  ask(std::move(what));
+}
+
+void ferry::tell(payload tensor, ferry_done done) {
+  load what;
+  what.kind = transfer_kind::broadcast;
+  what.tensor = std::move(tensor);
+  what.done = std::move(done);
+  ask(std::move(what));
+}
+
+void ferry::hear(std::span<std::byte> target, element_type type,
+                 ferry_done done) {
+  load what;
+  what.kind = transfer_kind::broadcast;
+  what.target = target;
+  what.type = type;
+  what.done = std::move(done);
+  ask(std::move(what));
+}
+
+void ferry::ask(load what) {
+  if (what.tensor)
+    what.type = what.tensor.shape().type;
+  auto bytes = what.tensor ? what.tensor.bytes().size() : what.target.size();
+  what.count = bytes / troupe::size_of(what.type);
+  {
+    std::lock_guard guard{mutex_};
+    if (failure_.empty() && type_of(what.type) &&
+        bytes <= terms_.largest.bytes())
+      return loads_.push_back(std::move(what));
+  }
+  if (what.done)
+    what.done(false);
 }
 
 // -- what becomes of it -------------------------------------------------------
 
 bool ferry::poll(double now) {
-  std::deque<load> gone; // Let go of after the lock.
-  std::lock_guard guard{mutex_};
-  comm_.poll(now);
-  auto state = comm_.state();
-  auto stopping = state == communicator::phase::stopping;
-  if (failure_.empty() && (stopping || comm_.settled()))
-    failure_ = comm_.why();
-  if (!failure_.empty()) {
-    gone.swap(loads_);
-    for (auto& one : gone)
-      if (one.done)
-        one.done->break_off();
-    return stopping;
+  endings over;
+  auto busy = false;
+  {
+    std::lock_guard guard{mutex_};
+    move_on(now, over);
+    auto state = comm_.state();
+    busy = !loads_.empty() || state == communicator::phase::initialising ||
+           state == communicator::phase::stopping;
   }
-  while (!loads_.empty()) {
-    auto& next = loads_.front();
-    if (next.number == 0)
-      begin(next, now);
-    if (!failure_.empty() || !finish(next))
-      return true;
-    gone.push_back(std::move(next));
-    loads_.pop_front();
-  }
-  return state == communicator::phase::initialising;
+  for (auto& [what, done] : over)
+    if (what.done)
+      what.done(done);
+  return busy;
 }
 
-void ferry::begin(load& what, double now) {
+void ferry::move_on(double now, endings& over) {
+  comm_.poll(now);
+  while (failure_.empty() && !loads_.empty()) {
+    auto& next = loads_.front();
+    if (next.number == 0 && !begin(next, now))
+      fail("the device does not take a copy", now);
+    auto done = finish(next);
+    if (!done)
+      break;
+    over.emplace_back(std::move(next), *done);
+    loads_.pop_front();
+  }
+  if (failure_.empty() &&
+      (comm_.state() == communicator::phase::stopping || comm_.settled()))
+    failure_ = comm_.why();
+  if (failure_.empty())
+    return;
+  for (auto& one : std::exchange(loads_, {}))
+    over.emplace_back(std::move(one), false);
+}
+
+bool ferry::begin(load& what, double now) {
   if (what.tensor) {
     auto bytes = what.tensor.bytes();
     if (!copy(staging_, bytes.data(), bytes.size()))
-      return fail("the device does not take a copy", now);
+      return false;
+  } else if (what.kind == transfer_kind::reduce && nothing_ == nullptr &&
+             !fill_with_nothing()) {
+    return false;
   }
-  auto way = what.tensor
-               ? send_to(receiver, staging_, what.count, what.type)
-               : receive_from(sender, staging_, what.count, what.type);
-  what.number = comm_.submit({way}, now + terms_.transfer, copies_->get());
+  what.number =
+    comm_.submit({way_of(what)}, now + terms_.transfer, copies_->get());
   last_ = what.number;
+  return true;
 }
 
-/// True when nothing more is to be done for it.
-bool ferry::finish(load& what) {
-  if (comm_.look(what.number).what != progress::done)
-    return false;
+transfer ferry::way_of(const load& what) const {
+  auto type = *type_of(what.type);
+  switch (what.kind) {
+  case transfer_kind::send:
+    return send_to(what.peer, staging_, what.count, type);
+  case transfer_kind::receive:
+    return receive_from(what.peer, staging_, what.count, type);
+  case transfer_kind::reduce:
+    return what.tensor
+             ? reduce_to(root, staging_, nullptr, what.count, type, what.scale)
+             : reduce_to(root, nothing_, staging_, what.count, type);
+  default:
+    return broadcast_from(root, staging_, what.count, type);
+  }
+}
+
+/// Whether it was done; nothing while it is under way.
+std::optional<bool> ferry::finish(load& what) {
+  if (what.number == 0 || comm_.look(what.number).what != progress::done)
+    return std::nullopt;
   if (what.tensor)
     return true;
-  if (!what.landing) {
-    what.landing = true;
-    if (!copy(what.target.data(), staging_, what.target.size())) {
-      what.done->break_off();
-      return true;
-    }
-  }
+  if (!std::exchange(what.landing, true) &&
+      !copy(what.target.data(), staging_, what.target.size()))
+    return false;
   device_guard guard{*lib_, terms_.device};
   auto status = lib_->call().stream_query(copies_->get());
   if (status == abi::cuda_status::not_ready)
+    return std::nullopt;
+  return status == fine;
+}
+
+/// The root's part of sums.
+bool ferry::fill_with_nothing() {
+  device_guard guard{*lib_, terms_.device};
+  nothing_ = take_memory();
+  if (nothing_ == nullptr)
     return false;
-  if (status == fine)
-    what.done->reach(what.target.size());
-  else
-    what.done->break_off();
+  auto block = terms_.largest.type == element_type::float64 ? nothing<double>()
+                                                            : nothing<float>();
+  auto bytes = static_cast<size_t>(terms_.largest.bytes());
+  for (size_t at = 0; at < bytes; at += block.size())
+    if (!copy(static_cast<std::byte*>(nothing_) + at, block.data(),
+              std::min(block.size(), bytes - at)))
+      return false;
   return true;
 }
 

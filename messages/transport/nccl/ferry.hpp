@@ -1,19 +1,19 @@
 #pragma once
-// Tensors of host memory over NCCL from one process to another: one direction,
-// on a communicator of the two. What is sent is copied to the device, goes to
-// the other end's, and is copied into host memory there, one tensor after the
-// other. Each direction has a ferry of its own, since the operations of a
-// communicator run in one order, and pushes and answers cross.
+// Tensors of host memory over one NCCL communicator: what is sent is copied to
+// the device, goes to the others' or is added up with theirs, and is copied
+// into host memory there, one tensor after the other. All ranks ask in the same
+// order. Between two there is a ferry for each direction, since the operations
+// of a communicator run in one order, and pushes and answers cross.
 //
-// Thread-safe: one thread sends or receives, another polls. Neither waits for
-// the device, but for copies of memory that CUDA has not been told of before.
+// Thread-safe: any thread asks, one polls. Nobody waits for the device, but for
+// copies of memory that CUDA has not been told of before.
 
-#include "messages/arrival.hpp"
 #include "messages/payload.hpp"
 #include "messages/transport/nccl/communicator.hpp"
 #include "messages/transport/nccl/rendezvous.hpp"
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,16 +27,24 @@ std::optional<data_type> type_of(element_type x);
 
 struct ferry_terms {
   id_bytes id{};
-  bool sends = true; ///< Else it receives.
+  int rank = 0;
+  int size = 2;
   int device = 0;
   payload_shape largest; ///< What its memory on the device has room for.
   patience limits{};
   double transfer = 60; ///< s for one tensor.
 };
 
+/// Told, once, whether it was done. On the thread that asks, polls or destroys;
+/// no lock of the ferry is held.
+using ferry_done = std::function<void(bool)>;
+
 class ferry {
 public:
-  /// Begins to meet the other end, who has the same id.
+  /// The rank to which sums go, and from which broadcasts come.
+  static constexpr int root = 0;
+
+  /// Begins to meet the other ranks, who have the same id.
   ferry(library_ptr lib, const ferry_terms& terms, double now);
 
   /// Aborts what is under way. Memory of a device that has not let go of it is
@@ -46,17 +54,24 @@ public:
   ferry(const ferry&) = delete;
   ferry& operator=(const ferry&) = delete;
 
-  /// Does it take tensors of this shape now? Not before the other end is there.
+  /// Does it take tensors of this shape now? Not before all are there.
   bool takes(const payload_shape& shape) const;
 
-  /// Sends a tensor; the other end receives in the same order.
-  /// @pre takes(tensor.shape())
-  void send(payload tensor);
+  // Targets must live until `done` was told. What is asked of a ferry that has
+  // failed, or that does not take it, is told at once.
 
-  /// Receives a tensor into `target`; `done` says when it is there, or that it
-  /// will not be. `target` must live until then.
-  void receive(std::span<std::byte> target, element_type type,
-               arrival_ptr done);
+  void send(int to, payload tensor, ferry_done done);
+  void receive(int from, std::span<std::byte> target, element_type type,
+               ferry_done done);
+
+  /// Gives a tensor, times `scale`, to a sum; the root takes it. With one other
+  /// rank there is nothing to add up: its tensor comes as it is.
+  void give(payload tensor, double scale, ferry_done done);
+  void sum(std::span<std::byte> target, element_type type, ferry_done done);
+
+  /// The root's tensor goes to all who hear.
+  void tell(payload tensor, ferry_done done);
+  void hear(std::span<std::byte> target, element_type type, ferry_done done);
 
   /// Moves everything on. True while there is something to wait for.
   bool poll(double now);
@@ -69,19 +84,29 @@ public:
 
 private:
   struct load {
-    payload tensor;              ///< That is sent; or
-    std::span<std::byte> target; ///< where what is received goes,
-    arrival_ptr done;            ///< and who is told.
-    data_type type = data_type::float32;
+    transfer_kind kind = transfer_kind::send;
+    int peer = 0;                ///< Or the root.
+    payload tensor;              ///< That leaves; or
+    std::span<std::byte> target; ///< where what comes goes.
+    element_type type = element_type::float32;
     uint64_t count = 0;
+    double scale = 1;
+    ferry_done done;      ///< Or nobody.
     ticket number = 0;    ///< 0: not begun.
     bool landing = false; ///< It is on the device, and copied from there.
   };
 
+  /// Those that are over, and how.
+  using endings = std::deque<std::pair<load, bool>>;
+
+  void ask(load what);
+  void move_on(double now, endings& over);
   bool device_is_done() const;
-  void take_memory();
-  void begin(load& what, double now);
-  bool finish(load& what);
+  void* take_memory();
+  bool begin(load& what, double now);
+  transfer way_of(const load& what) const;
+  std::optional<bool> finish(load& what);
+  bool fill_with_nothing();
   bool copy(void* to, const void* from, size_t bytes);
   void fail(const std::string& why, double now);
 
@@ -91,6 +116,7 @@ private:
   communicator comm_;
   std::unique_ptr<owned_stream> copies_;
   void* staging_ = nullptr; ///< On the device.
+  void* nothing_ = nullptr; ///< There, too: what the root gives to a sum.
   std::deque<load> loads_;  ///< The oldest is under way.
   ticket last_ = 0;         ///< That was begun.
   std::string failure_;

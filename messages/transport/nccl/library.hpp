@@ -36,6 +36,9 @@ struct entry_points {
   abi::result (*reduce)(const void*, void*, size_t, abi::data_type,
                         abi::reduction, int root, abi::comm,
                         abi::stream) = nullptr;
+  abi::result (*make_scaled_sum)(abi::reduction*, void* scale, abi::data_type,
+                                 abi::residence, abi::comm) = nullptr;
+  abi::result (*end_scaled_sum)(abi::reduction, abi::comm) = nullptr;
   abi::result (*broadcast)(const void*, void*, size_t, abi::data_type, int root,
                            abi::comm, abi::stream) = nullptr;
   // CUDA runtime
@@ -77,6 +80,8 @@ void for_each_entry_point(F&& f) {
   f(&e::send, "ncclSend", false);
   f(&e::recv, "ncclRecv", false);
   f(&e::reduce, "ncclReduce", false);
+  f(&e::make_scaled_sum, "ncclRedOpCreatePreMulSum", false);
+  f(&e::end_scaled_sum, "ncclRedOpDestroy", false);
   f(&e::broadcast, "ncclBroadcast", false);
   f(&e::cuda_error_text, "cudaGetErrorString", true);
   f(&e::device_count, "cudaGetDeviceCount", true);

@@ -34,6 +34,7 @@ struct transfer {
   uint64_t count = 0;
   const void* from = nullptr;
   void* to = nullptr;
+  double scale = 1; ///< Of what this rank gives to a sum.
 
   uint64_t bytes() const { return count * size_of(type); }
 };
@@ -48,11 +49,13 @@ inline transfer receive_from(int peer, void* to, uint64_t count,
   return {transfer_kind::receive, peer, type, count, nullptr, to};
 }
 
-/// The sum of everybody's numbers, in an order that NCCL chooses, goes to the
-/// root. Only the root needs a `to`, which may be its `from`.
+/// The sum of everybody's numbers, each times the scale of its rank, in an
+/// order that NCCL chooses, goes to the root. Only the root needs a `to`, which
+/// may be its `from`.
 inline transfer reduce_to(int root, const void* from, void* to, uint64_t count,
-                          data_type type = data_type::float32) {
-  return {transfer_kind::reduce, root, type, count, from, to};
+                          data_type type = data_type::float32,
+                          double scale = 1) {
+  return {transfer_kind::reduce, root, type, count, from, to, scale};
 }
 
 /// The root's numbers go to everybody, from and to the same memory.

@@ -1,0 +1,368 @@
+#include "messages/transport/cast_path.hpp"
+
+#include "messages/types.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace troupe::transport {
+
+namespace {
+
+/// s between two looks at what is under way, ...
+constexpr double pace = 50e-6;
+
+/// ... at communicators that begin or end, ...
+constexpr double slow_pace = 5e-3;
+
+/// ... and at one that rests.
+constexpr double idle_pace = .5;
+
+} // namespace
+
+// -- a worker's end -----------------------------------------------------------
+
+cast_path::cast_path(socket line, const path_terms& terms, nccl_terms with)
+  : stream_path(std::move(line), terms), with_(std::move(with)) {
+  // nop
+}
+
+// Whoever is told that it failed finds all of this still here.
+cast_path::~cast_path() {
+  called_.reset();
+  ferry_.reset();
+  ending_.clear();
+}
+
+/// Gradients are offered where that leads to something. Only one at a time: a
+/// synchronous worker has no more.
+bool cast_path::keeps(frame_kind kind, transfer_id request,
+                      const caf::byte_buffer& header, const payload& tensor) {
+  if (kind != frame_kind::push)
+    return false;
+  auto comes = false;
+  auto offers = false;
+  {
+    std::lock_guard guard{mutex_};
+    comes = !std::exchange(attends_, true);
+    offers = open_ && !offered_ && ferry_->takes(tensor.shape());
+    if (offers)
+      offered_ = offered{request, header, tensor};
+  }
+  if (comes) {
+    auto who = read_header<push_header>(header).id.worker;
+    send_now(frame_kind::meet, {}, write_header(cast_attendance{who}), {});
+  }
+  if (offers)
+    send_now(frame_kind::offer, request, header,
+             payload{tensor.shape(), nullptr, nullptr});
+  return offers;
+}
+
+bool cast_path::takes(frame& what) {
+  switch (what.kind) {
+  case frame_kind::cast_call:
+    called(read_header<cast_call>(what.header));
+    return true;
+  case frame_kind::cast_open:
+    opened(read_header<cast_open>(what.header));
+    return true;
+  case frame_kind::cast_over:
+    over(read_header<cast_over>(what.header));
+    return true;
+  case frame_kind::give:
+    give(what.request, read_header<cast_give>(what.header));
+    return true;
+  case frame_kind::fetch:
+    fetched(what.request);
+    return true;
+  case frame_kind::release:
+    settled(what.request);
+    if (!std::exchange(heard_, false))
+      return false;
+    hear(what);
+    return true;
+  case frame_kind::refusal:
+    settled(what.request);
+    return false;
+  default:
+    return false;
+  }
+}
+
+// -- gradients
+
+void cast_path::give(transfer_id request, const cast_give& what) {
+  ferry_ptr to;
+  payload gradient;
+  {
+    std::lock_guard guard{mutex_};
+    if (!offered_ || offered_->request != request)
+      throw path_error{"a gradient is wanted that was not offered"};
+    if (open_ && number_ == what.number) {
+      to = ferry_;
+      gradient = offered_->gradient;
+    }
+  }
+  // Else the server learns that this end is over, or knows it.
+  if (to)
+    to->give(std::move(gradient), what.scale, {});
+  work();
+}
+
+void cast_path::fetched(transfer_id request) {
+  std::optional<offered> what;
+  {
+    std::lock_guard guard{mutex_};
+    what = std::exchange(offered_, std::nullopt);
+  }
+  if (!what || what->request != request)
+    throw path_error{"a gradient is fetched that was not offered"};
+  send_now(frame_kind::push, what->request, what->header, what->gradient);
+}
+
+/// Its answer is here.
+void cast_path::settled(transfer_id request) {
+  std::optional<offered> gone; // Let go of after the lock.
+  std::lock_guard guard{mutex_};
+  if (offered_ && offered_->request == request)
+    gone = std::exchange(offered_, std::nullopt);
+}
+
+// -- weights
+
+payload cast_path::expect(const frame_head& head,
+                          std::vector<descriptor>& passed, incoming& follows) {
+  if (head.carried != carriage::device)
+    return stream_path::expect(head, passed, follows);
+  heard_ = true;
+  auto memory = take_memory();
+  auto* data = memory.get();
+  return {head.shape, std::move(memory), data};
+}
+
+bool cast_path::hands_out_early(const frame_head& head) const {
+  return head.carried == carriage::follows &&
+         stream_path::hands_out_early(head);
+}
+
+void cast_path::hear(frame& what) {
+  ferry_ptr from;
+  {
+    std::lock_guard guard{mutex_};
+    from = ferry_;
+  }
+  auto request = what.request;
+  auto bytes = what.tensor.bytes();
+  std::span target{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  auto type = what.tensor.shape().type;
+  auto done = [this,
+               it = std::make_shared<frame>(std::move(what))](bool there) {
+    if (there)
+      hand_in(std::move(*it));
+    else
+      send_now(frame_kind::again, it->request, {}, {});
+  };
+  if (!from)
+    return send_now(frame_kind::again, request, {}, {});
+  from->hear(target, type, std::move(done));
+  work();
+}
+
+// -- communicators
+
+void cast_path::called(const cast_call& to) {
+  {
+    std::lock_guard guard{mutex_};
+    called_ = to;
+  }
+  answer(to.number, cast_stage::accepted);
+  work();
+}
+
+void cast_path::opened(const cast_open& what) {
+  std::lock_guard guard{mutex_};
+  open_ = ferry_ && number_ == what.number;
+}
+
+void cast_path::over(const cast_over& what) {
+  {
+    std::lock_guard guard{mutex_};
+    if (called_ && called_->number == what.number)
+      called_.reset();
+    if (number_ == what.number)
+      drop_ferry();
+  }
+  work();
+}
+
+/// It is stopped by whoever polls.
+void cast_path::drop_ferry() {
+  open_ = ready_ = false;
+  if (ferry_)
+    ending_.push_back(std::exchange(ferry_, nullptr));
+}
+
+void cast_path::answer(nccl::epoch number, cast_stage stage,
+                       const std::string& why) {
+  send_now(frame_kind::cast_answer, {},
+           write_header(cast_answer{number, stage, why}), {});
+}
+
+/// The newest ferry, begun if it has to be.
+auto cast_path::meet(double now) -> ferry_ptr {
+  std::lock_guard guard{mutex_};
+  if (!called_)
+    return ferry_;
+  auto to = *std::exchange(called_, std::nullopt);
+  drop_ferry();
+  nccl::ferry_terms terms;
+  terms.id = to.id;
+  terms.rank = static_cast<int>(to.rank);
+  terms.size = static_cast<int>(to.size);
+  terms.device = with_.device;
+  terms.largest = path::terms().expected;
+  terms.limits = with_.limits;
+  terms.transfer = with_.transfer;
+  number_ = to.number;
+  ferry_ = std::make_shared<nccl::ferry>(with_.library, terms, now);
+  return ferry_;
+}
+
+/// Whether there is something left of old ones.
+bool cast_path::end_old(double now) {
+  std::vector<ferry_ptr> old;
+  {
+    std::lock_guard guard{mutex_};
+    old = ending_;
+  }
+  std::erase_if(old, [now](const ferry_ptr& one) {
+    one->stop("the membership is over", now);
+    return one->poll(now);
+  });
+  std::lock_guard guard{mutex_};
+  std::erase_if(ending_, [&](const ferry_ptr& one) {
+    return std::ranges::count(old, one) > 0;
+  });
+  return !ending_.empty();
+}
+
+std::optional<double> cast_path::poll(double now) {
+  auto closed = is_closed();
+  ferry_ptr newest;
+  if (closed) {
+    std::lock_guard guard{mutex_};
+    called_.reset();
+    drop_ferry();
+  } else {
+    newest = meet(now);
+  }
+  auto next = std::numeric_limits<double>::infinity();
+  if (newest) {
+    auto busy = newest->poll(now);
+    auto number = nccl::epoch{};
+    auto ready = false;
+    auto why = newest->failure();
+    {
+      std::lock_guard guard{mutex_};
+      if (ferry_ == newest) {
+        number = number_;
+        ready = why.empty() && newest->takes(terms().expected) &&
+                !std::exchange(ready_, true);
+        if (!why.empty())
+          drop_ferry();
+      }
+    }
+    if (ready)
+      answer(number, cast_stage::ready);
+    else if (number.value != 0 && !why.empty())
+      answer(number, cast_stage::broken, why);
+    next = busy ? pace : idle_pace;
+  }
+  if (end_old(now))
+    next = std::min(next, slow_pace);
+  else if (closed)
+    return std::nullopt;
+  return next;
+}
+
+// -- the server's end ---------------------------------------------------------
+
+cast_end::cast_end(socket line, const path_terms& terms, cast_root_ptr root)
+  : stream_path(std::move(line), terms), root_(std::move(root)) {
+  // nop
+}
+
+cast_end::~cast_end() {
+  root_->leave(*this);
+}
+
+std::optional<double> cast_end::poll(double) {
+  return root_->poll(*this, is_closed());
+}
+
+bool cast_end::keeps(frame_kind kind, transfer_id request,
+                     const caf::byte_buffer& header, const payload& tensor) {
+  return (kind == frame_kind::release || kind == frame_kind::refusal) &&
+         root_->keeps(*this, {kind, request, header, tensor});
+}
+
+bool cast_end::takes(frame& what) {
+  switch (what.kind) {
+  case frame_kind::meet:
+    root_->enter(*this, read_header<cast_attendance>(what.header));
+    return true;
+  case frame_kind::cast_answer:
+    root_->answered(*this, read_header<cast_answer>(what.header));
+    return true;
+  case frame_kind::offer:
+    read_header<push_header>(what.header); // Throws if it is none.
+    root_->offered(*this, what.request, std::move(what.header),
+                   what.tensor.shape());
+    return true;
+  case frame_kind::again:
+    root_->again(*this, what.request);
+    return true;
+  case frame_kind::push:
+  case frame_kind::pull:
+    root_->asked(*this);
+    return false;
+  default:
+    return false;
+  }
+}
+
+void cast_end::call(const cast_call& what) {
+  send_now(frame_kind::cast_call, {}, write_header(what), {});
+}
+
+void cast_end::open(const cast_open& what) {
+  send_now(frame_kind::cast_open, {}, write_header(what), {});
+}
+
+void cast_end::over(const cast_over& what) {
+  send_now(frame_kind::cast_over, {}, write_header(what), {});
+}
+
+void cast_end::give(transfer_id request, const cast_give& what) {
+  send_now(frame_kind::give, request, write_header(what), {});
+}
+
+void cast_end::fetch(transfer_id request) {
+  send_now(frame_kind::fetch, request, {}, {});
+}
+
+void cast_end::hand_over(frame push) {
+  hand_in(std::move(push));
+}
+
+void cast_end::reply(const cast_reply& what, carriage carried) {
+  send_now(what.kind, what.request, what.header, what.tensor, carried);
+}
+
+void cast_end::wake() {
+  work();
+}
+
+} // namespace troupe::transport

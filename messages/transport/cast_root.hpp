@@ -1,0 +1,195 @@
+#pragma once
+// The parameter server's part in a cast over NCCL: the gradients of a
+// synchronous step are added up on the devices on their way here, and the
+// weights that answer them go to all workers at once.
+//
+// Nobody takes part in an operation before all can: a worker offers a gradient,
+// with the header of its push but without the numbers. When every member has
+// offered one or waits for the server, it is decided: all have offered, and
+// each is told to give, times its share of the samples; or each is told to send
+// its own over the stream. Then every push comes with the same tensor, the mean
+// of all, and a mean of those by samples is that tensor again. Answers that are
+// the same weights are held until there is one for each of these pushes, and
+// leave in one broadcast; who does not get it asks again, and gets it over the
+// stream.
+//
+//   worker            root                         worker            root
+//     |-- offer ------->|  (from all)                |<-- release -----|
+//     |<-- give --------|                            |<== broadcast ===|
+//     |=== reduce =====>|  (push, for each)          |-- again ------->|
+//     |<-- fetch -------|  if it is not to be        |<-- release, ----|
+//     |-- push, tensor->|                            |     tensor      |
+//
+// Who meets in which communicator is the business of nccl::rendezvous. A change
+// of members, or a failure, ends the communicator; what was under way takes the
+// stream, and so does all until the next one is open.
+//
+// Thread-safe. Communicators are made and aborted by whoever polls.
+
+#include "messages/payload_memory.hpp"
+#include "messages/transport/cast_frames.hpp"
+#include "messages/transport/frame.hpp"
+#include "messages/transport/nccl/ferry.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::transport {
+
+/// An answer on its way to a worker.
+struct cast_reply {
+  frame_kind kind = frame_kind::release;
+  transfer_id request;
+  caf::byte_buffer header;
+  payload tensor;
+};
+
+/// The server's end of the path of one worker, as the root sees it. It is
+/// called with the root's lock held: it must neither wait nor call back.
+class cast_seat {
+public:
+  virtual void call(const cast_call& what) = 0;
+  virtual void open(const cast_open& what) = 0;
+  virtual void over(const cast_over& what) = 0;
+  virtual void give(transfer_id request, const cast_give& what) = 0;
+  virtual void fetch(transfer_id request) = 0;
+  /// To the server, as if it had come whole.
+  virtual void hand_over(frame push) = 0;
+  /// With `device` its tensor is broadcast, else it takes the stream.
+  virtual void reply(const cast_reply& what, carriage carried) = 0;
+  /// `poll` has something to do.
+  virtual void wake() = 0;
+
+protected:
+  ~cast_seat() = default;
+};
+
+struct cast_root_terms {
+  nccl::library_ptr library;
+  int device = 0;
+  payload_shape weights; ///< And gradients.
+  nccl::patience limits{};
+  nccl::rendezvous_rules rules{};
+  double transfer = 60; ///< s for one operation.
+  double settling = .2; ///< s without a newcomer before the members meet.
+  double holding = .1;  ///< s that answers wait for those to the others.
+  double waiting = 10;  ///< s that offers wait for those of the others.
+  std::function<void(const std::string&)> say; ///< Takes a line for the log.
+  std::function<double()> clock;               ///< s; empty: the steady one.
+};
+
+class cast_root {
+public:
+  explicit cast_root(cast_root_terms terms);
+
+  ~cast_root();
+
+  cast_root(const cast_root&) = delete;
+  cast_root& operator=(const cast_root&) = delete;
+
+  // -- what a seat tells ------------------------------------------------------
+
+  void enter(cast_seat& who, const cast_attendance& as);
+
+  /// Nothing is asked of it any more.
+  void leave(const cast_seat& who);
+
+  void answered(const cast_seat& who, const cast_answer& what);
+
+  /// The worker sent the server a request.
+  void asked(const cast_seat& who);
+
+  void offered(const cast_seat& who, transfer_id request,
+               caf::byte_buffer header, const payload_shape& gradient);
+
+  /// An answer is to go to the worker. True when the root does that, later.
+  bool keeps(const cast_seat& who, const cast_reply& what);
+
+  /// The worker did not get its answer by broadcast.
+  void again(const cast_seat& who, transfer_id request);
+
+  /// As path::poll. One seat after another does the work, the others rest.
+  std::optional<double> poll(const cast_seat& who, bool closed);
+
+  /// A communicator takes gradients.
+  bool is_open() const;
+
+private:
+  struct offer {
+    transfer_id request;
+    caf::byte_buffer header;
+    payload_shape shape;
+    double since = 0;
+  };
+
+  struct member {
+    cast_seat* seat;
+    nccl::attendee who;
+    size_t asked = 0; ///< Requests that the server has not answered.
+    std::optional<offer> offered;
+    std::optional<cast_reply> last; ///< By broadcast.
+  };
+
+  /// The pushes of one sum.
+  struct step {
+    uint64_t number = 0;
+    std::map<nccl::attendee, offer> parts;
+    memory_block sum;
+    bool there = false; ///< The server has the pushes.
+    std::map<nccl::attendee, cast_reply> held;
+    double held_since = 0;
+  };
+
+  using lock = std::lock_guard<std::mutex>;
+
+  member* find(const cast_seat& who);
+  member* find(const nccl::attendee& who);
+  void remove(const cast_seat& who);
+
+  void decide();
+  void begin_step();
+  void summed(uint64_t number, bool done);
+  void fetch_all();
+  std::optional<double> oldest_offer() const;
+  bool fits(const member& to, const cast_reply& what) const;
+  void let_held_go();
+  void spread();
+  void give_up_step();
+
+  void move_on(double now);
+  void take_answers(double now);
+  void look_at_communicator(double now);
+  void carry_out(nccl::orders all, double now);
+  void carry_out(const nccl::make_id& what, double now);
+  void carry_out(const nccl::invite& what, double now);
+  void carry_out(const nccl::begin_root& what, double now);
+  void carry_out(const nccl::announce& what, double now);
+  void carry_out(const nccl::dissolve& what, double now);
+  void carry_out(const nccl::end_root& what, double now);
+  void carry_out(const nccl::leave_out& what, double now);
+  void carry_out(const nccl::switch_off& what, double now);
+  std::optional<double> next_look(double now) const;
+
+  cast_root_terms terms_;
+  mutable std::mutex mutex_;
+  payload_pool sums_;
+  std::vector<member> members_;
+  uint32_t entries_ = 0;
+  nccl::rendezvous rendezvous_;
+  std::optional<double> assemble_at_; ///< Members came or went.
+  std::vector<std::pair<nccl::attendee, cast_answer>> answers_;
+  std::shared_ptr<nccl::ferry> ferry_; ///< Of the newest communicator.
+  std::vector<std::shared_ptr<nccl::ferry>> ending_;
+  bool root_is_ready_ = false;
+  uint64_t steps_ = 0;
+  std::optional<step> step_;
+};
+
+using cast_root_ptr = std::shared_ptr<cast_root>;
+
+} // namespace troupe::transport
