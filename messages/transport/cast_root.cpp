@@ -210,7 +210,8 @@ void cast_root::give_up_step() {
     return;
   if (step_->there)
     return let_held_go();
-  for (const auto& [who, what] : std::exchange(step_, std::nullopt)->parts)
+  auto gone = *std::exchange(step_, std::nullopt);
+  for (const auto& [who, what] : gone.parts)
     if (auto* from = find(who))
       from->seat->fetch(what.request);
 }
@@ -255,13 +256,15 @@ bool cast_root::fits(const member& to, const cast_reply& what) const {
 }
 
 void cast_root::let_held_go() {
-  for (const auto& [who, what] : std::exchange(step_, std::nullopt)->held)
+  auto gone = *std::exchange(step_, std::nullopt);
+  for (const auto& [who, what] : gone.held)
     if (auto* to = find(who))
       to->seat->reply(what, carriage::none);
 }
 
 void cast_root::spread() {
-  auto held = std::exchange(step_, std::nullopt)->held;
+  auto held = std::exchange(step_->held, {});
+  step_.reset();
   for (auto& [who, what] : held)
     if (auto* to = find(who)) {
       to->seat->reply(what, carriage::device);
@@ -321,7 +324,8 @@ void cast_root::move_on(double now) {
 }
 
 void cast_root::take_answers(double now) {
-  for (const auto& [who, what] : std::exchange(answers_, {})) {
+  auto all = std::exchange(answers_, {});
+  for (const auto& [who, what] : all) {
     switch (what.stage) {
     case cast_stage::accepted:
       rendezvous_.accepted(what.number, who);
@@ -345,7 +349,7 @@ void cast_root::take_answers(double now) {
 void cast_root::look_at_communicator(double now) {
   if (!ferry_)
     return;
-  ferry_->poll(now);
+  ferry_is_busy_ = ferry_->poll(now);
   if (auto why = ferry_->failure(); !why.empty())
     return carry_out(rendezvous_.broken(rendezvous_.number(), why, now), now);
   if (!root_is_ready_ && ferry_->takes(terms_.weights)) {
@@ -361,7 +365,7 @@ std::optional<double> cast_root::next_look(double now) const {
     out = std::min(out, std::max(seconds, pace));
   };
   if (ferry_)
-    by(!root_is_ready_ ? slow_pace : step_ && !step_->there ? pace : idle_pace);
+    by(!root_is_ready_ ? slow_pace : ferry_is_busy_ ? pace : idle_pace);
   if (!ending_.empty())
     by(slow_pace);
   if (!answers_.empty())

@@ -186,6 +186,7 @@ private:
   std::shared_ptr<nccl::ferry> ferry_; ///< Of the newest communicator.
   std::vector<std::shared_ptr<nccl::ferry>> ending_;
   bool root_is_ready_ = false;
+  bool ferry_is_busy_ = false;
   uint64_t steps_ = 0;
   std::optional<step> step_;
 };
