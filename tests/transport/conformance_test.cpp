@@ -28,12 +28,13 @@ const bool has_nccl = [] {
 /// All paths that there are.
 std::string any_path() {
   return GENERATE(as<std::string>{}, "inproc", "chunked", "stream", "shm",
-                  "nccl");
+                  "nccl", "cast");
 }
 
 /// Those between processes.
 std::string any_far_path() {
-  return GENERATE(as<std::string>{}, "chunked", "stream", "shm", "nccl");
+  return GENERATE(as<std::string>{}, "chunked", "stream", "shm", "nccl",
+                  "cast");
 }
 
 outcome push(caf::scoped_actor& self, const parameter_server_actor& link,
@@ -293,6 +294,21 @@ TEST_CASE("NCCL that broke gives way to the stream, and to nothing else") {
   CHECK(next() == "stream");
   CHECK_FALSE(choice.skip("stream"));
   CHECK(next() == "stream");
+}
+
+TEST_CASE("a cast of one worker takes NCCL, once both ends have met") {
+  rig it{"cast", {f32, 1000}};
+  auto link = it.connect();
+  CHECK(push(it, link, 1).header);
+  REQUIRE(eventually([&] { return it.cast->is_open(); }));
+  auto before = fake::transfers() + fake::broadcasts();
+  for (uint64_t i = 2; i <= 20; ++i) {
+    auto found = push(it, link, i);
+    CHECK(found.header);
+    CHECK(is_seeded(found.weights, i));
+  }
+  CHECK(it.log->damaged == 0);
+  CHECK(fake::transfers() + fake::broadcasts() - before >= 2 * 18);
 }
 
 TEST_CASE("when the server dies all open requests are told") {

@@ -200,7 +200,7 @@ public:
       return keep(spawn_local_link(system_, server_));
     make_gateway();
     if (framed())
-      return tie(path_choice{kind_, memory, {}, nccl()}.connect(
+      return tie(path_choice{name(), memory, {}, nccl()}.connect(
                    invite(gateway), "127.0.0.1", {shape_}),
                  gateway);
     auto link = keep(spawn<chunked_link_actor, chunked_link_state>(
@@ -221,7 +221,8 @@ public:
     proto::PathOffer out;
     out.set_stream_port(reception_->port());
     out.set_shm_name(reception_->name());
-    out.set_nccl(kind_ == "nccl");
+    out.set_nccl(name() == "nccl");
+    out.set_cast(cast != nullptr);
     out.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, out.token(), peer);
     return out;
@@ -253,15 +254,19 @@ public:
     std::make_shared<transport::shared_memory>();
   std::shared_ptr<transport::shared_memory> servers_memory =
     std::make_shared<transport::shared_memory>();
-  gateway_actor gateway; ///< Of the link that was made last.
+  gateway_actor gateway;         ///< Of the link that was made last.
+  transport::cast_root_ptr cast; ///< Of that kind: where the workers meet.
 
 private:
   struct config : caf::actor_system_config {
     config() { allow_errands(*this, 2); }
   };
 
+  /// As `--transport` has it.
+  std::string name() const { return kind_ == "cast" ? "nccl" : kind_; }
+
   transport::nccl::library_ptr nccl() const {
-    return kind_ == "nccl" ? nccl_of_rigs() : nullptr;
+    return name() == "nccl" ? nccl_of_rigs() : nullptr;
   }
 
   void listen() {
@@ -269,10 +274,17 @@ private:
     terms.host = kind_ == "shm" ? "" : "127.0.0.1";
     terms.same_host = kind_ == "shm";
     reception_ = std::make_shared<transport::reception>(terms);
+    if (kind_ == "cast") {
+      transport::cast_root_terms where;
+      where.library = nccl();
+      where.weights = shape_;
+      where.settling = 0;
+      cast = std::make_shared<transport::cast_root>(std::move(where));
+    }
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::detached,
       path_listener_parts{
-        reception_, server_, shape_, servers_memory, {}, {}, 0, nccl()}));
+        reception_, server_, shape_, servers_memory, {}, {}, 0, nccl(), cast}));
   }
 
   template <class LinkEnd>
