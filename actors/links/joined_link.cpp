@@ -115,6 +115,8 @@ void joined_link_state::take(uint64_t number, size_t part,
 }
 
 void joined_link_state::join(open_request what) {
+  if (auto view = views_.join(whole_, what.answers))
+    return what.asks.deliver(std::move(what.header), *view);
   auto memory = memory_.take();
   auto* target = memory.get();
   for (const auto& part : what.answers) {

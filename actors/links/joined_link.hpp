@@ -1,12 +1,14 @@
 #pragma once
 // The link of a worker whose parameter server has shards in processes of their
 // own: one link to each, seen as one. A gradient is cut into views; the parts
-// of an answer are joined in one buffer.
+// of an answer are mapped side by side where they are memory of processes of
+// this host, else joined in one buffer.
 //
 // Ends with the first of its links that ends, and ends the others.
 
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
+#include "messages/transport/side_by_side.hpp"
 
 #include <map>
 #include <memory>
@@ -65,6 +67,7 @@ private:
   joined_link_parts parts_;
   payload_shape whole_;
   payload_pool memory_;
+  transport::side_by_side views_; ///< Of memory that lives as our links do.
   uint64_t requests_ = 0; ///< So far.
   std::map<uint64_t, open_request> open_;
 };

@@ -104,7 +104,7 @@ TEST_CASE("a head that is none of ours is refused with a line") {
   auto bytes = encode(sample_head());
   CHECK(refusal_of(bytes, 0, 0) == "what arrives is no frame");
   CHECK(refusal_of(bytes, 4, 0) == "a frame with an unknown kind");
-  CHECK(refusal_of(bytes, 4, 12) == "a frame with an unknown kind");
+  CHECK(refusal_of(bytes, 4, 20) == "a frame with an unknown kind");
   CHECK(refusal_of(bytes, 5, 6) == "a frame with an unknown carriage");
   CHECK(refusal_of(bytes, 6, 4) == "a frame with an unknown element type");
   CHECK(refusal_of(bytes, 7, 1) == "a frame with an unknown filling");
