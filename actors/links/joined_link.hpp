@@ -68,7 +68,7 @@ private:
   payload_shape whole_;
   payload_pool memory_;
   transport::side_by_side views_; ///< Of memory that lives as our links do.
-  uint64_t requests_ = 0; ///< So far.
+  uint64_t requests_ = 0;         ///< So far.
   std::map<uint64_t, open_request> open_;
 };
 
