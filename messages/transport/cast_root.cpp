@@ -309,7 +309,8 @@ void cast_root::move_on(double now) {
     assemble_at_.reset();
     std::vector<nccl::attendee> all;
     for (const auto& one : members_)
-      all.push_back(one.who);
+      if (!one.left_out)
+        all.push_back(one.who);
     carry_out(rendezvous_.assemble(all, now), now);
   }
   take_answers(now);
@@ -320,7 +321,20 @@ void cast_root::move_on(double now) {
       now >= step_->held_since + terms_.holding)
     let_held_go();
   if (auto since = oldest_offer(); since && now >= *since + terms_.waiting)
-    fetch_all();
+    leave_out_silent(now);
+}
+
+// It may be stopped, or much slower than the others, or we do not know why.
+void cast_root::leave_out_silent(double now) {
+  for (const auto& who : rendezvous_.members())
+    if (auto* one = find(who); one && !one->offered && one->asked == 0) {
+      one->left_out = true;
+      terms_.say("nccl         worker " + to_string(who.worker) +
+                 " takes the stream from now on: the others waited in vain for "
+                 "its gradient");
+    }
+  fetch_all();
+  assemble_at_ = now;
 }
 
 void cast_root::take_answers(double now) {

@@ -78,7 +78,9 @@ struct cast_root_terms {
   double transfer = 60; ///< s for one operation.
   double settling = .2; ///< s without a newcomer before the members meet.
   double holding = .1;  ///< s that answers wait for those to the others.
-  double waiting = 10;  ///< s that offers wait for those of the others.
+  /// s that offers wait for those of the others: who does not come by then has
+  /// no part in casts any more.
+  double waiting = 10;
   std::function<void(const std::string&)> say; ///< Takes a line for the log.
   std::function<double()> clock;               ///< s; empty: the steady one.
 };
@@ -133,6 +135,7 @@ private:
     size_t asked = 0; ///< Requests that the server has not answered.
     std::optional<offer> offered;
     std::optional<cast_reply> last; ///< By broadcast.
+    bool left_out = false;          ///< The others have waited in vain.
   };
 
   /// The pushes of one sum.
@@ -156,6 +159,7 @@ private:
   void summed(uint64_t number, bool done);
   void fetch_all();
   std::optional<double> oldest_offer() const;
+  void leave_out_silent(double now);
   bool fits(const member& to, const cast_reply& what) const;
   void let_held_go();
   void spread();

@@ -148,7 +148,7 @@ struct served {
 /// Workers and a server between whom there are paths.
 class company {
 public:
-  explicit company(uint64_t seed = 1) {
+  explicit company(uint64_t seed = 1, double waiting = 10) {
     fake::reset(seed);
     cast_root_terms terms;
     terms.library = fake::library();
@@ -156,6 +156,7 @@ public:
     terms.limits = limits;
     terms.transfer = .5;
     terms.settling = .02;
+    terms.waiting = waiting;
     terms.rules.pause = .01;
     terms.rules.failures = 1000;
     root = std::make_shared<cast_root>(std::move(terms));
@@ -195,6 +196,12 @@ public:
   }
 
   void kill(size_t worker) { near(worker).end->close("killed"); }
+
+  /// The server does not wait for him any more; his path stays.
+  void dismiss(size_t worker) {
+    std::lock_guard guard{mutex_};
+    present_.erase(worker);
+  }
 
   /// A push of this worker's gradient; says whether the answer is the mean of a
   /// step that it was part of.
@@ -385,6 +392,26 @@ TEST_CASE("who waits for the server is not waited for") {
     CHECK(parked.get());
     CHECK(train(all, workers, 3, 3) == 0);
     CHECK(now() - begun < 8); // Else somebody ran into `waiting`.
+  }
+  check_clean();
+}
+
+TEST_CASE("who is silent is left out, and does not stop the others") {
+  {
+    company all{1, .3};
+    std::vector<size_t> workers{all.join(), all.join(), all.join()};
+    CHECK(train(all, workers, 1, 1) == 0);
+    REQUIRE(all.meet());
+    all.dismiss(workers.back());
+    workers.pop_back();
+    CHECK(train(all, workers, 2, 1) == 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    REQUIRE(all.meet());
+    auto sums = fake::sums();
+    auto begun = now();
+    CHECK(train(all, workers, 3, 20) == 0);
+    CHECK(fake::sums() - sums >= 19);
+    CHECK(now() - begun < 6); // 20 times `waiting`.
   }
   check_clean();
 }
