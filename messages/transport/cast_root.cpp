@@ -1,6 +1,5 @@
 #include "messages/transport/cast_root.hpp"
 
-#include "messages/transport/nccl/succession.hpp"
 #include "messages/types.hpp"
 
 #include <algorithm>

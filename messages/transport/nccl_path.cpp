@@ -1,7 +1,6 @@
 #include "messages/transport/nccl_path.hpp"
 
 #include "messages/arrival.hpp"
-#include "messages/transport/nccl/succession.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,16 +1,20 @@
 // The real NCCL on a real GPU: several ranks in this process, on one GPU when
 // there is but one. Says why when it cannot run.
 
-#include "messages/transport/nccl/succession.hpp"
+#include "messages/transport/nccl/ferry.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+using namespace troupe;
 using namespace troupe::transport::nccl;
 
 namespace {
@@ -32,91 +36,71 @@ library_ptr real_library() {
   return result.library;
 }
 
-/// Floats on a device.
-class device_floats {
-public:
-  device_floats(library_ptr lib, int device, const std::vector<float>& from)
-    : lib_(std::move(lib)), device_(device), count_(from.size()) {
-    device_guard guard{*lib_, device_};
-    void* memory = nullptr;
-    REQUIRE(lib_->call().memory_take(&memory, bytes()) ==
-            abi::cuda_status::success);
-    memory_.reset(static_cast<float*>(memory));
-    copy(memory_.get(), from.data());
+constexpr payload_shape shape{element_type::float32, 11'250'000}; // 45 MB
+
+/// Whole numbers, whose sums are exact in any order; multiples of 4.
+float number(size_t i, int rank) {
+  return 4 * static_cast<float>((i * 7 + static_cast<size_t>(rank)) % 1000);
+}
+
+payload numbers(int rank) {
+  payload_buffer out{shape};
+  auto* at = reinterpret_cast<float*>(out.bytes().data());
+  for (size_t i = 0; i < shape.count; ++i)
+    at[i] = number(i, rank);
+  return std::move(out).seal();
+}
+
+/// Where a tensor arrives, and whether it has.
+struct arriving {
+  payload_buffer memory{shape};
+  std::optional<bool> there;
+
+  std::span<std::byte> target() { return memory.bytes(); }
+
+  ferry_done done() {
+    return [this](bool how) {
+      there = how;
+    };
   }
 
-  ~device_floats() {
-    device_guard guard{*lib_, device_};
-    lib_->call().memory_give(memory_.release());
+  bool holds(const std::function<float(size_t)>& expected) {
+    const auto* at = reinterpret_cast<const float*>(memory.bytes().data());
+    for (size_t i = 0; i < shape.count; ++i)
+      if (at[i] != expected(i))
+        return false;
+    return there == true;
   }
-
-  float* get() { return memory_.get(); }
-
-  size_t count() const { return count_; }
-
-  std::vector<float> read() {
-    device_guard guard{*lib_, device_};
-    std::vector<float> result(count_);
-    copy(result.data(), memory_.get());
-    return result;
-  }
-
-private:
-  size_t bytes() const { return count_ * sizeof(float); }
-
-  void copy(void* to, const void* from) {
-    owned_stream stream{lib_};
-    REQUIRE(
-      lib_->call().memory_copy(to, from, bytes(), abi::copy_kind::by_address,
-                               stream.get()) == abi::cuda_status::success);
-    while (lib_->call().stream_query(stream.get()) ==
-           abi::cuda_status::not_ready)
-      std::this_thread::yield();
-  }
-
-  struct nothing {
-    void operator()(float*) const {
-      // nop
-    }
-  };
-
-  library_ptr lib_;
-  int device_;
-  size_t count_;
-  std::unique_ptr<float, nothing> memory_; ///< Given back by hand.
 };
 
-/// All ranks, polled in turn by one thread.
+/// A ferry for each rank, polled in turn by one thread.
 struct cast {
   explicit cast(library_ptr library) : lib(std::move(library)) {
-    for (int rank = 0; rank < size; ++rank)
-      ranks.push_back(std::make_unique<succession>(lib, patience{60, 10, 10}));
+    // nop
   }
 
-  int device_of(int rank) const { return rank % lib->devices(); }
-
-  succession& operator[](int rank) { return *ranks[static_cast<size_t>(rank)]; }
-
-  void begin(epoch number) {
+  /// Skips when NCCL does not let ranks share a GPU.
+  void meet() {
+    ranks.clear();
     abi::unique_id id;
     auto code = lib->call().get_unique_id(&id);
     INFO(lib->explain(code));
     REQUIRE(code == abi::result::success);
-    for (int rank = 0; rank < size; ++rank)
-      (*this)[rank].begin(number, to_bytes(id), rank, size, device_of(rank),
-                          now());
-  }
-
-  /// Skips when NCCL does not let ranks share a GPU.
-  void meet(epoch number) {
-    begin(number);
-    until([&] {
-      bool all = true;
-      for (auto& x : ranks)
-        all = all && x->ready(number);
-      return all || !failure(number).empty();
+    ferry_terms terms;
+    terms.id = to_bytes(id);
+    terms.size = size;
+    terms.largest = shape;
+    terms.limits = {60, 10, 10};
+    for (terms.rank = 0; terms.rank < size; ++terms.rank) {
+      terms.device = terms.rank % lib->devices();
+      ranks.push_back(std::make_unique<ferry>(lib, terms, now()));
+    }
+    until([this] {
+      return !failure().empty() ||
+             std::ranges::all_of(
+               ranks, [](const auto& one) { return one->takes(shape); });
     });
-    auto why = failure(number);
+    auto why = failure();
     if (!why.empty() && lib->devices() < size)
       SKIP("NCCL " + version_text(lib->version()) + " does not let " +
            std::to_string(size) + " ranks share " +
@@ -124,121 +108,88 @@ struct cast {
     REQUIRE(why == "");
   }
 
-  std::string failure(epoch number) {
-    for (auto& x : ranks)
-      if (auto why = x->failure(number); !why.empty())
+  ferry& operator[](int rank) { return *ranks[static_cast<size_t>(rank)]; }
+
+  std::string failure() {
+    for (auto& one : ranks)
+      if (auto why = one->failure(); !why.empty())
         return why;
     return "";
   }
 
-  template <class F>
-  bool until(F&& holds) {
+  bool until(const std::function<bool()>& holds) {
     for (auto end = now() + 90; now() < end && !holds();) {
-      for (auto& x : ranks)
-        x->poll(now());
+      for (auto& one : ranks)
+        one->poll(now());
       std::this_thread::sleep_for(std::chrono::microseconds{50});
     }
     return holds();
   }
 
-  bool over(const std::vector<epoch_ticket>& tickets) {
-    for (int rank = 0; rank < size; ++rank) {
-      auto what = (*this)[rank].look(tickets[static_cast<size_t>(rank)]).what;
-      if (what == progress::waiting || what == progress::stopping)
-        return false;
-    }
-    return true;
+  /// Nothing of it touches memory any more.
+  void end() {
+    for (auto& one : ranks)
+      one->stop("the test is over", now());
+    CHECK(until([this] {
+      auto busy = false;
+      for (auto& one : ranks)
+        busy |= one->poll(now());
+      return !busy;
+    }));
   }
 
   library_ptr lib;
-  std::vector<std::unique_ptr<succession>> ranks;
+  std::vector<std::unique_ptr<ferry>> ranks;
 };
-
-/// Whole numbers, whose sums are exact in any order.
-std::vector<float> numbers(size_t count, int rank) {
-  std::vector<float> result(count);
-  for (size_t i = 0; i < count; ++i)
-    result[i] = static_cast<float>((i * 7 + static_cast<size_t>(rank)) % 1000);
-  return result;
-}
-
-constexpr size_t count = 11'250'000; // 45 MB
 
 } // namespace
 
-TEST_CASE("ranks on GPUs exchange, sum and publish the right bits") {
+TEST_CASE("ranks on GPUs exchange, add up and publish the right bits") {
   cast all{real_library()};
-  std::vector<std::unique_ptr<device_floats>> from, to;
-  for (int rank = 0; rank < size; ++rank) {
-    auto device = all.device_of(rank);
-    from.push_back(
-      std::make_unique<device_floats>(all.lib, device, numbers(count, rank)));
-    to.push_back(std::make_unique<device_floats>(all.lib, device,
-                                                 std::vector<float>(count)));
-  }
-  constexpr epoch first{1};
-  all.meet(first);
-  auto deadline = now() + 60;
-  std::vector<epoch_ticket> tickets(size);
+  all.meet();
 
   SECTION("a push and a reply") {
-    tickets[0] = all[0].submit(
-      first,
-      {send_to(1, from[0]->get(), count), receive_from(1, to[0]->get(), count)},
-      deadline);
-    tickets[1] = all[1].submit(
-      first,
-      {receive_from(0, to[1]->get(), count), send_to(0, from[1]->get(), count)},
-      deadline);
-    tickets[2] = all[2].submit(first, {}, deadline);
-    REQUIRE(all.until([&] { return all.over(tickets); }));
-    CHECK(all[0].look(tickets[0]).why == "");
-    CHECK(to[0]->read() == numbers(count, 1));
-    CHECK(to[1]->read() == numbers(count, 0));
+    arriving push, reply;
+    all[1].send(0, numbers(1), {});
+    all[0].receive(1, push.target(), shape.type, push.done());
+    REQUIRE(all.until([&] { return push.there.has_value(); }));
+    CHECK(push.holds([](size_t i) { return number(i, 1); }));
+    all[0].send(1, numbers(0), {});
+    all[1].receive(0, reply.target(), shape.type, reply.done());
+    REQUIRE(all.until([&] { return reply.there.has_value(); }));
+    CHECK(reply.holds([](size_t i) { return number(i, 0); }));
   }
   SECTION("a synchronous step") {
-    std::vector<float> sum(count);
-    for (int rank = 0; rank < size; ++rank) {
-      auto i = static_cast<size_t>(rank);
-      all[rank].submit(
-        first, {reduce_to(0, from[i]->get(), to[i]->get(), count)}, deadline);
-      tickets[i] = all[rank].submit(
-        first, {broadcast_from(0, from[i]->get(), count)}, deadline);
-      auto own = numbers(count, rank);
-      for (size_t k = 0; k < count; ++k)
-        sum[k] += own[k];
-    }
-    REQUIRE(all.until([&] { return all.over(tickets); }));
-    CHECK(all[0].look(tickets[0]).why == "");
-    CHECK(to[0]->read() == sum);
-    CHECK(from[2]->read() == numbers(count, 0));
+    arriving mean, first, second;
+    all[0].sum(mean.target(), shape.type, mean.done());
+    all[1].give(numbers(1), .25, {});
+    all[2].give(numbers(2), .75, {});
+    all[0].tell(numbers(0), {});
+    all[1].hear(first.target(), shape.type, first.done());
+    all[2].hear(second.target(), shape.type, second.done());
+    REQUIRE(all.until([&] { return first.there && second.there; }));
+    CHECK(mean.holds(
+      [](size_t i) { return .25F * number(i, 1) + .75F * number(i, 2); }));
+    CHECK(first.holds([](size_t i) { return number(i, 0); }));
+    CHECK(second.holds([](size_t i) { return number(i, 0); }));
   }
   SECTION("a rank that stops, and the next membership") {
-    for (int rank = 1; rank < size; ++rank) {
-      auto i = static_cast<size_t>(rank);
-      tickets[i] = all[rank].submit(
-        first, {receive_from(0, to[i]->get(), count)}, now() + 2);
-    }
-    all[0].end(first, "gone", now());
-    REQUIRE(all.until([&] { return all.over(tickets); }));
-    CHECK(all[1].look(tickets[1]).what == progress::failed);
-    constexpr epoch second{2};
-    all.meet(second);
-    for (int rank = 0; rank < size; ++rank) {
-      auto i = static_cast<size_t>(rank);
-      tickets[i] = all[rank].submit(
-        second, {broadcast_from(0, from[i]->get(), count)}, now() + 60);
-    }
-    REQUIRE(all.until([&] { return all.over(tickets); }));
-    CHECK(from[1]->read() == numbers(count, 0));
+    arriving first, second;
+    all[1].hear(first.target(), shape.type, first.done());
+    all[2].hear(second.target(), shape.type, second.done());
+    all[0].stop("gone", now());
+    for (int rank = 1; rank < size; ++rank)
+      all[rank].stop("the members have changed", now());
+    REQUIRE(all.until([&] { return first.there && second.there; }));
+    CHECK(first.there == false);
+    all.end();
+    all.meet();
+    arriving again;
+    all[0].tell(numbers(0), {});
+    all[1].hear(again.target(), shape.type, again.done());
+    all[2].hear(second.target(), shape.type, second.done());
+    REQUIRE(all.until([&] { return again.there && second.there == true; }));
+    CHECK(again.holds([](size_t i) { return number(i, 0); }));
   }
-  // Nothing of it touches the memory any more when that goes.
-  for (int rank = 0; rank < size; ++rank)
-    all[rank].end(all[rank].current(), "the test is over", now());
-  CHECK(all.until([&] {
-    bool settled = true;
-    for (auto& x : all.ranks)
-      settled = settled && x->settled();
-    return settled;
-  }));
+  all.end();
 }

@@ -102,6 +102,15 @@ void check_clean() {
 
 } // namespace
 
+TEST_CASE("an id of NCCL is the same after the way") {
+  fake::reset(1);
+  nccl::abi::unique_id id;
+  REQUIRE(fake::library()->call().get_unique_id(&id) ==
+          nccl::abi::result::success);
+  auto back = nccl::to_abi(nccl::to_bytes(id));
+  CHECK(std::equal(id.bytes, id.bytes + sizeof id.bytes, back.bytes));
+}
+
 TEST_CASE("tensors take the socket before both ends have met") {
   {
     pair_over_nccl it;

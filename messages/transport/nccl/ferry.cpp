@@ -1,8 +1,7 @@
 #include "messages/transport/nccl/ferry.hpp"
 
-#include "messages/transport/nccl/succession.hpp"
-
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace troupe::transport::nccl {
@@ -29,6 +28,19 @@ std::optional<data_type> type_of(element_type x) {
   default:
     return std::nullopt;
   }
+}
+
+abi::unique_id to_abi(const id_bytes& id) {
+  abi::unique_id out;
+  static_assert(sizeof out == sizeof id);
+  std::memcpy(out.bytes, id.data(), sizeof out);
+  return out;
+}
+
+id_bytes to_bytes(const abi::unique_id& id) {
+  id_bytes out;
+  std::memcpy(out.data(), id.bytes, sizeof out);
+  return out;
 }
 
 ferry::ferry(library_ptr lib, const ferry_terms& terms, double now)

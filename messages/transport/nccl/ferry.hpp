@@ -25,6 +25,10 @@ namespace troupe::transport::nccl {
 /// NCCL's name for the numbers of a payload; nothing for what it has none for.
 std::optional<data_type> type_of(element_type x);
 
+/// The same id, as NCCL takes it and as it travels.
+abi::unique_id to_abi(const id_bytes& id);
+id_bytes to_bytes(const abi::unique_id& id);
+
 struct ferry_terms {
   id_bytes id{};
   int rank = 0;
