@@ -90,19 +90,14 @@ public:
 
   double in_processes(const std::string& policy) const {
     app::scratch_folder scratch;
-    auto port = std::to_string(free_port());
-    auto server = node(policy, scratch.path());
-    words role{"--role", "ps", "--port", port};
-    server.insert(server.begin() + 1, role.begin(), role.end());
-    child ps{server};
-    std::vector<std::unique_ptr<child>> others;
-    for (uint64_t i = 0; i < workers; ++i)
-      others.push_back(std::make_unique<child>(
-        words{how_.trainer_node, "--role", "worker", "--port", port}));
-    for (auto& one : others)
-      one->wait();
-    ps.wait();
+    serve(policy, scratch.path());
     return rate_of(scratch.path(), updates(policy));
+  }
+
+  /// MiB that the parameter server had resident at most.
+  double memory_of_server(const std::string& policy) const {
+    app::scratch_folder scratch;
+    return serve(policy, scratch.path()).peak_mib;
   }
 
   // -- LibTorch alone ---------------------------------------------------------
@@ -131,6 +126,23 @@ public:
   }
 
 private:
+  /// A server and its workers in processes; what the server cost.
+  cost serve(const std::string& policy,
+             const std::filesystem::path& train_dir) const {
+    auto port = std::to_string(free_port());
+    auto server = node(policy, train_dir);
+    words role{"--role", "ps", "--port", port};
+    server.insert(server.begin() + 1, role.begin(), role.end());
+    child ps{server};
+    std::vector<std::unique_ptr<child>> others;
+    for (uint64_t i = 0; i < workers; ++i)
+      others.push_back(std::make_unique<child>(
+        words{how_.trainer_node, "--role", "worker", "--port", port}));
+    for (auto& one : others)
+      one->wait();
+    return ps.wait();
+  }
+
   /// A step is one gradient, or one of each worker.
   uint64_t updates(const std::string& policy) const {
     return policy == "sync" ? gradients_ / workers : gradients_;
@@ -234,6 +246,21 @@ void measure(const workload& what, const setting& how, report& out) {
   }
 }
 
+/// Of a server with SGD and momentum, whose workers read a version each and
+/// have one gradient waiting each. What any server needs is in that of LeNet.
+void measure_memory(const setting& how, report& out) {
+  constexpr double versions = 2;
+  constexpr double slots = 1;
+  constexpr double model = 11'173'962 * 4. / (1 << 20);
+  auto most = (versions + slots + workers + workers) * model;
+  out.progress("memory of a parameter server");
+  auto small = contenders{how, lenet}.memory_of_server("async");
+  auto large = contenders{how, resnet}.memory_of_server("async");
+  out.add(compare("train/resnet18/server_memory", large - small, "MiB",
+                  "2 versions, slots, one version and gradient a worker", most,
+                  better::lower));
+}
+
 } // namespace
 
 void measure_lenet(const setting& how, report& out) {
@@ -246,6 +273,7 @@ void measure_resnet(const setting& how, report& out) {
   out.begin("samples a second of two workers: ResNet-18 at 32x32, batch 32 "
             "(target: 0.97 of the same two loops)");
   measure(resnet, how, out);
+  measure_memory(how, out);
 }
 
 } // namespace troupe::bench

@@ -88,6 +88,7 @@ TEST_CASE("transport, server, data and train have their figures") {
       CHECK(names.contains("train/lenet/" + policy + "/" + cast + "/plain"));
       CHECK(names.contains("train/resnet18/" + policy + "/" + cast));
     }
+  CHECK(names.contains("train/resnet18/server_memory"));
 }
 
 TEST_CASE("a topic that is not there is named in one line") {
