@@ -186,14 +186,39 @@ caf::result<score> scorer_state::evaluate(version what,
 
 // -- batches ------------------------------------------------------------------
 
+namespace {
+
+/// Bytes of a batch that are copied, and turned into numbers, in less time than
+/// two threads need to tell each other of it and back: 0.1 to 0.3 ms.
+constexpr uint64_t small_batch = 512u << 10;
+
+uint64_t bytes_of_batch(const computing_parts& parts) {
+  uint64_t out = parts.settings.training.batch_size * sizeof(float);
+  for (auto extent : parts.data.train->shape())
+    out *= static_cast<uint64_t>(extent);
+  return out;
+}
+
+} // namespace
+
+bool loader_has_thread(const computing_parts& parts) {
+  return !parts.data.train->only_copies() ||
+         bytes_of_batch(parts) > small_batch;
+}
+
 loader_state::loader_state(pointer self, const computing_parts& parts)
-  : self_(self), threads_(parts.threads), dtype_(parts.settings.training.dtype),
+  : self_(self), has_thread_(loader_has_thread(parts)), threads_(parts.threads),
+    dtype_(parts.settings.training.dtype),
     memory_(data::memory_for(parts.settings.training.device)),
     train_(parts.data.train), order_(make_order(parts.settings, *train_)) {
   // nop
 }
 
 loader_actor::behavior_type loader_state::make_behavior() {
+  if (!has_thread_)
+    return {[this](load_atom, const lease& what) -> caf::result<loaded_batch> {
+      return load(what);
+    }};
   at::set_num_threads(threads_); // Which decode.
   return {[this](load_atom, const lease& what) {
     return answer(*self_, load(what));

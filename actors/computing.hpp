@@ -87,6 +87,10 @@ private:
   models::compute_engine engine_;
 };
 
+/// Whether batches take so long to make that a thread is worth waking for it.
+/// Below that the loader runs where its worker does.
+bool loader_has_thread(const computing_parts& parts);
+
 /// Makes batches of leases.
 class loader_state {
 public:
@@ -102,6 +106,7 @@ private:
   caf::expected<loaded_batch> load(const lease& what);
 
   pointer self_;
+  bool has_thread_;
   int threads_;
   config::scalar_type dtype_;
   data::batch_memory memory_;

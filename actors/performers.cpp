@@ -13,8 +13,9 @@ worker_actor make_worker(caf::actor_system& system,
   worker_parts parts;
   parts.compute =
     spawn<compute_actor, compute_state>(system, placement::detached, computing);
-  parts.loader =
-    spawn<loader_actor, loader_state>(system, placement::detached, computing);
+  auto where =
+    loader_has_thread(computing) ? placement::detached : placement::scheduled;
+  parts.loader = spawn<loader_actor, loader_state>(system, where, computing);
   parts.home = home;
   return spawn<worker_actor, worker_state>(system, placement::scheduled,
                                            std::move(parts));

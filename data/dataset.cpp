@@ -213,6 +213,12 @@ batch dataset::gather_as(std::span<const int64_t> indices, uint64_t epoch,
   return result;
 }
 
+bool dataset::only_copies() const noexcept {
+  const auto& random = what_.how.random;
+  return !store_->decodes() && what_.how.side == 0 && !random.crop &&
+         !random.resized_crop && !random.flip && !random.jitter;
+}
+
 batch dataset::gather(std::span<const int64_t> indices,
                       config::scalar_type dtype, uint64_t epoch,
                       batch_memory where) const {

@@ -84,6 +84,10 @@ public:
 
   int64_t classes() const noexcept { return what_.classes; }
 
+  /// Whether a batch is but a copy of samples that lie in memory: nothing is
+  /// read, decoded or changed at random for it.
+  bool only_copies() const noexcept;
+
   /// Tells this set's samples from those of another: of the labels, in order.
   uint64_t digest() const;
 

@@ -167,11 +167,15 @@ void cast_root::begin_step() {
       samples += read_header<push_header>(what->header).samples;
       next.parts.emplace(one.who, std::move(*what));
     }
-  next.sum = sums_.take();
-  std::span target{next.sum.get(), static_cast<size_t>(terms_.weights.bytes())};
+  auto sum = sums_.take();
+  std::span target{sum.get(), static_cast<size_t>(terms_.weights.bytes())};
+  next.sum = sum;
   step_ = std::move(next);
+  // The memory is held until the ferry has let go of it, whatever happens here.
   ferry_->sum(target, terms_.weights.type,
-              [this, number = steps_](bool done) { summed(number, done); });
+              [this, number = steps_, sum = std::move(sum)](bool done) {
+                summed(number, done);
+              });
   if (!step_)
     return; // It failed at once.
   for (const auto& [who, what] : step_->parts) {

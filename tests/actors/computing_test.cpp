@@ -126,3 +126,45 @@ TEST_CASE("a compute actor begins on weights that are arriving, and says how "
             .cancelled);
   }
 }
+
+TEST_CASE("a loader has a thread where batches take more than a copy") {
+  computing_parts parts{{}, data::load_dataset({}, 1)};
+  parts.settings.training.batch_size = 64;
+  CHECK_FALSE(loader_has_thread(parts));
+  SECTION("of much") {
+    parts.settings.training.batch_size = 4096;
+    CHECK(loader_has_thread(parts));
+  }
+  SECTION("with changes at random") {
+    config::data_settings data;
+    data.augment = "flip";
+    parts.data = data::load_dataset(data, 1);
+    CHECK(loader_has_thread(parts));
+  }
+}
+
+TEST_CASE("loaders make the same batch with and without a thread") {
+  init_messages();
+  caf::actor_system_config plain;
+  caf::actor_system system{plain};
+  computing_parts parts{{}, data::load_dataset({}, 1)};
+  std::vector<at::Tensor> found;
+  for (uint64_t batch_size : {64, 4096}) {
+    parts.settings.training.batch_size = batch_size;
+    auto loader = spawn<loader_actor, loader_state>(
+      system,
+      loader_has_thread(parts) ? placement::detached : placement::scheduled,
+      parts);
+    caf::scoped_actor self{system};
+    self
+      ->request(loader, std::chrono::seconds(60), load_atom_v,
+                lease{lease_id{1}, 0, 32, 64})
+      .receive(
+        [&](const loaded_batch& what) { found.push_back(what.batch->inputs); },
+        [](const caf::error& why) { FAIL(caf::to_string(why)); });
+    caf::anon_send_exit(loader, caf::exit_reason::user_shutdown);
+  }
+  REQUIRE(found.size() == 2);
+  CHECK((found[0].size(0) == 64));
+  CHECK((at::equal(found[0], found[1])));
+}
