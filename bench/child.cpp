@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <fstream>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -49,10 +52,27 @@ double seconds(const timeval& x) {
   return static_cast<double>(x.tv_sec) + static_cast<double>(x.tv_usec) * 1e-6;
 }
 
+/// MiB; nothing when there is no such process any more.
+std::optional<double> peak_memory(pid_t id) {
+  std::ifstream in{"/proc/" + std::to_string(id) + "/status"};
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("VmHWM:"))
+      return std::stod(line.substr(6)) / 1024;
+  return std::nullopt;
+}
+
 } // namespace
 
+// What wait4(2) tells counts the memory of whoever started it, too.
 child::child(std::vector<std::string> command)
-  : command_(std::move(command)), id_(start(command_)) {
+  : command_(std::move(command)), id_(start(command_)),
+    watcher_([this, id = id_](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        if (auto found = peak_memory(id))
+          peak_mib_ = *found;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }) {
   // nop
 }
 
@@ -69,11 +89,12 @@ cost child::wait() {
   while (::wait4(id_, &status, 0, &used) < 0)
     if (errno != EINTR)
       throw run_error("cannot wait for " + command_.front());
+  watcher_.request_stop();
   id_ = 0;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     throw run_error("failed: " + shown(command_));
   return {{clock_.elapsed(), seconds(used.ru_utime) + seconds(used.ru_stime)},
-          static_cast<double>(used.ru_maxrss) / 1024};
+          peak_mib_};
 }
 
 cost run_child(const std::vector<std::string>& command) {

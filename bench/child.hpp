@@ -6,15 +6,18 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace troupe::bench {
 
 struct cost {
   spent time;
-  double peak_mib = 0; ///< The most memory that it had resident.
+  double peak_mib = 0; ///< The most memory that it had resident, seen 100 times
+                       ///< a second.
 };
 
 /// A program that runs; killed if nobody waits for it. Its stdout goes nowhere.
@@ -35,6 +38,8 @@ private:
   std::vector<std::string> command_;
   wall_clock clock_;
   pid_t id_ = 0;
+  std::atomic<double> peak_mib_ = 0;
+  std::jthread watcher_; ///< Of its memory.
 };
 
 /// Runs a command to its end.
