@@ -29,42 +29,98 @@ bool fit(std::span<const payload> parts) {
   return !parts.empty();
 }
 
-} // namespace
+size_t whole_pages(size_t bytes) {
+  return (bytes + page - 1) / page * page;
+}
 
-/// A range of addresses, first empty.
-class side_by_side::window {
+/// A range of addresses.
+class mapped {
 public:
-  explicit window(size_t bytes) : bytes_(bytes) {
-    auto* where = mmap(nullptr, bytes, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (where != MAP_FAILED)
-      data_ = static_cast<std::byte*>(where);
+  mapped() = default;
+
+  mapped(void* where, size_t bytes)
+    : data_(where == MAP_FAILED ? nullptr : static_cast<std::byte*>(where)),
+      bytes_(bytes) {
+    // nop
   }
 
-  ~window() {
+  mapped(mapped&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {
+    // nop
+  }
+
+  mapped& operator=(mapped&&) = delete;
+
+  ~mapped() {
     if (data_ != nullptr)
       munmap(data_, bytes_);
   }
 
-  window(const window&) = delete;
-  window& operator=(const window&) = delete;
+  std::byte* data() const { return data_; }
+  size_t size() const { return bytes_; }
 
-  const std::byte* data() const { return data_; }
-
-  /// Shows pages that are mapped elsewhere. An old size of 0 asks for a second
-  /// mapping of the same pages, which the kernel refuses unless they are
-  /// shared (mremap(2)).
-  bool show(size_t at, std::span<const std::byte> pages) {
-    auto size = (pages.size() + page - 1) / page * page;
-    auto* from = const_cast<std::byte*>(pages.data());
-    return data_ != nullptr &&
-           mremap(from, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + at) !=
-             MAP_FAILED;
-  }
+  /// It is somewhere else now, or nobody knows what is there.
+  void forget() { data_ = nullptr; }
 
 private:
   std::byte* data_ = nullptr;
-  size_t bytes_;
+  size_t bytes_ = 0;
+};
+
+/// A second mapping of the same pages, where the kernel likes. An old size of 0
+/// asks for that; it is refused unless the pages are shared (mremap(2)).
+mapped second_mapping(std::span<const std::byte> pages) {
+  auto bytes = whole_pages(pages.size());
+  auto* from = const_cast<std::byte*>(pages.data());
+  return {mremap(from, 0, bytes, MREMAP_MAYMOVE), bytes};
+}
+
+} // namespace
+
+/// Parts next to each other; nothing, where `data` is null.
+class side_by_side::window {
+public:
+  explicit window(std::span<const payload> parts) : space_(show(parts)) {
+    // nop
+  }
+
+  const std::byte* data() const { return space_.data(); }
+
+private:
+  static mapped show(std::span<const payload> parts) {
+    std::vector<mapped> all;
+    size_t bytes = 0;
+    for (const auto& part : parts) {
+      all.push_back(second_mapping(part.bytes()));
+      if (all.back().data() == nullptr)
+        return {};
+      bytes += all.back().size();
+    }
+    mapped space{mmap(nullptr, bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+                 bytes};
+    auto* at = space.data();
+    for (auto& part : all) {
+      if (at == nullptr || !move(part, at)) {
+        space.forget();
+        return {};
+      }
+      at += part.size();
+    }
+    return space;
+  }
+
+  /// What was there before is taken away first: when it fails, somebody else
+  /// may have those addresses by now.
+  static bool move(mapped& part, std::byte* to) {
+    auto moved = mremap(part.data(), part.size(), part.size(),
+                        MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+    if (moved)
+      part.forget();
+    return moved;
+  }
+
+  mapped space_;
 };
 
 auto side_by_side::find(const addresses& where) const -> window_ptr {
@@ -87,17 +143,12 @@ std::optional<payload> side_by_side::join(const payload_shape& whole,
     return std::nullopt;
   auto view = find(where);
   if (!view) {
-    auto made = std::make_shared<window>((bytes + page - 1) / page * page);
-    size_t at = 0;
-    for (const auto& part : parts) {
-      if (!made->show(at, part.bytes()))
-        return std::nullopt;
-      at += part.bytes().size();
-    }
+    view = std::make_shared<const window>(parts);
+    if (view->data() == nullptr)
+      return std::nullopt;
     if (windows_.size() == most_windows)
       windows_.pop_front();
-    windows_.emplace_back(std::move(where), made);
-    view = std::move(made);
+    windows_.emplace_back(std::move(where), view);
   }
   const auto* data = view->data();
   struct holder {

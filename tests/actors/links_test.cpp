@@ -2,12 +2,16 @@
 
 #include "actors/links/chunked_link.hpp"
 #include "actors/links/gateway.hpp"
+#include "actors/links/joined_link.hpp"
 #include "actors/links/local_link.hpp"
 #include "messages/protocol.hpp"
+#include "messages/transport/shared_memory.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
+#include <array>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -190,6 +194,45 @@ TEST_CASE("in one process a payload is its pointer, both ways") {
   house.run();
   CHECK(answer->get<payload>().bytes().data() == weights.bytes().data());
   CHECK(answer->get<release_header>().weights == version{8});
+  house.kill(link);
+}
+
+TEST_CASE("parts of weights in memory of this host are not copied") {
+  constexpr uint64_t page = 1024; // Numbers.
+  stage house;
+  transport::shared_memory memory;
+  auto part = [&](uint64_t count) {
+    auto block = memory.take(count * 4);
+    auto* data = block.get();
+    return payload{{element_type::float32, count}, std::move(block), data};
+  };
+  std::array parts{part(2 * page), part(page + 1)};
+  std::array servers{make_server_stand_in(house), make_server_stand_in(house)};
+  joined_link_parts what;
+  for (size_t i = 0; i < 2; ++i)
+    what.parts.push_back({servers[i].handle, parts[i].shape().count});
+  auto link =
+    house.make<parameter_server_actor, joined_link_state>(std::move(what));
+  auto gradient = random_payload(3 * page + 1, 1);
+  auto answer = house.ask<release_header, payload>(link, push_atom_v,
+                                                   numbered(1), gradient);
+  house.run();
+  for (size_t i = 0; i < 2; ++i) {
+    REQUIRE(servers[i]->pushes.size() == 1);
+    CHECK(servers[i]->pushes[0].gradient.bytes().data() ==
+          gradient.bytes().data() + i * 2 * page * 4);
+    servers[i]->pushes[0].promise.deliver(release, parts[i]);
+  }
+  house.run();
+  REQUIRE(answer->values);
+  auto whole = answer->get<payload>();
+  REQUIRE(whole.bytes().size() == gradient.bytes().size());
+  for (size_t i = 0; i < 2; ++i) {
+    // What is written to a part is there.
+    auto* byte = const_cast<std::byte*>(parts[i].bytes().data());
+    *byte = std::byte{0x5a};
+    CHECK(whole.bytes()[i * 2 * page * 4] == std::byte{0x5a});
+  }
   house.kill(link);
 }
 

@@ -4,6 +4,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <fstream>
+#include <string>
+
 using namespace troupe;
 using namespace troupe::test;
 using namespace troupe::transport;
@@ -100,6 +103,26 @@ TEST_CASE("many views come and go") {
       CHECK(
         same_bytes(*views.join({f32, 2 * page}, parts), joined_by_hand(parts)));
     }
+}
+
+TEST_CASE("what could not be joined leaves no trace") {
+  shared_memory memory;
+  side_by_side views;
+  std::vector<payload> parts{part_in(memory, page, 1),
+                             part_in(*heap_memory(), page, 2)};
+  auto mappings = [] {
+    std::ifstream in{"/proc/self/maps"};
+    std::string out;
+    for (std::string line; std::getline(in, line);)
+      if (line.find("memfd") != std::string::npos)
+        out += line + "\n";
+    return out;
+  };
+  auto before = mappings();
+  REQUIRE_FALSE(before.empty());
+  for (int i = 0; i < 3; ++i)
+    CHECK_FALSE(views.join({f32, 2 * page}, parts));
+  CHECK(mappings() == before);
 }
 
 TEST_CASE("what cannot lie side by side is not joined") {
