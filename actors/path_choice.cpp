@@ -31,6 +31,12 @@ int nccl_device(const transport::nccl::library& lib, bool of_worker) {
   return of_worker ? 1 % lib.devices() : 0;
 }
 
+bool adds_up(const config::settings& settings, bool has_statistics) {
+  return settings.policy.name == config::policy_kind::sync &&
+         (!has_statistics ||
+          settings.training.buffers == config::buffers_rule::average);
+}
+
 path_choice::path_choice(std::string wanted,
                          std::shared_ptr<transport::shared_memory> memory,
                          std::function<void(const std::string&)> say,

@@ -2,6 +2,7 @@
 // Which path the tensors of a node take to its parameter server. No actors; may
 // wait for the network.
 
+#include "config/settings.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/nccl/library.hpp"
 #include "messages/transport/path.hpp"
@@ -58,6 +59,11 @@ private:
 /// The device of a worker's process, or of a server's: with both on one host
 /// they are different ones, where there are two.
 int nccl_device(const transport::nccl::library& lib, bool of_worker);
+
+/// Whether NCCL may add up the gradients of a step and nothing is lost by that:
+/// in synchronous runs, and where running statistics, which lie behind the
+/// gradients, are averaged as these are.
+bool adds_up(const config::settings& settings, bool has_statistics);
 
 /// Whether the server offers the path.
 bool offers(const proto::PathOffer& offer, const std::string& name);

@@ -1,7 +1,6 @@
 #include "apps/trainer_node/resources.hpp"
 
 #include "actors/path_choice.hpp"
-#include "config/compression.hpp"
 #include "config/failure.hpp"
 
 #include <netdb.h>
@@ -65,15 +64,9 @@ transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster) {
 }
 
 transport::cast_root_ptr
-cast_for(const config::settings& settings, transport::nccl::library_ptr library,
-         const payload_shape& weights, bool has_statistics,
+cast_for(transport::nccl::library_ptr library, const payload_shape& weights,
          const std::function<void(const std::string&)>& say) {
-  auto packed = config::parse_compression(settings.cluster.compression).kind !=
-                config::compression_kind::none;
-  auto averaged = !has_statistics ||
-                  settings.training.buffers == config::buffers_rule::average;
-  if (!library || settings.policy.name != config::policy_kind::sync || packed ||
-      !averaged)
+  if (!library)
     return nullptr;
   transport::cast_root_terms terms;
   terms.device = nccl_device(*library, false);

@@ -32,12 +32,9 @@ shared_memory_for(const config::cluster_settings& cluster);
 transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster);
 
 /// With NCCL: where the workers of this server meet to add up their gradients
-/// on the way, in runs where nothing is lost by that: synchronous ones of one
-/// server process, whose gradients are not packed and whose statistics are
-/// averaged, as gradients are. Null: each meets the server alone.
+/// on the way. Null without.
 transport::cast_root_ptr
-cast_for(const config::settings& settings, transport::nccl::library_ptr library,
-         const payload_shape& weights, bool has_statistics,
+cast_for(transport::nccl::library_ptr library, const payload_shape& weights,
          const std::function<void(const std::string&)>& say);
 
 /// Columns of the terminal on stdout, 0 when it is none.

@@ -4,6 +4,7 @@
 #include "actors/coordinator.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/parameter_shard.hpp"
+#include "actors/path_choice.hpp"
 #include "actors/recorder.hpp"
 #include "actors/replay/prompter.hpp"
 #include "actors/restore.hpp"
@@ -254,10 +255,10 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
                             cluster.liveness_timeout});
   }
   door.parameters = door.weights.count - statistics_of(layout);
-  if (parts.remote_shards == 0)
-    door.cast = cast_for(parts.settings, door.nccl, door.weights,
-                         statistics_of(layout) > 0, say);
   door.codec = codec_of(parts.settings, door.weights, layout);
+  if (parts.remote_shards == 0 && !door.codec &&
+      adds_up(parts.settings, statistics_of(layout) > 0))
+    door.cast = cast_for(door.nccl, door.weights, say);
   publish(system,
           spawn<doorkeeper_actor, doorkeeper_state>(
             system, placement::scheduled, std::move(door)),

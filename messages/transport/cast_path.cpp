@@ -8,19 +8,6 @@
 
 namespace troupe::transport {
 
-namespace {
-
-/// s between two looks at what is under way, ...
-constexpr double pace = 50e-6;
-
-/// ... at communicators that begin or end, ...
-constexpr double slow_pace = 5e-3;
-
-/// ... and at one that rests.
-constexpr double idle_pace = .5;
-
-} // namespace
-
 // -- a worker's end -----------------------------------------------------------
 
 cast_path::cast_path(socket line, const path_terms& terms, nccl_terms with)
@@ -177,7 +164,7 @@ void cast_path::called(const cast_call& to) {
     std::lock_guard guard{mutex_};
     called_ = to;
   }
-  answer(to.number, cast_stage::accepted);
+  answer({to.number, cast_stage::accepted, {}});
   work();
 }
 
@@ -204,10 +191,8 @@ void cast_path::drop_ferry() {
     ending_.push_back(std::exchange(ferry_, nullptr));
 }
 
-void cast_path::answer(nccl::epoch number, cast_stage stage,
-                       const std::string& why) {
-  send_now(frame_kind::cast_answer, {},
-           write_header(cast_answer{number, stage, why}), {});
+void cast_path::answer(const cast_answer& what) {
+  send_now(frame_kind::cast_answer, {}, write_header(what), {});
 }
 
 /// The newest ferry, begun if it has to be.
@@ -250,41 +235,39 @@ bool cast_path::end_old(double now) {
 
 std::optional<double> cast_path::poll(double now) {
   auto closed = is_closed();
-  ferry_ptr newest;
   if (closed) {
     std::lock_guard guard{mutex_};
     called_.reset();
     drop_ferry();
-  } else {
-    newest = meet(now);
   }
   auto next = std::numeric_limits<double>::infinity();
-  if (newest) {
-    auto busy = newest->poll(now);
-    auto number = nccl::epoch{};
-    auto ready = false;
-    auto why = newest->failure();
-    {
-      std::lock_guard guard{mutex_};
-      if (ferry_ == newest) {
-        number = number_;
-        ready = why.empty() && newest->takes(terms().expected) &&
-                !std::exchange(ready_, true);
-        if (!why.empty())
-          drop_ferry();
-      }
-    }
-    if (ready)
-      answer(number, cast_stage::ready);
-    else if (number.value != 0 && !why.empty())
-      answer(number, cast_stage::broken, why);
-    next = busy ? pace : idle_pace;
-  }
+  if (auto newest = closed ? nullptr : meet(now))
+    next = look_at(newest, now) ? nccl::pace : nccl::idle_pace;
   if (end_old(now))
-    next = std::min(next, slow_pace);
-  else if (closed)
-    return std::nullopt;
-  return next;
+    return std::min(next, nccl::slow_pace);
+  return closed ? std::nullopt : std::optional{next};
+}
+
+/// Whether there is something to wait for. The server is told how far it is.
+bool cast_path::look_at(const ferry_ptr& newest, double now) {
+  auto busy = newest->poll(now);
+  auto why = newest->failure();
+  auto ready = newest->takes(terms().expected);
+  std::optional<cast_answer> news;
+  {
+    std::lock_guard guard{mutex_};
+    if (ferry_ != newest)
+      return true; // It is over by now.
+    if (!why.empty()) {
+      news = cast_answer{number_, cast_stage::broken, why};
+      drop_ferry();
+    } else if (ready && !std::exchange(ready_, true)) {
+      news = cast_answer{number_, cast_stage::ready, {}};
+    }
+  }
+  if (news)
+    answer(*news);
+  return busy;
 }
 
 // -- the server's end ---------------------------------------------------------
@@ -317,9 +300,8 @@ bool cast_end::takes(frame& what) {
     root_->answered(*this, read_header<cast_answer>(what.header));
     return true;
   case frame_kind::offer:
-    read_header<push_header>(what.header); // Throws if it is none.
-    root_->offered(*this, what.request, std::move(what.header),
-                   what.tensor.shape());
+    root_->offered(*this, {what.request, what.header, what.tensor.shape(),
+                           read_header<push_header>(what.header).samples});
     return true;
   case frame_kind::again:
     root_->again(*this, what.request);

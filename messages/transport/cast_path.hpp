@@ -57,10 +57,10 @@ private:
   void fetched(transfer_id request);
   void settled(transfer_id request);
   void hear(frame& what);
-  void answer(nccl::epoch number, cast_stage stage,
-              const std::string& why = {});
+  void answer(const cast_answer& what);
 
   ferry_ptr meet(double now);
+  bool look_at(const ferry_ptr& newest, double now);
   bool end_old(double now);
   void drop_ferry();
 

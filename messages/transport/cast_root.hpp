@@ -41,6 +41,14 @@
 
 namespace troupe::transport {
 
+/// A push whose gradient waits at the worker.
+struct cast_offer {
+  transfer_id request;
+  caf::byte_buffer header;
+  payload_shape gradient;
+  uint64_t samples = 0;
+};
+
 /// An answer on its way to a worker.
 struct cast_reply {
   frame_kind kind = frame_kind::release;
@@ -106,8 +114,7 @@ public:
   /// The worker sent the server a request.
   void asked(const cast_seat& who);
 
-  void offered(const cast_seat& who, transfer_id request,
-               caf::byte_buffer header, const payload_shape& gradient);
+  void offered(const cast_seat& who, cast_offer what);
 
   /// An answer is to go to the worker. True when the root does that, later.
   bool keeps(const cast_seat& who, const cast_reply& what);
@@ -122,10 +129,7 @@ public:
   bool is_open() const;
 
 private:
-  struct offer {
-    transfer_id request;
-    caf::byte_buffer header;
-    payload_shape shape;
+  struct offer : cast_offer {
     double since = 0;
   };
 

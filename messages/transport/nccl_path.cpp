@@ -10,12 +10,6 @@ namespace troupe::transport {
 
 namespace {
 
-/// s between two looks at what is under way.
-constexpr double pace = 50e-6;
-
-/// The same while the two ends meet, or let go.
-constexpr double slow_pace = 5e-3;
-
 /// Ranks of the two.
 constexpr int sender = 0;
 constexpr int receiver = 1;
@@ -124,10 +118,10 @@ std::optional<double> nccl_path::poll(double now) {
       close("NCCL: " + why);
   }
   if (closed)
-    return busy ? std::optional{slow_pace} : std::nullopt;
+    return busy ? std::optional{nccl::slow_pace} : std::nullopt;
   if (busy && is_cut())
     close("the other end closed the path");
-  return busy || is_closed() ? pace : never;
+  return busy || is_closed() ? nccl::pace : never;
 }
 
 // -- tensors ------------------------------------------------------------------

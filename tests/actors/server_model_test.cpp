@@ -6,6 +6,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/theatre.hpp"
 
+#include <ATen/ops/allclose.h>
 #include <catch2/catch_test_macros.hpp>
 
 #include <limits>
@@ -84,6 +85,34 @@ TEST_CASE("a step is made in place where nobody reads the version before") {
     CHECK(to_tensor(reader).equal(content));
     CHECK(same_bytes(model.newest(), copies.newest()));
   }
+}
+
+TEST_CASE("pushes that came as one tensor weigh what they do apart") {
+  auto settings = settings_of("sgd");
+  server_model together{settings, 10};
+  server_model apart{settings, 10};
+  auto same = gradient_of(together, 1);
+  auto other = gradient_of(together, 2);
+  auto copy = [](const payload& x) {
+    payload_buffer out{x.shape()};
+    std::ranges::copy(x.bytes(), out.bytes().begin());
+    return std::move(out).seal();
+  };
+  std::vector<uint64_t> samples{1, 2, 5};
+  auto step_of = [&](server_model& on, const std::vector<payload>& gradients) {
+    auto next = on.next_buffer();
+    on.apply(next, gradients, samples, 0.1);
+    on.publish(version{1}, next);
+    return to_tensor(on.newest()).clone();
+  };
+  auto found = step_of(together, {same, same, other});
+  auto expected = step_of(apart, {same, copy(same), other});
+  CHECK((at::allclose(found, expected, 1e-5, 1e-7)));
+  // And not as if it were there once.
+  samples = {1, 0, 5};
+  server_model once{settings, 10};
+  CHECK_FALSE((
+    at::allclose(found, step_of(once, {same, copy(same), other}), 1e-5, 1e-7)));
 }
 
 TEST_CASE("several shards never make a step in place") {

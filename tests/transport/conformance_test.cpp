@@ -2,6 +2,7 @@
 
 #include "messages/protocol.hpp"
 #include "tests/nccl/fake_nccl.hpp"
+#include "tests/support/sockets.hpp"
 #include "tests/transport/rig.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
@@ -309,6 +310,66 @@ TEST_CASE("a cast of one worker takes NCCL, once both ends have met") {
   }
   CHECK(it.log->damaged == 0);
   CHECK(fake::transfers() + fake::broadcasts() - before >= 2 * 18);
+}
+
+TEST_CASE("NCCL adds up where that is what the run does anyway") {
+  config::settings run;
+  run.policy.name = config::policy_kind::sync;
+  CHECK(adds_up(run, false));
+  CHECK(adds_up(run, true));
+  run.training.buffers = config::buffers_rule::first;
+  CHECK(adds_up(run, false));
+  CHECK_FALSE(adds_up(run, true));
+  for (auto other : {config::policy_kind::backup, config::policy_kind::ssp,
+                     config::policy_kind::async}) {
+    run.policy.name = other;
+    CHECK_FALSE(adds_up(run, false));
+  }
+}
+
+TEST_CASE("a poller that waits for long is there when it is called") {
+  // Says when it is next to be polled: late, and soon once it was called.
+  struct sleeper final : transport::path {
+    explicit sleeper(transport::socket line)
+      : path(std::move(line), {payload_shape{f32, 1}}) {
+      // nop
+    }
+
+    std::string_view name() const override { return "sleeper"; }
+    bool needs_polling() const override { return true; }
+
+    std::optional<double> poll(double) override {
+      ++polled;
+      if (is_closed())
+        return std::nullopt;
+      return called ? 1e-3 : 1e6;
+    }
+
+    void call() {
+      called = true;
+      work();
+    }
+
+    void place(transport::frame_head&, const payload&, outgoing&) override {}
+
+    payload expect(const transport::frame_head&,
+                   std::vector<transport::descriptor>&, incoming&) override {
+      return {};
+    }
+
+    std::atomic<bool> called = false;
+    std::atomic<int> polled = 0;
+  };
+  rig it{"inproc", {f32, 1}};
+  auto [left, right] = socket_pair();
+  auto way = std::make_shared<sleeper>(std::move(left));
+  path_half half{way};
+  caf::scoped_actor owner{it.system()};
+  half.open(it.system(), caf::actor_cast<path_end_actor>(owner.ptr()));
+  REQUIRE(eventually([&] { return way->polled >= 1; }));
+  way->call();
+  CHECK(eventually([&] { return way->polled >= 20; }));
+  half.close("over");
 }
 
 TEST_CASE("when the server dies all open requests are told") {

@@ -93,59 +93,51 @@ bool ferry::takes(const payload_shape& shape) const {
 }
 
 void ferry::send(int to, payload tensor, ferry_done done) {
-  load what;
-  what.peer = to;
-  what.tensor = std::move(tensor);
-  what.done = std::move(done);
-  ask(std::move(what));
+  leave(transfer_kind::send, to, std::move(tensor), 1, std::move(done));
 }
 
 void ferry::receive(int from, std::span<std::byte> target, element_type type,
                     ferry_done done) {
-  load what;
-  what.kind = transfer_kind::receive;
-  what.peer = from;
-  what.target = target;
-  what.type = type;
-  what.done = std::move(done);
-  ask(std::move(what));
+  come(transfer_kind::receive, from, target, type, std::move(done));
 }
 
 void ferry::give(payload tensor, double scale, ferry_done done) {
-  if (terms_.size == 2)
-    return send(root, std::move(tensor), std::move(done));
+  auto how = terms_.size == 2 ? transfer_kind::send : transfer_kind::reduce;
+  leave(how, root, std::move(tensor), scale, std::move(done));
+}
+
+void ferry::sum(std::span<std::byte> target, element_type type,
+                ferry_done done) {
+  auto how = terms_.size == 2 ? transfer_kind::receive : transfer_kind::reduce;
+  come(how, 1, target, type, std::move(done));
+}
+
+void ferry::tell(payload tensor, ferry_done done) {
+  leave(transfer_kind::broadcast, root, std::move(tensor), 1, std::move(done));
+}
+
+void ferry::hear(std::span<std::byte> target, element_type type,
+                 ferry_done done) {
+  come(transfer_kind::broadcast, root, target, type, std::move(done));
+}
+
+void ferry::leave(transfer_kind how, int peer, payload tensor, double scale,
+                  ferry_done done) {
   load what;
-  what.kind = transfer_kind::reduce;
+  what.kind = how;
+  what.peer = peer;
+  what.type = tensor.shape().type;
   what.tensor = std::move(tensor);
   what.scale = scale;
   what.done = std::move(done);
   ask(std::move(what));
 }
 
-void ferry::sum(std::span<std::byte> target, element_type type,
-                ferry_done done) {
-  if (terms_.size == 2)
-    return receive(1, target, type, std::move(done));
+void ferry::come(transfer_kind how, int peer, std::span<std::byte> target,
+                 element_type type, ferry_done done) {
   load what;
-  what.kind = transfer_kind::reduce;
-  what.target = target;
-  what.type = type;
-  what.done = std::move(done);
-  ask(std::move(what));
-}
-
-void ferry::tell(payload tensor, ferry_done done) {
-  load what;
-  what.kind = transfer_kind::broadcast;
-  what.tensor = std::move(tensor);
-  what.done = std::move(done);
-  ask(std::move(what));
-}
-
-void ferry::hear(std::span<std::byte> target, element_type type,
-                 ferry_done done) {
-  load what;
-  what.kind = transfer_kind::broadcast;
+  what.kind = how;
+  what.peer = peer;
   what.target = target;
   what.type = type;
   what.done = std::move(done);
@@ -153,8 +145,6 @@ void ferry::hear(std::span<std::byte> target, element_type type,
 }
 
 void ferry::ask(load what) {
-  if (what.tensor)
-    what.type = what.tensor.shape().type;
   auto bytes = what.tensor ? what.tensor.bytes().size() : what.target.size();
   what.count = bytes / troupe::size_of(what.type);
   {

@@ -29,6 +29,15 @@ std::optional<data_type> type_of(element_type x);
 abi::unique_id to_abi(const id_bytes& id);
 id_bytes to_bytes(const abi::unique_id& id);
 
+/// s between two looks at what is under way, ...
+inline constexpr double pace = 50e-6;
+
+/// ... at communicators that begin or end, ...
+inline constexpr double slow_pace = 5e-3;
+
+/// ... and at one that rests, whose errors nobody else notices.
+inline constexpr double idle_pace = .5;
+
 struct ferry_terms {
   id_bytes id{};
   int rank = 0;
@@ -89,8 +98,8 @@ public:
 private:
   struct load {
     transfer_kind kind = transfer_kind::send;
-    int peer = 0;                ///< Or the root.
-    payload tensor;              ///< That leaves; or
+    int peer = 0;   ///< Of a send or receive; others have the root.
+    payload tensor; ///< That leaves; or
     std::span<std::byte> target; ///< where what comes goes.
     element_type type = element_type::float32;
     uint64_t count = 0;
@@ -103,6 +112,10 @@ private:
   /// Those that are over, and how.
   using endings = std::deque<std::pair<load, bool>>;
 
+  void leave(transfer_kind how, int peer, payload tensor, double scale,
+             ferry_done done);
+  void come(transfer_kind how, int peer, std::span<std::byte> target,
+            element_type type, ferry_done done);
   void ask(load what);
   void move_on(double now, endings& over);
   bool device_is_done() const;
