@@ -8,7 +8,7 @@
 #include "actors/links/compressing_link.hpp"
 #include "actors/links/simulated_link.hpp"
 #include "actors/path_choice.hpp"
-#include "config/settings.hpp"
+#include "config/description.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 
@@ -143,6 +143,7 @@ private:
   void knock_at(size_t door);
   void enter(size_t door, const proto::Welcome& welcome,
              const gateway_actor& gateway);
+  void take_part(const proto::Welcome& welcome);
   void tie(door& at, const gateway_actor& gateway, transport::path_ptr way);
   template <class LinkEnd, class Link>
   void attach(door& at, const gateway_actor& gateway, const Link& link);
@@ -158,6 +159,7 @@ private:
   void lost();
   void look_at_path(const std::string& path, const caf::error& why);
   void drop_links();
+  void send_home();
   void refused(const caf::error& why);
   void retry(const std::string& why);
   void end(const run_end& how);
@@ -181,6 +183,7 @@ private:
   parameter_server_actor link_;   ///< The one, or all of them as one.
   std::shared_ptr<residual> left_out_; ///< By packing; or null.
   std::optional<performer> performer_;
+  config::run_description run_; ///< For which it was made.
 };
 
 } // namespace troupe

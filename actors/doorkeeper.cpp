@@ -6,6 +6,7 @@
 #include "config/cast.hpp"
 #include "config/version.hpp"
 #include "messages/protocol.hpp"
+#include "messages/run_record.hpp"
 
 #include <utility>
 
@@ -111,10 +112,8 @@ void doorkeeper_state::let_in(const proto::Hello& hello,
                               proto::Welcome& welcome) const {
   auto worker = hello.role() == "worker";
   welcome.set_accepted(true);
-  welcome.set_run_id(parts_.run_id);
-  welcome.set_network_sha256(parts_.network_sha256);
-  welcome.set_classes(parts_.classes);
-  welcome.set_server_incarnation(parts_.life.value);
+  put(parts_.description, *welcome.mutable_description());
+  welcome.set_server_incarnation(parts_.description.life);
   auto count = (worker ? parts_.weights : parts_.whole).count;
   welcome.set_parameters(is_shard(hello) ? parts_.shard_counts[hello.rank()]
                                          : count);
@@ -122,11 +121,6 @@ void doorkeeper_state::let_in(const proto::Hello& hello,
   if (parts_.codec)
     welcome.set_packed_parameters(parts_.codec->numbers());
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
-  for (auto& [key, value] : config::cast_settings(parts_.settings)) {
-    auto* one = welcome.add_settings();
-    one->set_key(key);
-    one->set_value(value);
-  }
   if (!worker || !parts_.roster)
     return;
   auto others = parts_.roster->all().value();

@@ -3,7 +3,7 @@
 // version and settings, and lets a peer in to a gateway of its own.
 
 #include "actors/shard_registrar.hpp"
-#include "config/settings.hpp"
+#include "config/description.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/cast_root.hpp"
@@ -20,9 +20,7 @@ namespace troupe {
 
 struct doorkeeper_parts {
   config::settings settings;
-  std::string run_id;
-  std::string network_sha256{}; ///< Of the file of a script; else empty.
-  incarnation life;             ///< Of the parameter server.
+  config::run_description description; ///< Of the run, as peers are told.
   payload_shape weights; ///< That come from this server, and gradients to it.
   parameter_server_actor server;
   coordinator_actor coordinator; ///< Nobody at shards besides the lead.
@@ -33,7 +31,6 @@ struct doorkeeper_parts {
   std::shared_ptr<transport::shared_memory> memory;
   payload_shape whole;     ///< All weights, which evaluators get.
   uint64_t parameters = 0; ///< Of `weights`; running statistics are the rest.
-  uint32_t classes = 0;    ///< Of the data set.
   transport::codec_ptr codec; ///< By which gradients are packed; or null.
   transport::nccl::library_ptr nccl; ///< For those who ask for it; or null.
   transport::cast_root_ptr cast;     ///< With it, for all of them; or null.

@@ -5,6 +5,8 @@
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
 #include "config/script.hpp"
+#include "data/describe.hpp"
+#include "messages/run_record.hpp"
 #include "models/checkpoint.hpp"
 #include "models/registry.hpp"
 
@@ -61,36 +63,44 @@ void follower_state::look() try {
 
 bool follower_state::look_at_newest() {
   auto all = models::list_checkpoints(checkpoints_);
-  if (all.empty() || (seen_ && all.back().step <= seen_->value))
+  if (all.empty() || (seen_ && all.back().step == seen_->value))
     return false;
   auto newest = models::newest_valid(
     checkpoints_, [](const std::string& line) { std::puts(line.c_str()); });
-  if (!newest || (seen_ && newest->manifest.step() <= seen_->value))
+  if (!newest || (seen_ && newest->manifest.step() == seen_->value))
     return false;
-  if (!scorer_)
-    prepare(*newest);
+  auto run = description_of(newest->manifest);
+  if (!scorer_ || run.run_id != run_.run_id ||
+      !config::differences(run_, run, config::relation::resume).empty())
+    prepare(std::move(run));
   evaluate(version{newest->manifest.step()},
-           weights_of(*newest, parts_.settings.training, classes_));
+           weights_of(*newest, settings_.training, classes_));
   return true;
 }
 
-// What is evaluated, and on what, the first checkpoint says.
-void follower_state::prepare(const models::loaded_checkpoint& first) {
-  auto& settings = parts_.settings;
-  settings.training.network = first.manifest.network();
+// What is evaluated, and on what, the checkpoints say.
+void follower_state::prepare(config::run_description run) {
+  if (scorer_)
+    self_->send_exit(scorer_, caf::exit_reason::user_shutdown);
+  auto settings = parts_.settings;
+  config::apply_cast_settings(settings, run.settings);
   config::require_allowed(settings.training);
-  settings.training.seed = first.manifest.seed();
-  settings.data.dataset = first.manifest.dataset();
-  if (!first.model.tensors().empty() &&
-      first.model.tensors().front().dtype == "F64")
-    settings.training.dtype = config::scalar_type::float64;
   computing_parts computing{
     settings, data::load_dataset(settings.data, settings.training.seed),
     parts_.threads};
-  models::require_suitable(
-    settings.training.network, computing.data.test->name(),
-    computing.data.test->shape(), computing.data.test->classes());
-  classes_ = computing.data.test->classes();
+  const auto& test = *computing.data.test;
+  models::require_suitable(settings.training.network, test.name(), test.shape(),
+                           test.classes());
+  config::run_description here;
+  here.data = data::describe(nullptr, &test);
+  if (auto all = config::differences(run, here, config::relation::join);
+      !all.empty())
+    throw run_error(parts_.folder.string() +
+                    ": the run is scored on other data than there is here: " +
+                    config::to_string(all.front()));
+  classes_ = test.classes();
+  settings_ = std::move(settings);
+  run_ = std::move(run);
   scorer_ = spawn<scorer_actor, scorer_state>(self_->system(),
                                               placement::detached, computing);
 }

@@ -4,6 +4,7 @@
 // when the run's summary is there and its last checkpoint is scored.
 
 #include "actors/computing.hpp"
+#include "config/description.hpp"
 #include "messages/interfaces.hpp"
 #include "models/checkpoint.hpp"
 
@@ -39,7 +40,7 @@ public:
 private:
   void look();
   bool look_at_newest();
-  void prepare(const models::loaded_checkpoint& first);
+  void prepare(config::run_description run);
   void evaluate(version what, const payload& weights);
   void take(const score& found);
   void end(const run_end& how);
@@ -49,6 +50,8 @@ private:
   std::filesystem::path checkpoints_;
   std::filesystem::path summary_;
   std::optional<version> seen_;
+  config::settings settings_;   ///< Of this node, with the run's.
+  config::run_description run_; ///< For which the scorer was made.
   scorer_actor scorer_;
   int64_t classes_ = 0;
 };

@@ -23,6 +23,7 @@ struct started {
 
 struct resumed {
   incarnation server;
+  std::vector<config::change> changes; ///< That this start made.
 };
 
 struct update {

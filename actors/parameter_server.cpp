@@ -5,6 +5,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace troupe {
@@ -71,7 +73,7 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
   record(
     notes::started{parts_.run_id, std::string{conductor_.policy().name()}});
   if (parts_.resumed)
-    record(notes::resumed{parts_.life});
+    record(notes::resumed{parts_.life, changes_of_this_life()});
   // A run that is resumed may have reached its limits already.
   cores::orders decided;
   decided.stop = conductor_.reached();
@@ -286,6 +288,15 @@ void parameter_server_state::stop() {
 }
 
 // -- helpers ------------------------------------------------------------------
+
+std::vector<config::change>
+parameter_server_state::changes_of_this_life() const {
+  std::vector<config::change> out;
+  std::ranges::copy_if(
+    parts_.description.changes, std::back_inserter(out),
+    [&](const auto& one) { return one.life == parts_.life.value; });
+  return out;
+}
 
 // For the tape; a lease that is not this worker's is but a number.
 lease parameter_server_state::lease_of(const push_header& header) const {

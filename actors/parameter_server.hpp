@@ -21,7 +21,8 @@
 #include "actors/server_model.hpp"
 #include "actors/shard_crew.hpp"
 #include "actors/witness.hpp"
-#include "config/settings.hpp"
+#include "config/description.hpp"
+#include "config/run_lock.hpp"
 #include "messages/interfaces.hpp"
 #include "models/best_weights.hpp"
 #include "models/learning_rate.hpp"
@@ -44,6 +45,10 @@ struct parameter_server_parts {
   config::settings settings;
   std::string config_ini; ///< The resolved configuration, for checkpoints.
   std::string config_digest;
+  /// What the run is; with `life`, which is that of this server.
+  config::run_description description;
+  /// Of the run directory: held as long as the server lives. May be null.
+  std::shared_ptr<const config::run_lock> lock;
   std::string run_id;
   std::string dataset; ///< Name of the data set.
   /// In the training set; may be `cores::endless`. 0 where each worker has
@@ -148,6 +153,7 @@ private:
   void set_audience(uint32_t evaluators);
   void stop();
   lease lease_of(const push_header& header) const;
+  std::vector<config::change> changes_of_this_life() const;
   static recording::push_times times_of(const push_header& header);
   double elapsed() const;
   double epochs() const;

@@ -168,6 +168,7 @@ recording::summary parameter_server_state::make_summary() const {
   out.sharding = config::print(settings.data.sharding);
   out.samples_left_out = conductor_.ledger().left_out();
   out.transport = transports_;
+  out.changes = parts_.description.changes;
   out.troupe_version = config::version();
   return out;
 }

@@ -161,7 +161,7 @@ void recorder_state::put(const note& at, const notes::resumed& what) {
   std::optional<uint64_t> lost;
   if (last_step_before_)
     lost = *last_step_before_ - std::min(*last_step_before_, at.step);
-  metrics_.resumed(at.step, at.time, what.server, lost);
+  metrics_.resumed(at.step, at.time, what.server, lost, what.changes);
   say("resumed      from step " + std::to_string(at.step) +
       (lost ? "; " + std::to_string(*lost) +
                 " updates made after it were rolled back"

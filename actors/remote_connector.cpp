@@ -6,6 +6,7 @@
 #include "actors/links/joined_outlet.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
+#include "messages/run_record.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -25,7 +26,7 @@ void say(const std::string& line) {
 transport::codec_ptr codec_of(const proto::Welcome& welcome) {
   if (welcome.packed_parameters() > welcome.parameters())
     throw transport::path_error("its numbers of parameters do not agree");
-  for (const auto& one : welcome.settings())
+  for (const auto& one : welcome.description().settings())
     if (one.key() == "cluster.compression")
       return transport::make_codec(
         config::parse_compression(one.value()), welcome.packed_parameters(),
@@ -92,8 +93,10 @@ void remote_connector_state::knock_at(size_t door) {
 
 void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
                                    const gateway_actor& gateway) try {
-  if (!performer_)
-    performer_ = parts_.make(welcome, connector_actor{self_});
+  if (door == 0)
+    take_part(welcome);
+  else if (welcome.description().run_id() != run_.run_id)
+    throw transport::path_error("a shard there is of another run");
   for (const auto& shard : welcome.shards())
     doors_.push_back(
       {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}, {}, {}});
@@ -102,7 +105,6 @@ void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
                 welcome.parameters()};
   if (is_worker())
     at.codec = codec_of(welcome);
-  parts_.residuals.run_id = welcome.run_id();
   tie(at, gateway,
       paths_.connect(welcome.paths(), at.host, terms(at, welcome)));
 } catch (const failure& err) {
@@ -110,6 +112,33 @@ void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
 } catch (const transport::path_error& err) {
   drop_links();
   retry(err.what());
+}
+
+// A server that comes back may be of another run, or have other settings or
+// data: what was made for the run before is of no use then.
+void remote_connector_state::take_part(const proto::Welcome& welcome) {
+  auto its = description_of(welcome);
+  if (performer_) {
+    auto is_other = its.run_id != run_.run_id;
+    auto what = config::differences(run_, its, config::relation::resume);
+    if (is_other)
+      say("run          there is another run at " + address() +
+          " now: this node begins anew");
+    else if (!what.empty())
+      say("run          has changed (" + what.front().what + ": " +
+          config::or_not_set(what.front().run) + " before, " +
+          config::or_not_set(what.front().here) +
+          " now): this node begins anew");
+    if (is_other)
+      left_out_.reset();
+    if (is_other || !what.empty())
+      send_home();
+  }
+  if (!performer_)
+    performer_ = parts_.make(welcome, connector_actor{self_});
+  run_ = std::move(its);
+  parts_.hello.set_run_id(run_.run_id);
+  parts_.residuals.run_id = run_.run_id;
 }
 
 auto remote_connector_state::terms(const door& at,
@@ -316,14 +345,18 @@ void remote_connector_state::retry(const std::string& why) {
 void remote_connector_state::end(const run_end& how) {
   attempts_.end();
   drop_links();
-  if (performer_)
+  send_home();
+  self_->send(parts_.supervisor, ended_atom_v, how);
+  self_->quit();
+}
+
+void remote_connector_state::send_home() {
+  if (auto gone = std::exchange(performer_, std::nullopt))
     std::visit(
       [this](const auto& who) {
         self_->send_exit(who, caf::exit_reason::user_shutdown);
       },
-      *performer_);
-  self_->send(parts_.supervisor, ended_atom_v, how);
-  self_->quit();
+      *gone);
 }
 
 // "shm", or "shm+stream" where shards are reached by both.

@@ -4,6 +4,9 @@
 #include "actors/restore_ledger.hpp"
 #include "config/failure.hpp"
 #include "config/version.hpp"
+#include "messages/run_record.hpp"
+
+#include <algorithm>
 
 namespace troupe {
 
@@ -77,6 +80,27 @@ cores::conductor make_conductor(const parameter_server_parts& parts) {
     cores::stop_rule{make_limits(parts.settings.training)}, start, parts.life};
 }
 
+void require_same_run(const parameter_server_parts& parts) {
+  const auto& resumed = *parts.resumed;
+  auto run = description_of(resumed.manifest);
+  for (const auto& what :
+       config::differences(run, parts.description, config::relation::resume)) {
+    if (what.key.empty())
+      throw run_error(resumed.path.string() +
+                      ": the run is of other data, or "
+                      "another network, than there is here: " +
+                      config::to_string(what));
+    auto deliberate = std::ranges::any_of(
+      parts.description.changes, [&](const config::change& one) {
+        return one.key == what.key && one.after == what.here;
+      });
+    if (!deliberate)
+      throw usage_error(resumed.path.string() + ": the run has " + what.what +
+                        " = " + config::or_not_set(what.run) + ", not " +
+                        config::or_not_set(what.here));
+  }
+}
+
 void require_fitting(const parameter_server_parts& parts) {
   make_conductor(parts);
   make_server_model(parts);
@@ -91,6 +115,7 @@ void fill_manifest(const parameter_server_parts& parts,
   out.set_dataset(parts.dataset);
   out.set_classes(static_cast<uint32_t>(parts.classes));
   out.set_seed(parts.settings.training.seed);
+  put(parts.description, *out.mutable_description());
   out.set_config_digest(parts.config_digest);
   out.set_config_ini(parts.config_ini);
   out.set_ps_incarnation(parts.life.value);

@@ -26,6 +26,10 @@ make_beginnings(const parameter_server_parts& parts);
 /// Throws `run_error` when the checkpoint is of another data set.
 cores::conductor make_conductor(const parameter_server_parts& parts);
 
+/// Throws `failure` when the checkpoint to resume from is of a run with other
+/// settings, other data or another script.
+void require_same_run(const parameter_server_parts& parts);
+
 /// Throws `run_error` when the checkpoint to resume from is of another network,
 /// optimiser or data set.
 void require_fitting(const parameter_server_parts& parts);

@@ -1,5 +1,6 @@
 #include "config/cast.hpp"
 
+#include "config/description.hpp"
 #include "config/failure.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
@@ -40,10 +41,6 @@ pairs collect(const settings& own, Wanted wanted) {
   return result;
 }
 
-std::string or_nothing(const std::string& value) {
-  return value.empty() ? "(not set)" : shown(value);
-}
-
 uint64_t fnv1a(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text)
@@ -66,7 +63,7 @@ void apply_cast_settings(settings& own, const pairs& theirs) {
   auto result = own;
   for (const auto& [id, value] : theirs) {
     auto about = "the parameter server's setting " + shown(id) + " = " +
-                 or_nothing(value) + ": ";
+                 or_not_set(value) + ": ";
     auto what = find_cast_key(id);
     if (!what || has_control_character(value))
       throw run_error(about + "not known here; is it another release?");
@@ -85,14 +82,18 @@ std::string conflicts(const settings& own, const pairs& theirs) {
     if (!what)
       return "setting " + shown(id) +
              ": not known to the parameter server; is it another release?";
-    if (auto mine = what->get(own); mine != value && !is_of_the_server(id))
-      return "[" + what->section + "] " + what->name + " = " +
-             or_nothing(value) + " here, but " + or_nothing(mine) +
-             " at the parameter server: leave it out here, or start the "
-             "parameter server with --" +
-             what->flag + " " + (value.empty() ? "\"\"" : shown(value));
   }
-  return "";
+  run_description server, node;
+  server.settings = cast_settings(own);
+  node.settings = theirs;
+  auto all = differences(server, node, relation::join);
+  if (all.empty())
+    return "";
+  const auto& [id, name, mine, value] = all.front();
+  return name + " = " + or_not_set(value) + " here, but " + or_not_set(mine) +
+         " at the parameter server: leave it out here, or start the "
+         "parameter server with --" +
+         key_of(id).flag + " " + (value.empty() ? "\"\"" : shown(value));
 }
 
 std::string digest(const settings& all) {

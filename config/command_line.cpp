@@ -21,22 +21,68 @@ void append(std::vector<given>& all, std::vector<given> more) {
              std::make_move_iterator(more.end()));
 }
 
-/// Gathers what was given, the weakest source first.
-resolved resolve_all(command_line& flags, const environment& variables) {
-  std::vector<given> all;
+/// What was given to a start, but for the earlier run's settings.
+struct start {
+  std::vector<given> all; ///< The weakest source first.
   std::optional<launch> by;
-  if (flags.file)
-    append(all, from_file(*flags.file));
-  if (flags.what == role::automatic) {
-    by = read_launch(variables);
-    append(all, by->meeting_point);
+  role what = role::none;
+
+  resolved resolve_with(std::vector<given> weakest) const {
+    append(weakest, all);
+    auto result = resolve(weakest);
+    result.values.what = what;
+    if (by)
+      assign_role(result, *by);
+    return result;
   }
-  append(all, from_environment(variables));
-  append(all, std::move(flags.keys));
-  auto result = resolve(all);
-  result.values.what = flags.what.value_or(role::none);
-  if (by)
-    assign_role(result, *by);
+};
+
+start gather(command_line& flags, const environment& variables) {
+  start out;
+  out.what = flags.what.value_or(role::none);
+  if (flags.file)
+    append(out.all, from_file(*flags.file));
+  if (flags.what == role::automatic) {
+    out.by = read_launch(variables);
+    append(out.all, out.by->meeting_point);
+  }
+  append(out.all, from_environment(variables));
+  append(out.all, std::move(flags.keys));
+  append(out.all, flags.changes);
+  return out;
+}
+
+action action_of(const command_line& flags) {
+  if (flags.help)
+    return action::help;
+  if (flags.version)
+    return action::version;
+  if (flags.list_networks)
+    return action::list_networks;
+  if (flags.list_datasets)
+    return action::list_datasets;
+  if (flags.print_config)
+    return action::print_config;
+  return flags.check ? action::check : action::run;
+}
+
+resolved resolve_all(command_line& flags, const environment& variables,
+                     const run_finder& find) {
+  auto given = gather(flags, variables);
+  auto result = given.resolve_with({});
+  auto resumes = goes_on(result.values);
+  if (!flags.changes.empty() && !resumes && decides(result.values))
+    throw usage_error(flags.changes.front().cite() +
+                      ": --change is for a run that goes on: give it to the "
+                      "parameter server, or --simulate, with --resume");
+  auto starts = action_of(flags) == action::run;
+  auto run = resumes && find ? find(result.values, starts) : std::nullopt;
+  if (!run)
+    return result;
+  auto of_run = from_run(*run, given.all, result.values.what);
+  result = given.resolve_with(std::move(of_run));
+  if (run->has_weights)
+    result.changes = require_same(result, *run, flags.changes);
   return result;
 }
 
@@ -56,24 +102,11 @@ invocation replay_of(command_line& flags, const environment& variables) {
   return result;
 }
 
-action action_of(const command_line& flags) {
-  if (flags.help)
-    return action::help;
-  if (flags.version)
-    return action::version;
-  if (flags.list_networks)
-    return action::list_networks;
-  if (flags.list_datasets)
-    return action::list_datasets;
-  if (flags.print_config)
-    return action::print_config;
-  return flags.check ? action::check : action::run;
-}
-
 } // namespace
 
 invocation parse_command_line(std::span<const std::string> arguments,
-                              const environment& variables) {
+                              const environment& variables,
+                              const run_finder& find) {
   auto flags = read_flags(arguments);
   auto what = action_of(flags);
   if (what == action::help)
@@ -84,7 +117,7 @@ invocation parse_command_line(std::span<const std::string> arguments,
     return {{}, what, "", {}, {}};
   if (flags.replay)
     return replay_of(flags, variables);
-  auto all = resolve_all(flags, variables);
+  auto all = resolve_all(flags, variables, find);
   if (what == action::print_config)
     return {all, what, print_config(all), {}, {}};
   if (what == action::run && all.values.what == role::none)
@@ -92,11 +125,6 @@ invocation parse_command_line(std::span<const std::string> arguments,
                       "one process, or --role; --help shows all flags");
   validate(all);
   return {all, what, what == action::check ? plan(all) : "", {}, {}};
-}
-
-invocation parse_command_line(int argc, const char* const* argv) {
-  std::vector<std::string> arguments(argv + (argc > 0), argv + argc);
-  return parse_command_line(arguments, process_environment());
 }
 
 } // namespace troupe::config

@@ -1,6 +1,7 @@
 #pragma once
 // From the arguments of trainer_node to what it is to do.
 
+#include "config/earlier_run.hpp"
 #include "config/resolve.hpp"
 
 #include <span>
@@ -33,10 +34,10 @@ struct invocation {
 /// Reads `arguments` (without the program's name), the file that they name and
 /// the variables. Throws `usage_error`. What is to be run or checked has been
 /// validated; `--print-config` shows settings that do not fit together too.
+/// With `--resume` the settings of the run that `find` finds count, too; not
+/// given: there is none.
 invocation parse_command_line(std::span<const std::string> arguments,
-                              const environment& variables);
-
-/// The same with this process's environment.
-invocation parse_command_line(int argc, const char* const* argv);
+                              const environment& variables,
+                              const run_finder& find = {});
 
 } // namespace troupe::config

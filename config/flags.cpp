@@ -25,6 +25,20 @@ using source = origin::source;
                     (hint.empty() ? "; flags begin with --" : hint));
 }
 
+/// `a.b=1,c.d=f(x=1,y=2)` in two: commas within parentheses are of a value.
+std::vector<std::string> cut_changes(const std::string& text) {
+  std::vector<std::string> out{""};
+  int depth = 0;
+  for (char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (c == ',' && depth == 0)
+      out.emplace_back();
+    else
+      out.back() += c;
+  }
+  return out;
+}
+
 /// Walks through the arguments.
 class reader {
 public:
@@ -92,7 +106,10 @@ private:
         throw usage_error("--replay is given twice");
       result_.replay = value();
     } else if (flag_ == "--set") {
-      take_set(value());
+      result_.keys.push_back(assignment(value()));
+    } else if (flag_ == "--change") {
+      for (const auto& one : cut_changes(value()))
+        result_.changes.push_back(assignment(one));
     } else {
       return is_switch("--print-config", result_.print_config) ||
              is_switch("--check", result_.check) ||
@@ -119,16 +136,16 @@ private:
     }
   }
 
-  void take_set(const std::string& text) {
+  /// Of `--set` and `--change`.
+  given assignment(const std::string& text) const {
     auto equals = text.find('=');
     auto id = text.substr(0, equals);
     auto dot = id.find('.');
+    auto where = flag_ + " " + shown(text);
     if (equals == std::string::npos || dot == std::string::npos)
-      throw usage_error("--set " + shown(text) + ": must be section.key=value");
-    const auto& what =
-      named_key("--set " + shown(text), id.substr(0, dot), id.substr(dot + 1));
-    result_.keys.push_back(
-      {&what, text.substr(equals + 1), {source::flag, "--set"}});
+      throw usage_error(where + ": must be section.key=value");
+    const auto& what = named_key(where, id.substr(0, dot), id.substr(dot + 1));
+    return {&what, text.substr(equals + 1), {source::flag, flag_}};
   }
 
   bool take_key() {
@@ -159,6 +176,9 @@ std::span<const start_flag> start_flags() {
      "of the flags below, those of folders, checkpoints and --max-steps may be "
      "given"},
     {"set", "SECTION.KEY=VALUE", "sets any key"},
+    {"change", "SECTION.KEY=VALUE[,...]",
+     "with --resume: give the run that goes on another value of a setting that "
+     "would else have to be as it was; the run keeps a record of it"},
     {"print-config", "", "show the values and where each came from"},
     {"check", "", "validate and show the plan; start nothing"},
     {"list-networks", "", "show what --network may name, with sizes"},

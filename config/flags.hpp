@@ -28,6 +28,7 @@ struct command_line {
   std::optional<std::string> file;
   std::optional<std::string> replay; ///< A tape.
   std::vector<given> keys;           ///< Of flags and `--set`.
+  std::vector<given> changes;        ///< Of `--change`.
   bool print_config = false;
   bool check = false;
   bool list_networks = false;

@@ -152,7 +152,7 @@ std::string limits_of(const resolved& all) {
   std::vector<std::string> limits;
   if (training.epochs)
     limits.push_back(count(*training.epochs, "epoch") +
-                     (all.is_explicit("training.epochs") ? "" : " (default)"));
+                     (all.is_default("training.epochs") ? " (default)" : ""));
   if (training.max_steps)
     limits.push_back(count(*training.max_steps, "step"));
   if (training.target_accuracy)

@@ -1,5 +1,6 @@
 #include "config/report.hpp"
 
+#include "config/description.hpp"
 #include "config/ini.hpp"
 #include "config/value.hpp"
 #include "config/version.hpp"
@@ -44,9 +45,14 @@ std::string sections(Line line) {
 
 } // namespace
 
-std::string to_ini(const settings& all) {
-  return "# The settings of this run, resolved by trainer_node " +
-         std::string{version()} + ".\n" + sections([&](const key& each) {
+std::string to_ini(const settings& all, std::span<const change> changes) {
+  auto head = "# The settings of this run, resolved by trainer_node " +
+              std::string{version()} + ".\n";
+  for (const auto& what : changes)
+    head += "# Changed at step " + std::to_string(what.step) + ": " + what.key +
+            " was " + or_not_set(what.before) + ", is " +
+            or_not_set(what.after) + ".\n";
+  return head + sections([&](const key& each) {
            auto value = each.get(all);
            auto left_out = value.empty() || each.where == scope::start;
            return left_out ? "" : line_of(each, value);

@@ -67,6 +67,8 @@ std::string origin::to_string() const {
   switch (from) {
   case source::by_default:
     return "default";
+  case source::run:
+    return "run " + where;
   case source::file:
     return where;
   case source::environment:
@@ -83,14 +85,17 @@ std::string given::cite() const {
   case source::by_default:
     return "[" + what->section + "] " + what->name + " = " + value +
            " (default)";
+  case source::run:
+    return "[" + what->section + "] " + what->name + " = " + value +
+           " (of the run at " + from.where + ")";
   case source::file:
     return from.where + ": [" + what->section + "] " + what->name + " = " +
            value;
   case source::environment:
     return from.where + "=" + value;
   case source::flag:
-    return from.where == "--set"
-             ? "--set " + what->id() + "=" + value
+    return from.where == "--set" || from.where == "--change"
+             ? from.where + " " + what->id() + "=" + value
              : from.where + " " + (text.empty() ? "\"\"" : value);
   }
   return "";
@@ -149,7 +154,11 @@ const origin& resolved::origin_of(std::string_view id) const {
 }
 
 bool resolved::is_explicit(std::string_view id) const {
-  return origin_of(id).from != source::by_default;
+  return origin_of(id).from > source::run;
+}
+
+bool resolved::is_default(std::string_view id) const {
+  return origin_of(id).from == source::by_default;
 }
 
 std::string resolved::cite(std::string_view id) const {
@@ -159,7 +168,7 @@ std::string resolved::cite(std::string_view id) const {
 
 void fill_in_batch_size(resolved& all) {
   auto& training = all.values.training;
-  if (training.global_batch_size && !all.is_explicit("training.batch-size"))
+  if (training.global_batch_size && all.is_default("training.batch-size"))
     training.batch_size = std::max<uint64_t>(1, *training.global_batch_size /
                                                   all.values.cluster.workers);
 }
@@ -173,7 +182,7 @@ resolved resolve(std::span<const given> all) {
     if (auto found = last.find(&each); found != last.end())
       result.take(*found->second);
   fill_in_epochs(result.values);
-  if (!result.is_explicit("training.momentum"))
+  if (result.is_default("training.momentum"))
     fill_in_momentum(result.values);
   fill_in_batch_size(result);
   fill_in_compute_time(result.values.simulation);

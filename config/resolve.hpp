@@ -1,6 +1,7 @@
 #pragma once
 // From what was given where to the settings of a run, with the origin of each:
-// default < file < environment < flag. Among equals the last one counts.
+// default < earlier run < file < environment < flag. Among equals the last one
+// counts.
 
 #include "config/keys.hpp"
 #include "config/settings.hpp"
@@ -16,13 +17,16 @@ namespace troupe::config {
 
 /// Where a value comes from.
 struct origin {
-  enum class source : uint8_t { by_default, file, environment, flag };
+  /// `run`: the run that this start goes on with (earlier_run.hpp).
+  enum class source : uint8_t { by_default, run, file, environment, flag };
 
   source from = source::by_default;
-  /// "cluster.ini:12", "TROUPE_TRAINING_LR", "--lr", "--set"
+  /// "runs/a/checkpoints/step-00000100", "cluster.ini:12",
+  /// "TROUPE_TRAINING_LR", "--lr", "--set", "--change"
   std::string where;
 
-  /// "default", "cluster.ini:12", "environment TROUPE_TRAINING_LR", "flag --lr"
+  /// "default", "run runs/a/...", "cluster.ini:12",
+  /// "environment TROUPE_TRAINING_LR", "flag --lr"
   std::string to_string() const;
 
   bool operator==(const origin&) const = default;
@@ -37,6 +41,17 @@ struct given {
   /// For errors: what was written where, as it was written:
   /// "cluster.ini:12: [training] lr = 0", "--lr 0", "TROUPE_TRAINING_LR=0".
   std::string cite() const;
+};
+
+/// A setting that a start of the run changed deliberately (`--change`).
+struct change {
+  uint64_t step = 0;  ///< The version of the weights that it began with.
+  uint32_t life = 0;  ///< Of the server that began with it.
+  std::string key;    ///< "training.lr"
+  std::string before; ///< Empty: it was not set.
+  std::string after;
+
+  bool operator==(const change&) const = default;
 };
 
 /// Variables of the environment.
@@ -64,12 +79,18 @@ public:
 
   const origin& origin_of(std::string_view id) const;
 
-  /// Whether anybody gave a value, be it the same as the default.
+  /// Whether anybody gave a value to this start, be it the same as the default.
   bool is_explicit(std::string_view id) const;
+
+  /// Whether it is the default: neither given nor the earlier run's.
+  bool is_default(std::string_view id) const;
 
   /// The value and where it was given, as an error begins: "--lr 0"; for a
   /// default "[training] lr = 0.01 (default)".
   std::string cite(std::string_view id) const;
+
+  /// What differs from the earlier run on purpose; see earlier_run.hpp.
+  std::vector<change> changes;
 
 private:
   std::map<std::string, origin, std::less<>> origins_;

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view run_files[] = {"config.ini", "metrics.jsonl",
                                           "summary.json", "best.safetensors"};
+/// Beside them; they alone make no run.
+constexpr std::string_view other_files[] = {"lives"};
 constexpr std::string_view checkpoint_files[] = {
   "manifest.pb", "model.safetensors", "optimizer.safetensors"};
 constexpr std::string_view temporary = ".tmp";
@@ -122,20 +124,29 @@ fs::path make_next(const fs::path& runs, const std::string& network) {
       return path;
 }
 
-bool prepare(const fs::path& folder, const training_settings& training) {
+/// Whether the folder holds a run.
+bool check_folder(const fs::path& folder, const training_settings& training) {
   if (fs::exists(folder) && !fs::is_directory(folder))
     throw usage_error("train-dir " + folder.string() + ": is no folder");
-  if (!holds_run(folder)) {
-    fs::create_directories(folder);
+  if (!holds_run(folder))
     return false;
-  }
-  if (training.overwrite)
-    remove_run(folder);
-  else if (!training.resume)
+  if (!training.overwrite && !training.resume)
     throw usage_error("train-dir " + folder.string() +
                       ": holds a run already: give --resume to go on with "
                       "it, --overwrite to remove it, or another folder");
-  return !training.overwrite;
+  return true;
+}
+
+/// Whoever waited for the lock may find a run that was not there before.
+run_directory prepare(const fs::path& folder, const training_settings& training,
+                      std::shared_ptr<const run_lock> held) {
+  check_folder(folder, training);
+  fs::create_directories(folder);
+  if (!held)
+    held = run_lock::take(folder);
+  auto holds = check_folder(folder, training);
+  return {folder, holds && !training.overwrite, holds && training.overwrite,
+          std::move(held)};
 }
 
 void check_resume(const training_settings& training, const fs::path& root) {
@@ -172,26 +183,26 @@ void remove_run(const fs::path& folder) {
     if (fs::is_directory(folder / "residuals"))
       remove_steps(folder / "residuals", is_residual);
     remove_files(folder, [](std::string_view name) {
-      return is_among(run_files, name) || name.starts_with(event_file) ||
-             is_tape(name);
+      return is_among(run_files, name) || is_among(other_files, name) ||
+             name.starts_with(event_file) || is_tape(name);
     });
   });
 }
 
 run_directory open_run_directory(const training_settings& training,
-                                 const fs::path& root) {
+                                 const fs::path& root,
+                                 std::shared_ptr<const run_lock> held) {
   check_resume(training, root);
   if (training.train_dir.empty()) {
     auto runs = root / "runs";
     return guarded("cannot make a run directory in", runs, [&] {
-      return run_directory{make_next(runs, short_name(training.network)),
-                           false};
+      auto made = make_next(runs, short_name(training.network));
+      return run_directory{made, false, false, run_lock::take(made)};
     });
   }
   auto folder = root / training.train_dir;
-  return guarded("cannot use train-dir", folder, [&] {
-    return run_directory{folder, prepare(folder, training)};
-  });
+  return guarded("cannot use train-dir", folder,
+                 [&] { return prepare(folder, training, std::move(held)); });
 }
 
 } // namespace troupe::config

@@ -6,9 +6,11 @@
 // No folder given: the next free runs/<network>-<n>. Only the node that writes
 // the directory, the parameter server or a simulation, calls this.
 
+#include "config/run_lock.hpp"
 #include "config/settings.hpp"
 
 #include <filesystem>
+#include <memory>
 
 namespace troupe::config {
 
@@ -18,6 +20,11 @@ struct run_directory {
   /// to, not begun anew. Whether there is a checkpoint to start from is for
   /// the checkpoint reader to say.
   bool continues = false;
+  /// It holds an earlier run that is to be removed once the new one can start:
+  /// by `remove_run`.
+  bool overwrites = false;
+  /// Held for the life of the run.
+  std::shared_ptr<const run_lock> lock;
 };
 
 /// Whether an earlier run has left its files in `folder`.
@@ -27,11 +34,13 @@ bool holds_run(const std::filesystem::path& folder);
 /// are empty then. Whatever else there is stays. Throws `run_error`.
 void remove_run(const std::filesystem::path& folder);
 
-/// Makes the folder where needed and ready for the run; with `overwrite` the
-/// run that it holds is removed. Throws `usage_error` when the settings forbid
-/// the folder and `run_error` when the system does. Below `root` are relative
-/// paths; the working directory when it is empty.
+/// Makes the folder where needed and locks it. Throws `usage_error` when the
+/// settings forbid the folder, `run_error` when the system does or another
+/// process has a run there. Below `root` are relative paths; the working
+/// directory when it is empty. `held`: the lock of the folder, when this
+/// process has it already.
 run_directory open_run_directory(const training_settings& training,
-                                 const std::filesystem::path& root = {});
+                                 const std::filesystem::path& root = {},
+                                 std::shared_ptr<const run_lock> held = {});
 
 } // namespace troupe::config

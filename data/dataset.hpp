@@ -91,6 +91,9 @@ public:
   /// Tells this set's samples from those of another: of the labels, in order.
   uint64_t digest() const;
 
+  /// The same of what the samples themselves are; see `sample_store`.
+  uint64_t content_digest() const { return store_->content_digest(); }
+
   /// The samples at `indices`, in that order, in freshly made tensors. What is
   /// random about a sample depends on the seed, `epoch` and its index alone.
   /// Every value is looked up in a table: same bits on every platform.

@@ -1,4 +1,5 @@
 #include "config/failure.hpp"
+#include "data/digest.hpp"
 #include "data/store.hpp"
 
 #include <algorithm>
@@ -17,6 +18,12 @@ memory_store::memory_store(parts content) : content_(std::move(content)) {
   if (highest != content_.labels.end() && *highest >= content_.classes)
     throw run_error(content_.name + ": label " + std::to_string(*highest) +
                     " is not below " + std::to_string(content_.classes));
+}
+
+uint64_t memory_store::content_digest() const {
+  digest out;
+  out.add(std::span<const uint8_t>{content_.pixels});
+  return out.value();
 }
 
 picture memory_store::load(uint64_t index, const window_choice& choose) const {

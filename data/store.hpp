@@ -31,6 +31,11 @@ public:
   /// @throws run_error naming file and place if the sample cannot be read.
   virtual picture load(uint64_t index, const window_choice& choose) const = 0;
 
+  /// Tells these samples from others: of their bytes where they lie in memory,
+  /// of names and lengths where they lie in files. Throws nothing: a file that
+  /// is gone counts as empty.
+  virtual uint64_t content_digest() const = 0;
+
   /// Whether loading takes so long that threads should share the work.
   virtual bool decodes() const noexcept = 0;
 };
@@ -57,6 +62,8 @@ public:
   }
 
   picture load(uint64_t index, const window_choice& choose) const override;
+
+  uint64_t content_digest() const override;
 
   bool decodes() const noexcept override { return false; }
 

@@ -2,6 +2,7 @@
 
 #include "config/failure.hpp"
 #include "config/text.hpp"
+#include "data/digest.hpp"
 #include "data/image_file.hpp"
 #include "data/sources.hpp"
 
@@ -173,6 +174,18 @@ public:
                         file.string() + ": at byte " +
                           std::to_string(what.begin) + ": " + what.image,
                         choose);
+  }
+
+  uint64_t content_digest() const override {
+    digest out;
+    for (const auto& shard : shards_)
+      out.add(std::string_view{shard.filename().native()});
+    for (const auto& [shard, what] : samples_) {
+      out.add(what.image);
+      out.add(what.begin);
+      out.add(what.size);
+    }
+    return out.value();
   }
 
   bool decodes() const noexcept override { return true; }

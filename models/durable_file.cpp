@@ -149,6 +149,13 @@ void replace_file(const fs::path& path, std::string_view text) {
   replace_file(path, [&](output_file& out) { out.write(text); });
 }
 
+void remove_file(const fs::path& path) {
+  if (::unlink(path.c_str()) == 0)
+    sync_folder(folder_of(path));
+  else if (errno != ENOENT)
+    fail("remove", path, errno);
+}
+
 std::string digest_of_file(const fs::path& path) {
   return to_hex(sha256_of(read_file(path).span()));
 }

@@ -89,4 +89,7 @@ void replace_file(const std::filesystem::path& path,
 /// The same for a text.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
+/// Removes the file, if it is there; that is durable when this returns.
+void remove_file(const std::filesystem::path& path);
+
 } // namespace troupe::models

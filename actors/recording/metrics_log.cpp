@@ -104,10 +104,14 @@ void metrics_log::started(const start_record& what) {
 }
 
 void metrics_log::resumed(uint64_t step, double time, incarnation ps,
-                          std::optional<uint64_t> lost) {
+                          std::optional<uint64_t> lost,
+                          std::span<const config::change> changes) {
   auto line = line_of("resumed", step, time);
   line["incarnation"] = ps.value;
   line["lost_updates"] = lost ? ordered_json(*lost) : ordered_json(nullptr);
+  for (const auto& what : changes)
+    line["changes"][what.key] = {{"before", what.before},
+                                 {"after", what.after}};
   file_.append(text_of(line));
 }
 

@@ -7,6 +7,7 @@
 // Not thread-safe; one owner. Throws `run_error` when the disk is full.
 
 #include "actors/recording/line_file.hpp"
+#include "config/resolve.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
@@ -77,9 +78,11 @@ public:
   void started(const start_record& what);
 
   /// A run goes on from the checkpoint of `step`; `lost` updates made after it
-  /// are gone (nothing when that is not known).
+  /// are gone (nothing when that is not known), and this start changed
+  /// settings.
   void resumed(uint64_t step, double time, incarnation ps,
-               std::optional<uint64_t> lost);
+               std::optional<uint64_t> lost,
+               std::span<const config::change> changes = {});
 
   void joined(uint64_t step, double time, worker_id who, incarnation life);
   void left(uint64_t step, double time, worker_id who, incarnation life,

@@ -22,6 +22,16 @@ ordered_json shares(const std::vector<std::optional<double>>& xs) {
   return result;
 }
 
+ordered_json list_of(const std::vector<config::change>& changes) {
+  auto result = ordered_json::array();
+  for (const auto& what : changes)
+    result.push_back({{"step", what.step},
+                      {"key", what.key},
+                      {"before", what.before},
+                      {"after", what.after}});
+  return result;
+}
+
 } // namespace
 
 std::string to_json(const summary& what) {
@@ -59,6 +69,7 @@ std::string to_json(const summary& what) {
     {"seed", what.seed},
     {"sharding", what.sharding},
     {"transport", what.transport},
+    {"changes", list_of(what.changes)},
     {"troupe_version", what.troupe_version},
   };
   return result.dump(2, ' ', false, ordered_json::error_handler_t::replace) +

@@ -1,6 +1,8 @@
 #pragma once
 // summary.json: what a run came to. Pure, but for the write.
 
+#include "config/resolve.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -49,6 +51,8 @@ struct summary {
   uint64_t seed = 0;
   std::string sharding;                         ///< leased | static | local
   std::map<std::string, std::string> transport; ///< "worker-0": "inproc"
+  /// Settings that were changed on purpose when the run was resumed.
+  std::vector<config::change> changes;
   std::string troupe_version;
 };
 

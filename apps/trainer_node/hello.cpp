@@ -6,6 +6,7 @@
 #include "config/value.hpp"
 #include "config/version.hpp"
 #include "messages/protocol.hpp"
+#include "messages/run_record.hpp"
 #include "models/durable_file.hpp"
 
 #include <unistd.h>
@@ -38,15 +39,14 @@ proto::Hello make_hello(const config::resolved& config) {
 
 config::settings join_settings(config::settings own,
                                const proto::Welcome& welcome) {
-  config::pairs theirs;
-  for (const auto& one : welcome.settings())
-    theirs.emplace_back(one.key(), one.value());
-  config::apply_cast_settings(own, theirs);
+  auto run = description_of(welcome);
+  config::apply_cast_settings(own, run.settings);
   config::require_allowed(own.training);
   const auto& network = own.training.network;
-  if (config::is_script(network) && !welcome.network_sha256().empty() &&
-      models::digest_of_file(config::script_file(network)) !=
-        welcome.network_sha256())
+  config::run_description here;
+  if (config::is_script(network))
+    here.network_sha256 = models::digest_of_file(config::script_file(network));
+  if (!config::differences(run, here, config::relation::join).empty())
     throw run_error("--network " + network +
                     ": the file here is another than the parameter server's; "
                     "copy it to all nodes");

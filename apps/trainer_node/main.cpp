@@ -24,8 +24,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -52,6 +54,7 @@ void configure(caf::actor_system_config& target,
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,
+                const app::earlier_start& earlier,
                 const app::end_callback& on_end) {
   switch (config.values.what) {
   case config::role::worker:
@@ -63,7 +66,8 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   default:
     if (config::is_remote_shard(config.values))
       return app::start_shard(system, config, on_end);
-    return app::start_server(system, config, {on_end, false, {}});
+    return app::start_server(system, config,
+                             {on_end, false, {}, nullptr, earlier});
   }
 }
 
@@ -88,9 +92,10 @@ exit_status complain_of(const std::exception& err) {
 /// Nobody would tell the actors that run already when a later one cannot start.
 app::node start_or_leave(caf::actor_system& system,
                          const config::resolved& config,
+                         const app::earlier_start& earlier,
                          const app::end_callback& on_end) {
   try {
-    return start(system, config, on_end);
+    return start(system, config, earlier, on_end);
   } catch (const std::exception& err) {
     leave_now(complain_of(err));
   }
@@ -104,11 +109,13 @@ exit_status leave_with(const run_end& how) {
 }
 
 exit_status run_virtual(const config::resolved& config,
+                        const app::earlier_start& earlier,
                         std::shared_ptr<const app::replay_plan> replay = {}) {
   app::prefer_large_pages();
   app::signal_pump signals;
   app::virtual_run_options options;
   options.replay = std::move(replay);
+  options.earlier = earlier;
   options.interrupted = [&] {
     return signals.arrived();
   };
@@ -118,18 +125,20 @@ exit_status run_virtual(const config::resolved& config,
 exit_status run_replay(const config::invocation& call) {
   auto plan = app::plan_replay(
     call, [](const std::string& line) { std::cout << line << std::endl; });
-  return run_virtual(plan->config, plan);
+  return run_virtual(plan->config, {}, plan);
 }
 
-exit_status run(const config::resolved& config) {
+exit_status run(const config::resolved& config,
+                const app::earlier_start& earlier) {
   init_messages();
   caf::actor_system_config settings;
   configure(settings, config.values);
   app::signal_pump signals;
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
-  auto node = start_or_leave(
-    system, config, [&signals](const run_end& how) { signals.end(how); });
+  auto node =
+    start_or_leave(system, config, earlier,
+                   [&signals](const run_end& how) { signals.end(how); });
   auto how = signals.wait(node.stop);
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;
@@ -139,6 +148,11 @@ exit_status run(const config::resolved& config) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return leave_with(how);
+}
+
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
 }
 
 bool is_virtual(const config::settings& settings) {
@@ -159,7 +173,10 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "data")
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
-    auto call = config::parse_command_line(argc, argv);
+    app::earlier_start earlier;
+    auto call = config::parse_command_line(
+      std::vector<std::string>(argv + (argc > 0), argv + argc),
+      config::process_environment(), app::make_run_finder(earlier, say));
     if (call.what == config::action::check)
       call.text = app::plan_with_model(call.config);
     if (call.what == config::action::list_networks)
@@ -173,8 +190,8 @@ int main(int argc, char** argv) {
       return 0;
     }
     return static_cast<int>(is_virtual(call.config.values)
-                              ? run_virtual(call.config)
-                              : run(call.config));
+                              ? run_virtual(call.config, earlier)
+                              : run(call.config, earlier));
   } catch (const std::exception& err) {
     return static_cast<int>(complain_of(err));
   }

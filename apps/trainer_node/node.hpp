@@ -4,6 +4,7 @@
 
 #include "actors/simulation/machine.hpp"
 #include "actors/simulation/watcher.hpp"
+#include "apps/trainer_node/earlier_start.hpp"
 #include "config/resolve.hpp"
 #include "messages/interfaces.hpp"
 
@@ -41,6 +42,7 @@ struct server_options {
   std::function<void(const simulation::computation&)> watch;
   /// A tape gives the cues: no coordinator, no workers, no evaluator.
   std::shared_ptr<const replay_plan> replay = nullptr;
+  earlier_start earlier = {}; ///< Found when the settings were read.
 };
 
 /// The parameter server with coordinator, checkpoint writer and recorder; also

@@ -6,8 +6,12 @@
 #include "config/cast.hpp"
 #include "config/failure.hpp"
 #include "config/report.hpp"
+#include "config/script.hpp"
+#include "data/describe.hpp"
+#include "messages/run_record.hpp"
 #include "models/checkpoint.hpp"
 #include "models/durable_file.hpp"
+#include "models/lives.hpp"
 #include "models/registry.hpp"
 
 #include <cstdio>
@@ -32,22 +36,6 @@ std::string new_run_id(const config::settings& settings) {
   char text[17];
   std::snprintf(text, sizeof text, "%08x%08x", source(), source());
   return text;
-}
-
-std::shared_ptr<const models::loaded_checkpoint>
-find_checkpoint(const config::settings& settings,
-                const std::filesystem::path& folder, const speech& say) {
-  const auto& resume = settings.training.resume;
-  if (!resume)
-    return nullptr;
-  auto found = *resume == "auto" ? models::newest_valid(folder, say)
-                                 : models::find_checkpoint(*resume, say);
-  if (!found && !models::list_checkpoints(folder).empty())
-    throw run_error("no usable checkpoint in " + folder.string() +
-                    "; --overwrite begins anew");
-  if (!found)
-    return nullptr;
-  return std::make_shared<const models::loaded_checkpoint>(std::move(*found));
 }
 
 /// Without data, epochs are of use only where restarts must keep account.
@@ -78,7 +66,12 @@ run_data load_parts(const config::settings& settings) {
     what.data_dir = folder.string();
     auto sets = data::load_dataset(what, settings.training.seed);
     if (rank == 0)
-      out = {sets.train->name(), sets.train->classes(), 0, sets, {}};
+      out = {sets.train->name(),
+             sets.train->classes(),
+             0,
+             sets,
+             {},
+             data::describe(nullptr, sets.test.get())};
     if (sets.train->classes() != out.classes)
       throw run_error(folder.string() + ": has " +
                       std::to_string(sets.train->classes()) +
@@ -93,19 +86,28 @@ run_data load_parts(const config::settings& settings) {
 
 // -- where it goes on ---------------------------------------------------------
 
-origin find_origin(const config::settings& settings, const speech& say) {
+origin find_origin(const config::settings& settings, const speech& say,
+                   const earlier_start& known) {
   origin out;
-  out.directory = config::open_run_directory(settings.training);
-  auto folder = out.checkpoints();
-  models::remove_leftovers(folder);
-  out.checkpoint = find_checkpoint(settings, folder, say);
-  if (!out.checkpoint) {
-    out.run_id = new_run_id(settings);
-    return out;
+  out.directory = config::open_run_directory(settings.training, {}, known.lock);
+  if (const auto& warning = out.directory.lock->warning(); !warning.empty())
+    say("warning      " + warning);
+  out.checkpoint = known.checkpoint;
+  if (!out.checkpoint && !out.directory.overwrites) {
+    models::remove_leftovers(out.checkpoints());
+    out.checkpoint = find_checkpoint(settings, out.directory.path, say);
   }
-  const auto& manifest = out.checkpoint->manifest;
-  out.life = incarnation{manifest.ps_incarnation() + 1};
-  out.run_id = manifest.run_id();
+  uint32_t before = 0;
+  if (!out.directory.overwrites)
+    before = models::last_life(out.directory.path);
+  if (out.checkpoint) {
+    const auto& manifest = out.checkpoint->manifest;
+    before = std::max(before, manifest.ps_incarnation());
+    out.run_id = manifest.run_id();
+  } else {
+    out.run_id = new_run_id(settings);
+  }
+  out.life = incarnation{before + 1};
   return out;
 }
 
@@ -128,24 +130,36 @@ std::optional<std::string> complete_already(const parameter_server_parts& parts,
 
 void settle(const origin& from, parameter_server_parts& parts,
             const speech& say) {
-  if (!from.checkpoint) {
-    make_ledger(parts); // Is there enough data for all?
-  } else {
+  const auto& folder = from.directory.path;
+  if (from.checkpoint)
     require_fitting(parts);
+  else
+    make_ledger(parts); // Is there enough data for all?
+  if (from.directory.overwrites)
+    config::remove_run(folder);
+  models::note_life(folder, parts.life.value);
+  // It would tell others that the run is over.
+  models::remove_file(folder / "summary.json");
+  if (from.checkpoint)
     models::set_aside_newer(from.checkpoints(),
                             from.checkpoint->manifest.step(), say);
-  }
   if (parts.settings.checkpoint.keep_best)
-    parts.best = models::open_best(from.directory.path, from.run_id);
-  models::replace_file(from.directory.path / "config.ini",
-                       config::to_ini(parts.settings));
+    parts.best = models::open_best(folder, from.run_id);
+  models::replace_file(
+    folder / "config.ini",
+    config::to_ini(parts.settings, parts.description.changes));
+  for (const auto& what : parts.description.changes)
+    if (what.life == parts.life.value)
+      say("changed      " + what.key + ": " + config::or_not_set(what.before) +
+          " before, " + config::or_not_set(what.after) + " from step " +
+          std::to_string(what.step) + " on");
 }
 
 // -- what with ----------------------------------------------------------------
 
 run_data load_data(const config::settings& settings) {
   if (!trains(settings))
-    return {"none", usual_classes, samples_of_none(settings), {}, {}};
+    return {"none", usual_classes, samples_of_none(settings), {}, {}, {}};
   auto local = settings.data.sharding == config::sharding_kind::local;
   if (local && settings.what == config::role::simulate)
     return load_parts(settings);
@@ -154,7 +168,10 @@ run_data load_data(const config::settings& settings) {
       const auto& shape = facts->shape;
       models::require_suitable(settings.training.network, settings.data.dataset,
                                {shape.begin(), shape.end()}, facts->classes);
-      return {settings.data.dataset, facts->classes, 0, {}, {}};
+      run_data out{settings.data.dataset, facts->classes, 0, {}, {}, {}};
+      out.description.name = out.name;
+      out.description.classes = static_cast<uint64_t>(out.classes);
+      return out;
     }
   auto sets = data::load_dataset(settings.data, settings.training.seed);
   if (!local)
@@ -164,8 +181,35 @@ run_data load_data(const config::settings& settings) {
           sets.train->classes(),
           local ? 0 : sets.train->size(),
           sets,
-          {}};
+          {},
+          data::describe(local ? nullptr : sets.train.get(), sets.test.get())};
 }
+
+namespace {
+
+config::run_description describe(const config::resolved& config,
+                                 const run_data& data, const origin& from) {
+  const auto& settings = config.values;
+  config::run_description out;
+  out.run_id = from.run_id;
+  out.life = from.life.value;
+  out.settings = config::cast_settings(settings);
+  out.data = data.description;
+  if (const auto& network = settings.training.network;
+      config::is_script(network))
+    out.network_sha256 = models::digest_of_file(config::script_file(network));
+  if (!from.checkpoint)
+    return out;
+  out.changes = description_of(from.checkpoint->manifest).changes;
+  for (auto what : config.changes) {
+    what.step = from.checkpoint->manifest.step();
+    what.life = from.life.value;
+    out.changes.push_back(std::move(what));
+  }
+  return out;
+}
+
+} // namespace
 
 parameter_server_parts make_server_parts(const config::resolved& config,
                                          const run_data& data,
@@ -173,6 +217,8 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   const auto& settings = config.values;
   parameter_server_parts out;
   out.settings = settings;
+  out.description = describe(config, data, from);
+  out.lock = from.directory.lock;
   out.config_ini = config::to_ini(settings);
   out.config_digest = config::digest(settings);
   out.run_id = from.run_id;

@@ -3,7 +3,9 @@
 // nothing.
 
 #include "actors/parameter_server.hpp"
+#include "apps/trainer_node/earlier_start.hpp"
 #include "apps/trainer_node/replay.hpp"
+#include "config/description.hpp"
 #include "config/resolve.hpp"
 #include "config/train_dir.hpp"
 #include "data/dataset.hpp"
@@ -40,9 +42,10 @@ struct origin {
   }
 };
 
-/// Opens the run directory and finds the checkpoint to go on from, if any.
-/// Throws `failure`.
-origin find_origin(const config::settings& settings, const speech& say);
+/// Opens the run directory and finds the checkpoint to go on from, if any,
+/// unless that was done before. Throws `failure`.
+origin find_origin(const config::settings& settings, const speech& say,
+                   const earlier_start& known = {});
 
 /// A replay begins as its run did, in a directory of its own. Throws `failure`.
 origin origin_of(const replay_plan& plan);
@@ -55,6 +58,7 @@ struct run_data {
   data::dataset_pair sets; ///< Null where this process needs none.
   /// `--sharding local` in one process: what each rank trains on.
   std::vector<std::shared_ptr<const data::dataset>> own;
+  config::data_description description; ///< Of what all nodes share.
 };
 
 /// Loads what is needed. Throws `failure`.
@@ -69,8 +73,9 @@ parameter_server_parts make_server_parts(const config::resolved& config,
 std::optional<std::string> complete_already(const parameter_server_parts& parts,
                                             const origin& from);
 
-/// Changes the run directory, once the checkpoint is known to fit, and finds
-/// out what best weights it has. Throws `run_error`.
+/// Changes the run directory, once all is known to fit: removes what is
+/// overwritten, sets aside what is rolled back, notes the new life, and finds
+/// out what best weights there are. Throws `run_error`.
 void settle(const origin& from, parameter_server_parts& parts,
             const speech& say);
 

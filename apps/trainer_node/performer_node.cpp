@@ -9,6 +9,8 @@
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "config/failure.hpp"
+#include "data/describe.hpp"
+#include "messages/run_record.hpp"
 #include "models/registry.hpp"
 
 #include <unistd.h>
@@ -17,16 +19,21 @@ namespace troupe::app {
 
 namespace {
 
-/// Else the network here would be another than the parameter server's.
-void require_classes(const config::data_settings& settings,
-                     const data::dataset& set, const proto::Welcome& welcome) {
-  auto theirs = static_cast<int64_t>(welcome.classes());
-  if (theirs != 0 && set.classes() != theirs)
-    throw run_error(
-      (settings.data_dir.empty() ? set.name() : settings.data_dir) + ": has " +
-      std::to_string(set.classes()) + " classes, the data set has " +
-      std::to_string(theirs) +
-      " at the parameter server; give all nodes data with the same classes");
+/// A lease is a range of samples: they must be the same on all nodes.
+void require_same_data(const computing_parts& computing,
+                       const proto::Welcome& welcome) {
+  auto run = description_of(welcome);
+  config::run_description here;
+  here.data =
+    data::describe(computing.data.train.get(), computing.data.test.get());
+  auto all = config::differences(run, here, config::relation::join);
+  if (all.empty())
+    return;
+  const auto& settings = computing.settings.data;
+  throw run_error(
+    (settings.data_dir.empty() ? settings.dataset : settings.data_dir) +
+    ": is other data than the parameter server's: " +
+    config::to_string(all.front()) + "; give all nodes the same");
 }
 
 } // namespace
@@ -66,7 +73,7 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
     const auto& train = *computing.data.train;
     models::require_suitable(joined.training.network, train.name(),
                              train.shape(), train.classes());
-    require_classes(joined.data, train, welcome);
+    require_same_data(computing, welcome);
     *owned = owned_by(computing);
     if (joined.what == config::role::worker)
       return make_worker(system, computing, home);

@@ -5,6 +5,7 @@
 #include "config/failure.hpp"
 #include "config/replay.hpp"
 #include "config/version.hpp"
+#include "messages/run_record.hpp"
 #include "models/best_weights.hpp"
 #include "models/checkpoint.hpp"
 
@@ -136,14 +137,13 @@ plan_replay(const config::invocation& call,
 
 void require_same_run(const replay_plan& plan,
                       const parameter_server_parts& parts) {
-  const auto& begin = plan.tape->begin();
-  if (parts.dataset != begin.dataset() || parts.samples != begin.samples() ||
-      parts.classes != begin.classes())
-    throw run_error("the run on the tape was trained with " +
-                    std::to_string(begin.samples()) + " samples of '" +
-                    begin.dataset() + "', this data set is '" + parts.dataset +
-                    "' with " + std::to_string(parts.samples) +
-                    "; name the same data with --data-dir");
+  auto run = description_of(plan.tape->begin());
+  auto all =
+    config::differences(run, parts.description, config::relation::resume);
+  if (!all.empty())
+    throw run_error(
+      "the run on the tape was another: " + config::to_string(all.front()) +
+      "; name the same data with --data-dir");
 }
 
 void fetch_best(const replay_plan& plan, const fs::path& to) {

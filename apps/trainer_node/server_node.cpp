@@ -21,8 +21,7 @@
 #include "apps/trainer_node/tape.hpp"
 #include "config/failure.hpp"
 #include "config/plan.hpp"
-#include "config/script.hpp"
-#include "models/durable_file.hpp"
+#include "messages/run_record.hpp"
 
 #include <cstdio>
 #include <memory>
@@ -222,19 +221,13 @@ server_life open_house(caf::actor_system& system, const server_options& options,
 
 /// Lets peers in, and the shards that have processes of their own.
 void open_door(caf::actor_system& system, const parameter_server_parts& parts,
-               const origin& from, const server_life& life,
-               const models::flat_layout& layout,
+               const server_life& life, const models::flat_layout& layout,
                const std::shared_ptr<transport::shared_memory>& memory) {
   const auto& cluster = parts.settings.cluster;
   auto where = listens_at(cluster);
   doorkeeper_parts door;
   door.settings = parts.settings;
-  door.run_id = from.run_id;
-  if (const auto& network = parts.settings.training.network;
-      config::is_script(network))
-    door.network_sha256 = models::digest_of_file(config::script_file(network));
-  door.life = from.life;
-  door.classes = static_cast<uint32_t>(parts.classes);
+  door.description = parts.description;
   door.weights = shape_of(layout);
   door.whole = door.weights;
   door.server = life.with.lead;
@@ -281,19 +274,17 @@ node start_replay(caf::actor_system& system, const server_options& options,
   }};
 }
 
-/// The next life of a server that has died, as `--resume auto` starts it. Its
-/// number counts on even if no checkpoint knows of the last one.
+/// The next life of a server that has died, as `--resume auto` starts it.
 server_life reopen_house(caf::actor_system& system, config::resolved config,
                          const server_options& options, const run_data& data,
                          const std::shared_ptr<simulation::machine>& machine,
-                         incarnation life,
+                         const std::shared_ptr<const config::run_lock>& lock,
                          const std::shared_ptr<witness>& watch) {
   auto& training = config.values.training;
   training.resume = "auto";
   training.overwrite = false;
   auto tell = voice_of(options);
-  auto from = find_origin(config.values, tell);
-  from.life = std::max(from.life, life);
+  auto from = find_origin(config.values, tell, {lock, nullptr});
   auto parts = make_server_parts(config, data, from);
   parts.watch = watch;
   settle(from, parts, tell);
@@ -315,7 +306,7 @@ node start_with_faults(caf::actor_system& system,
                            const std::shared_ptr<witness>& watch) {
     if (life.value > 1)
       return reopen_house(system, later, options, data, machine,
-                          incarnation{from.life.value + life.value - 1}, watch);
+                          from.directory.lock, watch);
     auto parts = first;
     parts.watch = watch;
     return open_house(system, options, machine, std::move(parts), from);
@@ -351,8 +342,13 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   auto layout = layout_of(settings.training, data.classes);
   auto weights = shape_of(layout);
   require_shards(config, layout);
-  auto from = replay ? origin_of(*replay) : find_origin(settings, tell);
+  auto from =
+    replay ? origin_of(*replay) : find_origin(settings, tell, options.earlier);
   auto parts = make_server_parts(config, data, from);
+  if (replay)
+    parts.description.changes = description_of(replay->tape->begin()).changes;
+  if (from.checkpoint)
+    require_same_run(parts);
   if (config::has_remote_shards(settings))
     parts.remote_shards = settings.cluster.shards - 1;
   if (auto reason = complete_already(parts, from)) {
@@ -392,7 +388,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else if (simulate) {
     fill_stage(system, computing, packs, with);
   } else {
-    open_door(system, parts, from, life, layout, memory);
+    open_door(system, parts, life, layout, memory);
   }
   return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);

@@ -8,6 +8,7 @@
 #include "apps/trainer_node/hello.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/resources.hpp"
+#include "messages/run_record.hpp"
 
 #include <caf/io/middleman.hpp>
 #include <unistd.h>
@@ -62,8 +63,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
             "parameter server shard " + std::to_string(*cluster.rank),
             caf::actor_cast<caf::strong_actor_ptr>(shard));
   door.settings = settings;
-  door.run_id = welcome.run_id();
-  door.life = incarnation{welcome.server_incarnation()};
+  door.description = description_of(welcome);
   door.server = shard;
   door.reception = open_reception(cluster, where.host, door.memory != nullptr);
   auto keeper = spawn<doorkeeper_actor, doorkeeper_state>(

@@ -2,6 +2,7 @@
 
 #include "actors/recording/tape_file.hpp"
 #include "config/version.hpp"
+#include "messages/run_record.hpp"
 #include "models/checkpoint.hpp"
 
 #include <ATen/Version.h>
@@ -49,6 +50,7 @@ proto::TapeBegin make_tape_begin(const parameter_server_parts& parts,
   out.set_cpu(cpu_capability());
   if (parts.best)
     out.set_best_step(parts.best->step);
+  put(parts.description, *out.mutable_description());
   out.set_alone(parts.settings.what == config::role::simulate);
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include "actors/simulation/machine.hpp"
 #include "actors/simulation/watcher.hpp"
+#include "apps/trainer_node/earlier_start.hpp"
 #include "config/resolve.hpp"
 #include "messages/types.hpp"
 
@@ -21,6 +22,7 @@ struct virtual_run_options {
   std::shared_ptr<const replay_plan> replay;                 ///< May be null.
   /// Told what faults there were, in a run with faults; may be empty.
   std::function<void(const simulation::fault_counts&)> counts;
+  earlier_start earlier; ///< Found when the settings were read.
 };
 
 /// Runs to the end. Throws `failure` when the run cannot start, and `run_error`

@@ -70,9 +70,8 @@ TEST_CASE("runs that start at once get folders of their own", "[train-dir]") {
 
 TEST_CASE("a folder without a run is taken as it is", "[train-dir]") {
   scratch root;
-  auto made = open_run_directory(in("a/b"), root.path());
+  CHECK_FALSE(open_run_directory(in("a/b"), root.path()).continues);
   CHECK(fs::is_directory(root.path() / "a/b"));
-  CHECK_FALSE(made.continues);
   root.write("a/b/slurm.out", "x");
   CHECK_FALSE(open_run_directory(in("a/b"), root.path()).continues);
   CHECK(fs::exists(root.path() / "a/b/slurm.out"));
@@ -99,6 +98,7 @@ TEST_CASE("resume goes on in a folder that holds a run", "[train-dir]") {
   auto training = in("r");
   training.resume = "auto";
   CHECK(open_run_directory(training, root.path()).continues);
+  before.insert("r/run.lock");
   CHECK(files_below(root.path()) == before);
   training.train_dir = "fresh";
   CHECK_FALSE(open_run_directory(training, root.path()).continues);
@@ -115,15 +115,63 @@ TEST_CASE("resume from what is not there is refused", "[train-dir]") {
   CHECK_NOTHROW(open_run_directory(training, root.path()));
 }
 
+TEST_CASE("overwrite removes nothing before the new run can start",
+          "[train-dir]") {
+  scratch root;
+  write_run(root);
+  auto before = files_below(root.path());
+  auto training = in("r");
+  training.overwrite = true;
+  auto made = open_run_directory(training, root.path());
+  CHECK_FALSE(made.continues);
+  CHECK(made.overwrites);
+  before.insert("r/run.lock");
+  CHECK(files_below(root.path()) == before);
+  CHECK_FALSE(open_run_directory(in("fresh"), root.path()).overwrites);
+}
+
+TEST_CASE("a second process is kept out of a run directory", "[train-dir]") {
+  scratch root;
+  auto first = open_run_directory(in("r"), root.path());
+  auto refusal = [&](const training_settings& training) -> std::string {
+    try {
+      open_run_directory(training, root.path());
+      return "";
+    } catch (const run_error& error) {
+      return error.what();
+    }
+  };
+  auto said = refusal(in("r"));
+  CHECK(said.starts_with("train-dir " + (root.path() / "r").string() +
+                         ": a run is under way there, of process " +
+                         std::to_string(::getpid()) + " on "));
+  root.write("r/config.ini", "x");
+  for (auto resumes : {true, false}) {
+    auto training = in("r");
+    training.overwrite = !resumes;
+    if (resumes)
+      training.resume = "auto";
+    CHECK(refusal(training) == said);
+    CHECK(open_run_directory(training, root.path(), first.lock).path ==
+          first.path);
+  }
+  CHECK(fs::exists(root.path() / "r/config.ini"));
+}
+
+TEST_CASE("a run directory is free again when its run is over", "[train-dir]") {
+  scratch root;
+  open_run_directory(in("r"), root.path());
+  CHECK_NOTHROW(open_run_directory(in("r"), root.path()));
+}
+
 TEST_CASE("overwrite removes the run and nothing else", "[train-dir]") {
   scratch root;
   write_run(root);
   root.write("r/checkpoints/step-00000100/mine.txt", "x");
   root.write("r/checkpoints/best/model.safetensors", "x");
   root.write("r/sub/metrics.jsonl", "x");
-  auto training = in("r");
-  training.overwrite = true;
-  CHECK_FALSE(open_run_directory(training, root.path()).continues);
+  root.write("r/lives", "3");
+  remove_run(root.path() / "r");
   CHECK(files_below(root.path() / "r") ==
         std::set<std::string>{
           "notes.txt", "sub", "sub/metrics.jsonl", "checkpoints",

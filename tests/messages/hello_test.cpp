@@ -55,9 +55,8 @@ TEST_CASE("welcome comes through its bytes") {
   welcome.set_refusal("no");
   welcome.set_protocol(2);
   welcome.set_troupe_version("0.1.0");
-  welcome.set_run_id("ab");
+  welcome.mutable_description()->set_run_id("ab");
   welcome.set_server_incarnation(3);
-  welcome.add_settings()->set_key("training.seed");
   welcome.set_parameters(431'080);
   welcome.set_element_type(2);
   proto::Welcome copy;
@@ -66,10 +65,8 @@ TEST_CASE("welcome comes through its bytes") {
   CHECK(copy.refusal() == "no");
   CHECK(copy.protocol() == 2);
   CHECK(copy.troupe_version() == "0.1.0");
-  CHECK(copy.run_id() == "ab");
+  CHECK(copy.description().run_id() == "ab");
   CHECK(copy.server_incarnation() == 3);
-  REQUIRE(copy.settings_size() == 1);
-  CHECK(copy.settings(0).key() == "training.seed");
   CHECK(copy.parameters() == 431'080);
   CHECK(copy.element_type() == 2);
 }
@@ -87,13 +84,12 @@ TEST_CASE("the numbers of the fields stay for ever") {
   proto::Welcome welcome;
   REQUIRE(welcome.ParseFromString(small_number(1, 1) + unknown_text(2, "b") +
                                   small_number(3, 3) + unknown_text(4, "d") +
-                                  unknown_text(5, "e") + small_number(6, 6) +
-                                  small_number(8, 8) + small_number(9, 1)));
+                                  small_number(6, 6) + small_number(8, 8) +
+                                  small_number(9, 1)));
   CHECK(welcome.accepted());
   CHECK(welcome.refusal() == "b");
   CHECK(welcome.protocol() == 3);
   CHECK(welcome.troupe_version() == "d");
-  CHECK(welcome.run_id() == "e");
   CHECK(welcome.server_incarnation() == 6);
   CHECK(welcome.parameters() == 8);
   CHECK(welcome.element_type() == 1);

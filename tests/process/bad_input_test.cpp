@@ -310,18 +310,17 @@ constexpr row bad_folders[] = {
   {"resume and overwrite", "--simulate --train-dir run --resume --overwrite", 2,
    "--overwrite true: contradicts resume: give one of the two"},
   {"another optimizer",
-   "--simulate --train-dir run --resume --optimizer adam --max-steps 9", 1,
-   "run/checkpoints/step-00000006: made with optimizer 'sgd', this run uses "
-   "'adam'; give --optimizer sgd"},
+   "--simulate --train-dir run --resume --optimizer adam --max-steps 9", 2,
+   "--optimizer adam: the run at run/checkpoints/step-00000006 has sgd; leave "
+   "it out to go on as it was, or begin another run in another train-dir"},
   {"another type of weights",
-   "--simulate --train-dir run --resume --dtype float64 --max-steps 9", 1,
-   "run/checkpoints/step-00000006: .*"},
+   "--simulate --train-dir run --resume --dtype float64 --max-steps 9", 2,
+   "--dtype float64: the run at run/checkpoints/step-00000006 has float32; .*"},
   {"another data set",
    "--simulate --train-dir run --resume --dataset mnist --data-dir good "
    "--max-steps 9",
-   1,
-   "run/checkpoints/step-00000006: made with 1437 training samples, this data "
-   "set has 100; resume with the same data"},
+   2,
+   "--dataset mnist: the run at run/checkpoints/step-00000006 has digits; .*"},
 };
 
 namespace {

@@ -58,6 +58,7 @@ const std::string expected_text = R"({
     "worker-0": "inproc",
     "worker-1": "chunked"
   },
+  "changes": [],
   "troupe_version": "0.1.0"
 }
 )";

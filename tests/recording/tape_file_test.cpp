@@ -55,9 +55,11 @@ void set(google::protobuf::Message& out, const FieldDescriptor& field,
     many ? to.AddUInt32(&out, &field, x) : to.SetUInt32(&out, &field, x);
     break;
   }
-  case FieldDescriptor::CPPTYPE_UINT64:
-    to.SetUInt64(&out, &field, number(random));
+  case FieldDescriptor::CPPTYPE_UINT64: {
+    auto x = number(random);
+    many ? to.AddUInt64(&out, &field, x) : to.SetUInt64(&out, &field, x);
     break;
+  }
   case FieldDescriptor::CPPTYPE_INT64:
     to.SetInt64(&out, &field, static_cast<int64_t>(number(random)));
     break;

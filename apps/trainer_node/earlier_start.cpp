@@ -1,0 +1,96 @@
+#include "apps/trainer_node/earlier_start.hpp"
+
+#include "config/failure.hpp"
+#include "config/train_dir.hpp"
+#include "models/durable_file.hpp"
+
+#include <optional>
+
+namespace troupe::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// No configuration of ours is longer.
+constexpr uint64_t longest_ini = 1 << 20;
+
+config::earlier_run run_of(const fs::path& at, const proto::Manifest& what) {
+  return {at.string(), what.config_ini(), true};
+}
+
+/// A run that left no checkpoint is begun anew, as it was meant to be.
+std::optional<config::earlier_run> run_without_weights(const fs::path& folder) {
+  auto path = folder / "config.ini";
+  std::error_code error;
+  if (folder.empty() || !fs::exists(path, error))
+    return std::nullopt;
+  auto file = models::read_file(path, longest_ini);
+  auto bytes = file.span();
+  return config::earlier_run{
+    path.string(),
+    {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+    false};
+}
+
+/// Without a look at the weights, which take time to verify.
+std::optional<config::earlier_run> glance(const config::settings& settings,
+                                          const fs::path& folder) {
+  const auto& resume = *settings.training.resume;
+  auto place = resume == "auto" ? folder / "checkpoints" : fs::path{resume};
+  std::error_code error;
+  if (fs::exists(place / "manifest.pb", error))
+    return run_of(place, models::read_manifest(place));
+  if (auto inner = place / "checkpoints"; fs::is_directory(inner, error))
+    place = inner;
+  auto all = models::list_checkpoints(place);
+  if (all.empty())
+    return run_without_weights(folder);
+  return run_of(all.back().path, models::read_manifest(all.back().path));
+}
+
+} // namespace
+
+std::shared_ptr<const models::loaded_checkpoint>
+find_checkpoint(const config::settings& settings, const fs::path& folder,
+                const models::line_sink& say) {
+  const auto& resume = settings.training.resume;
+  if (!resume)
+    return nullptr;
+  auto checkpoints = folder / "checkpoints";
+  auto found = *resume == "auto" ? models::newest_valid(checkpoints, say)
+                                 : models::find_checkpoint(*resume, say);
+  if (!found && !models::list_checkpoints(checkpoints).empty())
+    throw run_error("no usable checkpoint in " + checkpoints.string() +
+                    "; --overwrite begins anew");
+  if (!found)
+    return nullptr;
+  return std::make_shared<const models::loaded_checkpoint>(std::move(*found));
+}
+
+config::run_finder make_run_finder(earlier_start& found,
+                                   const models::line_sink& say) {
+  return [&found, say](const config::settings& settings,
+                       bool starts) -> std::optional<config::earlier_run> {
+    const auto& training = settings.training;
+    fs::path folder = training.train_dir;
+    std::error_code error;
+    auto elsewhere = *training.resume != "auto";
+    // Who opens the run directory says what is wrong with such a path.
+    if ((elsewhere && !fs::exists(*training.resume, error)) ||
+        (!elsewhere && folder.empty()) || training.overwrite)
+      return std::nullopt;
+    if (!starts)
+      return glance(settings, folder);
+    if (!folder.empty() && config::holds_run(folder)) {
+      found.lock = config::run_lock::take(folder);
+      models::remove_leftovers(folder / "checkpoints");
+    }
+    found.checkpoint = find_checkpoint(settings, folder, say);
+    if (found.checkpoint)
+      return run_of(found.checkpoint->path, found.checkpoint->manifest);
+    return run_without_weights(folder);
+  };
+}
+
+} // namespace troupe::app

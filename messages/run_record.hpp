@@ -1,0 +1,25 @@
+#pragma once
+// The description of a run (config/description.hpp) as it lies in checkpoints
+// and event logs and travels in the handshake. Those of release 0.1.0, which
+// have none, are described by the configuration that they hold.
+
+#include "config/description.hpp"
+#include "messages/proto/hello.pb.h"
+#include "messages/proto/manifest.pb.h"
+#include "messages/proto/tape.pb.h"
+
+namespace troupe {
+
+void put(const config::run_description& from, proto::RunDescription& to);
+
+config::run_description description_of(const proto::RunDescription& from);
+
+/// Throws `usage_error` if the configuration of an old one cannot be read.
+config::run_description description_of(const proto::Manifest& from);
+config::run_description description_of(const proto::TapeBegin& from);
+
+inline config::run_description description_of(const proto::Welcome& from) {
+  return description_of(from.description());
+}
+
+} // namespace troupe

@@ -1,0 +1,27 @@
+#include "config/failure.hpp"
+#include "models/durable_file.hpp"
+#include "models/lives.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using troupe::testing::temporary_folder;
+
+TEST_CASE("the last life of a run is remembered") {
+  temporary_folder run;
+  CHECK(models::last_life(run.path()) == 0);
+  models::note_life(run.path(), 1);
+  CHECK(models::last_life(run.path()) == 1);
+  models::note_life(run.path(), 4294967295);
+  CHECK(models::last_life(run.path()) == 4294967295);
+}
+
+TEST_CASE("a number of lives that is none is said, and not guessed") {
+  temporary_folder run;
+  for (const auto* text : {"", "x", "-1", "1 2", "4294967296", "1\n\n"}) {
+    INFO(text);
+    models::replace_file(run / "lives", text);
+    CHECK_THROWS_AS(models::last_life(run.path()), run_error);
+  }
+}

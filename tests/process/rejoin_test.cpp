@@ -1,0 +1,167 @@
+// Nodes that wait while their parameter server is killed and started with
+// something else: they take part in what it is now, or end with one line.
+
+#include "tests/data/idx_files.hpp"
+#include "tests/process/stage.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <csignal>
+
+using namespace troupe;
+using namespace troupe::testing;
+
+namespace {
+
+std::function<bool(const json&)> is_step(uint64_t step) {
+  return [=](const json& line) {
+    return line["kind"] == "update" && line["step"] >= step;
+  };
+}
+
+/// One worker, whose sums are always made in the same order.
+const flags alone{"--threads", "1"};
+
+const flags first_run{"--workers", "1",           "--max-steps",
+                      "100000",    "--eval-freq", "100000"};
+
+const flags short_run{"--workers", "1", "--max-steps", "12"};
+
+struct nodes {
+  child worker;
+  child evaluator;
+};
+
+/// A run with a worker and an evaluator that is killed in its middle.
+nodes train_and_kill(stage& on, const flags& server_flags,
+                     const flags& node_flags) {
+  auto server = on.listening_server(first_run + server_flags);
+  nodes out{on.worker(alone + node_flags), on.evaluator(node_flags)};
+  out.evaluator.await("connected");
+  on.await(server, "training", is_step(3));
+  server.kill();
+  return out;
+}
+
+json summary_of(child& server, nodes& with, const std::filesystem::path& run) {
+  check_end(server, 0);
+  check_end(with.worker, 0);
+  check_end(with.evaluator, 0);
+  return read_summary(run);
+}
+
+/// What nodes that were never part of another run make of it.
+json fresh(const flags& server_flags, const flags& node_flags) {
+  stage on;
+  auto server = on.listening_server(short_run + server_flags);
+  auto evaluator = on.evaluator(node_flags);
+  evaluator.await("connected");
+  nodes all{on.worker(alone + node_flags), std::move(evaluator)};
+  return summary_of(server, all, on.run());
+}
+
+/// The same of nodes that took part in the other run before.
+json rejoined(const flags& before, const flags& after,
+              const flags& node_flags) {
+  stage on;
+  auto all = train_and_kill(on, before, node_flags);
+  auto server = on.listening_server(short_run + after + flags{"--overwrite"});
+  auto out = summary_of(server, all, on.run());
+  CHECK(all.worker.said("there is another run at .*: this node begins anew"));
+  CHECK(
+    all.evaluator.said("there is another run at .*: this node begins anew"));
+  return out;
+}
+
+/// The evaluator may come back when all is over.
+void check_same(const json& found, const json& wanted) {
+  CHECK(found["weights_sha256"] == wanted["weights_sha256"]);
+  if (found["final_loss"].is_null())
+    return;
+  CHECK(found["final_accuracy"] == wanted["final_accuracy"]);
+  CHECK(found["final_loss"] == wanted["final_loss"]);
+}
+
+} // namespace
+
+TEST_CASE("Nodes take part in a run with another seed as fresh ones do") {
+  const flags what{"--seed", "7"};
+  check_same(rejoined({}, what, {}), fresh(what, {}));
+}
+
+TEST_CASE("Nodes take part in a run with another data set and augmentation") {
+  const flags what{"--dataset",         "synthetic(shape=1x28x28,samples=500)",
+                   "--augment",         "flip",
+                   "--label-smoothing", "0.1"};
+  check_same(rejoined({}, what, {}), fresh(what, {}));
+}
+
+TEST_CASE("Nodes take part in a run with an edited script") {
+  temporary_folder folder;
+  auto file = (folder / "net.pt").string();
+  auto write = [&](const char* seed) {
+    child who{{TROUPE_WRITE_SCRIPT, file, seed}, folder / "write"};
+    check_end(who, 0);
+  };
+  const flags what{"--network", "script:" + file, "--allow-scripts"};
+  const flags allowed{"--allow-scripts"};
+  write("2");
+  auto wanted = fresh(what, allowed);
+  write("1");
+  stage on;
+  auto all = train_and_kill(on, what, allowed);
+  write("2");
+  auto server = on.listening_server(short_run + what + flags{"--overwrite"});
+  check_same(summary_of(server, all, on.run()), wanted);
+}
+
+TEST_CASE("Nodes whose files are not those of the new run end with a line") {
+  stage on;
+  test::write_mnist(on.home() / "mine", 100, 1);
+  test::write_mnist(on.home() / "theirs", 100, 2);
+  auto data = [&](const std::string& name) {
+    return flags{"--data-dir", (on.home() / name).string()};
+  };
+  const flags what{"--dataset", "mnist", "--batch-size", "10"};
+  auto all = train_and_kill(on, what + data("mine"), data("mine"));
+  auto server = on.listening_server(short_run + what + data("theirs") +
+                                    flags{"--overwrite"});
+  for (auto* node : {&all.worker, &all.evaluator}) {
+    check_end(*node, 1);
+    INFO(node->report());
+    CHECK(node->err().find("/mine: is other data than the parameter server's: "
+                           "digest of the labels of the ") !=
+          std::string::npos);
+  }
+  server.signal(SIGTERM);
+  check_end(server, 75);
+}
+
+TEST_CASE("Nodes heed what a resumed run has changed deliberately") {
+  stage on;
+  const flags often{"--checkpoint-freq", "2"};
+  auto all = train_and_kill(on, often, {});
+  auto server =
+    on.listening_server(short_run + often +
+                        flags{"--resume", "--change", "training.batch-size=32",
+                              "--max-steps", "100000", "--epochs", "3"});
+  auto summary = summary_of(server, all, on.run());
+  CHECK(all.worker.said("run +has changed \\(\\[training\\] batch-size: 64 "
+                        "before, 32 now\\): this node begins anew"));
+  CHECK(summary["samples_applied"] == 3 * digits);
+  auto lines = on.metrics();
+  auto resumed = std::ranges::find_if(lines, is_kind("resumed"));
+  auto update = std::find_if(resumed, lines.end(), is_kind("update"));
+  REQUIRE(update != lines.end());
+  CHECK((*update)["samples"] == 32);
+}
+
+TEST_CASE("Nodes of a run that is resumed as it was go on as they are") {
+  stage on;
+  const flags often{"--checkpoint-freq", "2"};
+  auto all = train_and_kill(on, often, {});
+  auto server = on.listening_server({"--resume", "--max-steps", "40"});
+  summary_of(server, all, on.run());
+  CHECK_FALSE(all.worker.said("this node begins anew"));
+  CHECK_FALSE(all.evaluator.said("this node begins anew"));
+}
