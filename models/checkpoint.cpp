@@ -132,6 +132,21 @@ void check_slot_keys(std::span<const named_tensor> slots) {
 
 // -- reading ------------------------------------------------------------------
 
+/// Ranks become places in memory: a wrong one must not cost gigabytes.
+void check_ranks(const proto::Manifest& manifest) {
+  auto check = [](uint64_t rank) {
+    if (rank >= most_ranks)
+      throw run_error("manifest.pb counts a worker of rank " +
+                      std::to_string(rank) + ": it is damaged");
+  };
+  for (const auto& one : manifest.counters().workers())
+    check(one.worker());
+  for (const auto& one : manifest.ledger().parts())
+    check(one.part());
+  if (auto workers = manifest.ledger().workers(); workers > 0)
+    check(workers - 1);
+}
+
 const proto::FileRecord& record_of(const proto::Manifest& manifest,
                                    std::string_view name) {
   const proto::FileRecord* result = nullptr;
@@ -184,6 +199,7 @@ proto::Manifest load_manifest(const fs::path& folder) {
     throw run_error("manifest.pb has format version " +
                     std::to_string(result.format_version()) +
                     ", this build reads " + std::to_string(checkpoint_format));
+  check_ranks(result);
   auto name = folder.filename().string();
   if (name.starts_with("step-") && name != checkpoint_name(result.step()))
     throw run_error("manifest.pb is of step " + std::to_string(result.step()));
