@@ -115,15 +115,6 @@ void publish(const fs::path& temporary, const fs::path& path) {
   fs::remove_all(old, error);
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  if (fs::create_directories(folder, error))
-    sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
-  if (error)
-    throw run_error("cannot create " + folder.string() + ": " +
-                    error.message());
-}
-
 void check_slot_keys(std::span<const named_tensor> slots) {
   for (const auto& x : slots)
     if (!x.name.starts_with(slot_prefix))

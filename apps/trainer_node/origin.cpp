@@ -136,7 +136,7 @@ void settle(const origin& from, parameter_server_parts& parts,
                             from.checkpoint->manifest.step(), say);
   }
   if (parts.settings.checkpoint.keep_best)
-    parts.best = models::open_best(from.directory.path, from.run_id);
+    parts.best = models::open_best(from.directory.path, from.run_id, say);
   models::replace_file(from.directory.path / "config.ini",
                        config::to_ini(parts.settings));
 }
