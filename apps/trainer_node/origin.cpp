@@ -137,6 +137,8 @@ void settle(const origin& from, parameter_server_parts& parts,
   }
   if (parts.settings.checkpoint.keep_best)
     parts.best = models::open_best(from.directory.path, from.run_id, say);
+  // A checkpoint is of no use in a folder that is gone.
+  models::sync_names(from.directory.path);
   models::replace_file(from.directory.path / "config.ini",
                        config::to_ini(parts.settings));
 }
