@@ -1,6 +1,7 @@
 #include "actors/checkpoint_writer.hpp"
 
 #include "actors/snapshot.hpp"
+#include "config/failure.hpp"
 #include "models/best_weights.hpp"
 #include "models/checkpoint.hpp"
 
@@ -45,6 +46,17 @@ std::vector<models::named_tensor> slots_of(const snapshot& what) {
   return out;
 }
 
+/// Numbers that are not finite never heal: a checkpoint of them would push out
+/// the last one that is of use.
+void require_finite(const snapshot& what) {
+  auto step = what.best ? what.best->weights.value : what.manifest.step();
+  if (auto name = not_finite_in(what))
+    throw run_error("the training has diverged: at step " +
+                    std::to_string(step) + " " + *name +
+                    " has numbers that are not finite; nothing was saved, go "
+                    "on from an older checkpoint with a smaller --lr");
+}
+
 } // namespace
 
 checkpoint_writer_state::checkpoint_writer_state(pointer,
@@ -62,6 +74,7 @@ checkpoint_writer_state::make_behavior() {
 
 caf::result<std::string>
 checkpoint_writer_state::write(const snapshot_ptr& what) try {
+  require_finite(*what);
   if (what->best)
     return write_best(*what);
   auto batches = static_cast<int64_t>(what->manifest.step());

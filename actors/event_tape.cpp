@@ -101,6 +101,7 @@ void event_tape::fill(const inputs::ended& what) {
   out.set_status(what.status);
   out.set_steps(what.steps.value);
   out.set_weights_sha256(what.weights_sha256.value_or(""));
+  out.set_state_sha256(what.state_sha256.value_or(""));
 }
 
 void event_tape::fill(const cores::orders& decided) {

@@ -70,6 +70,7 @@ struct ended {
   const std::string& status;
   version steps;
   std::optional<std::string> weights_sha256;
+  std::optional<std::string> state_sha256{};
 };
 
 } // namespace inputs

@@ -185,7 +185,7 @@ private:
   void take_score(const score& found);
   void remember(version shown, const payload& weights);
   void keep_if_best(const score& found);
-  void checkpoint();
+  bool checkpoint();
   void save(snapshot_ptr what);
   void keep_left_out();
   void settle(const push_id& id);
@@ -205,6 +205,10 @@ private:
   void note_saved();
   void close_if_done();
   void leave_stage();
+  void collect(std::function<void(const snapshot_ptr&)> then);
+  bool has_other_shards() const;
+  void note_state(const snapshot& what);
+  std::optional<std::string> final_state_sha256() const;
   recording::summary make_summary() const;
 
   /// Tells the witness, if there is one.
@@ -275,6 +279,8 @@ private:
   std::optional<score> last_score_;
   std::optional<models::best_score> best_; ///< Of the weights that are kept.
   std::optional<version> last_checkpoint_;
+  /// With other shards: of the version that the run ends with.
+  std::optional<std::string> state_sha256_;
   size_t saving_ = 0;  ///< Snapshots that shards still add to.
   size_t keeping_ = 0; ///< Workers that still make their residual durable.
   bool writing_ = false;

@@ -2,6 +2,8 @@
 // the summary is written, and the coordinator closes the house.
 
 #include "actors/parameter_server.hpp"
+#include "actors/restore.hpp"
+#include "actors/tensor_payload.hpp"
 #include "config/failure.hpp"
 #include "config/value.hpp"
 #include "config/version.hpp"
@@ -20,7 +22,13 @@ void parameter_server_state::begin_ending(std::string status,
   send_workers_home();
   board_.finish(conductor_.current());
   show_due();
-  checkpoint();
+  // Saved already: then its digest alone is wanted.
+  if (!checkpoint() && model_.has_weights() && has_other_shards() &&
+      remotes_.complete())
+    collect([this](const snapshot_ptr& what) {
+      note_state(*what);
+      note_saved();
+    });
   if (audience_ == 0)
     ending_->scored = true;
   else
@@ -108,7 +116,7 @@ void parameter_server_state::close_if_done() {
   watchers_.clear();
   auto summary = make_summary();
   keep(inputs::ended{summary.status, conductor_.current(),
-                     summary.weights_sha256});
+                     summary.weights_sha256, summary.state_sha256});
   summary.status = ending_->status; // The tape may be lost.
   auto last = std::make_shared<note>();
   last->step = conductor_.current().value;
@@ -142,6 +150,52 @@ void parameter_server_state::leave_stage() {
   self_->quit();
 }
 
+// -- all that training has made -----------------------------------------------
+
+// Shards go on with their mail meanwhile; what they add is of this version.
+void parameter_server_state::collect(
+  std::function<void(const snapshot_ptr&)> then) {
+  auto out = std::make_shared<snapshot>();
+  fill_manifest(parts_, conductor_, out->manifest);
+  statistics_.save(*out->manifest.mutable_counters(), times());
+  auto slots = model_.begin_save(*out);
+  ++saving_;
+  auto done = [this, out, then = std::move(then)] {
+    --saving_;
+    then(out);
+  };
+  if (!remotes_.any())
+    return crew_.save(
+      slots, [&] { model_.save(slots); }, std::move(done));
+  model_.save(slots);
+  auto whole = model_.make_whole();
+  out->weights = to_payload(whole);
+  remotes_.fetch(whole, slots, conductor_.current(),
+                 [this, whole, of = conductor_.current(), done] {
+                   keep_whole(of, whole);
+                   done();
+                 });
+}
+
+bool parameter_server_state::has_other_shards() const {
+  return !parts_.others.empty() || remotes_.any();
+}
+
+void parameter_server_state::note_state(const snapshot& what) {
+  if (ending_ && what.manifest.step() == conductor_.current().value)
+    state_sha256_ = state_sha256(what);
+}
+
+std::optional<std::string> parameter_server_state::final_state_sha256() const {
+  if (has_other_shards())
+    return state_sha256_;
+  snapshot now;
+  model_.save(model_.begin_save(now));
+  return state_sha256(now);
+}
+
+// -- the summary --------------------------------------------------------------
+
 recording::summary parameter_server_state::make_summary() const {
   recording::summary out;
   const auto& settings = parts_.settings;
@@ -164,6 +218,7 @@ recording::summary parameter_server_state::make_summary() const {
     out.weights_sha256 = model_.weights_sha256();
   else if (whole_ && whole_version_ == conductor_.current())
     out.weights_sha256 = model_.sha256_of(whole_);
+  out.state_sha256 = final_state_sha256();
   out.seed = settings.training.seed;
   out.sharding = config::print(settings.data.sharding);
   out.samples_left_out = conductor_.ledger().left_out();

@@ -302,30 +302,16 @@ void parameter_server_state::take_score(const score& found) {
     begin_ending("completed", *decided.stop);
 }
 
-void parameter_server_state::checkpoint() {
+bool parameter_server_state::checkpoint() {
   // Nothing is learnt and no epoch ends: there is nothing to go on from.
   if (!model_.has_weights() && parts_.samples == cores::endless)
-    return;
+    return false;
   if (last_checkpoint_ == conductor_.current() || !remotes_.complete())
-    return;
+    return false;
   last_checkpoint_ = conductor_.current();
   keep_left_out();
-  auto out = std::make_shared<snapshot>();
-  fill_manifest(parts_, conductor_, out->manifest);
-  statistics_.save(*out->manifest.mutable_counters(), times());
-  auto slots = model_.begin_save(*out);
-  ++saving_;
-  if (!remotes_.any())
-    return crew_.save(
-      slots, [&] { model_.save(slots); }, [this, out] { save(out); });
-  model_.save(slots);
-  auto whole = model_.make_whole();
-  out->weights = to_payload(whole);
-  remotes_.fetch(whole, slots, conductor_.current(),
-                 [this, out, whole, of = conductor_.current()] {
-                   keep_whole(of, whole);
-                   save(out);
-                 });
+  collect([this](const snapshot_ptr& what) { save(what); });
+  return true;
 }
 
 // What packing has left out of their gradients, workers keep themselves; the
@@ -349,7 +335,7 @@ void parameter_server_state::keep_left_out() {
 
 // All shards have added what is theirs.
 void parameter_server_state::save(snapshot_ptr what) {
-  --saving_;
+  note_state(*what);
   if (ending_ && ending_->saved)
     return;
   next_snapshot_ = std::move(what);

@@ -28,4 +28,13 @@ struct snapshot {
   std::optional<score> best;
 };
 
+/// Digest of all that training has made, as 64 hex digits: SHA-256 over the
+/// parameters, the running statistics and each slot of the optimiser, each in
+/// the order of the state dict and in its own type; nothing without tensors.
+std::optional<std::string> state_sha256(const snapshot& what);
+
+/// The name of the first tensor with a number that is not finite; nothing when
+/// there is none.
+std::optional<std::string> not_finite_in(const snapshot& what);
+
 } // namespace troupe

@@ -31,6 +31,12 @@ bool is_tape(std::string_view name) {
           (name.starts_with("abandoned-") && name.find("tape-") != name.npos));
 }
 
+/// Best weights that were set aside.
+bool is_old_best(std::string_view name) {
+  return (name.starts_with("abandoned-") || name.starts_with("damaged-")) &&
+         name.find("-best.safetensors") != name.npos;
+}
+
 /// `name` or its temporary form.
 template <class Names>
 bool is_among(const Names& names, std::string_view name) {
@@ -184,7 +190,8 @@ void remove_run(const fs::path& folder) {
       remove_steps(folder / "residuals", is_residual);
     remove_files(folder, [](std::string_view name) {
       return is_among(run_files, name) || is_among(other_files, name) ||
-             name.starts_with(event_file) || is_tape(name);
+             name.starts_with(event_file) || is_tape(name) ||
+             is_old_best(name);
     });
   });
 }

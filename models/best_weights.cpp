@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace troupe::models {
 
@@ -22,7 +23,8 @@ std::string text_of(T x) {
 }
 
 template <class T>
-T number_in(const tensor_metadata& all, const std::string& key) {
+T number_in(const tensor_metadata& all, const std::string& key,
+            const fs::path& where) {
   auto found = all.find(key);
   std::string_view text;
   if (found != all.end())
@@ -31,19 +33,49 @@ T number_in(const tensor_metadata& all, const std::string& key) {
   auto [end, error] =
     std::from_chars(text.data(), text.data() + text.size(), out);
   if (error != std::errc{} || end != text.data() + text.size())
-    throw run_error("no " + key + " in its header");
+    throw run_error(where.string() + ": no " + key + " in its header");
   return out;
 }
 
-best_score read_score(const fs::path& path, const std::string& run_id) {
-  auto file = read_safetensors(path);
+/// Why a file that was read is of no use; `prefix` is for its new name.
+struct unusable {
+  std::string prefix;
+  std::string why;
+};
+
+/// The file's bytes; nothing when there is none. Throws `run_error` when the
+/// system cannot say, or not read it: that is no reason to part with it.
+std::optional<file_bytes> read_if_there(const fs::path& path) {
+  std::error_code error;
+  auto kind = fs::symlink_status(path, error).type();
+  if (kind == fs::file_type::not_found)
+    return std::nullopt;
+  return read_file(path);
+}
+
+/// Has its header nothing but what releases without a checksum wrote? With one,
+/// the file was checked when it was read.
+bool is_whole(const tensor_metadata& about) {
+  constexpr size_t keys_without_seal = 5;
+  return about.contains(std::string{seal_key}) ||
+         about.size() == keys_without_seal;
+}
+
+std::pair<best_score, tensor_file>
+parse(file_bytes content, const fs::path& path, const std::string& run_id) try {
+  tensor_file file{std::move(content), path.string()};
   const auto& about = file.metadata();
-  if (auto found = about.find("run_id");
-      found == about.end() || found->second != run_id)
-    throw run_error("it is of another run");
-  return {number_in<uint64_t>(about, "step"),
-          number_in<double>(about, "accuracy"),
-          number_in<double>(about, "loss")};
+  best_score score{number_in<uint64_t>(about, "step", path),
+                   number_in<double>(about, "accuracy", path),
+                   number_in<double>(about, "loss", path)};
+  if (!is_whole(about))
+    throw run_error(path.string() + ": its checksum is missing");
+  auto found = about.find("run_id");
+  if (found == about.end() || found->second != run_id)
+    throw unusable{"abandoned-", path.string() + ": it is of another run"};
+  return {score, std::move(file)};
+} catch (const run_error& err) {
+  throw unusable{"damaged-", err.what()};
 }
 
 } // namespace
@@ -52,26 +84,31 @@ void write_best(const fs::path& run, const best_score& what,
                 const std::string& run_id,
                 std::span<const named_tensor> weights) {
   replace_file(run / best_weights_file, [&](output_file& out) {
-    write_safetensors(out, weights,
-                      {{"format", "pt"},
-                       {"step", text_of(what.step)},
-                       {"accuracy", text_of(what.accuracy)},
-                       {"loss", text_of(what.loss)},
-                       {"run_id", run_id}});
+    write_sealed_safetensors(out, weights,
+                             {{"format", "pt"},
+                              {"step", text_of(what.step)},
+                              {"accuracy", text_of(what.accuracy)},
+                              {"loss", text_of(what.loss)},
+                              {"run_id", run_id}});
   });
 }
 
-std::optional<best_score> open_best(const fs::path& run,
-                                    const std::string& run_id) {
+std::optional<best_score>
+open_best(const fs::path& run, const std::string& run_id,
+          const std::function<void(const std::string&)>& on_line) {
   auto path = run / best_weights_file;
   std::error_code ignored;
   fs::remove(path.string() + ".tmp", ignored);
-  if (!fs::exists(path, ignored))
+  auto content = read_if_there(path);
+  if (!content)
     return std::nullopt;
   try {
-    return read_score(path, run_id);
-  } catch (const run_error&) {
-    fs::remove(path, ignored);
+    return parse(std::move(*content), path, run_id).first;
+  } catch (const unusable& x) {
+    auto to = free_name(run / (x.prefix + best_weights_file));
+    rename_durably(path, to);
+    if (on_line)
+      on_line(x.why + "; it is now " + to.filename().string());
     return std::nullopt;
   }
 }
@@ -80,16 +117,18 @@ void copy_best(const fs::path& from, const fs::path& to, uint64_t step,
                const std::string& run_id) {
   auto source = from / best_weights_file;
   std::error_code error;
-  if (!fs::exists(source, error) || fs::equivalent(from, to, error))
+  if (fs::equivalent(from, to, error))
     return;
-  std::optional<best_score> found;
+  auto content = read_if_there(source);
+  if (!content)
+    return;
   try {
-    found = read_score(source, run_id);
-  } catch (const run_error&) {
-    return;
+    auto [score, file] = parse(std::move(*content), source, run_id);
+    if (score.step == step)
+      write_best(to, score, run_id, file.tensors());
+  } catch (const unusable&) {
+    // The replay does without.
   }
-  if (found->step == step)
-    write_best(to, *found, run_id, read_safetensors(source).tensors());
 }
 
 } // namespace troupe::models

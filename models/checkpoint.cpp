@@ -115,15 +115,6 @@ void publish(const fs::path& temporary, const fs::path& path) {
   fs::remove_all(old, error);
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  if (fs::create_directories(folder, error))
-    sync_folder(folder.has_parent_path() ? folder.parent_path() : ".");
-  if (error)
-    throw run_error("cannot create " + folder.string() + ": " +
-                    error.message());
-}
-
 void check_slot_keys(std::span<const named_tensor> slots) {
   for (const auto& x : slots)
     if (!x.name.starts_with(slot_prefix))
@@ -131,6 +122,21 @@ void check_slot_keys(std::span<const named_tensor> slots) {
 }
 
 // -- reading ------------------------------------------------------------------
+
+/// Ranks become places in memory: a wrong one must not cost gigabytes.
+void check_ranks(const proto::Manifest& manifest) {
+  auto check = [](uint64_t rank) {
+    if (rank >= most_ranks)
+      throw run_error("manifest.pb counts a worker of rank " +
+                      std::to_string(rank) + ": it is damaged");
+  };
+  for (const auto& one : manifest.counters().workers())
+    check(one.worker());
+  for (const auto& one : manifest.ledger().parts())
+    check(one.part());
+  if (auto workers = manifest.ledger().workers(); workers > 0)
+    check(workers - 1);
+}
 
 const proto::FileRecord& record_of(const proto::Manifest& manifest,
                                    std::string_view name) {
@@ -184,6 +190,7 @@ proto::Manifest load_manifest(const fs::path& folder) {
     throw run_error("manifest.pb has format version " +
                     std::to_string(result.format_version()) +
                     ", this build reads " + std::to_string(checkpoint_format));
+  check_ranks(result);
   auto name = folder.filename().string();
   if (name.starts_with("step-") && name != checkpoint_name(result.step()))
     throw run_error("manifest.pb is of step " + std::to_string(result.step()));

@@ -25,6 +25,9 @@ namespace troupe::models {
 /// The one version of the manifest that this build writes and reads.
 inline constexpr uint32_t checkpoint_format = 1;
 
+/// Ranks of workers are below this in any manifest.
+inline constexpr uint32_t most_ranks = 1u << 20;
+
 /// A checkpoint in memory, verified. Move-only; owns the tensors' memory.
 struct loaded_checkpoint {
   std::filesystem::path path;

@@ -66,16 +66,6 @@ void remove_tree(const fs::path& path) {
     throw run_error("cannot remove " + path.string() + ": " + error.message());
 }
 
-/// A name for an abandoned checkpoint that is still free.
-fs::path free_name(const fs::path& dir, const std::string& name) {
-  auto base = dir / ("abandoned-" + name);
-  auto result = base;
-  std::error_code error;
-  for (int i = 2; fs::exists(fs::symlink_status(result, error)); ++i)
-    result = base.string() + "." + std::to_string(i);
-  return result;
-}
-
 } // namespace
 
 std::vector<checkpoint_entry> list_checkpoints(const fs::path& dir) {
@@ -125,27 +115,37 @@ void prune(const fs::path& dir, size_t keep) {
     return !fs::is_directory(x.path, error);
   });
   keep = std::max<size_t>(keep, 1);
-  // Under a temporary name first: a half-removed one is not a checkpoint.
+  // Under a temporary name first, for good: a half-removed one is not a
+  // checkpoint, whatever the disk keeps of the removal.
+  std::vector<fs::path> doomed;
   for (size_t i = 0; i + keep < all.size(); ++i) {
     auto name = all[i].path.filename().string();
-    auto doomed = dir / (std::string{temporary_prefix} + name);
-    remove_tree(doomed);
-    rename_to(all[i].path, doomed);
-    remove_tree(doomed);
+    doomed.push_back(dir / (std::string{temporary_prefix} + name));
+    remove_tree(doomed.back());
+    rename_to(all[i].path, doomed.back());
   }
+  if (!doomed.empty())
+    sync_folder(dir);
+  for (const auto& path : doomed)
+    remove_tree(path);
 }
 
 void set_aside_newer(const fs::path& dir, uint64_t step,
                      const line_sink& on_line) {
+  auto any = false;
   for (const auto& x : list_checkpoints(dir)) {
     if (x.step <= step)
       continue;
-    auto to = free_name(dir, x.path.filename().string());
+    any = true;
+    auto to = free_name(dir / ("abandoned-" + x.path.filename().string()));
     rename_to(x.path, to);
     if (on_line)
       on_line("the run goes on from step " + std::to_string(step) + ": " +
               x.path.string() + " is now " + to.filename().string());
   }
+  // Else a machine that loses power would go on from them after all.
+  if (any)
+    sync_folder(dir);
 }
 
 size_t remove_leftovers(const fs::path& dir) {

@@ -127,6 +127,45 @@ void sync_folder(const fs::path& folder) {
     fail("sync", folder, errno);
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code ignored;
+  if (folder.empty() || fs::is_directory(folder, ignored))
+    return;
+  make_folder(folder.parent_path());
+  if (::mkdir(folder.c_str(), 0777) == 0)
+    return sync_folder(folder_of(folder));
+  auto code = errno;
+  if (code == EEXIST && fs::is_directory(folder, ignored))
+    return; // Made by somebody else meanwhile.
+  fail("create", folder, code == EEXIST ? ENOTDIR : code);
+}
+
+void sync_names(const fs::path& folder) {
+  std::error_code error;
+  auto at = fs::absolute(folder, error).lexically_normal();
+  if (!at.has_filename())
+    at = at.parent_path();
+  while (at.has_relative_path()) {
+    at = at.parent_path();
+    if (::access(at.c_str(), R_OK) == 0)
+      sync_folder(at);
+  }
+}
+
+void rename_durably(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    fail("rename", from, errno);
+  sync_folder(folder_of(to));
+}
+
+fs::path free_name(const fs::path& path) {
+  auto result = path;
+  std::error_code error;
+  for (int i = 2; fs::exists(fs::symlink_status(result, error)); ++i)
+    result = path.string() + "." + std::to_string(i);
+  return result;
+}
+
 void replace_file(const fs::path& path,
                   const std::function<void(output_file&)>& fill) {
   auto temporary = path;

@@ -81,6 +81,22 @@ std::string digest_of_file(const std::filesystem::path& path);
 /// Makes creations, removals and renames in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
+/// Makes `folder` where it is missing, and what is missing above it; durable
+/// when this returns.
+void make_folder(const std::filesystem::path& folder);
+
+/// Makes the name of a folder that is there durable, and those of all folders
+/// above it; one above that we may not look at was not made by us.
+void sync_names(const std::filesystem::path& folder);
+
+/// Gives a file or folder another name in the same folder; durable when this
+/// returns.
+void rename_durably(const std::filesystem::path& from,
+                    const std::filesystem::path& to);
+
+/// The first of `path`, `path`.2, `path`.3, ... that is not taken.
+std::filesystem::path free_name(const std::filesystem::path& path);
+
 /// Makes `path` what `fill` writes, so that a reader, and a crash, sees the old
 /// file or the new one and nothing in between.
 void replace_file(const std::filesystem::path& path,

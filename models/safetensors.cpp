@@ -100,6 +100,45 @@ std::string make_header(std::span<const named_tensor* const> order,
   return text;
 }
 
+void write_parts(output_file& out, const std::string& header,
+                 std::span<const named_tensor* const> order) {
+  uint64_t length = header.size();
+  out.write(std::as_bytes(std::span{&length, 1}));
+  out.write(header);
+  for (const auto* x : order)
+    out.write(x->bytes);
+}
+
+// -- the seal -----------------------------------------------------------------
+
+const std::string no_seal(64, '0');
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span{text.data(), text.size()});
+}
+
+/// Of a file whose header has zeros where the seal goes.
+std::string seal_of(std::string_view header,
+                    std::span<const std::span<const std::byte>> data) {
+  sha256 sum;
+  uint64_t length = header.size();
+  sum.update(std::as_bytes(std::span{&length, 1}));
+  sum.update(bytes_of(header));
+  for (const auto& piece : data)
+    sum.update(piece);
+  return to_hex(sum.finish());
+}
+
+void check_seal(std::string header, const std::string& seal,
+                std::span<const std::byte> data, const std::string& where) {
+  auto at = header.find(seal);
+  if (seal.size() != no_seal.size() || at == std::string::npos)
+    bad(where, "its checksum is not one");
+  header.replace(at, seal.size(), no_seal);
+  if (seal_of(header, {&data, 1}) != seal)
+    bad(where, "its checksum does not match");
+}
+
 // -- reading ------------------------------------------------------------------
 
 /// Parses the header, refusing keys that come twice in an object.
@@ -214,12 +253,23 @@ size_t dtype_size(std::string_view dtype) noexcept {
 void write_safetensors(output_file& out, std::span<const named_tensor> tensors,
                        const tensor_metadata& metadata) {
   auto order = file_order(tensors);
+  write_parts(out, make_header(order, metadata, out.path().string()), order);
+}
+
+void write_sealed_safetensors(output_file& out,
+                              std::span<const named_tensor> tensors,
+                              tensor_metadata metadata) {
+  metadata[std::string{seal_key}] = no_seal;
+  auto order = file_order(tensors);
   auto header = make_header(order, metadata, out.path().string());
-  uint64_t length = header.size();
-  out.write(std::as_bytes(std::span{&length, 1}));
-  out.write(header);
+  std::vector<std::span<const std::byte>> data;
   for (const auto* x : order)
-    out.write(x->bytes);
+    data.push_back(x->bytes);
+  // Quotes inside of a value would have backslashes before them.
+  auto key = '"' + std::string{seal_key} + "\":\"";
+  auto at = header.find(key + no_seal) + key.size();
+  header.replace(at, no_seal.size(), seal_of(header, data));
+  write_parts(out, header, order);
 }
 
 tensor_file::tensor_file(file_bytes content, const std::string& where)
@@ -250,6 +300,10 @@ tensor_file::tensor_file(file_bytes content, const std::string& where)
                      return key(lhs) < key(rhs);
                    });
   check_layout(tensors_, data, where);
+  if (auto seal = metadata_.find(std::string{seal_key});
+      seal != metadata_.end())
+    check_seal({reinterpret_cast<const char*>(text.data()), text.size()},
+               seal->second, data, where);
 }
 
 const named_tensor* tensor_file::find(std::string_view name) const noexcept {

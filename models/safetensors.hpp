@@ -28,6 +28,11 @@ struct named_tensor {
 /// Free text that travels in the header under `__metadata__`.
 using tensor_metadata = std::map<std::string, std::string>;
 
+/// In the metadata of a file that vouches for itself: the SHA-256 of the whole
+/// file, as 64 hex digits that count as zeros. Whoever reads such a file checks
+/// it.
+inline constexpr std::string_view seal_key = "troupe_sha256";
+
 /// Headers above this size are refused (about 100,000 tensors).
 inline constexpr uint64_t max_tensor_header = 16u << 20;
 
@@ -39,14 +44,20 @@ size_t dtype_size(std::string_view dtype) noexcept;
 void write_safetensors(output_file& out, std::span<const named_tensor> tensors,
                        const tensor_metadata& metadata = {});
 
+/// The same with `seal_key` in the metadata.
+void write_sealed_safetensors(output_file& out,
+                              std::span<const named_tensor> tensors,
+                              tensor_metadata metadata);
+
 /// The content of a safetensors file. Owns the memory of its tensors; moving it
 /// leaves their views valid.
 class tensor_file {
 public:
   tensor_file() = default;
 
-  /// Checks everything (sizes, offsets, shapes, no overlap, no hole) before it
-  /// trusts anything. `where` names the source in error lines.
+  /// Checks everything (sizes, offsets, shapes, no overlap, no hole, the seal
+  /// if there is one) before it trusts anything. `where` names the source in
+  /// error lines.
   tensor_file(file_bytes content, const std::string& where);
 
   tensor_file(tensor_file&&) noexcept = default;

@@ -66,6 +66,7 @@ std::string to_json(const summary& what) {
     {"data_wait_share", what.data_wait_share},
     {"accepted_share", shares(what.accepted_share)},
     {"weights_sha256", value_or_null(what.weights_sha256)},
+    {"state_sha256", value_or_null(what.state_sha256)},
     {"seed", what.seed},
     {"sharding", what.sharding},
     {"transport", what.transport},

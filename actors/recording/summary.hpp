@@ -48,6 +48,8 @@ struct summary {
   double data_wait_share = 0;
   std::vector<std::optional<double>> accepted_share; ///< Per worker.
   std::optional<std::string> weights_sha256;
+  /// Of parameters, running statistics and the optimiser's slots.
+  std::optional<std::string> state_sha256;
   uint64_t seed = 0;
   std::string sharding;                         ///< leased | static | local
   std::map<std::string, std::string> transport; ///< "worker-0": "inproc"

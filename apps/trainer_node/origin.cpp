@@ -144,7 +144,9 @@ void settle(const origin& from, parameter_server_parts& parts,
     models::set_aside_newer(from.checkpoints(),
                             from.checkpoint->manifest.step(), say);
   if (parts.settings.checkpoint.keep_best)
-    parts.best = models::open_best(folder, from.run_id);
+    parts.best = models::open_best(folder, from.run_id, say);
+  // A checkpoint is of no use in a folder that is gone.
+  models::sync_names(folder);
   models::replace_file(
     folder / "config.ini",
     config::to_ini(parts.settings, parts.description.changes));

@@ -112,6 +112,7 @@ TEST_CASE("refusals, scores, departures and the end are kept") {
   CHECK(end.ended().status() == "completed");
   CHECK(end.ended().steps() == 1);
   CHECK(end.ended().weights_sha256() == play.summary().weights_sha256);
+  CHECK(end.ended().state_sha256() == play.summary().state_sha256);
 }
 
 TEST_CASE("a tape that cannot be written fails the run, and nobody gets an "

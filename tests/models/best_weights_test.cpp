@@ -8,6 +8,8 @@
 
 using namespace troupe;
 using namespace troupe::models;
+using troupe::testing::slurp;
+using troupe::testing::spill;
 using troupe::testing::temporary_folder;
 
 namespace {
@@ -39,24 +41,73 @@ TEST_CASE("the score of the best weights reads back to the last bit") {
   CHECK(file.metadata().at("format") == "pt");
 }
 
-TEST_CASE("best weights that are of no use are removed") {
+TEST_CASE("best weights that are of no use are set aside, with a line") {
   temporary_folder run;
   auto path = run.path() / best_weights_file;
+  std::string kind = "damaged-";
+  std::string why;
   SECTION("of another run") {
     write(run.path(), {50, 0.5, 1}, "r2");
+    kind = "abandoned-";
+    why = "it is of another run";
   }
   SECTION("without a score") {
     output_file out{path};
     write_safetensors(out, {}, {{"run_id", "r1"}});
     out.finish();
+    why = "no step in its header";
   }
   SECTION("torn") {
     write(run.path(), {50, 0.5, 1});
     fs::resize_file(path, fs::file_size(path) - 1);
+    why = "its data_offsets are outside the file";
   }
-  REQUIRE(fs::exists(path));
-  CHECK_FALSE(open_best(run.path(), "r1"));
+  auto content = slurp(path);
+  auto aside = kind + best_weights_file;
+  std::vector<std::string> lines;
+  auto keep_line = [&](const std::string& line) {
+    lines.push_back(line);
+  };
+  CHECK_FALSE(open_best(run.path(), "r1", keep_line));
   CHECK_FALSE(fs::exists(path));
+  CHECK(slurp(run / aside) == content);
+  REQUIRE(lines.size() == 1);
+  INFO(lines[0]);
+  CHECK(lines[0].find(path.string()) == 0);
+  CHECK(lines[0].find(why + "; it is now " + aside) != std::string::npos);
+  // The next one does not take its place.
+  spill(path, content);
+  CHECK_FALSE(open_best(run.path(), "r1"));
+  CHECK(slurp(run / (aside + ".2")) == content);
+}
+
+TEST_CASE("every flipped bit of best weights is noticed") {
+  temporary_folder run;
+  write(run.path(), {50, 0.5, 1});
+  auto path = run.path() / best_weights_file;
+  const auto good = slurp(path);
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    auto damaged = good;
+    damaged[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+    spill(path, damaged);
+    INFO("bit " << bit);
+    REQUIRE_FALSE(open_best(run.path(), "r1"));
+    REQUIRE(fs::remove(run / "damaged-best.safetensors"));
+  }
+  spill(path, good);
+  CHECK(open_best(run.path(), "r1")->step == 50);
+}
+
+TEST_CASE("best weights of a release without checksums are still read") {
+  temporary_folder run;
+  write(run.path(), {50, 0.5, 1});
+  auto path = run.path() / best_weights_file;
+  auto about = read_safetensors(path).metadata();
+  CHECK(about.erase(std::string{seal_key}) == 1);
+  output_file out{path};
+  write_safetensors(out, {}, about);
+  out.finish();
+  CHECK(open_best(run.path(), "r1")->accuracy == 0.5);
 }
 
 TEST_CASE("best weights are copied if they are those") {

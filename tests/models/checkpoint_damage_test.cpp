@@ -148,6 +148,23 @@ TEST_CASE("a manifest that lies is refused though its seal is good") {
                      [](auto& x) { x.mutable_files(0)->set_size(1ull << 60); });
     check_falls_back(folder.path(), "instead of 1152921504606846976");
   }
+  SECTION("a rank that would cost gigabytes") {
+    rewrite_manifest(path, [](auto& x) {
+      x.mutable_counters()->add_workers()->set_worker(0xffffffff);
+    });
+    check_falls_back(folder.path(), "a worker of rank 4294967295");
+  }
+  SECTION("a part of the data of such a rank") {
+    rewrite_manifest(path, [](auto& x) {
+      x.mutable_ledger()->add_parts()->set_part(1u << 20);
+    });
+    check_falls_back(folder.path(), "a worker of rank 1048576");
+  }
+  SECTION("as many workers") {
+    rewrite_manifest(
+      path, [](auto& x) { x.mutable_ledger()->set_workers(0xffffffff); });
+    check_falls_back(folder.path(), "a worker of rank 4294967294");
+  }
   SECTION("files that changed places") {
     fs::rename(path / "model.safetensors", path / "x");
     fs::rename(path / "optimizer.safetensors", path / "model.safetensors");

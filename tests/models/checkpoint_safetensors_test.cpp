@@ -40,6 +40,28 @@ tensor_file parse(const std::string& text) {
 
 } // namespace
 
+TEST_CASE("a sealed file is sealed by what formats.md says") {
+  temporary_folder folder;
+  std::vector<float> a{1, 2};
+  // Text in the metadata that looks like the seal is not taken for it.
+  auto trap = R"("troupe_sha256":")" + std::string(64, '0');
+  named_tensor tensor{"a", "F32", {2}, bytes_of(a)};
+  output_file out{folder / "sealed"};
+  write_sealed_safetensors(out, {&tensor, 1}, {{"about", trap}});
+  out.finish();
+  auto text = slurp(folder / "sealed");
+  auto file = parse(text);
+  CHECK(file.metadata().at("about") == trap);
+  auto seal = file.metadata().at("troupe_sha256");
+  auto at = text.find(seal);
+  auto zeroed = text;
+  zeroed.replace(at, 64, std::string(64, '0'));
+  CHECK(to_hex(sha256_of(std::as_bytes(std::span{zeroed}))) == seal);
+  CHECK_THROWS_WITH(parse(zeroed), ContainsSubstring("its checksum"));
+  text.back() ^= 1;
+  CHECK_THROWS_WITH(parse(text), "x.safetensors: its checksum does not match");
+}
+
 // These bytes were made by the reference implementation (safetensors 0.8.0).
 const auto golden =
   "\x90\0\0\0\0\0\0\0"s

@@ -79,8 +79,9 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
   CHECK(summary["transport"].size() == workers);
   for (uint64_t i = 0; i < workers; ++i)
     CHECK(summary["transport"]["worker-" + std::to_string(i)] == transport);
-  CHECK(std::regex_match(summary["weights_sha256"].get<std::string>(),
-                         std::regex{"[0-9a-f]{64}"}));
+  for (auto key : {"weights_sha256", "state_sha256"})
+    CHECK(std::regex_match(summary[key].get<std::string>(),
+                           std::regex{"[0-9a-f]{64}"}));
   check_staleness(summary);
 
   auto check =

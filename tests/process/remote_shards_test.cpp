@@ -61,9 +61,10 @@ json summary_of(int shards, const flags& what) {
 
 void check_same(const json& found, const json& expected) {
   INFO(found.dump(2));
-  for (auto key : {"weights_sha256", "steps", "final_loss", "final_accuracy",
-                   "samples_applied"})
+  for (auto key : {"weights_sha256", "state_sha256", "steps", "final_loss",
+                   "final_accuracy", "samples_applied"})
     CHECK(found[key] == expected[key]);
+  CHECK(found["state_sha256"].is_string());
 }
 
 } // namespace
@@ -103,7 +104,7 @@ TEST_CASE("shards elsewhere have the rate of a step and its exclusions") {
                                    "--weight-decay-exclude", "bias"};
   auto one = summary_of_one_process(recipe);
   auto three = summary_of(3, recipe);
-  CHECK(three["weights_sha256"] == one["weights_sha256"]);
+  CHECK(three["state_sha256"] == one["state_sha256"]);
   CHECK(three["best_weights"] == "best.safetensors");
   auto decaying = recipe;
   decaying.back() = "none";

@@ -40,7 +40,7 @@ json essence_of(const json& summary) {
         "samples_dropped", "gradients_applied", "gradients_dropped",
         "gradients_refused", "final_loss", "final_accuracy", "best_accuracy",
         "best_step", "staleness", "accepted_share", "weights_sha256",
-        "transport"})
+        "state_sha256", "transport"})
     out[name] = summary.at(name);
   return out;
 }
@@ -283,6 +283,27 @@ TEST_CASE("a tape that was tampered with is noticed, and where") {
     CHECK(complaint_of(changed).find(std::to_string(at + 1) +
                                      ": ended.weights_sha256 is ") == 0);
   }
+  SECTION("the rest of the state at the end") {
+    auto changed = events;
+    auto at = find_event(
+      changed, [](const TapeEvent& event) { return event.has_ended(); });
+    changed[at].mutable_ended()->set_state_sha256("0");
+    CHECK(complaint_of(changed).find(std::to_string(at + 1) +
+                                     ": ended.state_sha256 is ") == 0);
+  }
+}
+
+TEST_CASE("a tape that does not tell of the state is replayed") {
+  stage on;
+  auto all = on.simulate(
+    {"--workers", "2", "--max-steps", "4", "--tape", "--threads", "1"});
+  check_end(all, 0, whole_run);
+  auto events = read_tape(on.run() / "tape-1.pb");
+  auto at = find_event(
+    events, [](const TapeEvent& event) { return event.has_ended(); });
+  events[at].mutable_ended()->clear_state_sha256();
+  write_tape(on.home() / "older.pb", events);
+  check_replay(on, on.home() / "older.pb", on.home() / "again", on.summary());
 }
 
 TEST_CASE("a replay is of the tape's run and no other") {

@@ -118,7 +118,7 @@ TEST_CASE("a run on files of their own is resumed and replayed") {
     for (auto& one : workers)
       check_end(one, 0);
     check_end(evaluator, 0);
-    sums.push_back(on.summary()["weights_sha256"]);
+    sums.push_back(on.summary()["state_sha256"]);
   }
   tape_account kept;
   kept.add(on.run() / "tape-1.pb", 20);
@@ -135,7 +135,7 @@ TEST_CASE("a run on files of their own is resumed and replayed") {
   };
   auto again = replay("all-in-3-parts");
   check_end(again, 0);
-  CHECK(read_summary(on.home() / "again")["weights_sha256"] == sums[0]);
+  CHECK(read_summary(on.home() / "again")["state_sha256"] == sums[0]);
   auto wrong = replay("all");
   CHECK(wrong.wait() == 1);
   CHECK(wrong.err().find("all/part-0: no such folder") != std::string::npos);

@@ -14,8 +14,9 @@ const flags two_epochs{"--policy",    "sync", "--workers", "2",
                        "--epochs",    "2",    "--seed",    "5",
                        "--optimizer", "adam", "--lr",      "0.001"};
 
-/// A run of two workers, to its end; the weights that come out.
-std::string weights_of(const flags& server_flags) {
+/// A run of two workers, to its end; the digest of all that comes out, the
+/// optimiser's slots included.
+std::string state_of(const flags& server_flags) {
   stage on;
   auto server = on.listening_server(two_epochs + server_flags);
   auto first = on.worker({"--threads", "1"});
@@ -26,24 +27,25 @@ std::string weights_of(const flags& server_flags) {
   auto summary = on.summary();
   INFO(summary.dump(2));
   CHECK(summary["status"] == "completed");
-  return summary["weights_sha256"];
+  REQUIRE(summary["state_sha256"].is_string());
+  return summary["state_sha256"];
 }
 
 } // namespace
 
 TEST_CASE("workers of several shards get the weights of one") {
-  auto expected = weights_of(with_shards(1));
+  auto expected = state_of(with_shards(1));
   for (auto shards : {2, 3, 7}) {
     INFO(shards << " shards");
-    CHECK(weights_of(with_shards(shards)) == expected);
+    CHECK(state_of(with_shards(shards)) == expected);
   }
 }
 
 TEST_CASE("shards serve each path") {
-  auto expected = weights_of(with_shards(1));
+  auto expected = state_of(with_shards(1));
   for (std::string path : {"shm", "stream", "chunked"}) {
     INFO(path);
-    CHECK(weights_of(with_shards(3) + flags{"--transport", path}) == expected);
+    CHECK(state_of(with_shards(3) + flags{"--transport", path}) == expected);
   }
 }
 

@@ -27,9 +27,17 @@ flags over(const std::string& transport) {
   return {"--transport", transport, "--threads", "1"};
 }
 
-/// A run of two workers, to its end; the weights that come out.
-std::string weights_over(const std::string& transport, const flags& more = {},
-                         const flags& workers = {}) {
+/// Small batches of pictures for a network that normalises.
+const flags normalised{
+  "--network",    "resnet20",
+  "--dataset",    "synthetic(shape=3x32x32,classes=10,samples=200)",
+  "--max-steps",  "6",
+  "--batch-size", "16"};
+
+/// A run of two workers, to its end; the digest of all that comes out: weights,
+/// running statistics and the optimiser's slots, to the last bit.
+std::string state_over(const std::string& transport, const flags& more = {},
+                       const flags& workers = {}) {
   stage on;
   auto server =
     on.listening_server(three_epochs + flags{"--transport", transport} + more);
@@ -46,7 +54,8 @@ std::string weights_over(const std::string& transport, const flags& more = {},
   CHECK(first.said("connected .* as worker \\d over " + named));
   CHECK(evaluator.said("connected .* as evaluator over " + named));
   CHECK_FALSE(first.said("path  "));
-  return summary["weights_sha256"];
+  REQUIRE(summary["state_sha256"].is_string());
+  return summary["state_sha256"];
 }
 
 // -- how a path breaks --------------------------------------------------------
@@ -124,10 +133,25 @@ void check_break(const std::string& transport, const std::string& next,
 } // namespace
 
 TEST_CASE("every path gives the same weights") {
-  auto expected = weights_over("chunked");
-  CHECK(weights_over("stream") == expected);
-  CHECK(weights_over("shm") == expected);
-  CHECK(weights_over("auto") == expected);
+  auto expected = state_over("chunked");
+  CHECK(state_over("stream") == expected);
+  CHECK(state_over("shm") == expected);
+  CHECK(state_over("auto") == expected);
+}
+
+TEST_CASE("every path gives the same running statistics") {
+  auto expected = state_over("chunked", normalised);
+  CHECK(state_over("stream", normalised) == expected);
+  CHECK(state_over("shm", normalised) == expected);
+}
+
+TEST_CASE("every path gives the same bits of float64") {
+  for (const auto& what : {flags{"--max-steps", "12"}, normalised}) {
+    auto wide = what + flags{"--dtype", "float64"};
+    auto expected = state_over("chunked", wide);
+    CHECK(state_over("stream", wide) == expected);
+    CHECK(state_over("shm", wide) == expected);
+  }
 }
 
 TEST_CASE("packed gradients give the same weights over every path") {
@@ -135,9 +159,9 @@ TEST_CASE("packed gradients give the same weights over every path") {
   for (std::string how : {"fp16", "topk(share=0.1)"}) {
     INFO(how);
     const flags packed{"--compression", how};
-    auto expected = weights_over("chunked", packed);
-    CHECK(weights_over("stream", packed) == expected);
-    CHECK(weights_over("shm", packed) == expected);
+    auto expected = state_over("chunked", packed);
+    CHECK(state_over("stream", packed) == expected);
+    CHECK(state_over("shm", packed) == expected);
     CHECK(expected != before);
     before = expected;
   }
@@ -145,12 +169,9 @@ TEST_CASE("packed gradients give the same weights over every path") {
 
 TEST_CASE("tensors that travel while they are made and used give the same "
           "weights") {
-  for (const auto& more :
-       {flags{}, flags{"--network", "resnet20", "--dataset",
-                       "synthetic(shape=3x32x32,classes=10,samples=200)",
-                       "--max-steps", "6", "--batch-size", "16"}}) {
-    auto expected = weights_over("stream", more, {"--overlap", "off"});
-    CHECK(weights_over("stream", more, {"--overlap", "on"}) == expected);
+  for (const auto& more : {flags{}, normalised}) {
+    auto expected = state_over("stream", more, {"--overlap", "off"});
+    CHECK(state_over("stream", more, {"--overlap", "on"}) == expected);
   }
 }
 
@@ -165,7 +186,7 @@ TEST_CASE("workers that come again go on from what packing left out") {
     auto second = on.worker(own + flags{"--rank", "1"});
     for (auto* one : {&server, &first, &second})
       check_end(*one, 0);
-    return on.summary()["weights_sha256"].get<std::string>();
+    return on.summary()["state_sha256"].get<std::string>();
   };
   stage whole, parts;
   auto expected = weights_of(whole, {"--max-steps", "20"});

@@ -52,6 +52,7 @@ const std::string expected_text = R"({
     null
   ],
   "weights_sha256": "ab",
+  "state_sha256": "cd",
   "seed": 1,
   "sharding": "static",
   "transport": {
@@ -92,6 +93,7 @@ TEST_CASE("a summary has all its keys in their order") {
   x.data_wait_share = 0.0625;
   x.accepted_share = {1.0, std::nullopt};
   x.weights_sha256 = "ab";
+  x.state_sha256 = "cd";
   x.seed = 1;
   x.sharding = "static";
   x.transport = {{"worker-0", "inproc"}, {"worker-1", "chunked"}};
@@ -103,7 +105,7 @@ TEST_CASE("what a run does not have is null") {
   auto text = to_json(summary{});
   for (const auto* key : {"virtual_seconds", "final_loss", "final_accuracy",
                           "final_accuracy_top5", "best_accuracy", "best_step",
-                          "best_weights", "weights_sha256"})
+                          "best_weights", "weights_sha256", "state_sha256"})
     CHECK_THAT(text, Catch::Matchers::ContainsSubstring(
                        "\"" + std::string{key} + "\": null"));
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"transport\": {}"));

@@ -55,7 +55,7 @@ void check_same(const std::vector<std::string>& arguments) {
   REQUIRE(again.end.line.empty());
   REQUIRE(again.end.status == 0);
   REQUIRE(again.metrics == first.metrics);
-  REQUIRE(again.summary["weights_sha256"] == first.summary["weights_sha256"]);
+  REQUIRE(again.summary["state_sha256"] == first.summary["state_sha256"]);
 }
 
 std::vector<TapeEvent> read_tape(const fs::path& path) {

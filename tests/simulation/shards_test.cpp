@@ -96,7 +96,7 @@ TEST_CASE("a tape of several shards is the same again") {
                     words{"--tape"};
     auto first = run_in(folder / "run", settings);
     auto again = replayed(folder / "run" / "tape-1.pb", folder / "again");
-    CHECK(again["weights_sha256"] == first.summary["weights_sha256"]);
+    CHECK(again["state_sha256"] == first.summary["state_sha256"]);
     CHECK(text_of_file(folder / "again" / "metrics.jsonl") == first.metrics);
   }
 }

@@ -29,7 +29,7 @@ struct virtual_outcome {
   json summary;
   std::string metrics;
 
-  std::string sha256() const { return summary["weights_sha256"]; }
+  std::string sha256() const { return summary["state_sha256"]; }
 
   double seconds() const { return summary["virtual_seconds"]; }
 
