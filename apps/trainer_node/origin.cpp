@@ -17,10 +17,6 @@ namespace troupe::app {
 
 namespace {
 
-bool trains(const config::settings& settings) {
-  return settings.simulation.gradients != "none";
-}
-
 /// Classes of a network that learns nothing: only its size counts.
 constexpr int64_t usual_classes = 10;
 
@@ -67,22 +63,11 @@ run_data load_parts(const config::settings& settings) {
   run_data out;
   auto what = settings.data;
   for (uint32_t rank = 0; rank < settings.cluster.workers; ++rank) {
-    auto folder = std::filesystem::path{settings.data.data_dir} /
-                  ("part-" + std::to_string(rank));
-    if (!std::filesystem::is_directory(folder))
-      throw run_error(folder.string() +
-                      ": no such folder; --simulate --sharding local needs "
-                      "part-0 to part-" +
-                      std::to_string(settings.cluster.workers - 1) +
-                      " in the data-dir: trainer_node data split makes them");
-    what.data_dir = folder.string();
+    what.data_dir = part_folder(settings, rank).string();
     auto sets = data::load_dataset(what, settings.training.seed);
     if (rank == 0)
       out = {sets.train->name(), sets.train->classes(), 0, sets, {}};
-    if (sets.train->classes() != out.classes)
-      throw run_error(folder.string() + ": has " +
-                      std::to_string(sets.train->classes()) +
-                      " classes, part-0 has " + std::to_string(out.classes));
+    require_same_classes(what.data_dir, sets.train->classes(), out.classes);
     require_suitable(settings, *sets.train);
     out.own.push_back(sets.train);
   }
@@ -142,6 +127,30 @@ void settle(const origin& from, parameter_server_parts& parts,
 }
 
 // -- what with ----------------------------------------------------------------
+
+bool trains(const config::settings& settings) {
+  return settings.simulation.gradients != "none";
+}
+
+std::filesystem::path part_folder(const config::settings& settings,
+                                  uint32_t rank) {
+  auto folder = std::filesystem::path{settings.data.data_dir} /
+                ("part-" + std::to_string(rank));
+  if (!std::filesystem::is_directory(folder))
+    throw run_error(folder.string() +
+                    ": no such folder; --simulate --sharding local needs "
+                    "part-0 to part-" +
+                    std::to_string(settings.cluster.workers - 1) +
+                    " in the data-dir: trainer_node data split makes them");
+  return folder;
+}
+
+void require_same_classes(const std::string& folder, int64_t classes,
+                          int64_t of_first) {
+  if (classes != of_first)
+    throw run_error(folder + ": has " + std::to_string(classes) +
+                    " classes, part-0 has " + std::to_string(of_first));
+}
 
 run_data load_data(const config::settings& settings) {
   if (!trains(settings))
