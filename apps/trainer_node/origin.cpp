@@ -1,5 +1,6 @@
 #include "apps/trainer_node/origin.hpp"
 
+#include "actors/residual.hpp"
 #include "actors/restore.hpp"
 #include "actors/restore_ledger.hpp"
 #include "apps/trainer_node/faulty_cast.hpp"
@@ -117,8 +118,9 @@ void settle(const origin& from, parameter_server_parts& parts,
     make_ledger(parts); // Is there enough data for all?
   } else {
     require_fitting(parts);
-    models::set_aside_newer(from.checkpoints(),
-                            from.checkpoint->manifest.step(), say);
+    auto step = from.checkpoint->manifest.step();
+    models::set_aside_newer(from.checkpoints(), step, say);
+    forget_residuals({from.directory.path, 0, from.run_id}, version{step});
   }
   if (parts.settings.checkpoint.keep_best)
     parts.best = models::open_best(from.directory.path, from.run_id);
