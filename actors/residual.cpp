@@ -3,10 +3,13 @@
 #include "config/failure.hpp"
 #include "models/checkpoint.hpp"
 #include "models/safetensors.hpp"
+#include "models/tensor_metadata.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -27,6 +30,35 @@ void say(const std::string& line) {
 void check(const std::error_code& error, const fs::path& path) {
   if (error)
     throw run_error("cannot write " + path.string() + ": " + error.message());
+}
+
+std::string name_of(worker_id who) {
+  return "worker-" + std::to_string(who.value) + ".safetensors";
+}
+
+bool remove_file(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path.string() + ".tmp", error);
+  fs::remove(path, error);
+  return true;
+}
+
+/// In which life of the server a file was left, if it is one of this run: 0 if
+/// it does not say. One that cannot be read is none.
+std::optional<uint64_t> life_in(const fs::path& path,
+                                const std::string& run_id) try {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    return std::nullopt;
+  auto about = models::read_metadata(path);
+  if (about["run_id"] != run_id)
+    return std::nullopt;
+  uint64_t life = 0;
+  const auto& text = about["life"];
+  std::from_chars(text.data(), text.data() + text.size(), life);
+  return life;
+} catch (const run_error&) {
+  return std::nullopt;
 }
 
 void write_file(const fs::path& path, const std::vector<float>& numbers,
@@ -83,24 +115,76 @@ const std::vector<float>* residual::range::after(const push_id& id) const {
 
 // -- files --------------------------------------------------------------------
 
+fs::path residual::folder() const {
+  return store_.folder / folder_name;
+}
+
 fs::path residual::file(version at, worker_id who) const {
-  return store_.folder / folder_name / models::checkpoint_name(at.value) /
-         ("worker-" + std::to_string(who.value) + ".safetensors");
+  return folder() / models::checkpoint_name(at.value) / name_of(who);
 }
 
 void residual::begin(incarnation server, version at, worker_id who) {
-  std::lock_guard guard{mutex_};
-  if (std::exchange(server_, server) == server)
+  if (std::lock_guard guard{mutex_}; server_ == server)
     return;
+  std::scoped_lock guard{files_, mutex_};
+  if (std::exchange(server_, server) == server)
+    return; // Another link has been quicker.
   for (auto& each : ranges_)
     each = range{each.count, {}, {}};
   if (store_.folder.empty())
     return;
   try {
+    sort_out(at, who);
     read(at, who);
   } catch (const run_error& err) {
     say("residual     begins at zero: " + std::string{err.what()});
   }
+}
+
+// Where there is a file of that very version, the life began there, and what is
+// older led to it. Where there is none the life may have begun before, and the
+// worker comes later: then an older file of another life may be of a version
+// that the life never had.
+void residual::sort_out(version at, worker_id who) {
+  auto begins_here = life_in(file(at, who), store_.run_id).has_value();
+  std::erase_if(kept_, [&](const kept_file& each) {
+    return each.step > at.value && remove_file(each.path);
+  });
+  for (const auto& step : models::list_checkpoints(folder())) {
+    auto path = step.path / name_of(who);
+    auto life = life_in(path, store_.run_id);
+    if (!life)
+      continue;
+    if (step.step > at.value || (!begins_here && *life < server_.value))
+      remove_file(path);
+    else
+      keep(step.step, path);
+  }
+}
+
+/// Remembers the file, and removes the oldest when there are too many steps.
+void residual::keep(uint64_t step, fs::path path) {
+  auto is_same = [&](const kept_file& each) {
+    return each.path == path;
+  };
+  if (std::ranges::none_of(kept_, is_same))
+    kept_.push_back({step, std::move(path)});
+  std::ranges::stable_sort(kept_, {}, &kept_file::step);
+  std::set<uint64_t> steps;
+  for (const auto& each : kept_)
+    steps.insert(each.step);
+  while (steps.size() > std::max<size_t>(store_.keep, 1))
+    steps.erase(steps.begin());
+  auto gone = std::erase_if(kept_, [&](const kept_file& each) {
+    return each.step < *steps.begin() && remove_file(each.path);
+  });
+  if (gone == 0)
+    return;
+  // Several workers may share a folder: it goes when none has a file there.
+  std::error_code error;
+  for (const auto& old : models::list_checkpoints(folder()))
+    if (old.step < *steps.begin())
+      fs::remove(old.path, error);
 }
 
 void residual::read(version at, worker_id who) {
@@ -129,6 +213,11 @@ void residual::read(version at, worker_id who) {
       path.string());
 }
 
+uint32_t residual::life() {
+  std::lock_guard guard{mutex_};
+  return server_.value;
+}
+
 /// Empty: there is none, or it is not known any more.
 std::vector<float> residual::whole_after(const push_id& id) {
   std::lock_guard guard{mutex_};
@@ -148,28 +237,26 @@ std::vector<float> residual::whole_after(const push_id& id) {
 void residual::write(version at, const push_id& after) {
   if (store_.folder.empty())
     return;
+  std::lock_guard guard{files_}; // A new life begins before this or after it.
   auto numbers = whole_after(after);
   if (numbers.empty())
     return;
-  write_file(file(at, after.worker), numbers,
+  auto path = file(at, after.worker);
+  write_file(path, numbers,
              {{"run_id", store_.run_id},
               {"step", std::to_string(at.value)},
-              {"worker", std::to_string(after.worker.value)}});
-  prune();
+              {"worker", std::to_string(after.worker.value)},
+              {"life", std::to_string(life())}});
+  keep(at.value, std::move(path));
 }
 
-// Several workers may share a folder: what one of them removes is gone for the
-// others, too.
-void residual::prune() const {
+void forget_residuals(const residual_store& of, version after) {
   std::error_code error;
-  std::vector<fs::path> steps;
-  for (fs::directory_iterator at{store_.folder / folder_name, error}, end;
-       !error && at != end; at.increment(error))
-    if (at->path().filename().string().starts_with("step-"))
-      steps.push_back(at->path());
-  std::ranges::sort(steps);
-  for (size_t i = 0; i + store_.keep < steps.size(); ++i)
-    fs::remove_all(steps[i], error);
+  for (const auto& step : models::list_checkpoints(of.folder / folder_name))
+    for (fs::directory_iterator i{step.path, error}, end;
+         step.step > after.value && !error && i != end; i.increment(error))
+      if (life_in(i->path(), of.run_id))
+        remove_file(i->path());
 }
 
 caf::result<void> write_residual(const std::shared_ptr<residual>& what,

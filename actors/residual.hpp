@@ -5,6 +5,10 @@
 // checkpoint, in the worker's own run directory, since to send it would undo
 // what packing is for.
 //
+// A run may go on from an earlier version than it had reached. What a worker
+// left at later ones then belongs to a history that never was: those files go
+// when the worker begins in the new life of the server.
+//
 // Thread-safe, all of it.
 
 #include "messages/interfaces.hpp"
@@ -25,7 +29,7 @@ namespace troupe {
 /// FOLDER/residuals/step-00000100/worker-3.safetensors
 struct residual_store {
   std::filesystem::path folder; ///< The run directory; empty: nowhere.
-  uint32_t keep = 3;            ///< Newest steps that are kept.
+  uint32_t keep = 3;            ///< Newest steps that a worker keeps.
   std::string run_id;           ///< Files of other runs are not used.
 };
 
@@ -44,7 +48,9 @@ public:
   bool has(const std::vector<uint64_t>& counts) const;
 
   /// A life of the server begins for this worker: goes on from what was kept at
-  /// that version, else from zero. Nothing happens the next time.
+  /// that version, else from zero, and removes those of its files that are not
+  /// known to belong to the history of that version. Nothing happens the next
+  /// time.
   void begin(incarnation server, version at, worker_id who);
 
   /// Packs a range of this gradient.
@@ -67,16 +73,32 @@ private:
     const std::vector<float>* after(const push_id& id) const;
   };
 
+  /// A file that this worker may still need.
+  struct kept_file {
+    uint64_t step = 0;
+    std::filesystem::path path;
+  };
+
+  uint32_t life();
   std::vector<float> whole_after(const push_id& id);
+  std::filesystem::path folder() const;
   std::filesystem::path file(version at, worker_id who) const;
   void read(version at, worker_id who);
-  void prune() const;
+  void sort_out(version at, worker_id who);
+  void keep(uint64_t step, std::filesystem::path path);
 
-  std::mutex mutex_;
-  std::vector<range> ranges_;
   residual_store store_;
+  std::mutex files_; ///< First of the two; for as long as a write takes.
+  std::vector<kept_file> kept_; ///< Of this run, by step.
+  std::mutex mutex_;            ///< For the rest.
+  std::vector<range> ranges_;
   incarnation server_{0};
 };
+
+/// Removes the residuals of this run, whoever left them, that are of later
+/// versions than the one from which it goes on. For a run directory in which no
+/// worker is at work yet.
+void forget_residuals(const residual_store& of, version after);
 
 /// The same as the answer of an actor; null stands for no residual.
 caf::result<void> write_residual(const std::shared_ptr<residual>& what,

@@ -3,6 +3,9 @@
 #   find_package(Troupe), target_link_libraries(my_trainer PRIVATE Troupe::trainer)
 # Libraries that Troupe was built with are looked for where they were then,
 # unless CMAKE_PREFIX_PATH or TROUPE_TORCH_DIR names others.
+#
+# trainer_node itself finds LibTorch beside it, so that the folder can be moved
+# to another place or another machine; all else that it needs is the system's.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -21,6 +24,16 @@ target_compile_features(troupe_config INTERFACE cxx_std_20)
 
 install(TARGETS ${libraries} EXPORT Troupe ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS trainer_node RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# LibTorch in a folder of our own, since other programs may have another one.
+set(shared ${CMAKE_INSTALL_FULL_LIBDIR}/troupe)
+file(RELATIVE_PATH from_program ${CMAKE_INSTALL_FULL_BINDIR} ${shared})
+set_target_properties(trainer_node PROPERTIES INSTALL_RPATH "$ORIGIN/${from_program}")
+install(
+  CODE "set(troupe_torch \"${TroupeTorch_CPU_LIBRARY};${TroupeTorch_C10_LIBRARY}\")
+set(troupe_shared \"${CMAKE_INSTALL_LIBDIR}/troupe\")")
+install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_torch.cmake)
+
 install(EXPORT Troupe NAMESPACE Troupe:: DESTINATION ${package})
 foreach(folder IN ITEMS config messages models data actors apps)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${headers}

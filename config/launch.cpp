@@ -1,5 +1,6 @@
 #include "config/launch.hpp"
 
+#include "config/address.hpp"
 #include "config/failure.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
@@ -13,12 +14,14 @@ using source = origin::source;
 struct launcher {
   const char* rank;
   const char* processes;
+  const char* here; ///< Processes on this host; or null.
 };
 
 constexpr launcher launchers[] = {
-  {"RANK", "WORLD_SIZE"},
-  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-  {"SLURM_PROCID", "SLURM_NTASKS"},
+  {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+   "OMPI_COMM_WORLD_LOCAL_SIZE"},
+  {"SLURM_PROCID", "SLURM_NTASKS", nullptr},
 };
 
 std::string variable(const environment& all, std::string_view name) {
@@ -54,6 +57,38 @@ std::vector<given> meeting_point(const environment& all) {
   return result;
 }
 
+bool is_slurm(const launcher& by) {
+  return by.here == nullptr;
+}
+
+/// Slurm says that a batch script is process 0 of as many as the job has, but
+/// it is alone: only srun starts the others, and numbers its steps.
+void require_step(const environment& all) {
+  auto in_a_job = !variable(all, "SLURM_JOB_ID").empty();
+  auto in_a_step = !variable(all, "SLURM_STEP_ID").empty() ||
+                   !variable(all, "SLURM_STEPID").empty();
+  if (in_a_job && !in_a_step)
+    throw usage_error("--role auto: SLURM_PROCID and SLURM_NTASKS are those of "
+                      "a Slurm job, but this process is of none of its steps "
+                      "(no SLURM_STEP_ID): start it with srun");
+}
+
+/// "SLURM_NNODES=2", if that says that the processes are not all on this host.
+std::string several_hosts(const environment& all, const launcher& by,
+                          uint32_t processes) {
+  if (!is_slurm(by)) {
+    auto here = variable(all, by.here);
+    return !here.empty() && number(all, by.here) < processes
+             ? std::string{by.here} + "=" + here
+             : "";
+  }
+  for (std::string name :
+       {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
+    if (auto nodes = variable(all, name); !nodes.empty())
+      return number(all, name) > 1 ? name + "=" + nodes : "";
+  return "";
+}
+
 } // namespace
 
 launch read_launch(const environment& variables) {
@@ -65,14 +100,16 @@ launch read_launch(const environment& variables) {
                   number(variables, by.processes),
                   by.rank,
                   by.processes,
-                  {}};
+                  "",
+                  meeting_point(variables)};
     if (result.rank >= result.processes)
       throw usage_error(result.rank_variable + "=" +
                         std::to_string(result.rank) + ": must be below " +
                         result.processes_variable + "=" +
                         std::to_string(result.processes));
-    if (by.rank == launchers[0].rank)
-      result.meeting_point = meeting_point(variables);
+    if (is_slurm(by))
+      require_step(variables);
+    result.several_hosts = several_hosts(variables, by, result.processes);
     return result;
   }
   throw usage_error("--role auto: no launch environment (RANK and WORLD_SIZE, "
@@ -82,6 +119,13 @@ launch read_launch(const environment& variables) {
 
 void assign_role(resolved& all, const launch& by) {
   auto& cluster = all.values.cluster;
+  if (!by.several_hosts.empty() && is_loopback(cluster.host))
+    throw usage_error(all.cite("cluster.host") +
+                      ": only this host reaches it, but " + by.several_hosts +
+                      " of " + by.processes_variable + "=" +
+                      std::to_string(by.processes) +
+                      " says that there are others: give --host or MASTER_ADDR "
+                      "with the host of process 0");
   auto with_evaluator = cluster.evaluator.value_or(false);
   auto others = with_evaluator ? 2u : 1u;
   auto cast = std::string{"a parameter server"} +

@@ -185,6 +185,41 @@ std::string data_of(const data_settings& data) {
          sharing_of(data);
 }
 
+/// Nothing without a look at the data.
+std::string samples_of(const model_size& model) {
+  if (!model.data)
+    return "";
+  const auto& data = *model.data;
+  auto result = data.train && data.test
+                  ? count(*data.train, "sample") + " for training, " +
+                      std::to_string(*data.test) + " for testing"
+                  : std::string{"samples are not counted here"};
+  if (data.classes)
+    return result + "; " + std::to_string(*data.classes) + " classes";
+  return result + ", nor classes: sizes are those for " +
+         std::to_string(model.classes);
+}
+
+/// "the parameter server 12.1 MB at most: optimiser 1.7 MB, ..."
+std::string memory_row(const role_memory& of) {
+  auto result = of.who + " " + size(of.bytes()) + " at most";
+  if (of.computes)
+    result += " besides forward and backward";
+  auto separator = ": ";
+  for (const auto& part : of.parts) {
+    result += separator + part.what + " " + size(part.bytes);
+    separator = ", ";
+  }
+  return result;
+}
+
+std::string memory_rows(const settings& all, const model_size& model) {
+  std::string result;
+  for (const auto& each : memory_of(all, model))
+    result += row(result.empty() ? "memory" : "", memory_row(each));
+  return result;
+}
+
 std::string run_directory_of(const training_settings& training) {
   auto result = training.train_dir.empty()
                   ? "runs/" + training.network + "-<n>, new"
@@ -206,8 +241,13 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
     result += row("", traffic_of(values, *model));
   if (model && model->shard_bytes.size() > 1)
     result += row("shards", shards_of(values, model->shard_bytes));
-  result += row("training", training_of(values)) +
-            row("data", data_of(values.data)) + row("until", limits_of(all)) +
+  result +=
+    row("training", training_of(values)) + row("data", data_of(values.data));
+  if (auto samples = model ? samples_of(*model) : ""; !samples.empty())
+    result += row("", samples);
+  if (model)
+    result += memory_rows(values, *model);
+  result += row("until", limits_of(all)) +
             row("evaluate", evaluations_of(values.evaluation.eval_freq)) +
             row("checkpoint",
                 "every " + count(values.checkpoint.checkpoint_freq, "step") +

@@ -12,8 +12,6 @@
 #include "config/tar_shards.hpp"
 #include "config/text.hpp"
 
-#include <algorithm>
-
 namespace troupe::config::rules {
 
 namespace {
@@ -26,6 +24,14 @@ std::string reason(Read read) {
   } catch (const bad_value& why) {
     return why.what();
   }
+}
+
+/// Puts the name that is meant in the place of `value`; false if there is none.
+bool put_name(std::string& value, std::span<const std::string> known) {
+  auto meant = spelt(value, known);
+  if (meant)
+    value = *meant;
+  return meant.has_value();
 }
 
 } // namespace
@@ -46,24 +52,22 @@ std::string seconds(double value) {
   return value > 0 && value <= 1e9 ? "" : "must be above 0 and at most 1e9";
 }
 
-std::string one_of::operator()(const std::string& value) const {
-  auto found = std::find(known.begin(), known.end(), value) != known.end();
-  return found ? "" : not_among(value, known);
+std::string one_of::operator()(std::string& value) const {
+  return put_name(value, known) ? "" : not_among(value, known);
 }
 
-std::string network(const std::string& value) {
+std::string network(std::string& value) {
   if (is_script(value))
     return script_file(value).empty() ? "must name a file: script:FILE" : "";
   auto known = known_networks();
-  auto found = std::find(known.begin(), known.end(), value) != known.end();
-  return found ? ""
-               : "is no network; --list-networks shows all" +
-                   did_you_mean(value, known);
+  return put_name(value, known) ? ""
+                                : "is no network; --list-networks shows all" +
+                                    did_you_mean(value, known);
 }
 
-std::string dataset(const std::string& value) {
+std::string dataset(std::string& value) {
   auto known = known_datasets();
-  if (std::find(known.begin(), known.end(), value) != known.end())
+  if (put_name(value, known))
     return "";
   return reason([&]() -> std::string {
     if (is_synthetic(value))
@@ -77,21 +81,24 @@ std::string dataset(const std::string& value) {
   });
 }
 
-std::string augment(const std::string& value) {
+std::string augment(std::string& value) {
+  value = in_small_letters(value);
   return reason([&]() -> std::string {
     parse_augmentation(value);
     return "";
   });
 }
 
-std::string compression(const std::string& value) {
+std::string compression(std::string& value) {
+  value = in_small_letters(value);
   return reason([&]() -> std::string {
     parse_compression(value);
     return "";
   });
 }
 
-std::string lr_schedule(const std::string& value) {
+std::string lr_schedule(std::string& value) {
+  value = in_small_letters(value);
   return reason([&]() -> std::string {
     parse_lr_schedule(value);
     return "";
@@ -130,11 +137,12 @@ std::string faults(const std::string& value) {
   });
 }
 
-std::string device(const std::string& value) {
+std::string device(std::string& value) {
+  value = in_small_letters(value);
   auto index = value.starts_with("cuda:") ? value.substr(5) : "0";
   auto known = value == "cpu" || value == "cuda" || value.starts_with("cuda:");
   auto why = reason([&] { return from{0, 255}(parse<uint32_t>(index)); });
-  return known && why.empty() ? "" : "must be cpu, cuda or cuda:INDEX";
+  return known && why.empty() ? "" : "must be cpu";
 }
 
 } // namespace troupe::config::rules

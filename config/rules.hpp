@@ -1,6 +1,7 @@
 #pragma once
 // Private to config/: what a single value must be, whatever else is set. A rule
 // answers with nothing when the value is right, else with the reason why not.
+// One for names also puts our spelling in the place of another.
 
 #include "config/value.hpp"
 
@@ -35,20 +36,20 @@ std::string seconds(double value);   ///< A time that no clock overflows.
 struct one_of {
   std::span<const std::string> known;
 
-  std::string operator()(const std::string& value) const;
+  std::string operator()(std::string& value) const;
 };
 
-std::string network(const std::string& value);
-std::string dataset(const std::string& value); ///< A name, or a declaration.
-std::string augment(const std::string& value);
-std::string compression(const std::string& value);
-std::string lr_schedule(const std::string& value);
+std::string network(std::string& value);
+std::string dataset(std::string& value); ///< A name, or a declaration.
+std::string augment(std::string& value);
+std::string compression(std::string& value);
+std::string lr_schedule(std::string& value);
 std::string host(const std::string& value);
 std::string host_and_port(const std::string& value);
 std::string distribution(const std::string& value);
 std::string rate(const std::string& value);  ///< A number above 0.
 std::string delay(const std::string& value); ///< Seconds, 0 or more.
-std::string device(const std::string& value);
+std::string device(std::string& value);
 std::string faults(const std::string& value); ///< A name, or random(...).
 
 } // namespace troupe::config::rules

@@ -14,6 +14,8 @@ struct synthetic_data {
   std::array<int64_t, 3> shape{3, 32, 32}; ///< C, H, W
   int64_t classes = 10;
   uint64_t samples = 5000; ///< For training; a fifth as many are for testing.
+
+  uint64_t test_samples() const { return samples < 5 ? 1 : samples / 5; }
 };
 
 /// Whether `text` is meant to be a declaration of synthetic data.

@@ -125,8 +125,8 @@ void add_training(std::vector<key>& table) {
   at.add("target-accuracy", &s::target_accuracy, scope::cast, "A",
          "stop when the evaluator has seen this share of right answers", share);
   at.add("seed", &s::seed, scope::cast, "N", "of weights and of data order");
-  at.add("device", &s::device, scope::node, "cpu|cuda[:I]",
-         "where this node computes", device);
+  at.add("device", &s::device, scope::node, "cpu",
+         "where this node computes; this release: on the CPU alone", device);
   at.add("dtype", &s::dtype, scope::cast, "", "type of weights and gradients");
   at.add("buffers", &s::buffers, scope::cast, "",
          "batch normalisation: whose running statistics the parameter server "
@@ -179,8 +179,9 @@ void add_data(std::vector<key>& table) {
 void add_policy(std::vector<key>& table) {
   using s = policy_settings;
   section_of at{table, "policy", &settings::policy};
-  at.add("name", &s::name, scope::cast, "", "who waits for whom").flag =
-    "policy";
+  at.add("name", &s::name, scope::cast, "",
+         "who waits for whom; the field's bsp is sync, its asp is async")
+    .flag = "policy";
   at.add("backup-workers", &s::backup_workers, scope::cast, "B",
          "backup: gradients that a step does not wait for");
   at.add("late", &s::late, scope::cast, "",

@@ -48,10 +48,11 @@ public:
   }
 
   /// `value` is the placeholder in the help; the words of an enum replace it.
+  /// `rule` says what is wrong with a value that was read, or puts it right.
   template <class T>
   key& add(std::string name, T Part::*field, scope where, std::string value,
            std::string help,
-           std::function<std::string(const plain_t<T>&)> rule = {}) {
+           std::function<std::string(plain_t<T>&)> rule = {}) {
     using value_type = plain_t<T>;
     auto& entry = table_.emplace_back();
     entry.section = name_;

@@ -1,7 +1,6 @@
 #include "config/text.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <numeric>
 #include <utility>
@@ -17,13 +16,24 @@ bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
 
+char small(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+/// What is left of a name however it is spelt.
+std::string bare(std::string_view name) {
+  std::string result;
+  for (char c : name)
+    if (c != '-' && c != '_')
+      result += small(c);
+  return result;
+}
+
 std::string normal(std::string_view word) {
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
   std::string result;
   for (char c : word.substr(0, longest_shown))
-    result +=
-      c == '_' ? '-'
-               : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    result += c == '_' ? '-' : small(c);
   return result;
 }
 
@@ -78,6 +88,25 @@ std::string in_quotes(std::string_view text) {
 
 bool has_control_character(std::string_view text) {
   return std::any_of(text.begin(), text.end(), is_control);
+}
+
+std::string in_small_letters(std::string_view text) {
+  std::string result{text};
+  std::ranges::transform(result, result.begin(), small);
+  return result;
+}
+
+std::optional<std::string> spelt(std::string_view word,
+                                 std::span<const std::string> names) {
+  if (auto same = std::ranges::find(names, word); same != names.end())
+    return *same;
+  auto is_meant = [wanted = bare(word)](const std::string& name) {
+    return bare(name) == wanted;
+  };
+  auto first = std::ranges::find_if(names, is_meant);
+  if (first == names.end() || std::ranges::count_if(names, is_meant) > 1)
+    return std::nullopt;
+  return *first;
 }
 
 std::optional<std::string> nearest(std::string_view word,

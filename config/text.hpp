@@ -21,6 +21,15 @@ std::string in_quotes(std::string_view text);
 /// Whether `text` has a control character (a NUL or a line break, say).
 bool has_control_character(std::string_view text);
 
+/// With small letters for capital ones.
+std::string in_small_letters(std::string_view text);
+
+/// The one of `names` that `word` is: letter by letter, or else without regard
+/// to capitals, '-' and '_', where that leaves a single one ("ResNet-18" for
+/// resnet18). None otherwise.
+std::optional<std::string> spelt(std::string_view word,
+                                 std::span<const std::string> names);
+
 /// The candidate that `word` was most likely meant to be; none when no
 /// candidate is close. '_' counts as '-'; letter case and leading dashes do not
 /// count.

@@ -78,6 +78,20 @@ constexpr std::array role_words{
   choice<role>{role::automatic, "auto"},
 };
 
+constexpr std::array other_policy_words{
+  choice<policy_kind>{policy_kind::sync, "bsp"}, // bulk-synchronous parallel
+  choice<policy_kind>{policy_kind::async, "asp"},
+};
+
+constexpr std::array other_scalar_words{
+  choice<scalar_type>{scalar_type::float32, "fp32"},
+  choice<scalar_type>{scalar_type::float64, "fp64"},
+};
+
+constexpr std::array other_autocast_words{
+  choice<autocast_kind>{autocast_kind::bf16, "bfloat16"},
+};
+
 bool all_digits(std::string_view text) {
   return text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -126,6 +140,18 @@ choices<autocast_kind> words(autocast_kind) {
 
 choices<role> words(role) {
   return role_words;
+}
+
+choices<policy_kind> other_words(policy_kind) {
+  return other_policy_words;
+}
+
+choices<scalar_type> other_words(scalar_type) {
+  return other_scalar_words;
+}
+
+choices<autocast_kind> other_words(autocast_kind) {
+  return other_autocast_words;
 }
 
 uint64_t parse_unsigned(std::string_view text, uint64_t largest) {

@@ -4,6 +4,7 @@
 // value.
 
 #include "config/settings.hpp"
+#include "config/text.hpp"
 
 #include <concepts>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace troupe::config {
 
@@ -48,6 +50,17 @@ choices<autocast_kind> words(autocast_kind);
 choices<overlap_rule> words(overlap_rule);
 choices<role> words(role); ///< Those that `--role` takes.
 
+/// What the field calls these besides. Understood, and never printed, so that a
+/// setting has one spelling wherever it is kept, sent or compared.
+template <class Enum>
+choices<Enum> other_words(Enum) {
+  return {};
+}
+
+choices<policy_kind> other_words(policy_kind);
+choices<scalar_type> other_words(scalar_type);
+choices<autocast_kind> other_words(autocast_kind);
+
 template <class Enum>
 requires std::is_enum_v<Enum> std::string print(Enum value) {
   for (const auto& [candidate, word] : words(value))
@@ -68,19 +81,26 @@ std::string alternatives() {
   return result;
 }
 
+template <class Enum>
+std::vector<std::string> names_of(choices<Enum> all) {
+  std::vector<std::string> result;
+  for (const auto& [value, word] : all)
+    result.emplace_back(word);
+  return result;
+}
+
 /// The reason why `text` is none of `known`, with the one that may be meant.
 std::string not_among(std::string_view text,
                       std::span<const std::string> known);
 
 template <class Enum>
 Enum parse_enum(std::string_view text) {
-  std::vector<std::string> known;
-  for (const auto& [value, word] : words(Enum{})) {
-    if (word == text)
-      return value;
-    known.emplace_back(word);
-  }
-  throw bad_value(not_among(text, known));
+  for (auto all : {words(Enum{}), other_words(Enum{})})
+    if (auto name = spelt(text, names_of(all)))
+      for (const auto& [value, word] : all)
+        if (word == *name)
+          return value;
+  throw bad_value(not_among(text, names_of(words(Enum{}))));
 }
 
 /// Reads a value of type `T`; throws `bad_value`.

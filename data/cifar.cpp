@@ -55,6 +55,19 @@ std::vector<fs::path> files_of(const cifar_description& what,
                   (data_dir / what.folder).string());
 }
 
+/// Samples in so many bytes of a file.
+uint64_t count_records(uint64_t bytes, uint32_t label_bytes,
+                       const std::string& name) {
+  auto record = label_bytes + pixels;
+  auto count = bytes / record;
+  if (count == 0 || bytes % record != 0)
+    throw run_error(name + ": at byte " + std::to_string(count * record) +
+                    ": the file is cut off: " + std::to_string(bytes) +
+                    " bytes are not a number of records of " +
+                    std::to_string(record));
+  return count;
+}
+
 dataset_source load_part(const cifar_description& what,
                          const fs::path& data_dir, const std::string& pattern) {
   std::array<int64_t, 3> shape{3, 32, 32};
@@ -67,6 +80,19 @@ dataset_source load_part(const cifar_description& what,
   return {std::make_shared<memory_store>(std::move(out)), shape, what.classes};
 }
 
+uint64_t count_samples(const cifar_description& what, const fs::path& data_dir,
+                       const std::string& pattern) {
+  uint64_t out = 0;
+  for (const auto& file : files_of(what, data_dir, pattern)) {
+    std::error_code error;
+    auto bytes = fs::file_size(file, error);
+    if (error)
+      throw run_error(file.string() + ": cannot be read: " + error.message());
+    out += count_records(bytes, what.label_bytes, file.string());
+  }
+  return out;
+}
+
 } // namespace
 
 void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
@@ -74,12 +100,7 @@ void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
                  std::vector<uint8_t>& to_pixels,
                  std::vector<uint8_t>& to_labels) {
   auto record = label_bytes + pixels;
-  auto count = bytes.size() / record;
-  if (count == 0 || bytes.size() % record != 0)
-    throw run_error(name + ": at byte " + std::to_string(count * record) +
-                    ": the file is cut off: " + std::to_string(bytes.size()) +
-                    " bytes are not a number of records of " +
-                    std::to_string(record));
+  auto count = count_records(bytes.size(), label_bytes, name);
   to_pixels.reserve(to_pixels.size() + count * pixels);
   for (size_t i = 0; i < count; ++i) {
     auto at = i * record + label_bytes - 1;
@@ -97,6 +118,14 @@ source_pair load_cifar(const cifar_description& what,
                        const fs::path& data_dir) {
   return {load_part(what, data_dir, what.train),
           load_part(what, data_dir, what.test)};
+}
+
+source_survey survey_cifar(const cifar_description& what,
+                           const fs::path& data_dir) {
+  return {{3, 32, 32},
+          what.classes,
+          count_samples(what, data_dir, what.train),
+          count_samples(what, data_dir, what.test)};
 }
 
 } // namespace troupe::data

@@ -1,6 +1,7 @@
 #include "data/dataset.hpp"
 
 #include "config/failure.hpp"
+#include "data/survey.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -235,10 +236,15 @@ batch dataset::gather_range(uint64_t first, uint64_t count,
 }
 
 void require_batch(const dataset& set, uint64_t batch_size) {
-  if (set.size() < batch_size) {
-    throw run_error(
-      "the data set " + set.name() + " has " + std::to_string(set.size()) +
-      " samples, fewer than a batch of " + std::to_string(batch_size));
+  require_batch(set.name(), set.size(), batch_size);
+}
+
+void require_batch(const std::string& name, uint64_t samples,
+                   uint64_t batch_size) {
+  if (samples < batch_size) {
+    throw run_error("the data set " + name + " has " + std::to_string(samples) +
+                    " samples, fewer than a batch of " +
+                    std::to_string(batch_size));
   }
 }
 

@@ -214,7 +214,7 @@ void check_limit(const source& in, uint64_t bytes, bool overflow,
   }
 }
 
-idx_images read_images(source& in, uint64_t limit) {
+idx_header read_images_header(source& in, uint64_t limit) {
   auto [count, rows, columns] = read_header<3>(in, images_magic, "images");
   if (rows == 0 || columns == 0) {
     fail(in.name, 8, "the images have no pixels");
@@ -222,7 +222,13 @@ idx_images read_images(source& in, uint64_t limit) {
   uint64_t bytes = uint64_t{rows} * columns;
   bool overflow = __builtin_mul_overflow(bytes, uint64_t{count}, &bytes);
   check_limit(in, bytes, overflow, limit);
-  return {count, rows, columns, read_body(in, 16, bytes)};
+  return {count, rows, columns};
+}
+
+idx_images read_images(source& in, uint64_t limit) {
+  auto [count, rows, columns] = read_images_header(in, limit);
+  return {count, rows, columns,
+          read_body(in, 16, count * (uint64_t{rows} * columns))};
 }
 
 std::vector<uint8_t> read_labels(source& in, uint32_t classes, uint64_t limit) {
@@ -250,6 +256,16 @@ std::vector<uint8_t> read_idx_labels(const std::filesystem::path& file,
                                      uint32_t classes, uint64_t max_bytes) {
   file_source in{file};
   return read_labels(in, classes, max_bytes);
+}
+
+idx_header read_idx_images_header(const std::filesystem::path& file) {
+  file_source in{file};
+  return read_images_header(in, max_idx_bytes);
+}
+
+idx_header read_idx_labels_header(const std::filesystem::path& file) {
+  file_source in{file};
+  return {read_header<1>(in, labels_magic, "labels")[0], 0, 0};
 }
 
 idx_images parse_idx_images(std::span<const uint8_t> bytes,

@@ -20,6 +20,13 @@ struct idx_images {
   std::vector<uint8_t> pixels; ///< [count, rows, columns]
 };
 
+/// What the header of such a file promises.
+struct idx_header {
+  uint64_t count = 0;
+  uint32_t rows = 0; ///< 0 for labels.
+  uint32_t columns = 0;
+};
+
 /// No file may unpack to more bytes than this. MNIST has 47 million.
 inline constexpr uint64_t max_idx_bytes = uint64_t{1} << 30;
 
@@ -35,7 +42,14 @@ std::vector<uint8_t> read_idx_labels(const std::filesystem::path& file,
                                      uint32_t classes,
                                      uint64_t max_bytes = max_idx_bytes);
 
-/// The same for bytes in memory; `name` stands for the file in errors.
+/// Reads the header of an idx3-ubyte file and no more.
+/// @throws run_error as above, as far as the header tells.
+idx_header read_idx_images_header(const std::filesystem::path& file);
+/// The same of an idx1-ubyte file.
+idx_header read_idx_labels_header(const std::filesystem::path& file);
+
+/// The whole of such files as bytes in memory; `name` stands for the file in
+/// errors.
 idx_images parse_idx_images(std::span<const uint8_t> bytes,
                             const std::string& name);
 std::vector<uint8_t> parse_idx_labels(std::span<const uint8_t> bytes,

@@ -41,26 +41,58 @@ fs::path find_file(const idx_dataset_description& what,
                   "." + kind + " (or with .gz) in any of: " + tried);
 }
 
+struct part_files {
+  fs::path images;
+  fs::path labels;
+};
+
+part_files find_part(const idx_dataset_description& what,
+                     const fs::path& data_dir, const std::string& stem) {
+  return {find_file(what, data_dir, stem + "-images", "idx3-ubyte"),
+          find_file(what, data_dir, stem + "-labels", "idx1-ubyte")};
+}
+
+void require_as_many(const part_files& files, uint64_t images,
+                     uint64_t labels) {
+  if (images != labels) {
+    throw run_error(files.images.string() + " has " + std::to_string(images) +
+                    " images, but " + files.labels.string() + " has " +
+                    std::to_string(labels) + " labels");
+  }
+  if (images == 0) {
+    throw run_error(files.images.string() + ": at byte 4: there are no images");
+  }
+}
+
 dataset_source load_part(const idx_dataset_description& what,
                          const fs::path& data_dir, const std::string& stem) {
-  auto images_file = find_file(what, data_dir, stem + "-images", "idx3-ubyte");
-  auto labels_file = find_file(what, data_dir, stem + "-labels", "idx1-ubyte");
-  auto images = read_idx_images(images_file);
-  auto labels = read_idx_labels(labels_file, what.classes);
-  if (images.count != labels.size()) {
-    throw run_error(images_file.string() + " has " +
-                    std::to_string(images.count) + " images, but " +
-                    labels_file.string() + " has " +
-                    std::to_string(labels.size()) + " labels");
-  }
-  if (images.count == 0) {
-    throw run_error(images_file.string() + ": at byte 4: there are no images");
-  }
+  auto files = find_part(what, data_dir, stem);
+  auto images = read_idx_images(files.images);
+  auto labels = read_idx_labels(files.labels, what.classes);
+  require_as_many(files, images.count, labels.size());
   std::array<int64_t, 3> shape{1, images.rows, images.columns};
   auto store = std::make_shared<memory_store>(
     memory_store::parts{what.name, shape, what.classes,
                         std::move(images.pixels), std::move(labels)});
   return {store, shape, what.classes};
+}
+
+idx_header survey_part(const idx_dataset_description& what,
+                       const fs::path& data_dir, const std::string& stem) {
+  auto files = find_part(what, data_dir, stem);
+  auto images = read_idx_images_header(files.images);
+  require_as_many(files, images.count,
+                  read_idx_labels_header(files.labels).count);
+  return images;
+}
+
+void require_same_size(const idx_dataset_description& what,
+                       const fs::path& data_dir, bool same) {
+  if (!same) {
+    throw run_error(what.name + " in " + data_dir.string() +
+                    ": the images for training and for testing differ in "
+                    "size");
+  }
 }
 
 } // namespace
@@ -69,12 +101,18 @@ source_pair load_idx(const idx_dataset_description& what,
                      const fs::path& data_dir) {
   source_pair result{load_part(what, data_dir, what.train),
                      load_part(what, data_dir, what.test)};
-  if (result.train.shape != result.test.shape) {
-    throw run_error(what.name + " in " + data_dir.string() +
-                    ": the images for training and for testing differ in "
-                    "size");
-  }
+  require_same_size(what, data_dir, result.train.shape == result.test.shape);
   return result;
+}
+
+source_survey survey_idx(const idx_dataset_description& what,
+                         const fs::path& data_dir) {
+  auto train = survey_part(what, data_dir, what.train);
+  auto test = survey_part(what, data_dir, what.test);
+  require_same_size(what, data_dir,
+                    train.rows == test.rows && train.columns == test.columns);
+  return {
+    {1, train.rows, train.columns}, what.classes, train.count, test.count};
 }
 
 } // namespace troupe::data

@@ -36,6 +36,20 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return out;
 }
 
+std::vector<fs::path> class_folders(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    fail(folder, "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
+                 "and DIR/val/CLASS/IMAGE");
+  std::vector<fs::path> out;
+  for (auto& entry : entries(folder))
+    if (fs::is_directory(entry, error))
+      out.push_back(std::move(entry));
+  if (out.empty())
+    fail(folder, "has no folders, one for each class");
+  return out;
+}
+
 /// The files of a folder and of those below.
 void collect(const fs::path& folder, int depth, int64_t label,
              folder_index& to) {
@@ -124,19 +138,10 @@ dataset_source source_of(const fs::path& root, folder_index&& index,
 
 folder_index index_folder(const fs::path& folder,
                           const std::vector<std::string>& known) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error))
-    fail(folder, "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
-                 "and DIR/val/CLASS/IMAGE");
   folder_index out;
-  std::vector<fs::path> classes;
-  for (auto& entry : entries(folder))
-    if (fs::is_directory(entry, error))
-      classes.push_back(std::move(entry));
+  auto classes = class_folders(folder);
   for (const auto& each : classes)
     out.classes.push_back(each.filename().string());
-  if (classes.empty())
-    fail(folder, "has no folders, one for each class");
   for (const auto& each : classes) {
     auto before = out.images.size();
     collect(each, 0, label_of(each, known.empty() ? out.classes : known), out);
@@ -164,6 +169,14 @@ source_pair load_folder(const fs::path& data_dir) {
   auto classes = train.classes.size();
   return {source_of(train_folder, std::move(train), classes),
           source_of(test_folder, std::move(test), classes)};
+}
+
+source_survey survey_folder(const fs::path& data_dir) {
+  auto classes = class_folders(data_dir / "train");
+  class_folders(find_test_folder(data_dir));
+  return {.shape = {3, 0, 0},
+          .classes = static_cast<int64_t>(classes.size()),
+          .in_memory = false};
 }
 
 } // namespace troupe::data

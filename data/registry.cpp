@@ -2,6 +2,7 @@
 
 #include "config/call.hpp"
 #include "config/failure.hpp"
+#include "data/survey.hpp"
 
 #include <algorithm>
 #include <cinttypes>
@@ -38,6 +39,9 @@ dataset_entry idx(const idx_dataset_description& what,
           scale,
           [what](const data_settings& from, uint64_t) {
             return load_idx(what, from.data_dir);
+          },
+          [what](const data_settings& from) {
+            return survey_idx(what, from.data_dir);
           }};
 }
 
@@ -57,6 +61,9 @@ dataset_entry cifar(const cifar_description& what, const normalisation& scale,
           scale,
           [what](const data_settings& from, uint64_t) {
             return load_cifar(what, from.data_dir);
+          },
+          [what](const data_settings& from) {
+            return survey_cifar(what, from.data_dir);
           }};
 }
 
@@ -69,8 +76,11 @@ std::vector<dataset_entry> make_registry() {
      "none",
      "",
      {{0.3053}, {0.3247}},
-     [](const data_settings&, uint64_t seed) {
-       return load_digits(seed);
+     [](const data_settings&, uint64_t seed) { return load_digits(seed); },
+     [](const data_settings&) {
+       auto all = load_digits(0); // They are there anyway, and few.
+       return source_survey{all.train.shape, all.train.classes,
+                            all.train.store->size(), all.test.store->size()};
      }},
     idx({"mnist", "MNIST"}, of_mnist),
     idx({"fashion-mnist", "FashionMNIST"}, {{0.2860}, {0.3530}}),
@@ -91,12 +101,18 @@ std::vector<dataset_entry> make_registry() {
      "train/CLASS/IMAGE, val/CLASS/IMAGE (or test/...); JPEG, PNG", of_imagenet,
      [](const data_settings& from, uint64_t) {
        return load_folder(from.data_dir);
+     },
+     [](const data_settings& from) {
+       return survey_folder(from.data_dir);
      }},
     {"tar", "any", "any", image_training,
      "train*.tar, val*.tar (or test*.tar) of STEM.{jpg,jpeg,png} and STEM.cls",
      of_imagenet,
      [](const data_settings& from, uint64_t) {
        return load_tar(config::parse_tar_shards(from.dataset), from.data_dir);
+     },
+     [](const data_settings& from) {
+       return survey_tar(config::parse_tar_shards(from.dataset), from.data_dir);
      }},
     {"synthetic",
      "any",
@@ -106,18 +122,24 @@ std::vector<dataset_entry> make_registry() {
      {{0.5}, {0.25}},
      [](const data_settings& from, uint64_t) {
        return make_synthetic(config::parse_synthetic(from.dataset));
+     },
+     [](const data_settings& from) {
+       auto what = config::parse_synthetic(from.dataset);
+       return source_survey{what.shape, what.classes, what.samples,
+                            what.test_samples()};
      }},
   };
 }
 
-/// What is to be done to the samples of a part.
+using extents = std::array<int64_t, 3>;
+
+/// What is to be done to the samples of a part, which have this shape.
 transforms transforms_for(const config::data_settings& settings,
-                          const dataset_entry& entry,
-                          const dataset_source& source, uint64_t seed,
-                          bool training) {
+                          const dataset_entry& entry, const extents& shape,
+                          uint64_t seed, bool training) {
   transforms out;
   out.seed = seed;
-  auto any_size = source.shape[1] == 0;
+  auto any_size = shape[1] == 0;
   if (any_size)
     out.side = settings.image_size;
   if (!training)
@@ -126,27 +148,45 @@ transforms transforms_for(const config::data_settings& settings,
   if (out.random.automatic)
     out.random = config::parse_augmentation(entry.training);
   if (out.random.resized_crop && !any_size)
-    out.side = source.shape[1];
-  if (out.random.resized_crop && source.shape[1] != source.shape[2])
+    out.side = shape[1];
+  if (out.random.resized_crop && shape[1] != shape[2])
     throw usage_error("--augment " + settings.augment + ": the images of " +
                       settings.dataset + " are not square");
   return out;
+}
+
+/// What comes out of that.
+extents shape_after(const transforms& how, extents shape) {
+  if (shape[1] == 0)
+    shape[1] = shape[2] = how.side;
+  return shape;
+}
+
+std::string name_of(const std::string& dataset) {
+  return config::is_synthetic(dataset)
+           ? config::to_string(config::parse_synthetic(dataset))
+           : dataset;
+}
+
+/// Also sees to it that there is a data-dir, if the set has files.
+const dataset_entry& entry_for(const config::data_settings& settings) {
+  const auto& entry = entry_of(settings.dataset);
+  if (!entry.files.empty() && settings.data_dir.empty())
+    throw usage_error("the data set " + entry.name +
+                      " needs --data-dir, the folder of its files");
+  return entry;
 }
 
 std::shared_ptr<const dataset> make_part(const config::data_settings& settings,
                                          const dataset_entry& entry,
                                          const dataset_source& source,
                                          uint64_t seed, bool training) {
-  auto how = transforms_for(settings, entry, source, seed, training);
-  auto shape = source.shape;
-  if (shape[1] == 0)
-    shape[1] = shape[2] = how.side;
-  auto name = config::is_synthetic(settings.dataset)
-                ? config::to_string(config::parse_synthetic(settings.dataset))
-                : settings.dataset;
+  auto how = transforms_for(settings, entry, source.shape, seed, training);
   return std::make_shared<const dataset>(
-    source.store, dataset::description{name, shape, source.classes, entry.scale,
-                                       how, settings.on_bad_sample, training});
+    source.store,
+    dataset::description{name_of(settings.dataset),
+                         shape_after(how, source.shape), source.classes,
+                         entry.scale, how, settings.on_bad_sample, training});
 }
 
 } // namespace
@@ -177,12 +217,22 @@ std::optional<dataset_facts> facts_of(const std::string& dataset) {
   return out;
 }
 
+dataset_survey survey_dataset(const config::data_settings& settings) {
+  const auto& entry = entry_for(settings);
+  auto found = entry.survey(settings);
+  auto how = transforms_for(settings, entry, found.shape, 0, true);
+  dataset_survey out{name_of(settings.dataset), shape_after(how, found.shape),
+                     found.classes, found.train, found.test};
+  auto [channels, height, width] = found.shape;
+  if (found.in_memory)
+    out.resident = (found.train.value_or(0) + found.test.value_or(0)) *
+                   static_cast<uint64_t>(channels * height * width + 1);
+  return out;
+}
+
 dataset_pair load_dataset(const config::data_settings& settings,
                           uint64_t seed) {
-  const auto& entry = entry_of(settings.dataset);
-  if (!entry.files.empty() && settings.data_dir.empty())
-    throw usage_error("the data set " + entry.name +
-                      " needs --data-dir, the folder of its files");
+  const auto& entry = entry_for(settings);
   auto source = entry.load(settings, seed);
   return {make_part(settings, entry, source.train, seed, true),
           make_part(settings, entry, source.test, seed, false)};

@@ -5,7 +5,10 @@
 #include "config/tar_shards.hpp"
 #include "data/dataset.hpp"
 
+#include <array>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe::data {
@@ -20,6 +23,15 @@ struct dataset_source {
 struct source_pair {
   dataset_source train;
   dataset_source test;
+};
+
+/// What is known of the samples before any is read.
+struct source_survey {
+  std::array<int64_t, 3> shape{};  ///< As of a source.
+  std::optional<int64_t> classes;  ///< None: the labels alone say it.
+  std::optional<uint64_t> train{}; ///< Samples. None: they are not counted.
+  std::optional<uint64_t> test{};
+  bool in_memory = true; ///< Once loaded; else each is read when it is needed.
 };
 
 /// The bundled digits at 28x28, split by `seed`: 1,437 for training, 360 for
@@ -47,6 +59,10 @@ struct idx_dataset_description {
 source_pair load_idx(const idx_dataset_description& what,
                      const std::filesystem::path& data_dir);
 
+/// The same by the headers of the files.
+source_survey survey_idx(const idx_dataset_description& what,
+                         const std::filesystem::path& data_dir);
+
 /// What the files of a data set in CIFAR's binary files are called: records of
 /// `label_bytes` labels, of which the last counts, and 3x32x32 pixels.
 struct cifar_description {
@@ -63,10 +79,18 @@ struct cifar_description {
 source_pair load_cifar(const cifar_description& what,
                        const std::filesystem::path& data_dir);
 
+/// The same by the sizes of the files.
+source_survey survey_cifar(const cifar_description& what,
+                           const std::filesystem::path& data_dir);
+
 /// `data_dir`/{train,val}/CLASS/.../IMAGE, or `test` for `val`. Classes and
 /// their order are those of train's folders, by name.
 /// @throws run_error if a folder is absent or has no images.
 source_pair load_folder(const std::filesystem::path& data_dir);
+
+/// Counts the classes alone.
+/// @throws run_error if there are none, or a folder is absent.
+source_survey survey_folder(const std::filesystem::path& data_dir);
 
 /// Tar files whose members come in runs of one stem: an image and STEM.cls,
 /// which holds the number of the class. Without names: all train*.tar, and all
@@ -74,5 +98,10 @@ source_pair load_folder(const std::filesystem::path& data_dir);
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_tar(const config::tar_shards& what,
                      const std::filesystem::path& data_dir);
+
+/// Looks for the files alone.
+/// @throws run_error if one is absent.
+source_survey survey_tar(const config::tar_shards& what,
+                         const std::filesystem::path& data_dir);
 
 } // namespace troupe::data

@@ -65,9 +65,8 @@ dataset_source make_part(const config::synthetic_data& what, uint64_t first,
 } // namespace
 
 source_pair make_synthetic(const config::synthetic_data& what) {
-  auto tests = std::max<uint64_t>(1, what.samples / 5);
   return {make_part(what, 0, what.samples),
-          make_part(what, what.samples, tests)};
+          make_part(what, what.samples, what.test_samples())};
 }
 
 } // namespace troupe::data

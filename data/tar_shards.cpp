@@ -291,4 +291,10 @@ source_pair load_tar(const config::tar_shards& what, const fs::path& data_dir) {
   return {{train, {3, 0, 0}, classes}, {test, {3, 0, 0}, classes}};
 }
 
+source_survey survey_tar(const config::tar_shards& what,
+                         const fs::path& data_dir) {
+  find_shards(what, data_dir);
+  return {.shape = {3, 0, 0}, .classes = std::nullopt, .in_memory = false};
+}
+
 } // namespace troupe::data

@@ -1,12 +1,14 @@
 #include "models/safetensors.hpp"
 
 #include "config/failure.hpp"
+#include "models/tensor_metadata.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <set>
@@ -315,6 +317,23 @@ const named_tensor* tensor_file::find(std::string_view name) const noexcept {
 
 tensor_file read_safetensors(const std::filesystem::path& path) {
   return tensor_file{read_file(path), path.string()};
+}
+
+tensor_metadata read_metadata(const std::filesystem::path& path) {
+  auto where = path.string();
+  std::ifstream in{path, std::ios::binary};
+  uint64_t length = 0;
+  if (!in.read(reinterpret_cast<char*>(&length), length_size))
+    bad(where, "too short for a safetensors file");
+  if (length > max_tensor_header)
+    bad(where, "the header length is out of range: " + std::to_string(length));
+  std::string text(length, '\0');
+  if (!in.read(text.data(), static_cast<std::streamsize>(length)))
+    bad(where, "the header is cut off");
+  auto header = parse_header(text, where);
+  auto found = header.find(metadata_key);
+  return found == header.end() ? tensor_metadata{}
+                               : parse_metadata(*found, where);
 }
 
 } // namespace troupe::models

@@ -27,10 +27,17 @@ std::vector<std::string> split(const std::string& text, char at) {
   throw usage_error("--policies: " + config::in_quotes(label) + " " + why);
 }
 
+/// By our own name; what is none stays as it is.
+std::string policy_named(const std::string& text) try {
+  return config::print(config::parse<config::policy_kind>(text));
+} catch (const config::bad_value&) {
+  return text;
+}
+
 /// `backup:2:cancel` as flags.
 void read_policy(contender& out, const std::string& text) {
   auto parts = split(text, ':');
-  out.policy = parts.front();
+  out.policy = policy_named(parts.front());
   out.flags = {"--policy", out.policy};
   auto add = [&](const char* flag, const std::string& value) {
     out.flags.insert(out.flags.end(), {flag, value});

@@ -62,10 +62,10 @@ std::string parse_dataset(const std::string& text) {
   config::settings checked;
   try {
     config::key_of("data.dataset").set(checked, text);
+    return checked.data.dataset;
   } catch (const config::bad_value& why) {
     throw usage_error("--dataset " + config::shown(text) + ": " + why.what());
   }
-  return text;
 }
 
 void take_flag(request& out, const std::string& name,
@@ -125,14 +125,15 @@ request parse(const std::vector<std::string>& arguments) {
 }
 
 const remote_set& remote_of(const std::string& name) {
-  std::string known;
-  for (const auto& each : remote_sets()) {
-    if (each.name == name)
+  std::vector<std::string> known;
+  for (const auto& each : remote_sets())
+    known.push_back(each.name);
+  auto meant = config::spelt(name, known);
+  for (const auto& each : remote_sets())
+    if (each.name == meant)
       return each;
-    known += (known.empty() ? "" : ", ") + each.name;
-  }
   throw usage_error("data fetch " + config::shown(name) + ": can fetch only " +
-                    known);
+                    config::join(known, ", "));
 }
 
 void fetch(const request& what) {

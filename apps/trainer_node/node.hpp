@@ -31,8 +31,10 @@ using end_callback = std::function<void(const run_end&)>;
 
 struct replay_plan; // see replay.hpp
 
-/// What `--check` shows: the plan, with the size of the model. Reads the data
-/// set as the run would; throws `failure` when that cannot start.
+/// What `--check` shows: the plan, with the sizes of model and data. Looks for
+/// the files of the data set and reads no sample, so that it is instant however
+/// many there are. Throws `failure` when the run could not start for what it
+/// sees.
 std::string plan_with_model(const config::resolved& config);
 
 struct server_options {

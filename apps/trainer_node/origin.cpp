@@ -1,5 +1,6 @@
 #include "apps/trainer_node/origin.hpp"
 
+#include "actors/residual.hpp"
 #include "actors/restore.hpp"
 #include "actors/restore_ledger.hpp"
 #include "apps/trainer_node/faulty_cast.hpp"
@@ -20,10 +21,6 @@
 namespace troupe::app {
 
 namespace {
-
-bool trains(const config::settings& settings) {
-  return settings.simulation.gradients != "none";
-}
 
 /// Classes of a network that learns nothing: only its size counts.
 constexpr int64_t usual_classes = 10;
@@ -55,15 +52,7 @@ run_data load_parts(const config::settings& settings) {
   run_data out;
   auto what = settings.data;
   for (uint32_t rank = 0; rank < settings.cluster.workers; ++rank) {
-    auto folder = std::filesystem::path{settings.data.data_dir} /
-                  ("part-" + std::to_string(rank));
-    if (!std::filesystem::is_directory(folder))
-      throw run_error(folder.string() +
-                      ": no such folder; --simulate --sharding local needs "
-                      "part-0 to part-" +
-                      std::to_string(settings.cluster.workers - 1) +
-                      " in the data-dir: trainer_node data split makes them");
-    what.data_dir = folder.string();
+    what.data_dir = part_folder(settings, rank).string();
     auto sets = data::load_dataset(what, settings.training.seed);
     if (rank == 0)
       out = {sets.train->name(),
@@ -72,10 +61,7 @@ run_data load_parts(const config::settings& settings) {
              sets,
              {},
              data::describe(nullptr, sets.test.get())};
-    if (sets.train->classes() != out.classes)
-      throw run_error(folder.string() + ": has " +
-                      std::to_string(sets.train->classes()) +
-                      " classes, part-0 has " + std::to_string(out.classes));
+    require_same_classes(what.data_dir, sets.train->classes(), out.classes);
     require_suitable(settings, *sets.train);
     out.own.push_back(sets.train);
   }
@@ -140,9 +126,11 @@ void settle(const origin& from, parameter_server_parts& parts,
   models::note_life(folder, parts.life.value);
   // It would tell others that the run is over.
   models::remove_file(folder / "summary.json");
-  if (from.checkpoint)
-    models::set_aside_newer(from.checkpoints(),
-                            from.checkpoint->manifest.step(), say);
+  if (from.checkpoint) {
+    auto step = from.checkpoint->manifest.step();
+    models::set_aside_newer(from.checkpoints(), step, say);
+    forget_residuals({folder, 0, from.run_id}, version{step});
+  }
   if (parts.settings.checkpoint.keep_best)
     parts.best = models::open_best(folder, from.run_id, say);
   // A checkpoint is of no use in a folder that is gone.
@@ -158,6 +146,30 @@ void settle(const origin& from, parameter_server_parts& parts,
 }
 
 // -- what with ----------------------------------------------------------------
+
+bool trains(const config::settings& settings) {
+  return settings.simulation.gradients != "none";
+}
+
+std::filesystem::path part_folder(const config::settings& settings,
+                                  uint32_t rank) {
+  auto folder = std::filesystem::path{settings.data.data_dir} /
+                ("part-" + std::to_string(rank));
+  if (!std::filesystem::is_directory(folder))
+    throw run_error(folder.string() +
+                    ": no such folder; --simulate --sharding local needs "
+                    "part-0 to part-" +
+                    std::to_string(settings.cluster.workers - 1) +
+                    " in the data-dir: trainer_node data split makes them");
+  return folder;
+}
+
+void require_same_classes(const std::string& folder, int64_t classes,
+                          int64_t of_first) {
+  if (classes != of_first)
+    throw run_error(folder + ": has " + std::to_string(classes) +
+                    " classes, part-0 has " + std::to_string(of_first));
+}
 
 run_data load_data(const config::settings& settings) {
   if (!trains(settings))

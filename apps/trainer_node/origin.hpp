@@ -61,6 +61,18 @@ struct run_data {
   config::data_description description; ///< Of what all nodes share.
 };
 
+/// False where a virtual run only schedules.
+bool trains(const config::settings& settings);
+
+/// Where the files of a rank lie that `data split` has made, for a run in one
+/// process. Throws `run_error` when they do not.
+std::filesystem::path part_folder(const config::settings& settings,
+                                  uint32_t rank);
+
+/// Throws `run_error` unless a part has the classes of the first one.
+void require_same_classes(const std::string& folder, int64_t classes,
+                          int64_t of_first);
+
 /// Loads what is needed. Throws `failure`.
 run_data load_data(const config::settings& settings);
 

@@ -1,6 +1,7 @@
 #include "apps/trainer_node/resources.hpp"
 
 #include "actors/path_choice.hpp"
+#include "apps/trainer_node/cores.hpp"
 #include "config/failure.hpp"
 
 #include <netdb.h>
@@ -8,24 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <thread>
 
 namespace troupe::app {
 
 int threads_share(const config::settings& settings) {
-  if (settings.training.threads != 0)
-    return static_cast<int>(settings.training.threads);
-  if (settings.simulation.clock == config::clock_kind::virtual_time)
-    return 1; // Sums depend on the number of threads.
-  auto cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto& host = settings.cluster.host;
-  auto alone = settings.what != config::role::simulate &&
-               !host.starts_with("127.") && host != "localhost" &&
-               host != "::1";
-  return static_cast<int>(
-    alone ? cores : std::max(1u, cores / settings.cluster.workers));
+  return threads_share(settings, find_cpus());
 }
 
 bool can_listen(const std::string& host, uint16_t port) {

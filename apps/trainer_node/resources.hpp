@@ -15,7 +15,7 @@
 namespace troupe::app {
 
 /// Intra-op threads of each computing thread: as configured, or this process's
-/// share of the cores. Workers on the loopback address share one machine.
+/// share of the cores (cores.hpp).
 int threads_share(const config::settings& settings);
 
 /// Whether a socket of ours could listen there. A host that cannot be looked up

@@ -18,9 +18,9 @@
 #include "apps/trainer_node/origin.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/resources.hpp"
+#include "apps/trainer_node/sizes.hpp"
 #include "apps/trainer_node/tape.hpp"
 #include "config/failure.hpp"
-#include "config/plan.hpp"
 #include "messages/run_record.hpp"
 
 #include <cstdio>
@@ -115,20 +115,6 @@ packing packing_of(const config::settings& settings, const origin& from,
                    const models::flat_layout& layout) {
   return {codec_of(settings, shape_of(layout), layout),
           {from.directory.path, settings.checkpoint.keep, from.run_id}};
-}
-
-/// Each shard owns a page of the weights at least.
-void require_shards(const config::resolved& config,
-                    const models::flat_layout& layout) {
-  auto width = models::size_of(layout.dtype());
-  auto most = models::most_shards(layout.parameter_count(), width);
-  if (config.values.cluster.shards > most)
-    throw usage_error(config.cite("cluster.shards") + ": the weights of '" +
-                      config.values.training.network + "' are " +
-                      std::to_string(layout.parameter_count() * width) +
-                      " bytes, and each shard owns a page of 4096 at least; "
-                      "give at most " +
-                      std::to_string(most));
 }
 
 /// Parameter server with all its shards, recorder and checkpoint writer under
@@ -316,17 +302,6 @@ node start_with_faults(caf::actor_system& system,
 }
 
 } // namespace
-
-std::string plan_with_model(const config::resolved& config) {
-  auto data = load_data(config.values);
-  auto layout = layout_of(config.values.training, data.classes);
-  require_shards(config, layout);
-  auto parameters = layout.parameter_count();
-  config::model_size size{parameters, layout.count() - parameters, {}};
-  for (const auto& part : cut_parameters(layout, config.values.cluster.shards))
-    size.shard_bytes.push_back(part.count * models::size_of(layout.dtype()));
-  return config::plan(config, size);
-}
 
 node start_server(caf::actor_system& system, const config::resolved& config,
                   const server_options& options) {

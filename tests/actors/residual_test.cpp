@@ -117,9 +117,114 @@ TEST_CASE("only so many steps are kept", "[residual]") {
   leave(all, gradient(1), 1);
   for (uint64_t step : {10, 20, 30})
     all.write(version{step}, gradient(1));
-  CHECK_FALSE(fs::exists(at.file(10)));
-  CHECK(at.found(20) == 1);
+  CHECK_FALSE(fs::exists(at.file(10).parent_path()));
   CHECK(at.found(30) == 1);
+  CHECK(at.found(20) == 1);
+}
+
+// -- a run that was rolled back -----------------------------------------------
+
+TEST_CASE("files of later versions go when a new life begins", "[residual]") {
+  home at;
+  auto all = at.make();
+  leave(all, gradient(1), 1);
+  for (uint64_t step : {10, 20})
+    all.write(version{step}, gradient(1));
+  all.begin(incarnation{2}, version{10}, who);
+  CHECK(fs::exists(at.file(10)));
+  CHECK_FALSE(fs::exists(at.file(20)));
+  leave(all, gradient(1, 2), 2);
+  all.write(version{15}, gradient(1, 2));
+  leave(all, gradient(2, 2), 3);
+  all.write(version{20}, gradient(2, 2)); // Again, with another residual.
+  CHECK_FALSE(fs::exists(at.file(10)));   // Two steps are kept: 15 and 20.
+  CHECK(fs::exists(at.file(15)));
+  CHECK(at.found(20) == 3);
+}
+
+TEST_CASE("a worker that was started anew sorts out what was there before it",
+          "[residual]") {
+  home at;
+  auto before = at.make();
+  leave(before, gradient(1), 1);
+  for (uint64_t step : {10, 20})
+    before.write(version{step}, gradient(1));
+  auto after = at.make();
+  after.begin(incarnation{2}, version{10}, who);
+  CHECK_FALSE(fs::exists(at.file(20)));
+  leave(after, gradient(1, 2), 2);
+  for (uint64_t step : {11, 12})
+    after.write(version{step}, gradient(1, 2));
+  CHECK_FALSE(fs::exists(at.file(10)));
+  CHECK(fs::exists(at.file(11)));
+  CHECK(at.found(12) == 2);
+}
+
+TEST_CASE("a worker that comes late to a life trusts no older file",
+          "[residual]") {
+  home at;
+  auto all = at.make();
+  all.begin(incarnation{1}, version{0}, who);
+  leave(all, gradient(1), 1);
+  for (uint64_t step : {10, 20})
+    all.write(version{step}, gradient(1));
+  // The server was set back to 10; the worker joins when it is at 25.
+  auto late = at.make();
+  late.begin(incarnation{2}, version{25}, who);
+  CHECK_FALSE(fs::exists(at.file(10)));
+  CHECK_FALSE(fs::exists(at.file(20)));
+  leave(late, gradient(1, 2), 2);
+  late.write(version{30}, gradient(1, 2));
+  // Its process is started anew in that life, where what it wrote is good.
+  auto again = at.make();
+  again.begin(incarnation{2}, version{33}, who);
+  CHECK(fs::exists(at.file(30)));
+}
+
+TEST_CASE("files of others and of other runs stay", "[residual]") {
+  home at;
+  auto other = [&](uint64_t step) {
+    return at.file(step).parent_path() / "worker-4.safetensors";
+  };
+  auto foreign = at.make({10}, "b");
+  leave(foreign, gradient(1), 1);
+  foreign.write(version{40}, gradient(1));
+  auto neighbour = at.make();
+  push_id theirs{worker_id{4}, incarnation{1}, sequence{1}};
+  leave(neighbour, theirs, 1);
+  for (uint64_t step : {10, 20})
+    neighbour.write(version{step}, theirs);
+  auto all = at.make();
+  all.begin(incarnation{2}, version{10}, who);
+  leave(all, gradient(1, 2), 2);
+  for (uint64_t step : {11, 12, 13})
+    all.write(version{step}, gradient(1, 2));
+  CHECK(fs::exists(at.file(40)));
+  CHECK(fs::exists(other(10)));
+  CHECK(fs::exists(other(20)));
+  CHECK_FALSE(fs::exists(at.file(11)));
+  CHECK(fs::exists(at.file(12)));
+  // With another rank it sorts out that rank's; what it left itself stays.
+  all.begin(incarnation{3}, version{13}, worker_id{4});
+  CHECK_FALSE(fs::exists(other(20)));
+  CHECK(fs::exists(at.file(13)));
+}
+
+TEST_CASE("a resumed run forgets the residuals of all workers after its step",
+          "[residual]") {
+  home at;
+  auto all = at.make();
+  leave(all, gradient(1), 1);
+  for (uint64_t step : {10, 20})
+    all.write(version{step}, gradient(1));
+  auto foreign = at.make({10}, "b");
+  leave(foreign, gradient(1), 1);
+  foreign.write(version{40}, gradient(1));
+  forget_residuals({at.folder / "run", 2, "a"}, version{10});
+  CHECK(fs::exists(at.file(10)));
+  CHECK_FALSE(fs::exists(at.file(20)));
+  CHECK(fs::exists(at.file(40)));
+  forget_residuals({at.folder / "nothing", 2, "a"}, version{10});
 }
 
 TEST_CASE("a residual goes on with other shards, not in another run or network",

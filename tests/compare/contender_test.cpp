@@ -30,6 +30,14 @@ TEST_CASE("a contender is a policy with its arguments") {
   CHECK(all[3].policy == "async");
 }
 
+TEST_CASE("a contender may have the name that the field uses") {
+  auto all = parse_contenders("BSP,asp,SSP:1");
+  CHECK(all[0].label == "BSP");
+  CHECK(all[0].flags == strings{"--policy", "sync"});
+  CHECK(all[1].policy == "async");
+  CHECK(all[2].flags == strings{"--policy", "ssp", "--staleness", "1"});
+}
+
 TEST_CASE("a contender may have settings of its own") {
   auto all = parse_contenders("sync/lr=0.1/momentum=0");
   CHECK(all[0].flags ==

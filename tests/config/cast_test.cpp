@@ -102,6 +102,10 @@ TEST_CASE("only a different explicit value is a conflict", "[cast]") {
   CHECK(answer("", "--policy async") ==
         "[policy] name = async here, but sync at the parameter server: leave "
         "it out here, or start the parameter server with --policy async");
+  CHECK(answer("--policy sync --network lenet",
+               "--policy bsp --network LeNet") == "");
+  CHECK(answer("--policy BSP --network LeNet",
+               "--policy sync --network lenet") == "");
   CHECK(answer("--workers 3 --epochs 3", "--workers 4 --max-steps 5") == "");
   CHECK(conflicts({}, {{"training.colour", "red"}}) ==
         "setting training.colour: not known to the parameter server; is it "
@@ -115,6 +119,8 @@ TEST_CASE("the digest changes with what shapes the weights only", "[cast]") {
   for (auto line : {"--lr 0.5", "--seed 2", "--optimizer adam", "--policy ssp",
                     "--dtype float64", "--batch-size 65", "--dataset mnist"})
     CHECK(digest(values(line)) != plain);
+  CHECK(digest(values("--policy BSP --network LeNet --dataset Digits")) ==
+        plain);
   for (auto line : {"--epochs 3", "--max-steps 3", "--target-accuracy 0.5",
                     "--workers 2", "--eval-freq 3", "--device cuda",
                     "--train-dir x", "--port 1", "--resume", "--threads 2"})

@@ -90,6 +90,43 @@ TEST_CASE("every key round-trips by file, environment, flag and --set",
   }
 }
 
+TEST_CASE("a setting has one spelling, however and wherever it was given",
+          "[keys]") {
+  struct {
+    const char* id;
+    const char* typed;
+    const char* kept;
+  } table[] = {{"policy.name", "bsp", "sync"},
+               {"policy.name", "ASP", "async"},
+               {"training.network", "ResNet18", "resnet18"},
+               {"training.network", "LeNet", "lenet"},
+               {"training.network", "MNIST-Net", "mnist_net"},
+               {"training.network", "script:Net.pt", "script:Net.pt"},
+               {"training.optimizer", "AdamW", "adamw"},
+               {"training.lr-schedule", "Cosine(min=0)", "cosine(min=0)"},
+               {"training.dtype", "FP32", "float32"},
+               {"training.device", "CPU", "cpu"},
+               {"data.dataset", "CIFAR-10", "cifar10"},
+               {"data.dataset", "FashionMNIST", "fashion-mnist"},
+               {"data.dataset", "EMNIST-Letters", "emnist-letters"},
+               {"data.dataset", "tar(train=A.tar,val=B.tar)",
+                "tar(train=A.tar,val=B.tar)"},
+               {"data.augment", "Crop+Flip", "crop+flip"},
+               {"cluster.compression", "TopK(share=0.1)", "topk(share=0.1)"},
+               {"cluster.transport", "NCCL", "nccl"}};
+  scratch folder;
+  for (const auto& [id, typed, kept] : table) {
+    INFO(id << " = " << typed);
+    const auto& each = key_of(id);
+    auto file = folder.write("one.ini", "[" + each.section + "]\n" + each.name +
+                                          " = " + typed + "\n");
+    for (const auto& all : {resolved_from({"--config", file}),
+                            resolved_from({}, {{each.variable(), typed}}),
+                            resolved_from({"--" + each.flag, typed})})
+      CHECK(each.get(all.values) == kept);
+  }
+}
+
 TEST_CASE("the nearest word is found, a far one is not", "[keys]") {
   std::vector<std::string> words{"batch-size", "lr", "momentum", "workers"};
   CHECK(nearest("batchsize", words) == "batch-size");

@@ -87,6 +87,68 @@ TEST_CASE("Open MPI and Slurm launch too, torchrun within them wins",
   CHECK(launched(slurm).values.cluster.workers == 1);
 }
 
+TEST_CASE("Slurm and Open MPI take the meeting point of a batch script",
+          "[launch]") {
+  environment slurm{{"SLURM_PROCID", "1"},   {"SLURM_NTASKS", "3"},
+                    {"SLURM_JOB_ID", "77"},  {"SLURM_STEP_ID", "0"},
+                    {"SLURM_NNODES", "3"},   {"MASTER_ADDR", "node1"},
+                    {"MASTER_PORT", "29500"}};
+  auto all = launched(slurm, "--insecure-network");
+  CHECK(all.values.what == role::worker);
+  CHECK(all.values.cluster.host == "node1");
+  CHECK(all.values.cluster.port == 29500);
+  environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                  {"OMPI_COMM_WORLD_SIZE", "3"},
+                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
+                  {"MASTER_PORT", "7"}};
+  CHECK(launched(mpi).values.cluster.port == 7);
+}
+
+TEST_CASE("processes on several hosts do not meet at the loopback address",
+          "[launch]") {
+  environment slurm{{"SLURM_PROCID", "1"},
+                    {"SLURM_NTASKS", "4"},
+                    {"SLURM_JOB_ID", "77"},
+                    {"SLURM_STEP_ID", "0"},
+                    {"SLURM_NNODES", "2"}};
+  CHECK(said(slurm) ==
+        "[cluster] host = 127.0.0.1 (default): only this host reaches it, but "
+        "SLURM_NNODES=2 of SLURM_NTASKS=4 says that there are others: give "
+        "--host or MASTER_ADDR with the host of process 0");
+  CHECK(said(slurm, "--host localhost").starts_with("--host localhost: only"));
+  CHECK(said(slurm, "--host node1 --insecure-network") == "");
+  slurm["SLURM_STEP_NUM_NODES"] = "1"; // srun -N 1 in a larger job.
+  CHECK(said(slurm) == "");
+  environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                  {"OMPI_COMM_WORLD_SIZE", "4"},
+                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  CHECK(said(mpi).find("OMPI_COMM_WORLD_LOCAL_SIZE=2 of "
+                       "OMPI_COMM_WORLD_SIZE=4") != std::string::npos);
+  auto variables = torchrun(1, 4);
+  variables["LOCAL_WORLD_SIZE"] = "2";
+  CHECK(said(variables).starts_with("MASTER_ADDR=localhost: only this host"));
+  variables["LOCAL_WORLD_SIZE"] = "4";
+  CHECK(said(variables) == "");
+}
+
+TEST_CASE("a batch script of Slurm is no process of its job", "[launch]") {
+  environment script{{"SLURM_PROCID", "0"},
+                     {"SLURM_NTASKS", "4"},
+                     {"SLURM_JOB_ID", "77"},
+                     {"SLURM_NNODES", "1"}};
+  CHECK(said(script) ==
+        "--role auto: SLURM_PROCID and SLURM_NTASKS are those of a Slurm job, "
+        "but this process is of none of its steps (no SLURM_STEP_ID): start it "
+        "with srun");
+  CHECK(said(script, "--workers 3").starts_with("--role auto: SLURM_PROCID"));
+  auto step = script;
+  step["SLURM_STEPID"] = "0";
+  CHECK(said(step) == "");
+  // mpirun and torchrun in such a script have variables of their own.
+  script.merge(torchrun(1, 4));
+  CHECK(said(script) == "");
+}
+
 TEST_CASE("a launch that does not fit is refused", "[launch]") {
   CHECK(said({}).starts_with("--role auto: no launch environment"));
   CHECK(said({{"RANK", "0"}}).starts_with("--role auto: no launch"));

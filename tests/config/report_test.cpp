@@ -8,6 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <fstream>
 #include <random>
 
 using namespace troupe::config;
@@ -108,6 +109,16 @@ TEST_CASE("help lists every key with its default", "[help]") {
     CHECK_THAT(text, ContainsSubstring(std::string{"  "} + flag));
 }
 
+TEST_CASE("no device is offered that is refused", "[help]") {
+  std::ifstream file{std::string{TROUPE_EXAMPLES} + "/cluster.ini"};
+  std::string example{std::istreambuf_iterator<char>{file}, {}};
+  REQUIRE_THAT(example, ContainsSubstring("device = cpu"));
+  for (const auto& text : {help(), example})
+    CHECK_THAT(text, !ContainsSubstring("cuda"));
+  CHECK(complaint([] { parse(split("--simulate --device gpu")); }) ==
+        "--device gpu: must be cpu");
+}
+
 TEST_CASE("help fits 80 columns", "[help]") {
   std::istringstream lines{help()};
   for (std::string line; std::getline(lines, line);) {
@@ -149,6 +160,63 @@ TEST_CASE("the plan shows addresses, limits and bytes", "[plan]") {
                !ContainsSubstring("shards"));
   CHECK_THAT(plan(all, model_size{2000, 0, {8192, 7808}}),
              ContainsSubstring("2 of 7.8 kB to 8.2 kB of weights each"));
+}
+
+TEST_CASE("the plan shows samples, classes and the memory of each role",
+          "[plan]") {
+  auto shown = [](const std::string& line, const data_size& data) {
+    model_size model{1'000'000, 0, {}};
+    model.classes = 1000;
+    model.data = data;
+    return plan(parse(split("--check " + line)).config, model);
+  };
+  data_size known{10, 60000, 10000, 784, 54'960'000};
+  CHECK_THAT(
+    shown("--role ps --workers 4 --keep-best false", known),
+    ContainsSubstring("60000 samples for training, 10000 for testing; 10 "
+                      "classes\n") &&
+      ContainsSubstring("memory      the parameter server 103.0 MB at most: "
+                        "versions of the weights 8.0 MB, optimiser 4.0 MB, "
+                        "gradients 16.0 MB, evaluation 4.0 MB, checkpoints "
+                        "16.0 MB, data set 55.0 MB\n") &&
+      ContainsSubstring("a worker 71.4 MB at most besides forward and "
+                        "backward: weights 8.0 MB, gradients 8.0 MB, batches "
+                        "402.4 kB, data set 55.0 MB\n") &&
+      ContainsSubstring("the evaluator 63.8 MB at most besides forward and "
+                        "backward: weights 8.0 MB, batches 804.9 kB, "));
+  CHECK_THAT(shown("--simulate --policy async --workers 2 --evaluator false "
+                   "--optimizer adam --compression int8",
+                   known),
+             ContainsSubstring(
+               "memory      this process 127.8 MB at most besides forward and "
+               "backward: versions of the weights 16.0 MB, optimiser 8.0 MB, "
+               "gradients 8.0 MB, checkpoints 24.0 MB, data set 55.0 MB, "
+               "batches 804.9 kB, what packing leaves out 16.0 MB\n") &&
+               !ContainsSubstring("the evaluator "));
+  CHECK_THAT(shown("--simulate", {2, {}, {}, 150'528, 0}),
+             ContainsSubstring("samples are not counted here; 2 classes\n") &&
+               !ContainsSubstring("data set "));
+  CHECK_THAT(shown("--simulate", {{}, {}, {}, 150'528, 0}),
+             ContainsSubstring("samples are not counted here, nor classes: "
+                               "sizes are those for 1000\n"));
+  CHECK_THAT(
+    shown("--simulate --clock virtual --gradients none --max-steps 9", known),
+    !ContainsSubstring("memory"));
+}
+
+TEST_CASE("shards in processes of their own share the memory", "[plan]") {
+  model_size model{1'000'000, 0, {1'000'000, 1'500'000, 1'500'000}};
+  auto all =
+    parse(split("--check --role ps --rank 0 --shards 3 --workers 2")).config;
+  CHECK_THAT(
+    plan(all, model),
+    ContainsSubstring("the lead 29.0 MB at most: versions of the "
+                      "weights 2.0 MB, optimiser 1.0 MB, gradients "
+                      "2.0 MB, evaluation 8.0 MB, checkpoints 16.0 "
+                      "MB\n") &&
+      ContainsSubstring("another shard 7.5 MB at most: versions of the "
+                        "weights 3.0 MB, optimiser 1.5 MB, gradients "
+                        "3.0 MB\n"));
 }
 
 TEST_CASE("the example files are valid", "[examples]") {

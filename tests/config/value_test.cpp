@@ -1,10 +1,12 @@
 #include "config/address.hpp"
 #include "config/distribution.hpp"
+#include "config/limits.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <cctype>
 #include <cmath>
 #include <random>
 
@@ -53,6 +55,53 @@ TEST_CASE("every word of an enum reads back", "[value]") {
     CHECK(parse<role>(word) == value);
   CHECK(alternatives<clock_kind>() == "real|virtual");
   CHECK(print(role::checkpoint_writer) == "checkpoint-writer");
+}
+
+TEST_CASE("capitals, '-' and '_' do not count in the words of an enum",
+          "[value]") {
+  CHECK(parse<policy_kind>("SSP") == policy_kind::ssp);
+  CHECK(parse<role>("checkpoint_writer") == role::checkpoint_writer);
+  CHECK_THROWS_AS(parse<policy_kind>("s sp"), bad_value);
+  CHECK_THROWS_AS(parse<policy_kind>("-"), bad_value);
+}
+
+TEST_CASE("the field's other words for a policy and a type are understood",
+          "[value]") {
+  CHECK(parse<policy_kind>("bsp") == policy_kind::sync);
+  CHECK(parse<policy_kind>("ASP") == policy_kind::async);
+  CHECK(parse<scalar_type>("fp64") == scalar_type::float64);
+  CHECK(parse<autocast_kind>("bfloat16") == autocast_kind::bf16);
+  for (const auto& [value, word] : other_words(policy_kind{}))
+    CHECK(parse<policy_kind>(word) == value);
+}
+
+TEST_CASE("a name is found however it is spelt, if only one can be meant",
+          "[value]") {
+  const std::vector<std::string> names{"resnet18", "vgg11_bn", "MyNet",
+                                       "mynet",    "a-b",      "ab"};
+  CHECK(spelt("resnet18", names) == "resnet18");
+  CHECK(spelt("ResNet-18", names) == "resnet18");
+  CHECK(spelt("VGG11-BN", names) == "vgg11_bn");
+  CHECK(spelt("vgg11bn", names) == "vgg11_bn");
+  CHECK(spelt("MyNet", names) == "MyNet");
+  CHECK(spelt("mynet", names) == "mynet");
+  CHECK(spelt("MYNET", names) == std::nullopt);
+  CHECK(spelt("A-B", names) == std::nullopt);
+  CHECK(spelt("resnet", names) == std::nullopt);
+  CHECK(spelt("", names) == std::nullopt);
+  CHECK(spelt("-_", names) == std::nullopt);
+}
+
+TEST_CASE("no two networks or data sets have names that could be mixed up",
+          "[value]") {
+  for (auto names : {known_networks(), known_datasets()})
+    for (const auto& name : names) {
+      std::string capitals;
+      for (char c : name)
+        capitals += static_cast<char>(std::toupper(c));
+      INFO(name);
+      CHECK(spelt(capitals, names) == name);
+    }
 }
 
 TEST_CASE("text is shown escaped and short", "[value]") {

@@ -1,4 +1,5 @@
 #include "config/failure.hpp"
+#include "config/memory.hpp"
 #include "models/flat_pool.hpp"
 #include "models/optimizer.hpp"
 #include "tests/support/error_line.hpp"
@@ -198,6 +199,19 @@ TEST_CASE("a step that cannot be made changes nothing", "[optimizer]") {
   CHECK(uut->steps() == 0);
   CHECK(weights.eq(0).all().item<bool>());
   CHECK(uut->slots()[0].flat.eq(0).all().item<bool>());
+}
+
+TEST_CASE("the plan counts the slots that an optimiser has", "[optimizer]") {
+  for (const auto& name : optimizer_names())
+    for (double momentum : {0.0, 0.9}) {
+      settings s;
+      s.optimizer = name;
+      s.momentum = momentum;
+      CHECK(config::slots_of(s) ==
+            make_optimizer(s, layout_of(config::scalar_type::float32))
+              ->slots()
+              .size());
+    }
 }
 
 TEST_CASE("slots have PyTorch's names", "[optimizer]") {

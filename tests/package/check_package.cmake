@@ -14,7 +14,9 @@ function(run)
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
+# What was installed serves elsewhere, too.
+file(RENAME ${WORK}/first ${WORK}/prefix)
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G Ninja
     -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_BUILD_TYPE=Release
     -D CMAKE_PREFIX_PATH=${WORK}/prefix)
@@ -33,4 +35,11 @@ string(JSON accuracy GET "${summary}" final_accuracy)
 if(NOT status STREQUAL completed OR accuracy LESS 0.3)
   message(FATAL_ERROR "the run has not learnt anything:\n${summary}")
 endif()
-run(${WORK}/prefix/bin/trainer_node --version)
+
+set(installed ${WORK}/prefix/bin/trainer_node)
+run(${installed} --version)
+run(ldd ${installed})
+if(NOT out MATCHES "libtorch_cpu.so => (${WORK}/prefix/|/lib|/usr/lib)")
+  message(FATAL_ERROR "the program has its LibTorch from elsewhere:\n${out}")
+endif()
+run(${installed} --simulate --workers 2 --max-steps 2 --train-dir ${WORK}/moved)

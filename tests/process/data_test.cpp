@@ -162,6 +162,30 @@ TEST_CASE("a damaged image ends a run with its name, or is done without") {
   CHECK(read_summary(on.home() / "lenient")["samples_skipped"] == 1);
 }
 
+TEST_CASE("--check looks for files and shows memory, but reads no sample") {
+  stage on;
+  for (std::string part : {"train", "val"})
+    for (std::string name : {"cat", "dog"})
+      write(on.home() / "images" / part / name / "1.jpg",
+            files::text("no image"));
+  const flags all{"--check", "--network",  "resnet18", "--dataset",
+                  "folder",  "--workers",  "2",        "--role",
+                  "ps",      "--data-dir", "images"};
+  auto plan = on.start("plan", all);
+  check_end(plan, 0);
+  CHECK(plan.said("samples are not counted here; 2 classes\n"));
+  CHECK(plan.said("memory +the parameter server \\d+\\.\\d MB at most: "
+                  "versions of the weights "));
+  CHECK(plan.said("\n +a worker \\d+\\.\\d MB at most besides forward and "
+                  "backward: "));
+  CHECK(plan.said("\n +the evaluator "));
+  fs::remove_all(on.home() / "images/val");
+  auto absent = on.start("absent", all);
+  CHECK(absent.wait() == 1);
+  CHECK(absent.err() ==
+        "trainer_node: images: has neither a folder val nor test\n");
+}
+
 TEST_CASE("data check says what there is and what is damaged") {
   stage on;
   write_cifar(on.home() / "cifar");

@@ -1,12 +1,12 @@
 #pragma once
-// Who meets whom in an NCCL communicator, and when: the parameter server's
-// part, which decides; the worker's part is to come when it is called.
+// Who meets whom in the NCCL communicator of a whole cast, and when: the
+// parameter server's part, which decides; the worker's part is to come when it
+// is called. The members of a pair never change, which needs none of this.
 //
 // A communicator has a fixed set of ranks. So each set of members gets a
 // numbered epoch with an id of its own; a change of members ends the epoch and
 // begins the next. The server is rank 0 and root, the workers follow in the
-// order of their ids. Over a pair (async policies) it is the same with one
-// worker.
+// order of their ids.
 //
 //          make_id        invite, begin_root          announce
 //   naming ------> gathering ----------------------------> open

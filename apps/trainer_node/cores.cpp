@@ -1,0 +1,225 @@
+#include "apps/trainer_node/cores.hpp"
+
+#include "config/address.hpp"
+#include "config/value.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<uint32_t> number(const std::string& text) try {
+  return config::parse<uint32_t>(text);
+} catch (const config::bad_value&) {
+  return std::nullopt;
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream in{file};
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> out;
+  std::istringstream in{text};
+  for (std::string part; std::getline(in, part, at);)
+    out.push_back(part);
+  return out;
+}
+
+// -- control groups -----------------------------------------------------------
+
+/// Cores in "0-3,8"; none where that is empty or no such list.
+std::optional<uint32_t> count_cores(const std::string& list) {
+  uint32_t out = 0;
+  for (const auto& part : split(list, ',')) {
+    auto dash = part.find('-');
+    auto first = number(part.substr(0, dash));
+    auto last = dash == part.npos ? first : number(part.substr(dash + 1));
+    if (!first || !last || *last < *first)
+      return std::nullopt;
+    out += *last - *first + 1;
+  }
+  return out == 0 ? std::nullopt : std::optional{out};
+}
+
+/// A group and those that it is in, from the inside. A container may not see
+/// the path that the kernel names; then the folder itself is its group.
+std::vector<fs::path> groups(const fs::path& mount, const std::string& path) {
+  std::vector<fs::path> out;
+  auto relative = fs::path{path}.relative_path();
+  for (; !relative.empty(); relative = relative.parent_path())
+    out.push_back(mount / relative);
+  out.push_back(mount);
+  return out;
+}
+
+void take_quota(cgroup_limits& out, double time, double period) {
+  if (time > 0 && period > 0)
+    out.quota = std::min(out.quota.value_or(time / period), time / period);
+}
+
+/// "max 100000", "150000 100000"
+void take_cpu_max(cgroup_limits& out, const fs::path& group) {
+  std::istringstream in{first_line(group / "cpu.max")};
+  double time = 0, period = 0;
+  if (in >> time >> period)
+    take_quota(out, time, period);
+}
+
+/// A quota of -1 is none.
+void take_cfs_quota(cgroup_limits& out, const fs::path& group) {
+  double time = 0, period = 0;
+  std::istringstream{first_line(group / "cpu.cfs_quota_us")} >> time;
+  std::istringstream{first_line(group / "cpu.cfs_period_us")} >> period;
+  take_quota(out, time, period);
+}
+
+void take_cpuset(cgroup_limits& out, const std::vector<fs::path>& all,
+                 const char* effective, const char* configured) {
+  for (const auto& group : all)
+    for (const auto* name : {effective, configured})
+      if (!out.cores)
+        out.cores = count_cores(first_line(group / name));
+}
+
+void take_group(cgroup_limits& out, const fs::path& root,
+                const std::string& controllers, const std::string& path) {
+  auto names = split(controllers, ',');
+  auto has = [&](const char* name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  if (controllers.empty()) {
+    auto all = groups(root, path);
+    for (const auto& group : all)
+      take_cpu_max(out, group);
+    take_cpuset(out, all, "cpuset.cpus.effective", "cpuset.cpus");
+    return;
+  }
+  for (const auto& folder : {controllers, std::string{has("cpu") ? "cpu" : ""}})
+    if (has("cpu") && !folder.empty())
+      for (const auto& group : groups(root / folder, path))
+        take_cfs_quota(out, group);
+  if (has("cpuset"))
+    take_cpuset(out, groups(root / controllers, path), "cpuset.effective_cpus",
+                "cpuset.cpus");
+}
+
+// -- the launcher -------------------------------------------------------------
+
+std::string variable(const config::environment& all, const char* name) {
+  auto found = all.find(name);
+  return found == all.end() ? "" : found->second;
+}
+
+/// Slurm's "4(x2),3": of this node.
+std::optional<uint32_t> tasks_of_node(const std::string& list, uint32_t node) {
+  for (const auto& part : split(list, ',')) {
+    auto open = part.find("(x");
+    auto times = open == part.npos
+                   ? std::optional<uint32_t>{1}
+                   : number(part.substr(open + 2, part.size() - open - 3));
+    if (!times)
+      return std::nullopt;
+    if (node < *times)
+      return number(part.substr(0, open));
+    node -= *times;
+  }
+  return std::nullopt;
+}
+
+uint32_t allowed_by_kernel() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0)
+    return UINT32_MAX; // More cores than the set has room for.
+  return static_cast<uint32_t>(CPU_COUNT(&set));
+}
+
+bool meets_on_loopback(const config::settings& settings) {
+  return settings.what != config::role::simulate &&
+         config::is_loopback(settings.cluster.host);
+}
+
+/// Processes or workers that compute on these cores.
+uint32_t sharers(const config::settings& settings, const cpu_facts& cpus) {
+  auto workers = settings.cluster.workers;
+  if (settings.what == config::role::simulate)
+    return workers * std::max(1u, cpus.launched);
+  if (cpus.launched > 0) // The parameter server may be among them.
+    return std::min(cpus.launched, workers);
+  return meets_on_loopback(settings) ? workers : 1;
+}
+
+} // namespace
+
+int threads_share(const config::settings& settings, const cpu_facts& cpus) {
+  if (settings.training.threads != 0)
+    return static_cast<int>(settings.training.threads);
+  if (settings.simulation.clock == config::clock_kind::virtual_time)
+    return 1; // Sums depend on the number of threads.
+  auto cores = cpus.cores;
+  if (cpus.quota)
+    cores = std::min(cores, static_cast<uint32_t>(std::max(1.0, *cpus.quota)));
+  if (!cpus.bound)
+    cores = std::min(cores, cpus.allowed);
+  auto share = std::min(cores / sharers(settings, cpus), cpus.allowed);
+  return static_cast<int>(std::max(1u, share));
+}
+
+cgroup_limits read_cgroups(const fs::path& root) {
+  cgroup_limits out;
+  std::ifstream in{root / "proc/self/cgroup"};
+  for (std::string line; std::getline(in, line);) {
+    auto first = line.find(':');
+    auto second = line.find(':', first + 1);
+    if (first != line.npos && second != line.npos)
+      take_group(out, root / "sys/fs/cgroup",
+                 line.substr(first + 1, second - first - 1),
+                 line.substr(second + 1));
+  }
+  return out;
+}
+
+void read_launched(cpu_facts& out, const config::environment& variables) {
+  if (auto torchrun = number(variable(variables, "LOCAL_WORLD_SIZE"))) {
+    out.launched = *torchrun;
+    return;
+  }
+  auto found = number(variable(variables, "OMPI_COMM_WORLD_LOCAL_SIZE"));
+  if (!found)
+    found =
+      tasks_of_node(variable(variables, "SLURM_STEP_TASKS_PER_NODE"),
+                    number(variable(variables, "SLURM_NODEID")).value_or(0));
+  out.launched = found.value_or(0);
+  out.bound = found.has_value();
+}
+
+cpu_facts find_cpus() {
+  cpu_facts out;
+  auto online = sysconf(_SC_NPROCESSORS_ONLN);
+  out.cores = online > 0 ? static_cast<uint32_t>(online)
+                         : std::max(1u, std::thread::hardware_concurrency());
+  out.allowed = allowed_by_kernel();
+  auto limits = read_cgroups();
+  out.cores = std::min(out.cores, limits.cores.value_or(out.cores));
+  out.quota = limits.quota;
+  read_launched(out, config::process_environment());
+  return out;
+}
+
+} // namespace troupe::app

@@ -1,0 +1,112 @@
+#include "apps/trainer_node/sizes.hpp"
+
+#include "actors/server_model.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/origin.hpp"
+#include "config/failure.hpp"
+#include "config/script.hpp"
+#include "data/survey.hpp"
+#include "models/registry.hpp"
+
+#include <filesystem>
+
+namespace troupe::app {
+
+namespace {
+
+data::dataset_survey survey_parts(const config::settings& settings) {
+  data::dataset_survey out;
+  auto what = settings.data;
+  for (uint32_t rank = 0; rank < settings.cluster.workers; ++rank) {
+    what.data_dir = part_folder(settings, rank).string();
+    auto part = data::survey_dataset(what);
+    if (rank == 0) {
+      out = part;
+      continue;
+    }
+    if (part.classes && out.classes)
+      require_same_classes(what.data_dir, *part.classes, *out.classes);
+    if (out.train)
+      *out.train += part.train.value_or(0);
+    out.resident += part.resident;
+  }
+  return out;
+}
+
+/// Nothing where this node needs no files and their content is known.
+std::optional<data::dataset_survey> known_facts(const config::settings& all) {
+  auto needs_none = all.what != config::role::worker &&
+                    all.what != config::role::evaluator &&
+                    all.data.sharding == config::sharding_kind::local;
+  auto facts = data::facts_of(all.data.dataset);
+  if (!facts || !(needs_none || config::is_remote_shard(all)))
+    return std::nullopt;
+  return data::dataset_survey{all.data.dataset, facts->shape, facts->classes};
+}
+
+data::dataset_survey survey(const config::settings& all) {
+  auto local = all.data.sharding == config::sharding_kind::local;
+  if (local && all.what == config::role::simulate)
+    return survey_parts(all);
+  if (auto known = known_facts(all))
+    return *known;
+  auto out = data::survey_dataset(all.data);
+  if (out.train && !local)
+    data::require_batch(out.name, *out.train, all.training.batch_size);
+  return out;
+}
+
+/// Where the data does not tell beforehand.
+int64_t usual_classes(const std::string& network) {
+  return config::is_script(network) ? 0
+                                    : models::network_named(network).classes;
+}
+
+config::data_size size_of(const data::dataset_survey& what) {
+  auto [channels, height, width] = what.shape;
+  return {what.classes, what.train, what.test,
+          static_cast<uint64_t>(channels * height * width), what.resident};
+}
+
+} // namespace
+
+void require_shards(const config::resolved& config,
+                    const models::flat_layout& layout) {
+  auto width = models::size_of(layout.dtype());
+  auto most = models::most_shards(layout.parameter_count(), width);
+  if (config.values.cluster.shards > most)
+    throw usage_error(config.cite("cluster.shards") + ": the weights of '" +
+                      config.values.training.network + "' are " +
+                      std::to_string(layout.parameter_count() * width) +
+                      " bytes, and each shard owns a page of 4096 at least; "
+                      "give at most " +
+                      std::to_string(most));
+}
+
+config::model_size sizes_of(const config::resolved& config) {
+  const auto& all = config.values;
+  config::model_size out;
+  if (!trains(all)) {
+    out.classes = load_data(all).classes; // Reads nothing then.
+  } else {
+    auto data = survey(all);
+    models::require_suitable(all.training.network, data.name,
+                             {data.shape.begin(), data.shape.end()},
+                             data.classes.value_or(0));
+    out.data = size_of(data);
+    out.classes = data.classes.value_or(usual_classes(all.training.network));
+  }
+  auto layout = layout_of(all.training, out.classes);
+  require_shards(config, layout);
+  out.parameters = layout.parameter_count();
+  out.statistics = layout.count() - out.parameters;
+  for (const auto& part : cut_parameters(layout, all.cluster.shards))
+    out.shard_bytes.push_back(part.count * models::size_of(layout.dtype()));
+  return out;
+}
+
+std::string plan_with_model(const config::resolved& config) {
+  return config::plan(config, sizes_of(config));
+}
+
+} // namespace troupe::app

@@ -1,0 +1,182 @@
+#include "apps/trainer_node/cores.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <fstream>
+
+using namespace troupe;
+using namespace troupe::app;
+
+namespace {
+
+config::settings one(config::role what, const std::string& host = "10.0.0.1",
+                     uint32_t workers = 4) {
+  config::settings out;
+  out.what = what;
+  out.cluster.host = host;
+  out.cluster.workers = workers;
+  return out;
+}
+
+cpu_facts machine(uint32_t cores) {
+  cpu_facts out;
+  out.cores = out.allowed = cores;
+  return out;
+}
+
+/// A /proc and a /sys.
+class tree {
+public:
+  void write(const std::string& name, const std::string& text) {
+    auto file = folder_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream{file} << text;
+  }
+
+  cgroup_limits read() const { return read_cgroups(folder_.path()); }
+
+private:
+  testing::temporary_folder folder_;
+};
+
+cpu_facts launched(const config::environment& variables) {
+  cpu_facts out;
+  read_launched(out, variables);
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("threads are all cores of a machine of its own, a share of others") {
+  auto worker = config::role::worker;
+  CHECK(threads_share(one(worker), machine(8)) == 8);
+  CHECK(threads_share(one(worker, "127.0.0.1"), machine(8)) == 2);
+  CHECK(threads_share(one(worker, "localhost", 3), machine(8)) == 2);
+  CHECK(threads_share(one(worker, "::1", 100), machine(8)) == 1);
+  CHECK(threads_share(one(config::role::simulate), machine(8)) == 2);
+  auto given = one(worker);
+  given.training.threads = 5;
+  CHECK(threads_share(given, machine(2)) == 5);
+  auto timeless = one(config::role::simulate);
+  timeless.simulation.clock = config::clock_kind::virtual_time;
+  CHECK(threads_share(timeless, machine(64)) == 1);
+}
+
+TEST_CASE("processes that a launcher has started on a host share its cores") {
+  auto cpus = machine(8);
+  cpus.launched = 2;
+  CHECK(threads_share(one(config::role::worker), cpus) == 4);
+  CHECK(threads_share(one(config::role::simulate), cpus) == 1);
+  cpus.launched = 16;
+  CHECK(threads_share(one(config::role::worker, "10.0.0.1", 30), cpus) == 1);
+  // A parameter server and one worker: one of them computes.
+  cpus.launched = 2;
+  CHECK(threads_share(one(config::role::worker, "127.0.0.1", 1), cpus) == 8);
+}
+
+TEST_CASE("threads keep to the cores that the kernel allows") {
+  auto cpus = machine(8);
+  cpus.allowed = 3;
+  CHECK(threads_share(one(config::role::worker), cpus) == 3);
+  // The mask is that of a shell, and all that it starts share these three.
+  CHECK(threads_share(one(config::role::worker, "127.0.0.1", 3), cpus) == 1);
+  // Or the launcher has given each process two cores of its own.
+  cpus.allowed = 2;
+  cpus.launched = 4;
+  cpus.bound = true;
+  CHECK(threads_share(one(config::role::worker), cpus) == 2);
+  cpus.bound = false;
+  CHECK(threads_share(one(config::role::worker), cpus) == 1);
+  // Or it has not, and they share eight.
+  cpus.allowed = 8;
+  cpus.bound = true;
+  CHECK(threads_share(one(config::role::worker), cpus) == 2);
+}
+
+TEST_CASE("threads keep to the quota of a container") {
+  auto cpus = machine(64);
+  cpus.quota = 4.5;
+  CHECK(threads_share(one(config::role::worker), cpus) == 4);
+  cpus.launched = 2;
+  CHECK(threads_share(one(config::role::worker), cpus) == 2);
+  cpus.quota = 0.5;
+  CHECK(threads_share(one(config::role::worker), cpus) == 1);
+  cpus = machine(2);
+  cpus.quota = 16;
+  CHECK(threads_share(one(config::role::worker), cpus) == 2);
+}
+
+TEST_CASE("control groups of version 2 are read") {
+  tree all;
+  all.write("proc/self/cgroup", "0::/system.slice/job\n");
+  CHECK_FALSE(all.read().quota);
+  CHECK_FALSE(all.read().cores);
+  all.write("sys/fs/cgroup/cpuset.cpus.effective", "0-15\n");
+  all.write("sys/fs/cgroup/system.slice/cpu.max", "600000 100000\n");
+  all.write("sys/fs/cgroup/system.slice/job/cpu.max", "max 100000\n");
+  all.write("sys/fs/cgroup/system.slice/job/cpuset.cpus.effective",
+            "0-3,8,10-11\n");
+  CHECK(all.read().quota == 6);
+  CHECK(all.read().cores == 7u);
+  all.write("sys/fs/cgroup/system.slice/job/cpu.max", "150000 100000\n");
+  CHECK(all.read().quota == 1.5);
+}
+
+TEST_CASE("control groups of version 1 are read") {
+  tree all;
+  all.write("proc/self/cgroup", "5:cpuset:/box\n"
+                                "2:cpu,cpuacct:/box\n"
+                                "1:name=systemd:/\n"
+                                "0::/\n");
+  all.write("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "250000\n");
+  all.write("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
+  all.write("sys/fs/cgroup/cpuset/box/cpuset.cpus", "4-5\n");
+  CHECK(all.read().quota == 2.5);
+  CHECK(all.read().cores == 2u);
+  all.write("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "-1\n");
+  CHECK_FALSE(all.read().quota);
+}
+
+TEST_CASE("a container that does not see its path has its group at the root") {
+  tree all;
+  all.write("proc/self/cgroup", "4:cpu:/docker/abc\n");
+  all.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "300000\n");
+  all.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  CHECK(all.read().quota == 3);
+}
+
+TEST_CASE("what is no control group limits nothing") {
+  tree all;
+  CHECK_FALSE(all.read().quota);
+  all.write("proc/self/cgroup", "nonsense\n0::/x\n");
+  all.write("sys/fs/cgroup/x/cpu.max", "much\n");
+  all.write("sys/fs/cgroup/x/cpuset.cpus.effective", "3-1\n");
+  CHECK_FALSE(all.read().quota);
+  CHECK_FALSE(all.read().cores);
+}
+
+TEST_CASE("launchers say how many processes they have started on a host") {
+  CHECK(launched({}).launched == 0);
+  CHECK(launched({{"LOCAL_WORLD_SIZE", "3"}}).launched == 3);
+  CHECK_FALSE(launched({{"LOCAL_WORLD_SIZE", "3"}}).bound);
+  CHECK(launched({{"LOCAL_WORLD_SIZE", "many"}}).launched == 0);
+  CHECK(launched({{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}).launched == 4);
+  CHECK(launched({{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}).bound);
+  config::environment slurm{{"SLURM_STEP_TASKS_PER_NODE", "4(x2),3,1"}};
+  CHECK(launched(slurm).launched == 4);
+  slurm["SLURM_NODEID"] = "1";
+  CHECK(launched(slurm).launched == 4);
+  slurm["SLURM_NODEID"] = "2";
+  CHECK(launched(slurm).launched == 3);
+  slurm["SLURM_NODEID"] = "3";
+  CHECK(launched(slurm).launched == 1);
+  slurm["SLURM_NODEID"] = "4";
+  CHECK(launched(slurm).launched == 0);
+}
+
+TEST_CASE("this process has a core at least") {
+  auto cpus = find_cpus();
+  CHECK(cpus.cores >= 1);
+  CHECK(cpus.allowed >= 1);
+}
