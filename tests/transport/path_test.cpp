@@ -134,6 +134,29 @@ TEST_CASE("no memory is taken for a tensor that is not the model's") {
   CHECK(frames == 0);
 }
 
+TEST_CASE("a tensor of the right size that brings no bytes ends the path") {
+  auto ends = [](frame_kind kind, payload_shape what, size_t& frames) {
+    frame_head head;
+    head.kind = kind;
+    head.shape = what;
+    auto first = encode(head);
+    return end_of({first.begin(), first.end()}, shape, frames);
+  };
+  for (auto kind : {frame_kind::push, frame_kind::release, frame_kind::due}) {
+    size_t frames = 0;
+    CHECK(ends(kind, shape, frames) ==
+          "a tensor of the right size without its bytes");
+    CHECK(frames == 0);
+    // Of another size it goes to whoever refuses it, and an empty one is whole.
+    CHECK(ends(kind, {shape.type, shape.count - 1}, frames) == "closed");
+    CHECK(ends(kind, {}, frames) == "closed");
+    CHECK(frames == 2);
+  }
+  size_t frames = 0;
+  CHECK(ends(frame_kind::offer, shape, frames) == "closed");
+  CHECK(frames == 1);
+}
+
 TEST_CASE("a peer that sends more tensors than it may loses its path") {
   path_pair it{shape, 2};
   auto tensor = random_payload(shape.count, 1);
