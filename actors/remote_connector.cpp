@@ -104,8 +104,11 @@ void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
   if (is_worker())
     at.codec = codec_of(welcome);
   parts_.residuals.run_id = welcome.run_id();
+  paths_.meet(welcome.run_id() + "/" +
+              std::to_string(welcome.server_incarnation()));
   tie(at, gateway,
-      paths_.connect(welcome.paths(), at.host, terms(at, welcome)));
+      paths_.connect(welcome.paths(), at.host, terms(at, welcome),
+                     clock_.elapsed(self_)));
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
 } catch (const transport::path_error& err) {
@@ -266,8 +269,9 @@ void remote_connector_state::lost() {
 // A link whose path breaks by itself, and not with its connection, says so.
 void remote_connector_state::look_at_path(const std::string& path,
                                           const caf::error& why) {
-  if (path != "chunked" && why == errc::peer_lost && paths_.skip(path))
-    say("path         " + path + " is not used any more: it broke (" +
+  if (path != "chunked" && why == errc::peer_lost &&
+      paths_.skip(path, clock_.elapsed(self_)))
+    say("path         " + path + " is not used for a minute: it broke (" +
         text_of(why) + ") while the connection lived");
 }
 
