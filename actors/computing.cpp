@@ -3,6 +3,7 @@
 #include "actors/clock/run_clock.hpp"
 #include "actors/errands.hpp"
 #include "actors/tensor_payload.hpp"
+#include "config/one_line.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -16,7 +17,7 @@ namespace troupe {
 namespace {
 
 caf::error failed(errc code, const std::exception& err) {
-  return caf::make_error(code, std::string{err.what()});
+  return caf::make_error(code, one_line(err));
 }
 
 /// With `--on-bad-sample skip`: a line about each sample that is not there.

@@ -8,6 +8,7 @@
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -47,15 +48,22 @@ doorkeeper_state::~doorkeeper_state() {
 }
 
 doorkeeper_actor::behavior_type doorkeeper_state::make_behavior() {
-  if (parts_.reception)
+  self_->monitor(parts_.server);
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    if (down.source == parts_.server.address())
+      self_->quit();
+    else if (listener_ && down.source == listener_.address())
+      self_->quit(down.reason);
+  });
+  if (parts_.reception) {
     listener_ = spawn<path_listener_actor, path_listener_state>(
       self_->system(), placement::detached,
       path_listener_parts{parts_.reception, parts_.server, parts_.weights,
                           parts_.memory, parts_.whole, parts_.codec,
                           parts_.parameters * size_of(parts_.weights.type),
                           parts_.nccl, parts_.cast});
-  self_->monitor(parts_.server);
-  self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
+    self_->monitor(listener_);
+  }
   return {[this](const std::string& hello) {
     return meet(hello);
   }};
@@ -82,15 +90,41 @@ doorkeeper_state::meet(const std::string& bytes) {
   if (is_shard(hello))
     return {welcome.SerializeAsString(),
             caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar)};
-  auto gateway = spawn<gateway_actor, gateway_state>(
-    self_->system(), placement::scheduled,
-    gateway_parts{parts_.server, parts_.coordinator,
-                  parts_.codec ? parts_.codec->packed() : parts_.weights,
-                  parts_.codec});
+  const auto& from = self_->current_sender();
+  auto gateway = receive(from ? from->address() : caf::actor_addr{});
   if (parts_.reception)
     offer_paths(*welcome.mutable_paths(), gateway);
   return {welcome.SerializeAsString(),
           caf::actor_cast<caf::strong_actor_ptr>(gateway)};
+}
+
+// Who says hello again has given up what it was given before.
+gateway_actor doorkeeper_state::receive(const caf::actor_addr& caller) {
+  std::erase_if(expected_, [&](const visitor& who) {
+    auto settled = who.settled->load();
+    auto again = !settled && caller && who.caller == caller;
+    if (again)
+      send_away(who);
+    return settled || again;
+  });
+  if (expected_.size() == parts_.most_expected) {
+    send_away(expected_.front());
+    expected_.pop_front();
+  }
+  auto settled = std::make_shared<std::atomic<bool>>(false);
+  auto out = spawn<gateway_actor, gateway_state>(
+    self_->system(), placement::scheduled,
+    gateway_parts{parts_.server, parts_.coordinator,
+                  parts_.codec ? parts_.codec->packed() : parts_.weights,
+                  parts_.codec, caller, parts_.patience, settled});
+  expected_.push_back({out.address(), caller, settled});
+  return out;
+}
+
+void doorkeeper_state::send_away(const visitor& who) {
+  if (auto gateway = caf::actor_cast<caf::strong_actor_ptr>(who.gateway))
+    self_->send_exit(caf::actor_cast<gateway_actor>(gateway),
+                     caf::exit_reason::user_shutdown);
 }
 
 std::string doorkeeper_state::objection(const proto::Hello& hello) const {
@@ -140,6 +174,7 @@ void doorkeeper_state::offer_paths(proto::PathOffer& offer,
   offer.set_cast(parts_.cast != nullptr);
   offer.set_token(token);
   self_->send(listener_, enlist_atom_v, std::move(token), peer);
+  parts_.reception->nudge();
 }
 
 } // namespace troupe

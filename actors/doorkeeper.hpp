@@ -1,6 +1,8 @@
 #pragma once
 // The published actor: the first that a stranger meets. It checks protocol
-// version and settings, and lets a peer in to a gateway of its own.
+// version and settings, and lets a peer in to a gateway of its own. Whoever
+// says hello and does not come costs a gateway for a while, and no more than so
+// many.
 
 #include "actors/shard_registrar.hpp"
 #include "config/description.hpp"
@@ -12,6 +14,8 @@
 #include "messages/transport/nccl/library.hpp"
 #include "messages/transport/shared_memory.hpp"
 
+#include <atomic>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +44,11 @@ struct doorkeeper_parts {
   shard_registrar_actor registrar;
   std::shared_ptr<const shard_roster> roster;
   std::vector<uint64_t> shard_counts; ///< Elements of each, by rank.
+
+  // Of peers that have said hello:
+
+  double patience = 120;       ///< s that each has until its link is there.
+  size_t most_expected = 1024; ///< The oldest is sent away for one more.
 };
 
 class doorkeeper_state {
@@ -55,8 +64,18 @@ public:
   doorkeeper_actor::behavior_type make_behavior();
 
 private:
+  /// Has a gateway, and perhaps no link yet.
+  struct visitor {
+    caf::actor_addr gateway;
+    caf::actor_addr caller;
+    /// There is a link, or there will be none.
+    std::shared_ptr<const std::atomic<bool>> settled;
+  };
+
   caf::result<std::string, caf::strong_actor_ptr>
   meet(const std::string& hello);
+  gateway_actor receive(const caf::actor_addr& caller);
+  void send_away(const visitor& who);
   std::string objection(const proto::Hello& hello) const;
   void let_in(const proto::Hello& hello, proto::Welcome& welcome) const;
   void offer_paths(proto::PathOffer& offer, const gateway_actor& peer);
@@ -64,6 +83,7 @@ private:
   pointer self_;
   doorkeeper_parts parts_;
   path_listener_actor listener_;
+  std::list<visitor> expected_; ///< The oldest first.
 };
 
 } // namespace troupe

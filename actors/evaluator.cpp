@@ -1,12 +1,16 @@
 #include "actors/evaluator.hpp"
 
+#include "actors/mishap.hpp"
+
 #include <utility>
 
 namespace troupe {
 
 evaluator_state::evaluator_state(pointer self, evaluator_parts parts)
   : self_(self), parts_(std::move(parts)) {
-  // nop
+  on_mishap(self_, [this](const std::string& line) {
+    self_->send(parts_.home, ended_atom_v, run_end{1, line});
+  });
 }
 
 evaluator_actor::behavior_type evaluator_state::make_behavior() {
@@ -46,14 +50,28 @@ void evaluator_state::watch() {
         if (asked == attachments_)
           evaluate(what, weights);
       },
-      [](const caf::error&) {
-        // The link is gone or the run is over: somebody tells us which.
+      [this, asked = attachments_](const caf::error& why) {
+        if (asked == attachments_)
+          take_refusal(why);
       });
+}
+
+// When the link is gone, or the run is over, somebody tells us. Whatever else
+// it is, this link is of no use any more.
+void evaluator_state::take_refusal(const caf::error& why) {
+  if (why == errc::peer_lost || why == errc::shutting_down)
+    return;
+  if (++unknown_ < most_unknown)
+    self_->send(parts_.home, connect_atom_v);
+  else
+    leave({1, "the parameter server does not work with this evaluator: " +
+                text_of(why)});
 }
 
 void evaluator_state::evaluate(const watch_header& what,
                                const payload& weights) {
   seen_ = what.weights;
+  unknown_ = 0;
   self_
     ->request(parts_.scorer, caf::infinite, evaluate_atom_v, what.weights,
               weights)

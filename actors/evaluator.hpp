@@ -24,16 +24,22 @@ public:
   evaluator_actor::behavior_type make_behavior();
 
 private:
+  /// So many errors that an evaluator does not understand, without a version
+  /// between them, are no chance.
+  static constexpr uint32_t most_unknown = 5;
+
   void attach(const parameter_server_actor& link);
   void detach();
   void leave(const run_end& how);
   void watch();
+  void take_refusal(const caf::error& why);
   void evaluate(const watch_header& what, const payload& weights);
 
   pointer self_;
   evaluator_parts parts_;
   std::optional<parameter_server_actor> link_;
   uint64_t attachments_ = 0; ///< Answers to earlier ones are ignored.
+  uint32_t unknown_ = 0;     ///< Errors in a row that say nothing to it.
   version seen_{0};
 };
 

@@ -1,6 +1,7 @@
 #include "actors/follower.hpp"
 
 #include "actors/clock/run_clock.hpp"
+#include "actors/mishap.hpp"
 #include "actors/server_model.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
@@ -34,7 +35,7 @@ follower_state::follower_state(pointer self, follower_parts parts)
   : self_(self), parts_(std::move(parts)),
     checkpoints_(checkpoints_below(parts_.folder)),
     summary_(checkpoints_.parent_path() / "summary.json") {
-  // nop
+  on_mishap(self_, [this](const std::string& line) { end({1, line}); });
 }
 
 follower_actor::behavior_type follower_state::make_behavior() {
@@ -58,7 +59,7 @@ void follower_state::look() try {
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
 } catch (const std::exception& err) {
-  end({1, err.what()});
+  end({1, one_line(err)});
 }
 
 bool follower_state::look_at_newest() {

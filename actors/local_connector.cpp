@@ -1,5 +1,6 @@
 #include "actors/connector.hpp"
 #include "actors/links/local_link.hpp"
+#include "actors/mishap.hpp"
 
 #include <exception>
 #include <utility>
@@ -14,6 +15,9 @@ local_connector_state::local_connector_state(pointer self,
   if (codec && codec->how().keeps_residual())
     left_out_ =
       std::make_shared<residual>(std::vector{codec->numbers()}, store);
+  on_mishap(self_, [this](const std::string& line) {
+    self_->send(parts_.with.lead, refuse_atom_v, line);
+  });
 }
 
 connector_actor::behavior_type local_connector_state::make_behavior() {
@@ -48,7 +52,7 @@ connector_actor::behavior_type local_connector_state::make_behavior() {
 void local_connector_state::make_performer() try {
   performer_ = face_ = parts_.make(connector_actor{self_});
 } catch (const std::exception& err) {
-  self_->send(parts_.with.lead, refuse_atom_v, std::string{err.what()});
+  self_->send(parts_.with.lead, refuse_atom_v, one_line(err));
 }
 
 // -- the way in ---------------------------------------------------------------

@@ -166,12 +166,13 @@ caf::error parameter_server_state::objection(const push_header& header) {
 }
 
 // Of all but its numbers. A gradient of somebody else's samples would count
-// them twice.
+// them twice; of one that never fitted only the shape has come.
 errc parameter_server_state::check(const push_header& header,
                                    const payload& gradient) const {
   if (!conductor_.holds(header.id.worker, header.from, header.samples))
     return errc::protocol_violation;
-  return model_.fits(gradient) ? errc::none : errc::wrong_size;
+  auto here = gradient || gradient.shape().bytes() == 0;
+  return here && model_.fits(gradient) ? errc::none : errc::wrong_size;
 }
 
 caf::error parameter_server_state::refuse(const push_header& header, errc why) {

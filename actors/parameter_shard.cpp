@@ -1,6 +1,7 @@
 #include "actors/parameter_shard.hpp"
 
 #include "actors/shard_order.hpp"
+#include "config/one_line.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -48,7 +49,7 @@ parameter_shard_state::carry_out(const shard_order& what) try {
     parts_.model->save(what.save);
   return caf::unit;
 } catch (const std::exception& err) {
-  return caf::make_error(errc::failed, std::string{err.what()});
+  return caf::make_error(errc::failed, one_line(err));
 }
 
 void parameter_shard_state::apply(const shard_order& what) {

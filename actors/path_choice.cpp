@@ -47,17 +47,26 @@ path_choice::path_choice(std::string wanted,
 }
 
 // NCCL has to be asked for, and gives way to the stream.
-bool path_choice::takes(const std::string& name) const {
-  if (broken_.contains(name))
+bool path_choice::takes(const std::string& name, double now) const {
+  auto rests = resting_.find(name);
+  if ((rests != resting_.end() && now < rests->second) ||
+      (name == "shm" && no_memory_))
     return false;
   if (wanted_ == "nccl")
     return (name == "nccl" && nccl_) || name == "stream";
   return wanted_ == name || (wanted_ == "auto" && name != "nccl");
 }
 
-bool path_choice::skip(const std::string& name) {
+bool path_choice::skip(const std::string& name, double now) {
   auto replaced = wanted_ == "auto" || (wanted_ == "nccl" && name == "nccl");
-  return replaced && broken_.insert(name).second;
+  if (replaced)
+    resting_[name] = now + rest;
+  return replaced;
+}
+
+void path_choice::meet(const std::string& life) {
+  if (std::exchange(life_, life) != life)
+    resting_.clear();
 }
 
 transport::path_ptr
@@ -95,8 +104,8 @@ path_choice::open(const std::string& name, const proto::PathOffer& offer,
 }
 
 /// Without memory for a gradient the path would break at the first.
-void path_choice::look_for_memory(uint64_t bytes) {
-  if (!takes("shm"))
+void path_choice::look_for_memory(uint64_t bytes, double now) {
+  if (!takes("shm", now))
     return;
   auto trouble = memory_ ? transport::shared_memory::trouble(bytes)
                          : std::optional<std::string>{"not wanted here"};
@@ -107,19 +116,20 @@ void path_choice::look_for_memory(uint64_t bytes) {
                     "; give this process more memory, or --transport auto");
   if (memory_)
     say_("path         shm is not used: " + *trouble);
-  broken_.insert("shm");
+  no_memory_ = true;
 }
 
 transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
                                          const std::string& host,
-                                         const transport::path_terms& terms) {
+                                         const transport::path_terms& terms,
+                                         double now) {
   if (wanted_ != "auto" && !offers(offer, wanted_))
     throw run_error("--transport " + wanted_ +
                     ": the parameter server does not offer this path; give "
                     "both nodes the same transport, or auto");
-  look_for_memory(terms.most_region_bytes());
+  look_for_memory(terms.most_region_bytes(), now);
   for (const std::string name : {"shm", "nccl", "stream"}) {
-    if (!takes(name) || !offers(offer, name))
+    if (!takes(name, now) || !offers(offer, name))
       continue;
     try {
       return open(name, offer, host, terms);

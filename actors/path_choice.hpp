@@ -9,8 +9,8 @@
 #include "messages/transport/shared_memory.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 namespace troupe {
@@ -26,19 +26,27 @@ public:
               std::function<void(const std::string&)> say,
               transport::nccl::library_ptr nccl = nullptr);
 
-  /// Connects on the best path that the server offers and that has not broken;
+  /// s for which a path that broke is not taken again.
+  static constexpr double rest = 60;
+
+  /// Connects on the best path that the server offers and that does not rest;
   /// null for chunks over the actor connection. Throws `run_error` when the one
   /// that is wanted is not offered, `path_error` when it is, but not there.
   transport::path_ptr connect(const proto::PathOffer& offer,
                               const std::string& host,
-                              const transport::path_terms& terms);
+                              const transport::path_terms& terms,
+                              double now = 0);
 
-  /// A path broke that others might replace: it is not taken again. False when
-  /// it is the only one wanted.
-  bool skip(const std::string& name);
+  /// A path broke that others might replace: it rests. False when it is the
+  /// only one wanted.
+  bool skip(const std::string& name, double now = 0);
+
+  /// The server in another life than before, or another one: what broke may
+  /// have been the server itself, so nothing rests any more.
+  void meet(const std::string& life);
 
 private:
-  bool takes(const std::string& name) const;
+  bool takes(const std::string& name, double now) const;
   transport::path_ptr open(const std::string& name,
                            const proto::PathOffer& offer,
                            const std::string& host,
@@ -47,13 +55,15 @@ private:
                                const transport::path_terms& terms) const;
   transport::socket connect_stream(const proto::PathOffer& offer,
                                    const std::string& host) const;
-  void look_for_memory(uint64_t bytes);
+  void look_for_memory(uint64_t bytes, double now);
 
   std::string wanted_;
   std::shared_ptr<transport::shared_memory> memory_;
   std::function<void(const std::string&)> say_;
   transport::nccl::library_ptr nccl_;
-  std::set<std::string> broken_;
+  bool no_memory_ = false;                ///< There is none for shm.
+  std::string life_;                      ///< Of the server.
+  std::map<std::string, double> resting_; ///< Paths, and until when.
 };
 
 /// The device of a worker's process, or of a server's: with both on one host

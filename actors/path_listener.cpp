@@ -1,6 +1,7 @@
 #include "actors/path_listener.hpp"
 
 #include "actors/links/framed_gateway.hpp"
+#include "actors/mishap.hpp"
 #include "actors/path_choice.hpp"
 #include "actors/spawning.hpp"
 #include "messages/protocol.hpp"
@@ -9,6 +10,7 @@
 #include "messages/transport/shm_path.hpp"
 #include "messages/transport/stream_path.hpp"
 
+#include <exception>
 #include <utility>
 
 namespace troupe {
@@ -16,14 +18,16 @@ namespace troupe {
 path_listener_state::path_listener_state(pointer self,
                                          path_listener_parts parts)
   : self_(self), parts_(std::move(parts)) {
-  // nop
+  on_mishap(self_, [](const std::string&) {});
 }
 
 path_listener_actor::behavior_type path_listener_state::make_behavior() {
+  self_->set_down_handler(
+    [this](const caf::down_msg& down) { forget(down.source); });
   self_->send(self_, tick_atom_v);
   return {
     [this](enlist_atom, const std::string& token, const gateway_actor& peer) {
-      awaited_.emplace(token, caf::actor_cast<caf::actor_addr>(peer));
+      expect(token, peer);
     },
     [this](tick_atom) { look(); },
   };
@@ -34,13 +38,23 @@ path_listener_actor::behavior_type path_listener_state::make_behavior() {
 void path_listener_state::look() {
   if (guests_.empty()) {
     guests_ = parts_.reception->wait();
-    if (guests_.empty())
+    if (parts_.reception->is_closed())
       return self_->quit();
   } else {
     for (auto& who : std::exchange(guests_, {}))
       admit(std::move(who));
   }
   self_->send(self_, tick_atom_v);
+}
+
+void path_listener_state::expect(const std::string& token,
+                                 const gateway_actor& peer) {
+  awaited_.emplace(token, peer.address());
+  self_->monitor(peer);
+}
+
+void path_listener_state::forget(const caf::actor_addr& peer) {
+  std::erase_if(awaited_, [&](const auto& one) { return one.second == peer; });
 }
 
 // Whoever is not awaited is a stranger: the connection closes as it goes.
@@ -57,8 +71,8 @@ void path_listener_state::admit(transport::guest who) try {
     self_->system(), placement::scheduled,
     framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
                          path_to(who), parts_.codec});
-} catch (const transport::path_error&) {
-  // He is gone again.
+} catch (const std::exception&) {
+  // He is gone again, or there is nothing to serve him with: he will see.
 }
 
 transport::path_ptr path_listener_state::path_to(transport::guest& who) const {

@@ -1,7 +1,9 @@
 #pragma once
 // Takes the connections of peers that want a path of their own, and gives each
-// that shows a good token its far half. On a thread of its own, which waits for
-// connections; whoever closes the reception ends it.
+// that shows a good token its far half. A token is good once, and as long as
+// the gateway that it was given out with. On a thread of its own, which waits
+// for connections; whoever closes the reception ends it, and whoever has mail
+// for it nudges the reception.
 
 #include "messages/interfaces.hpp"
 #include "messages/transport/cast_root.hpp"
@@ -13,6 +15,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -46,6 +49,8 @@ public:
 
 private:
   void look();
+  void expect(const std::string& token, const gateway_actor& peer);
+  void forget(const caf::actor_addr& peer);
   void admit(transport::guest who);
   transport::path_ptr path_to(transport::guest& who) const;
 

@@ -4,6 +4,7 @@
 #include "actors/links/framed_link.hpp"
 #include "actors/links/joined_link.hpp"
 #include "actors/links/joined_outlet.hpp"
+#include "actors/mishap.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
 #include "messages/run_record.hpp"
@@ -41,7 +42,7 @@ remote_connector_state::remote_connector_state(pointer self,
   : self_(self), parts_(std::move(parts)), clock_(self),
     attempts_(parts_.connect_timeout, parts_.jitter_seed),
     paths_(parts_.transport, parts_.memory, say, parts_.nccl) {
-  // nop
+  on_mishap(self_, [this](const std::string& line) { end({1, line}); });
 }
 
 connector_actor::behavior_type remote_connector_state::make_behavior() {
@@ -105,8 +106,10 @@ void remote_connector_state::enter(size_t door, const proto::Welcome& welcome,
                 welcome.parameters()};
   if (is_worker())
     at.codec = codec_of(welcome);
+  paths_.meet(run_.run_id + "/" + std::to_string(run_.life));
   tie(at, gateway,
-      paths_.connect(welcome.paths(), at.host, terms(at, welcome)));
+      paths_.connect(welcome.paths(), at.host, terms(at, welcome),
+                     clock_.elapsed(self_)));
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
 } catch (const transport::path_error& err) {
@@ -294,8 +297,9 @@ void remote_connector_state::lost() {
 // A link whose path breaks by itself, and not with its connection, says so.
 void remote_connector_state::look_at_path(const std::string& path,
                                           const caf::error& why) {
-  if (path != "chunked" && why == errc::peer_lost && paths_.skip(path))
-    say("path         " + path + " is not used any more: it broke (" +
+  if (path != "chunked" && why == errc::peer_lost &&
+      paths_.skip(path, clock_.elapsed(self_)))
+    say("path         " + path + " is not used for a minute: it broke (" +
         text_of(why) + ") while the connection lived");
 }
 

@@ -2,6 +2,7 @@
 
 #include "actors/tensor_payload.hpp"
 #include "config/failure.hpp"
+#include "config/one_line.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -170,7 +171,7 @@ void remote_shard_state::make(const shard_step& what) try {
   for (const auto& id : what.gradients)
     held_.erase(id);
 } catch (const std::exception& err) {
-  self_->quit(caf::make_error(errc::failed, std::string{err.what()}));
+  self_->quit(caf::make_error(errc::failed, one_line(err)));
 }
 
 // A request that is not there any more has been given up by its worker.
@@ -217,7 +218,7 @@ void remote_shard_state::begin(transfer_id id, const shard_state& what,
   arriving_id_ = id;
   arriving_state_ = what;
 } catch (const std::exception& err) {
-  self_->quit(caf::make_error(errc::failed, std::string{err.what()}));
+  self_->quit(caf::make_error(errc::failed, one_line(err)));
 }
 
 void remote_shard_state::take(const chunk& piece) {

@@ -94,14 +94,21 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   return caf::unit;
 }
 
+// Whoever sends the message in hand, if it is the shard of that rank: what one
+// that was lost has sent before comes late, and is not of the next.
+auto shard_registrar_state::speaker(shard_id rank) -> shard* {
+  auto found = shards_.find(rank);
+  const auto& from = self_->current_sender();
+  auto is_he = found != shards_.end() && from &&
+               found->second.handle.address() == from->address();
+  return is_he ? &found->second : nullptr;
+}
+
 void shard_registrar_state::credit(shard_id rank, transfer_id id,
                                    uint64_t received) {
-  auto found = shards_.find(rank);
-  if (found == shards_.end())
-    return;
-  auto& one = found->second;
-  if (!one.outgoing.credit(id, received, to(one.handle)))
-    lost(one.handle.address(), "impossible credit");
+  auto* from = speaker(rank);
+  if (from != nullptr && !from->outgoing.credit(id, received, to(from->handle)))
+    lost(from->handle.address(), "impossible credit");
 }
 
 void shard_registrar_state::note_missing() {
@@ -116,10 +123,10 @@ void shard_registrar_state::note_missing() {
 // What they began with is of no use once all have it: a shard that is lost
 // later ends the run.
 void shard_registrar_state::ready(shard_id rank) {
-  auto found = shards_.find(rank);
-  if (found == shards_.end() || complete_)
+  auto* from = speaker(rank);
+  if (from == nullptr || complete_)
     return;
-  found->second.ready = true;
+  from->ready = true;
   note_missing();
   auto all = shards_.size() == parts_.beginnings.size() &&
              std::ranges::all_of(
@@ -143,7 +150,7 @@ void shard_registrar_state::ready(shard_id rank) {
 // -- versions, put together ---------------------------------------------------
 
 caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
-  size_t bytes = 0;
+  uint64_t bytes = 0;
   for (const auto& begins : parts_.beginnings)
     bytes += begins.range.count * what->weights.element_size() *
              (1 + what->slots.size());
@@ -152,38 +159,49 @@ caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   return promise;
 }
 
+// Pieces of one shard follow each other, so that none comes twice and none is
+// left out.
 void shard_registrar_state::put(shard_id rank, const chunk& piece) {
-  auto from = shards_.find(rank);
+  auto* from = speaker(rank);
   auto found = fetches_.find(piece.transfer);
-  if (from == shards_.end() || found == fetches_.end())
+  if (from == nullptr || found == fetches_.end())
     return;
-  auto& [what, asks, missing] = found->second;
+  auto& [what, asks, missing, arrived] = found->second;
+  auto& next = arrived[rank];
+  auto size = piece.bytes().size();
+  auto all = parts_.beginnings[rank.value - 1].range.count *
+             what->weights.element_size() * (1 + what->slots.size());
+  if (piece.offset != next || size == 0 || size > all - next)
+    return lost(from->handle.address(), "a piece is out of place");
+  copy(*what, rank, piece);
+  next += size;
+  missing -= size;
+  self_->send(from->handle, credit_atom_v, piece.transfer, next);
+  if (missing > 0)
+    return;
+  auto done = std::move(fetches_.extract(found).mapped());
+  done.asks.deliver();
+}
+
+// A piece may reach from one part into the next.
+void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
+                                 const chunk& piece) const {
   const auto& range = parts_.beginnings[rank.value - 1].range;
-  auto width = static_cast<uint64_t>(what->weights.element_size());
+  auto width = static_cast<uint64_t>(to.weights.element_size());
   auto part_bytes = range.count * width;
   auto bytes = piece.bytes();
-  if (piece.offset + bytes.size() > part_bytes * (1 + what->slots.size()))
-    return lost(from->second.handle.address(), "a piece is out of place");
-  // A piece may reach from one part into the next.
   for (uint64_t at = 0; at < bytes.size();) {
     auto position = piece.offset + at;
     auto index = position / part_bytes;
     auto inside = position % part_bytes;
     auto n = std::min<uint64_t>(bytes.size() - at, part_bytes - inside);
     const auto& whole =
-      index == 0 ? what->weights : what->slots[static_cast<size_t>(index) - 1];
+      index == 0 ? to.weights : to.slots[static_cast<size_t>(index) - 1];
     std::memcpy(static_cast<std::byte*>(whole.mutable_data_ptr()) +
                   range.first * width + inside,
                 bytes.data() + at, n);
     at += n;
   }
-  self_->send(from->second.handle, credit_atom_v, piece.transfer,
-              piece.offset + bytes.size());
-  missing -= bytes.size();
-  if (missing > 0)
-    return;
-  auto done = std::move(fetches_.extract(found).mapped());
-  done.asks.deliver();
 }
 
 // -- going ----------------------------------------------------------------

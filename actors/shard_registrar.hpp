@@ -76,7 +76,8 @@ private:
   struct open_fetch {
     shard_fetch_ptr what;
     caf::typed_response_promise<void> asks;
-    size_t missing_bytes = 0;
+    uint64_t missing = 0;                   ///< Bytes, of all shards.
+    std::map<shard_id, uint64_t> arrived{}; ///< Bytes of each: they follow.
   };
 
   caf::result<void> take_in(shard_id rank, const std::string& host,
@@ -85,7 +86,9 @@ private:
   void ready(shard_id rank);
   void note_missing();
   caf::result<void> fetch(const shard_fetch_ptr& what);
+  shard* speaker(shard_id rank);
   void put(shard_id rank, const chunk& piece);
+  void copy(const shard_fetch& to, shard_id rank, const chunk& piece) const;
   void lost(const caf::actor_addr& who, const std::string& why);
   void ping();
   void stop(const run_end& how);

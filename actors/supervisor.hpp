@@ -41,4 +41,12 @@ private:
   std::vector<core_actor> core_;
 };
 
+/// Puts an actor under the supervisor. `name` is for the user.
+template <class Handle>
+void put_under(const supervisor_actor& supervisor, const std::string& name,
+               const Handle& who) {
+  caf::anon_send(supervisor, attach_atom_v, name,
+                 caf::actor_cast<caf::strong_actor_ptr>(who));
+}
+
 } // namespace troupe

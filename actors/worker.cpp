@@ -1,5 +1,7 @@
 #include "actors/worker.hpp"
 
+#include "actors/mishap.hpp"
+
 #include <utility>
 
 namespace troupe {
@@ -7,7 +9,9 @@ namespace troupe {
 worker_state::worker_state(pointer self, worker_parts parts)
   : self_(self), parts_(std::move(parts)), asked_for_weights_(self),
     ready_since_(self) {
-  // nop
+  on_mishap(self_, [this](const std::string& line) {
+    self_->send(parts_.home, ended_atom_v, run_end{1, line});
+  });
 }
 
 worker_actor::behavior_type worker_state::make_behavior() {
@@ -104,15 +108,25 @@ void worker_state::take_weights(const release_header& header,
   advance();
 }
 
-// An unusable gradient costs its lease. A lost place is for the connector to
-// mend, as a lost link is, which it notices by itself; when the run is over we
-// will be told.
+// An unusable gradient costs its lease. A lost link the connector notices by
+// itself, and when the run is over we will be told. Whatever else it is, this
+// place is of no use any more: the connector gets us another.
 void worker_state::take_refusal(const caf::error& why) {
   if (why == errc::not_finite || why == errc::wrong_size ||
       why == errc::duplicate || why == errc::protocol_violation)
     pull(lease_id{0});
   else if (why == errc::unknown_member || why == errc::stale_incarnation)
     self_->send(parts_.home, connect_atom_v);
+  else if (why != errc::peer_lost && why != errc::shutting_down)
+    look_for_place(why);
+}
+
+void worker_state::look_for_place(const caf::error& why) {
+  if (++unknown_ < most_unknown)
+    self_->send(parts_.home, connect_atom_v);
+  else
+    leave({1, "the parameter server does not work with this worker: " +
+                text_of(why)});
 }
 
 // -- work ---------------------------------------------------------------------
@@ -183,6 +197,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
     ->request(role_->link, caf::infinite, push_atom_v, header, report.gradient)
     .then(
       in_this_role([this](const release_header& next, const payload& weights) {
+        unknown_ = 0;
         take_weights(next, weights);
       }),
       in_this_role([this, before](const caf::error& why) {

@@ -31,6 +31,10 @@ public:
   worker_actor::behavior_type make_behavior();
 
 private:
+  /// So many errors that a worker does not understand, without a gradient that
+  /// was taken between them, are no chance.
+  static constexpr uint32_t most_unknown = 5;
+
   /// A lease, and its batch once the loader has made it.
   struct assignment {
     lease what;
@@ -63,6 +67,7 @@ private:
   void pull(lease_id abandoned);
   void take_weights(const release_header& header, const payload& weights);
   void take_refusal(const caf::error& why);
+  void look_for_place(const caf::error& why);
   void load(const lease& what);
   void advance();
   void compute(assignment work);
@@ -78,7 +83,8 @@ private:
   pointer self_;
   worker_parts parts_;
   std::optional<role> role_;
-  uint64_t roles_ = 0; ///< Counts attachments and detachments.
+  uint32_t unknown_ = 0; ///< Errors in a row that say nothing to a worker.
+  uint64_t roles_ = 0;   ///< Counts attachments and detachments.
   std::deque<assignment> work_;
   payload weights_;
   payload statistics_; ///< Its own, under `--buffers local`; else empty.

@@ -1,5 +1,6 @@
 #include "actors/links/gateway.hpp"
 
+#include "actors/clock/run_clock.hpp"
 #include "actors/links/server_requests.hpp"
 #include "messages/protocol.hpp"
 #include "messages/transport/socket.hpp"
@@ -13,6 +14,10 @@ gateway_state::gateway_state(pointer self, gateway_parts parts)
   // nop
 }
 
+gateway_state::~gateway_state() {
+  settle();
+}
+
 gateway_actor::behavior_type gateway_state::make_behavior() {
   self_->monitor(parts_.server);
   if (parts_.coordinator)
@@ -22,6 +27,12 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
     // the run is over before its link breaks.
     if (down.reason || down.source != parts_.server.address())
       self_->quit();
+  });
+  if (auto caller = caf::actor_cast<caf::strong_actor_ptr>(parts_.caller))
+    self_->monitor(caller);
+  late_ = self_->run_delayed(to_timespan(parts_.patience), [this] {
+    self_->quit(caf::make_error(
+      errc::timed_out, std::string{"the peer said hello and did not come"}));
   });
   return {
     [this](attach_atom, const link_end_actor& peer) { return attach(peer); },
@@ -46,16 +57,37 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
   };
 }
 
-coordinator_actor gateway_state::attach(const link_end_actor& peer) {
+caf::result<coordinator_actor>
+gateway_state::attach(const link_end_actor& peer) {
   peer_ = peer;
-  self_->monitor(peer);
-  return parts_.coordinator;
+  return tie_to(peer);
 }
 
 // Its tensors come another way.
-coordinator_actor gateway_state::attach(const parameter_server_actor& peer) {
+caf::result<coordinator_actor>
+gateway_state::attach(const parameter_server_actor& peer) {
+  return tie_to(peer);
+}
+
+// A link that is nobody could never end.
+template <class Handle>
+caf::result<coordinator_actor> gateway_state::tie_to(const Handle& peer) {
+  if (!peer) {
+    break_off("a link that is nobody");
+    return caf::make_error(errc::protocol_violation);
+  }
   self_->monitor(peer);
+  if (auto caller = caf::actor_cast<caf::strong_actor_ptr>(parts_.caller))
+    self_->demonitor(caller); // What comes now is the link's to say.
+  settle();
   return parts_.coordinator;
+}
+
+// The timer would keep this actor in memory until it goes off.
+void gateway_state::settle() {
+  late_.dispose();
+  if (parts_.settled)
+    parts_.settled->store(true);
 }
 
 // -- gradients ----------------------------------------------------------------

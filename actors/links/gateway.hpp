@@ -1,15 +1,18 @@
 #pragma once
 // The far end of a chunked link, beside the parameter server: puts gradients
 // together, hands them to the server, and sends its answers back in chunks. One
-// for each peer; it ends with the peer. Where a peer's tensors have a path of
-// their own, it only ties that path to the actor connection.
+// for each peer; it ends with the peer, and when the peer does not come. Where
+// a peer's tensors have a path of their own, it only ties that path to the
+// actor connection.
 
 #include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked.hpp"
 #include "messages/transport/compression.hpp"
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 
 namespace troupe {
@@ -19,6 +22,12 @@ struct gateway_parts {
   coordinator_actor coordinator; ///< Nobody at shards besides the lead.
   payload_shape expected;        ///< Shape of gradients as they come.
   transport::codec_ptr codec{};  ///< By which they are packed; or null.
+  /// Whoever said hello, before there is a link; may be nobody.
+  caf::actor_addr caller{};
+  /// s that the peer has from its hello to its link: it may load data between.
+  double patience = 120;
+  /// Raised when the link is there, or never will be; may be null.
+  std::shared_ptr<std::atomic<bool>> settled{};
 };
 
 class gateway_state {
@@ -28,6 +37,8 @@ public:
   static constexpr const char* name = "troupe.gateway";
 
   gateway_state(pointer self, gateway_parts parts);
+
+  ~gateway_state();
 
   gateway_actor::behavior_type make_behavior();
 
@@ -44,8 +55,11 @@ private:
     transport::chunk_receiver gradient;
   };
 
-  coordinator_actor attach(const link_end_actor& peer);
-  coordinator_actor attach(const parameter_server_actor& peer);
+  caf::result<coordinator_actor> attach(const link_end_actor& peer);
+  caf::result<coordinator_actor> attach(const parameter_server_actor& peer);
+  template <class Handle>
+  caf::result<coordinator_actor> tie_to(const Handle& peer);
+  void settle();
   void expect(transfer_id id, const push_header& header,
               const payload_shape& shape);
   void take(const chunk& piece);
@@ -66,6 +80,7 @@ private:
   pointer self_;
   gateway_parts parts_;
   link_end_actor peer_;
+  caf::disposable late_; ///< Ends this actor if the peer does not come.
   std::map<transfer_id, arrival> arriving_;
   outgoing_payloads leaving_;
   transport::unpacker unpacker_;

@@ -2,6 +2,7 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/errands.hpp"
+#include "actors/mishap.hpp"
 #include "actors/spawning.hpp"
 
 #include <algorithm>
@@ -31,7 +32,10 @@ public:
 
   path_reader_state(pointer self, path_ptr way, path_end_actor owner)
     : self_(self), way_(std::move(way)), owner_(std::move(owner)) {
-    // nop
+    on_mishap(self_, [this](const std::string& line) {
+      way_->close(line);
+      tell_the_end();
+    });
   }
 
   path_reader_actor::behavior_type make_behavior() {
@@ -48,9 +52,13 @@ private:
       self_->send(self_, tick_atom_v);
       return;
     }
+    tell_the_end();
+    self_->quit();
+  }
+
+  void tell_the_end() {
     self_->send(owner_, detach_atom_v,
                 caf::make_error(errc::peer_lost, way_->why_closed()));
-    self_->quit();
   }
 
   // Whoever waits for the rest of a tensor must not do so on this thread.

@@ -3,6 +3,7 @@
 #include "actors/clock/run_clock.hpp"
 #include "actors/spawning.hpp"
 #include "actors/tensor_payload.hpp"
+#include "config/one_line.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -124,7 +125,7 @@ private:
       report.seconds = finished(done, false);
       done.asks.deliver(std::move(report));
     } catch (const std::exception& err) {
-      done.asks.deliver(caf::make_error(errc::failed, std::string{err.what()}));
+      done.asks.deliver(caf::make_error(errc::failed, one_line(err)));
     }
   }
 

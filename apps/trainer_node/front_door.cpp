@@ -1,5 +1,8 @@
 #include "apps/trainer_node/front_door.hpp"
 
+#include "actors/porter.hpp"
+#include "actors/spawning.hpp"
+#include "actors/supervisor.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "config/failure.hpp"
 
@@ -63,14 +66,23 @@ open_reception(const config::cluster_settings& cluster, const std::string& host,
   }
 }
 
-uint16_t publish(caf::actor_system& system, const doorkeeper_actor& door,
-                 const config::address& where, const speech& say) {
+front_door publish(caf::actor_system& system,
+                   const supervisor_actor& supervisor,
+                   const doorkeeper_actor& door, const config::address& where,
+                   const speech& say) {
   auto port =
     system.middleman().publish(door, where.port, where.host.c_str(), true);
   if (!port)
     throw no_port(where);
   say("listening    on " + where.host + ":" + std::to_string(*port));
-  return *port;
+  auto porter = spawn<porter_actor, porter_state>(
+    system, placement::scheduled, porter_parts{door, where.host, *port, say});
+  put_under(supervisor, "doorkeeper", door);
+  put_under(supervisor, "porter", porter);
+  return {*port, [&system, door, porter, port = *port] {
+            caf::anon_send_exit(porter, caf::exit_reason::user_shutdown);
+            system.middleman().unpublish(door, port);
+          }};
 }
 
 } // namespace troupe::app

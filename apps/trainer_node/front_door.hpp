@@ -8,6 +8,7 @@
 #include "config/settings.hpp"
 #include "messages/interfaces.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,9 +33,17 @@ std::shared_ptr<transport::reception>
 open_reception(const config::cluster_settings& cluster, const std::string& host,
                bool shares_memory);
 
-/// Opens the door and returns its port. Throws `run_error` when it cannot be
-/// had.
-uint16_t publish(caf::actor_system& system, const doorkeeper_actor& door,
-                 const config::address& where, const speech& say);
+/// A door that nodes find.
+struct front_door {
+  uint16_t port = 0;
+  std::function<void()> close;
+};
+
+/// Opens the door; it and the porter that looks after it are put under the
+/// supervisor. Throws `run_error` when the port cannot be had.
+front_door publish(caf::actor_system& system,
+                   const supervisor_actor& supervisor,
+                   const doorkeeper_actor& door, const config::address& where,
+                   const speech& say);
 
 } // namespace troupe::app

@@ -15,6 +15,8 @@
 #include "apps/trainer_node/virtual_run.hpp"
 #include "config/command_line.hpp"
 #include "config/failure.hpp"
+#include "config/one_line.hpp"
+#include "messages/transport/descriptor_limit.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -71,6 +73,17 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   }
 }
 
+/// Without a few files the process would end somewhere without a word.
+void require_files(const config::settings& settings) {
+  transport::descriptor_limit files;
+  size_t needs = settings.what == config::role::ps ? 24 : 16;
+  if (auto left = files.left(); left < needs)
+    throw run_error("this process may open " + std::to_string(files.most()) +
+                    " files, of which " + std::to_string(left) +
+                    " are left, and needs " + std::to_string(needs) +
+                    " at least; raise the limit with ulimit -n");
+}
+
 /// Ends the process without waiting for actors that hang.
 [[noreturn]] void leave_now(exit_status status) {
   std::fflush(nullptr);
@@ -84,7 +97,7 @@ void complain(const std::string& line) {
 
 /// Tells the user; returns the exit status that says the same.
 exit_status complain_of(const std::exception& err) {
-  complain(err.what());
+  complain(one_line(err));
   auto known = dynamic_cast<const failure*>(&err);
   return known != nullptr ? known->status() : exit_status::failed;
 }
@@ -130,6 +143,7 @@ exit_status run_replay(const config::invocation& call) {
 
 exit_status run(const config::resolved& config,
                 const app::earlier_start& earlier) {
+  require_files(config.values);
   init_messages();
   caf::actor_system_config settings;
   configure(settings, config.values);

@@ -211,6 +211,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
                const std::shared_ptr<transport::shared_memory>& memory) {
   const auto& cluster = parts.settings.cluster;
   auto where = listens_at(cluster);
+  auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
   doorkeeper_parts door;
   door.settings = parts.settings;
   door.description = parts.description;
@@ -232,13 +233,14 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
       system, placement::scheduled,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
                             cluster.liveness_timeout});
+    put_under(supervisor, "registrar of the shards", door.registrar);
   }
   door.parameters = door.weights.count - statistics_of(layout);
   door.codec = codec_of(parts.settings, door.weights, layout);
   if (parts.remote_shards == 0 && !door.codec &&
       adds_up(parts.settings, statistics_of(layout) > 0))
     door.cast = cast_for(door.nccl, door.weights, say);
-  publish(system,
+  publish(system, supervisor,
           spawn<doorkeeper_actor, doorkeeper_state>(
             system, placement::scheduled, std::move(door)),
           where, say);

@@ -10,7 +10,6 @@
 #include "apps/trainer_node/resources.hpp"
 #include "messages/run_record.hpp"
 
-#include <caf/io/middleman.hpp>
 #include <unistd.h>
 
 #include <cstdio>
@@ -59,19 +58,16 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   parts.on_end = options.on_end;
   auto shard = spawn<remote_shard_actor, remote_shard_state>(
     system, placement::scheduled, std::move(parts));
-  anon_send(options.supervisor, attach_atom_v,
-            "parameter server shard " + std::to_string(*cluster.rank),
-            caf::actor_cast<caf::strong_actor_ptr>(shard));
+  put_under(options.supervisor,
+            "parameter server shard " + std::to_string(*cluster.rank), shard);
   door.settings = settings;
   door.description = description_of(welcome);
   door.server = shard;
   door.reception = open_reception(cluster, where.host, door.memory != nullptr);
   auto keeper = spawn<doorkeeper_actor, doorkeeper_state>(
     system, placement::scheduled, std::move(door));
-  auto port = publish(system, keeper, where, say);
-  return {shard, where.host, port, [&system, keeper, port] {
-            system.middleman().unpublish(keeper, port);
-          }};
+  auto opened = publish(system, options.supervisor, keeper, where, say);
+  return {shard, where.host, opened.port, std::move(opened.close)};
 }
 
 } // namespace

@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -91,22 +90,6 @@ std::string random_bytes(size_t count) {
 int milliseconds(double seconds) {
   return static_cast<int>(std::ceil(seconds * 1000));
 }
-
-/// Goes off once, after so many seconds.
-descriptor make_timer(double seconds) {
-  descriptor out{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-  if (!out)
-    throw system_error("no timer");
-  itimerspec when{};
-  when.it_value.tv_sec = static_cast<time_t>(seconds);
-  when.it_value.tv_nsec = static_cast<long>(
-    (seconds - static_cast<double>(when.it_value.tv_sec)) * 1e9);
-  if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0)
-    when.it_value.tv_nsec = 1;
-  timerfd_settime(out.get(), 0, &when, nullptr);
-  return out;
-}
-
 } // namespace
 
 std::string random_token() {
@@ -194,7 +177,7 @@ void guest::welcome() {
 struct reception::pending {
   socket line;
   bool same_host = false;
-  descriptor timer;
+  clock::time_point until;
   std::string shown;
 
   /// False when he is to be sent away.
@@ -247,10 +230,18 @@ void reception::open_unix() {
     throw system_error("cannot listen on a Unix socket");
 }
 
+// Who cannot be taken in stays where he is, and would be reported again and
+// again: without a rest that takes a whole core.
 void reception::accept_from(const descriptor& listener, bool same_host) {
+  std::chrono::duration<double> patience{terms_.patience}, rest{terms_.rest};
+  auto now = clock::now();
   for (;;) {
     descriptor fd{
       accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!fd && (errno == EINTR || errno == ECONNABORTED))
+      continue;
+    if (!fd && errno != EAGAIN && errno != EWOULDBLOCK)
+      rests_until_ = now + std::chrono::duration_cast<clock::duration>(rest);
     if (!fd)
       return;
     if (same_host && !same_user(fd.get()))
@@ -258,30 +249,56 @@ void reception::accept_from(const descriptor& listener, bool same_host) {
     if (pending_.size() == terms_.most_pending)
       pending_.erase(pending_.begin());
     pending_.push_back(
-      {socket{std::move(fd)}, same_host, make_timer(terms_.patience), {}});
+      {socket{std::move(fd)},
+       same_host,
+       now + std::chrono::duration_cast<clock::duration>(patience),
+       {}});
   }
+}
+
+/// ms until something is due; -1: nothing is.
+int reception::time_to_wait(clock::time_point now) const {
+  auto due = clock::time_point::max();
+  if (now < rests_until_)
+    due = rests_until_;
+  if (!pending_.empty())
+    due = std::min(due, pending_.front().until);
+  if (due == clock::time_point::max())
+    return -1;
+  std::chrono::duration<double> left = due - now;
+  return milliseconds(std::max(left.count(), 0.0));
 }
 
 std::vector<guest> reception::wait() {
   std::vector<guest> out;
-  while (out.empty()) {
+  while (out.empty() && !closed_) {
+    auto now = clock::now();
+    auto rests = now < rests_until_;
     std::vector<pollfd> all{{wake_.get(), POLLIN, 0},
-                            {stream_.get(), POLLIN, 0}, // -1 is passed over.
-                            {unix_.get(), POLLIN, 0}};
-    auto fixed = all.size();
-    for (const auto& one : pending_) {
+                            {rests ? -1 : stream_.get(), POLLIN, 0},
+                            {rests ? -1 : unix_.get(), POLLIN, 0}};
+    auto fixed = all.size(); // -1 is passed over.
+    for (const auto& one : pending_)
       all.push_back({one.line.get(), POLLIN, 0});
-      all.push_back({one.timer.get(), POLLIN, 0});
+    if (poll(all.data(), all.size(), time_to_wait(now)) < 0) {
+      if (errno == EINTR)
+        continue;
+      if (pending_.empty())
+        throw system_error("cannot wait for connections");
+      pending_.erase(pending_.begin()); // The limit of files is below this.
+      continue;
     }
-    if (poll(all.data(), all.size(), -1) < 0 && errno != EINTR)
-      throw system_error("cannot wait for connections");
-    if (all[0].revents != 0)
+    if (all[0].revents != 0) {
+      uint64_t nudges = 0;
+      [[maybe_unused]] auto done = ::read(wake_.get(), &nudges, sizeof nudges);
       return {};
+    }
+    now = clock::now();
     std::vector<pending> still;
     for (size_t i = 0; i < pending_.size(); ++i) {
       auto& one = pending_[i];
-      auto late = all[fixed + 2 * i + 1].revents != 0;
-      auto stays = !late && (all[fixed + 2 * i].revents == 0 || one.read());
+      auto stays =
+        now < one.until && (all[fixed + i].revents == 0 || one.read());
       if (stays && one.complete()) {
         waits(one.line.get(), true);
         out.push_back(
@@ -299,9 +316,14 @@ std::vector<guest> reception::wait() {
   return out;
 }
 
-void reception::close() noexcept {
+void reception::nudge() noexcept {
   uint64_t one = 1;
   [[maybe_unused]] auto done = ::write(wake_.get(), &one, sizeof one);
+}
+
+void reception::close() noexcept {
+  closed_ = true;
+  nudge();
 }
 
 } // namespace troupe::transport

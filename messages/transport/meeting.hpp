@@ -4,6 +4,8 @@
 
 #include "messages/transport/socket.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,11 +50,14 @@ struct reception_terms {
   bool same_host = true; ///< Over a Unix socket as well.
   double patience = 5;   ///< s for showing a token.
   size_t most_pending = 64;
+  /// s without a look at who else comes, when there is nothing to take him
+  /// with.
+  double rest = 0.1;
 };
 
 /// Listens, and reads who it is. Strangers are put up with for a while and in a
 /// limited number, the oldest being sent away for a new one: they cost neither
-/// memory nor a thread.
+/// memory nor a thread. When this process has no descriptors left, they wait.
 class reception {
 public:
   /// Throws `path_error`.
@@ -63,18 +68,25 @@ public:
   uint16_t port() const { return port_; }           ///< 0: none.
   const std::string& name() const { return name_; } ///< Empty: none.
 
-  /// Waits until somebody has shown a token; nobody when it was closed. For one
-  /// thread.
+  /// Waits until somebody has shown a token; nobody when it was closed or
+  /// nudged. For one thread.
   std::vector<guest> wait();
 
-  /// Ends the waiting; any thread may.
+  /// Ends the waiting this time; any thread may.
+  void nudge() noexcept;
+
+  /// Ends all waiting; any thread may.
   void close() noexcept;
 
+  bool is_closed() const noexcept { return closed_; }
+
 private:
+  using clock = std::chrono::steady_clock;
   struct pending;
 
   void open_stream(const std::string& host);
   void open_unix();
+  int time_to_wait(clock::time_point now) const;
   void accept_from(const descriptor& listener, bool same_host);
 
   reception_terms terms_;
@@ -84,6 +96,8 @@ private:
   uint16_t port_ = 0;
   std::string name_;
   std::vector<pending> pending_; ///< The oldest first.
+  clock::time_point rests_until_{};
+  std::atomic<bool> closed_ = false;
 };
 
 } // namespace troupe::transport

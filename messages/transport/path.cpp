@@ -204,6 +204,12 @@ namespace {
 /// A reader of a tensor that arrives is told after so many bytes.
 constexpr size_t news = 256u << 10;
 
+/// Of an offer, and of what no tensor goes with, the shape says enough.
+bool brings_tensor(frame_kind kind) {
+  return kind == frame_kind::push || kind == frame_kind::release ||
+         kind == frame_kind::due;
+}
+
 } // namespace
 
 std::optional<frame> path::receive() {
@@ -249,11 +255,15 @@ std::optional<frame> path::receive_frame(const frame_head& head,
 path::incoming path::open_tensor(const frame_head& head,
                                  std::vector<descriptor>& passed, frame& out) {
   incoming follows;
+  auto fits = head.shape == terms_.expected;
   if (head.kind == frame_kind::piece)
     follows.bytes = expect_piece(head);
+  else if (head.carried == carriage::none && fits && head.shape.bytes() > 0 &&
+           brings_tensor(head.kind))
+    throw path_error{"a tensor of the right size without its bytes"};
   else if (head.carried == carriage::none)
     out.tensor = payload{head.shape, nullptr, nullptr};
-  else if (head.shape != terms_.expected)
+  else if (!fits)
     throw path_error{"a tensor of another size than the model's"};
   else
     out.tensor = expect(head, passed, follows);

@@ -81,6 +81,8 @@ payload shm_path::expect(const frame_head& head,
     throw path_error{"a tensor's bytes on a path that shares memory"};
   if (head.carried == carriage::new_region)
     learn(head, passed);
+  else if (head.carried != carriage::region)
+    throw path_error{"a tensor that comes no way that this path has"};
   auto found = known_.find(head.region);
   if (found == known_.end())
     throw path_error{"a tensor in a region that nobody has shown"};

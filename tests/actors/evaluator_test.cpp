@@ -113,3 +113,27 @@ TEST_CASE("an evaluator that cannot score says why and ends") {
   CHECK(it.home->ended[0].line == "out of memory");
   CHECK_FALSE(it.house.alive(it.evaluator));
 }
+
+TEST_CASE("an evaluator looks for a new link when it does not understand an "
+          "error") {
+  critic it;
+  auto refuse = [&](const caf::error& why) {
+    it.server->watches.back().deliver(why);
+    it.house.run();
+  };
+  SECTION("but waits to be told when its link or the run is over") {
+    refuse(caf::make_error(errc::shutting_down));
+    CHECK(it.home->asked == 0);
+    return;
+  }
+  for (int i = 1; i < 5; ++i) {
+    refuse(caf::make_error(errc::failed, std::string{"no"}));
+    CHECK(it.home->asked == i);
+    it.house.tell(it.evaluator, attach_atom_v, it.server.handle);
+  }
+  CHECK(it.home->ended.empty());
+  refuse(caf::make_error(errc::failed, std::string{"no"}));
+  REQUIRE(it.home->ended.size() == 1);
+  CHECK(it.home->ended[0].line ==
+        "the parameter server does not work with this evaluator: no");
+}

@@ -142,6 +142,9 @@ TEST_CASE("a gradient of wrong size is refused and counted") {
     gradient =
       payload{{element_type::float32, UINT64_MAX / 8}, nullptr, nullptr};
   }
+  SECTION("of its size, but without its bytes") {
+    gradient = payload{{element_type::float32, lenet_size}, nullptr, nullptr};
+  }
   SECTION("of another type") {
     gradient = payload_buffer{{element_type::float64, lenet_size}}.seal();
   }

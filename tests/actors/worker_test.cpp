@@ -269,6 +269,77 @@ TEST_CASE("a worker that has lost its place asks for a new one") {
   }
 }
 
+TEST_CASE(
+  "a worker looks for a new place when it does not understand an error") {
+  auto with_text = [](errc why) {
+    return caf::make_error(why, std::string{"who?"});
+  };
+  for (const caf::error& why :
+       {with_text(errc::failed), with_text(errc::expelled),
+        caf::make_error(caf::sec::request_receiver_down),
+        caf::make_error(caf::sec::broken_promise)})
+    for (auto to_push : {false, true}) {
+      desk it;
+      if (to_push) {
+        it.give_weights(it.server->pulls[0], 7, {first_lease});
+        it.finish(0);
+        it.server->pushes[0].promise.deliver(why);
+      } else {
+        it.server->pulls[0].promise.deliver(why);
+      }
+      it.house.run();
+      CHECK(it.home->asked == 1);
+      CHECK(it.server->pulls.size() == 1);
+    }
+}
+
+TEST_CASE("a worker waits to be told when its link or the run is over") {
+  for (auto why : {errc::peer_lost, errc::shutting_down}) {
+    desk it;
+    it.server->pulls[0].promise.deliver(caf::make_error(why));
+    it.house.run();
+    CHECK(it.home->asked == 0);
+    CHECK(it.house.alive(it.worker));
+  }
+}
+
+TEST_CASE("a worker that meets unknown errors again and again says so and "
+          "leaves") {
+  desk it;
+  auto refuse = [&](auto& what) {
+    what.promise.deliver(caf::make_error(errc::failed, std::string{"no"}));
+    it.house.run();
+    if (it.home->ended.empty())
+      it.house.tell(it.worker, attach_atom_v, it.server.handle, role,
+                    it.outlet);
+  };
+  for (size_t i = 0; i < 4; ++i)
+    refuse(it.server->pulls.back());
+  CHECK(it.home->asked == 4);
+  SECTION("unless a gradient is taken between them") {
+    it.give_weights(it.server->pulls.back(), 7, {first_lease});
+    it.finish(0);
+    it.give_weights(it.server->pushes.at(0), 8, {second_lease});
+    it.finish(1);
+    refuse(it.server->pushes.at(1));
+    CHECK(it.home->asked == 5);
+    CHECK(it.home->ended.empty());
+    return;
+  }
+  SECTION("weights alone do not help") {
+    it.give_weights(it.server->pulls.back(), 7, {first_lease});
+    it.finish(0);
+    refuse(it.server->pushes.at(0));
+  }
+  SECTION("nor does nothing") {
+    refuse(it.server->pulls.back());
+  }
+  REQUIRE(it.home->ended.size() == 1);
+  CHECK(it.home->ended[0].status == 1);
+  CHECK(it.home->ended[0].line ==
+        "the parameter server does not work with this worker: no");
+}
+
 TEST_CASE("a worker ignores answers of an earlier role") {
   desk it;
   const registration next{worker_id{3}, incarnation{3}, incarnation{6}};

@@ -117,7 +117,7 @@ void check_break(const std::string& transport, const std::string& next,
   worker.await("connected .* over " + transport);
   auto begun = on.await(server, "training", is_kind("update"));
   REQUIRE(cut_path(worker.pid(), transport, std::stoi(on.port())));
-  worker.await("path +" + transport + " is not used any more");
+  worker.await("path +" + transport + " is not used for a minute");
   worker.await("connected .* over " + next);
   on.await(server, "that it is back", is_kind("joined"), begun);
   check_end(server, 0);
@@ -127,7 +127,7 @@ void check_break(const std::string& transport, const std::string& next,
   CHECK(summary["status"] == "completed");
   CHECK(committed_of(on.metrics()).updates.size() == summary["steps"]);
   CHECK(other.said("over " + transport));
-  CHECK_FALSE(other.said("is not used any more"));
+  CHECK_FALSE(other.said("is not used for a minute"));
 }
 
 } // namespace

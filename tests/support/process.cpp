@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <csignal>
 #include <random>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -54,6 +55,13 @@ void limit_files(uint64_t bytes) {
   rlimit limit{bytes, bytes};
   ::setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, SIG_IGN); // Writing fails instead.
+}
+
+void limit(int resource, std::optional<uint64_t> most) {
+  if (!most)
+    return;
+  rlimit limits{*most, *most};
+  ::setrlimit(static_cast<__rlimit_resource>(resource), &limits);
 }
 
 std::string end_of(const std::string& text) {
@@ -120,6 +128,8 @@ child::child(const std::vector<std::string>& command, fs::path stem,
     ::_exit(126);
   if (how.largest_file)
     limit_files(*how.largest_file);
+  limit(RLIMIT_NOFILE, how.most_files);
+  limit(RLIMIT_AS, how.address_space);
   ::execve(arguments[0], arguments.data(), environment.data());
   ::_exit(127);
 }
@@ -154,6 +164,24 @@ bool child::running() {
 void child::signal(int number) {
   if (pid_ != 0)
     ::kill(pid_, number);
+}
+
+void child::may_open(uint64_t most) {
+  rlimit limits{most, most};
+  if (pid_ != 0 && ::prlimit(pid_, RLIMIT_NOFILE, &limits, nullptr) != 0)
+    throw std::runtime_error("cannot limit the files of a child");
+}
+
+double child::core_seconds() const {
+  auto text = slurp("/proc/" + std::to_string(pid_) + "/stat");
+  // Behind the name, which may hold anything: state, and 10 numbers.
+  std::istringstream rest{text.substr(text.rfind(')') + 1)};
+  std::string passed;
+  for (int i = 0; i < 11; ++i)
+    rest >> passed;
+  double user = 0, system = 0;
+  rest >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 int child::wait(std::chrono::seconds limit) {

@@ -33,6 +33,8 @@ struct child_options {
   std::filesystem::path folder;                   ///< Where it starts.
   std::map<std::string, std::string> environment; ///< Beside the test's own.
   std::optional<uint64_t> largest_file;           ///< bytes
+  std::optional<uint64_t> most_files;             ///< That it may have open.
+  std::optional<uint64_t> address_space;          ///< bytes
 };
 
 /// A process. What it prints goes to <stem>.out and <stem>.err.
@@ -50,6 +52,12 @@ public:
   bool running();
 
   void signal(int number);
+
+  /// From now on it may have so many files open.
+  void may_open(uint64_t most);
+
+  /// s of a core that it has had so far.
+  double core_seconds() const;
 
   /// Its exit status, 128 + the number of the signal that killed it. Throws
   /// when it does not end.

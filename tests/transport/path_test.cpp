@@ -1,12 +1,18 @@
 // The ends of a path without actors: what is malformed, slow, or gone.
 
+#include "messages/transport/descriptor_limit.hpp"
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/stream_path.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
 
+#include <arpa/inet.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -132,6 +138,29 @@ TEST_CASE("no memory is taken for a tensor that is not the model's") {
   CHECK(end_of(bytes, shape, frames) ==
         "a tensor in memory that this path does not share");
   CHECK(frames == 0);
+}
+
+TEST_CASE("a tensor of the right size that brings no bytes ends the path") {
+  auto ends = [](frame_kind kind, payload_shape what, size_t& frames) {
+    frame_head head;
+    head.kind = kind;
+    head.shape = what;
+    auto first = encode(head);
+    return end_of({first.begin(), first.end()}, shape, frames);
+  };
+  for (auto kind : {frame_kind::push, frame_kind::release, frame_kind::due}) {
+    size_t frames = 0;
+    CHECK(ends(kind, shape, frames) ==
+          "a tensor of the right size without its bytes");
+    CHECK(frames == 0);
+    // Of another size it goes to whoever refuses it, and an empty one is whole.
+    CHECK(ends(kind, {shape.type, shape.count - 1}, frames) == "closed");
+    CHECK(ends(kind, {}, frames) == "closed");
+    CHECK(frames == 2);
+  }
+  size_t frames = 0;
+  CHECK(ends(frame_kind::offer, shape, frames) == "closed");
+  CHECK(frames == 1);
 }
 
 TEST_CASE("a peer that sends more tensors than it may loses its path") {
@@ -305,4 +334,93 @@ TEST_CASE("nobody waits at a reception that is closed") {
   host it;
   it.desk.close();
   CHECK(it.waiting.get().empty());
+}
+
+TEST_CASE("a nudge ends the waiting, and closing ends all of it") {
+  reception desk{{"127.0.0.1", false}};
+  desk.nudge();
+  CHECK(desk.wait().empty());
+  CHECK_FALSE(desk.is_closed());
+  auto waiting = std::async(std::launch::async, [&] { return desk.wait(); });
+  desk.close();
+  CHECK(waiting.get().empty());
+  CHECK(desk.is_closed());
+  CHECK(desk.wait().empty());
+}
+
+namespace {
+
+/// Leaves this process no descriptor while it lives.
+class famine {
+public:
+  famine() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low{std::min<rlim_t>(256, before_.rlim_cur), before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (int fd = 0; (fd = dup(STDERR_FILENO)) >= 0;)
+      taken_.emplace_back(fd);
+  }
+
+  ~famine() { end(); }
+
+  void end() {
+    taken_.clear();
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+private:
+  rlimit before_{};
+  std::vector<descriptor> taken_;
+};
+
+/// s of a core that this process has had.
+double core_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  auto of = [](const timeval& x) {
+    return static_cast<double>(x.tv_sec) +
+           1e-6 * static_cast<double>(x.tv_usec);
+  };
+  return of(used.ru_utime) + of(used.ru_stime);
+}
+
+} // namespace
+
+TEST_CASE("without descriptors a reception rests, and later takes in who "
+          "waited") {
+  host it;
+  transport::socket line{
+    descriptor{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}};
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(it.desk.port());
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto token = random_token();
+  famine now;
+  REQUIRE(connect(line.get(), reinterpret_cast<sockaddr*>(&where),
+                  sizeof where) == 0);
+  auto before = core_seconds();
+  CHECK(it.waiting.wait_for(std::chrono::milliseconds(500)) ==
+        std::future_status::timeout);
+  CHECK(core_seconds() - before < 0.25);
+  now.end();
+  auto met =
+    std::async(std::launch::async, [&] { introduce(line, token, 20); });
+  auto guests = it.waiting.get();
+  REQUIRE(guests.size() == 1);
+  guests[0].welcome();
+  CHECK_NOTHROW(met.get());
+}
+
+TEST_CASE("descriptors that are left are counted when there are none") {
+  descriptor_limit files;
+  auto before = files.left();
+  CHECK(before > 0);
+  CHECK(files.most() > before);
+  {
+    famine now;
+    CHECK(files.left() == 0);
+    CHECK(files.most() <= 256);
+  }
+  CHECK(files.left() == before);
 }

@@ -224,6 +224,12 @@ TEST_CASE("a tensor outside of its region is refused") {
   CHECK(refusal_of(head) == "a tensor in a region that nobody has shown");
   head.carried = carriage::follows;
   CHECK(refusal_of(head) == "a tensor's bytes on a path that shares memory");
+  for (auto strange : {carriage::ahead, carriage::device}) {
+    head.carried = strange;
+    CHECK(refusal_of(head) == "a tensor that comes no way that this path has");
+  }
+  head.carried = carriage::none;
+  CHECK(refusal_of(head) == "a tensor of the right size without its bytes");
 }
 
 TEST_CASE("bytes that are no frames map nothing, whatever they are") {

@@ -1,0 +1,402 @@
+// Peers that know the protocol and break it: random histories of frames and
+// messages that are right but for some of their parts. Whatever they send, the
+// server keeps serving a worker that plays by the rules. Under a sanitizer, no
+// byte is read that is not there.
+//
+// TROUPE_HOSTILE_RUNS histories of each kind, from TROUPE_HOSTILE_FIRST on.
+
+#include "actors/links/framed_gateway.hpp"
+#include "actors/links/gateway.hpp"
+#include "messages/transport/shm_path.hpp"
+#include "messages/transport/stream_path.hpp"
+#include "tests/support/sockets.hpp"
+#include "tests/support/theatre.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <thread>
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace troupe::transport;
+
+namespace {
+
+constexpr worker_id hostile{0};
+constexpr worker_id good{1};
+
+uint64_t number_in(const char* name, uint64_t otherwise) {
+  const auto* wish = std::getenv(name);
+  return wish != nullptr ? std::stoull(wish) : otherwise;
+}
+
+using dice = std::mt19937_64;
+
+bool one_in(dice& random, uint64_t n) {
+  return random() % n == 0;
+}
+
+template <class T, size_t N>
+T any_of(dice& random, const T (&all)[N]) {
+  return all[random() % N];
+}
+
+/// Numbers around which things go wrong.
+uint64_t odd_number(dice& random, uint64_t around) {
+  const uint64_t all[] = {0,
+                          1,
+                          around - 1,
+                          around,
+                          around + 1,
+                          2 * around,
+                          UINT64_MAX - 7,
+                          UINT64_MAX,
+                          uint64_t{1} << 32,
+                          random()};
+  return any_of(random, all);
+}
+
+/// A server with a worker that plays by the rules and one that does not.
+struct house_under_attack : theatre {
+  house_under_attack() {
+    settings.training.network = "mnist_net";
+    settings.policy.name = config::policy_kind::async;
+    samples = 100'000;
+    open(2);
+    shape = players.at(good).asks->get<payload>().shape();
+    gateway = house.make<gateway_actor, gateway_state>(
+      gateway_parts{lead, coordinator.handle, shape});
+    leases = players.at(hostile).leases;
+  }
+
+  /// A header that would do, but for some of its parts.
+  push_header next_header(dice& random) {
+    push_header out;
+    sent = sent.next();
+    out.id = {hostile, incarnation{1}, sent};
+    out.server = life;
+    out.from = leases[random() % leases.size()].id;
+    out.samples = settings.training.batch_size;
+    out.loss = 1;
+    out.request = sent;
+    if (one_in(random, 6)) // Anybody but the good one.
+      out.id.worker = worker_id{static_cast<uint32_t>(2 + random())};
+    if (one_in(random, 6))
+      out.id.seq = sequence{odd_number(random, sent.value)};
+    if (one_in(random, 6))
+      out.from = lease_id{odd_number(random, 3)};
+    if (one_in(random, 6))
+      out.samples = odd_number(random, out.samples);
+    if (one_in(random, 6))
+      out.computed_on = version{odd_number(random, 1)};
+    if (one_in(random, 6))
+      out.server = incarnation{static_cast<uint32_t>(random() % 3)};
+    return out;
+  }
+
+  payload_shape any_shape(dice& random) {
+    if (!one_in(random, 3))
+      return shape;
+    const element_type types[] = {element_type::float32, element_type::float64,
+                                  element_type::byte};
+    return {any_of(random, types), odd_number(random, shape.count)};
+  }
+
+  /// Finite or not.
+  std::vector<std::byte> numbers(dice& random, uint64_t bytes) {
+    std::vector<std::byte> out(bytes);
+    if (one_in(random, 3))
+      for (auto& byte : out)
+        byte = static_cast<std::byte>(random());
+    return out;
+  }
+
+  /// Whether the good worker is served as if nothing had been.
+  void check_serves() {
+    REQUIRE(house.alive(lead));
+    REQUIRE(recorder->finished.empty());
+    auto& one = players.at(good);
+    auto answer =
+      push(theatre::next_header(good), constant_payload(shape.count, 0));
+    REQUIRE(answer->values);
+    CHECK(answer->get<payload>().shape() == shape);
+    CHECK(answer->get<payload>());
+    one.asks = answer;
+    settle(good);
+  }
+
+  payload_shape shape;
+  gateway_actor gateway;
+  std::vector<lease> leases; ///< Of the hostile one.
+  sequence sent{0};
+};
+
+// -- frames -------------------------------------------------------------------
+
+/// Bytes on their way, with a file that goes along.
+struct parcel {
+  std::vector<std::byte> bytes;
+  descriptor file;
+};
+
+descriptor make_region(dice& random, uint64_t bytes) {
+  descriptor out{memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (one_in(random, 4))
+    bytes = odd_number(random, bytes) % (4 * bytes + 1);
+  REQUIRE(ftruncate(out.get(), static_cast<off_t>(bytes)) == 0);
+  if (!one_in(random, 6))
+    fcntl(out.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  return out;
+}
+
+caf::byte_buffer header_of(house_under_attack& on, dice& random,
+                           frame_kind kind) {
+  caf::byte_buffer out;
+  if (kind == frame_kind::pull)
+    out = write_header(pull_header{hostile, incarnation{1}, on.life,
+                                   lease_id{odd_number(random, 2)},
+                                   on.sent = on.sent.next()});
+  else if (kind == frame_kind::watch)
+    out = write_header(version{odd_number(random, 2)});
+  else if (kind == frame_kind::score)
+    out = write_header(
+      score{version{odd_number(random, 1)}, 1, 0.5, random(), 0.1});
+  else
+    out = write_header(on.next_header(random));
+  if (one_in(random, 12))
+    out.resize(random() % 200);
+  return out;
+}
+
+parcel any_frame(house_under_attack& on, dice& random, bool shares_memory) {
+  const frame_kind likely[] = {frame_kind::push,   frame_kind::pull,
+                               frame_kind::watch,  frame_kind::score,
+                               frame_kind::let_go, frame_kind::piece};
+  const carriage ways[] = {carriage::none,   carriage::follows,
+                           carriage::region, carriage::new_region,
+                           carriage::ahead,  carriage::device};
+  frame_head head;
+  head.kind = frame_kind::push;
+  if (one_in(random, 2))
+    head.kind = any_of(random, likely);
+  if (one_in(random, 12))
+    head.kind = frame_kind{static_cast<uint8_t>(1 + random() % 19)};
+  head.carried = shares_memory ? carriage::new_region : carriage::follows;
+  if (one_in(random, 3))
+    head.carried = any_of(random, ways);
+  head.shape = on.any_shape(random);
+  head.request = transfer_id{one_in(random, 8) ? random() : on.sent.value};
+  head.region = random() % 3;
+  if (one_in(random, 4))
+    head.offset = odd_number(random, on.shape.bytes()) & ~uint64_t{63};
+  if (one_in(random, 16))
+    head.offset = odd_number(random, on.shape.bytes());
+  auto header = header_of(on, random, head.kind);
+  head.header_bytes = static_cast<uint32_t>(header.size());
+  head.let_gos = static_cast<uint32_t>(random() % 3);
+  parcel out;
+  auto first = encode(head);
+  out.bytes.assign(first.begin(), first.end());
+  for (uint32_t i = 0; i < head.let_gos; ++i) {
+    std::array<std::byte, 8> number;
+    put_number(number.data(), random() % 4);
+    out.bytes.insert(out.bytes.end(), number.begin(), number.end());
+  }
+  for (auto byte : header)
+    out.bytes.push_back(static_cast<std::byte>(byte));
+  if (head.carried == carriage::follows) {
+    auto bytes = std::min(head.shape.bytes(), 2 * on.shape.bytes());
+    auto tensor = on.numbers(random, bytes);
+    out.bytes.insert(out.bytes.end(), tensor.begin(), tensor.end());
+  }
+  if (head.carried == carriage::new_region || one_in(random, 12))
+    out.file = make_region(random, on.shape.bytes());
+  return out;
+}
+
+/// Sends all of it, and reads whatever comes, until the other end has had
+/// enough.
+class sender {
+public:
+  sender(transport::socket line, std::vector<parcel> what)
+    : line_(std::move(line)), what_(std::move(what)), writes_([this] {
+        try {
+          for (auto& one : what_) {
+            iovec all[] = {{one.bytes.data(), one.bytes.size()}};
+            std::span<iovec> parts{all};
+            line_.send(parts, true, one.file.get());
+          }
+        } catch (const path_error&) {
+          // That was quick.
+        }
+        ::shutdown(line_.get(), SHUT_WR);
+      }),
+      reads_([this] {
+        std::array<char, 4096> bytes;
+        while (recv(line_.get(), bytes.data(), bytes.size(), 0) > 0)
+          continue;
+      }) {
+    // nop
+  }
+
+  ~sender() {
+    writes_.join();
+    reads_.join();
+  }
+
+private:
+  transport::socket line_;
+  std::vector<parcel> what_;
+  std::thread writes_;
+  std::thread reads_;
+};
+
+void attack_by_frames(uint64_t seed, bool shares_memory) {
+  dice random{seed};
+  house_under_attack on;
+  for (int path = 0; path < 2; ++path) {
+    std::vector<parcel> frames;
+    for (auto left = 1 + random() % 12; left > 0; --left)
+      frames.push_back(any_frame(on, random, shares_memory));
+    auto [near, far] = socket_pair();
+    path_terms terms{on.shape, 4, on.shape};
+    path_ptr way;
+    if (shares_memory)
+      way = std::make_shared<shm_path>(
+        std::move(far), terms, std::make_shared<shared_memory>(), false);
+    else
+      way = std::make_shared<stream_path>(std::move(far), terms);
+    sender peer{std::move(near), std::move(frames)};
+    auto half = on.house.make<path_end_actor, framed_gateway_state>(
+      framed_gateway_parts{on.lead, on.gateway, std::move(way)});
+    on.house.run();
+    CHECK_FALSE(on.house.alive(half));
+    on.check_serves();
+  }
+}
+
+// -- chunks -------------------------------------------------------------------
+
+chunk make_chunk(uint64_t transfer, uint64_t offset, uint64_t size) {
+  chunk out;
+  out.transfer = transfer_id{transfer};
+  out.offset = offset;
+  out.size = size;
+  out.received =
+    std::make_shared<const std::vector<caf::byte>>(size, caf::byte{1});
+  return out;
+}
+
+chunk any_chunk(dice& random, uint64_t transfer, uint64_t around) {
+  auto size = std::min<uint64_t>(odd_number(random, around), 2 * around);
+  return make_chunk(transfer, odd_number(random, around), size);
+}
+
+void attack_by_chunks(uint64_t seed) {
+  dice random{seed};
+  house_under_attack on;
+  for (auto left = 1 + random() % 24; left > 0; --left) {
+    transfer_id id{random() % 3};
+    switch (random() % 6) {
+    case 0:
+      on.house.tell(on.gateway, pull_atom_v, id,
+                    pull_header{hostile, incarnation{1}, on.life,
+                                lease_id{odd_number(random, 2)},
+                                on.sent = on.sent.next()});
+      break;
+    case 1:
+      on.house.tell(on.gateway, credit_atom_v, id,
+                    odd_number(random, on.shape.bytes()));
+      break;
+    case 2:
+    case 3:
+      on.house.tell(on.gateway, push_atom_v, id, on.next_header(random),
+                    on.any_shape(random));
+      break;
+    case 4: // Right, if the transfer has just begun.
+      on.house.tell(on.gateway, chunk_atom_v,
+                    make_chunk(id.value, 0, on.shape.bytes()));
+      break;
+    default:
+      on.house.tell(on.gateway, chunk_atom_v,
+                    any_chunk(random, id.value, on.shape.bytes()));
+    }
+  }
+  on.check_serves();
+}
+
+void attack_the_registrar(uint64_t seed) {
+  dice random{seed};
+  theatre on;
+  on.elsewhere = true;
+  on.settings.training.network = "mnist_net";
+  on.settings.cluster.shards = 3;
+  on.open(1);
+  auto total = layout_of(on.settings.training, 10).count();
+  auto what = std::make_shared<shard_fetch>();
+  what->transfer = transfer_id{2};
+  what->weights = at::zeros({static_cast<int64_t>(total)});
+  if (one_in(random, 2))
+    what->slots = {at::zeros({static_cast<int64_t>(total)})};
+  auto fetched =
+    on.house.ask<>(on.registrar, state_atom_v, shard_fetch_ptr{what});
+  on.house.run();
+  uint64_t next[] = {0, 0};
+  for (auto left = 1 + random() % 24; left > 0; --left) {
+    auto from = random() % 2;
+    shard_id rank{static_cast<uint32_t>(from + 1)};
+    auto bytes = 4 * on.part_sizes[from] * (1 + what->slots.size());
+    auto piece = any_chunk(random, one_in(random, 8) ? 1 : 2, bytes);
+    if (!one_in(random, 6)) {
+      auto size = std::min(bytes - next[from], 1 + random() % bytes);
+      piece = make_chunk(2, next[from], size);
+      next[from] += size;
+    }
+    if (one_in(random, 10))
+      rank = shard_id{static_cast<uint32_t>(odd_number(random, 2))};
+    caf::send_as(on.remote[from], on.registrar, chunk_atom_v, rank, piece);
+    on.house.run();
+  }
+  // What is the lead's own, behind theirs, nobody has written to.
+  auto theirs = static_cast<int64_t>(on.part_sizes[0] + on.part_sizes[1]);
+  what->slots.push_back(what->weights);
+  for (const auto& flat : what->slots)
+    CHECK((flat.slice(0, theirs) == 0).all().item<bool>());
+}
+
+template <class F>
+void repeat(uint64_t runs, F attack) {
+  auto first = number_in("TROUPE_HOSTILE_FIRST", 1);
+  auto end = first + number_in("TROUPE_HOSTILE_RUNS", runs);
+  for (auto seed = first; seed < end; ++seed) {
+    INFO("seed " << seed);
+    attack(seed);
+  }
+}
+
+} // namespace
+
+TEST_CASE("frames on a stream that break the protocol harm nobody else") {
+  repeat(40, [](uint64_t seed) { attack_by_frames(seed, false); });
+}
+
+TEST_CASE("frames over shared memory that break the protocol harm nobody "
+          "else") {
+  repeat(40, [](uint64_t seed) { attack_by_frames(seed, true); });
+}
+
+TEST_CASE("chunks that break the protocol harm nobody else") {
+  repeat(40, [](uint64_t seed) { attack_by_chunks(seed); });
+}
+
+TEST_CASE("pieces of a shard's state that break the protocol stay in their "
+          "place") {
+  repeat(40, [](uint64_t seed) { attack_the_registrar(seed); });
+}

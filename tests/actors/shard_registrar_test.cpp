@@ -1,0 +1,201 @@
+// The registrar of the shards: what it believes of whom.
+
+#include "actors/shard_registrar.hpp"
+#include "tests/support/doubles.hpp"
+#include "tests/support/payloads.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <torch/torch.h>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// Has said nothing yet, and keeps what it is told.
+struct shard_notes {
+  uint64_t credit = 0;
+};
+
+using shard_stand_in = stand_in<shard_notes, remote_shard_actor>;
+
+shard_stand_in make_shard(stage& house) {
+  shard_stand_in out;
+  auto seen = out.seen;
+  using weights = caf::result<release_header, payload>;
+  out.handle = house.stand_in<remote_shard_actor>([seen](auto*) {
+    auto no = [] {
+      return caf::make_error(errc::failed);
+    };
+    return remote_shard_actor::behavior_type{
+      [no](push_atom, const push_header&, const payload&) -> weights {
+        return no();
+      },
+      [no](pull_atom, const pull_header&) -> weights { return no(); },
+      [no](watch_atom, version) -> caf::result<watch_header, payload> {
+        return no();
+      },
+      [](score_atom, const score&) {},
+      [](attach_atom, const caf::strong_actor_ptr&, transfer_id,
+         const shard_state&, const payload_shape&) {},
+      [](chunk_atom, const chunk&) {},
+      [seen](credit_atom, transfer_id, uint64_t received) {
+        seen->credit = received;
+      },
+      [](refuse_atom, const std::vector<push_id>&) {},
+      [](order_atom, const shard_step&) {},
+      [](release_atom, const request_id&, const release_header&) {},
+      [](leave_atom, worker_id, incarnation) {},
+      [](state_atom, transfer_id, const shard_state&) {},
+      [](ping_atom) {},
+      [](ending_atom) {},
+      [](stop_atom, const run_end&) {},
+    };
+  });
+  return out;
+}
+
+constexpr shard_id first{1};
+constexpr shard_id second{2};
+constexpr transfer_id wanted{7};
+
+/// A registrar of two shards of 10 and 5 elements behind each other, whose
+/// state is the weights and one slot; the lead has the last 3.
+struct office {
+  office() {
+    auto beginning = [](uint64_t from, uint64_t count) {
+      return shard_beginning{{from, count}, {}, constant_payload(2 * count, 0)};
+    };
+    registrar = house.make<shard_registrar_actor, shard_registrar_state>(
+      shard_registrar_parts{
+        lead.handle, {beginning(0, 10), beginning(10, 5)}, roster, 0});
+  }
+
+  void enter(shard_id rank, const shard_stand_in& who) {
+    house.tell(registrar, register_atom_v, rank, std::string{"here"},
+               uint16_t{1}, who.handle);
+  }
+
+  template <class... Ts>
+  void say(const shard_stand_in& who, const Ts&... what) {
+    caf::send_as(who.handle, registrar, what...);
+    house.run();
+  }
+
+  /// Both are there, and a version is wanted of them.
+  void open() {
+    for (auto rank : {first, second}) {
+      enter(rank, of(rank));
+      say(of(rank), attach_atom_v, rank);
+    }
+    REQUIRE(roster->all());
+    auto what = std::make_shared<shard_fetch>();
+    what->transfer = wanted;
+    what->weights = weights;
+    what->slots = {slot};
+    fetched = house.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
+    house.run();
+  }
+
+  /// So many bytes of a shard's state, all of them `x`.
+  void send(const shard_stand_in& from, shard_id as, uint64_t offset,
+            uint64_t bytes, uint8_t x = 1) {
+    chunk piece;
+    piece.transfer = wanted;
+    piece.offset = offset;
+    piece.size = bytes;
+    piece.received = std::make_shared<const std::vector<caf::byte>>(
+      bytes, static_cast<caf::byte>(x));
+    say(from, chunk_atom_v, as, piece);
+  }
+
+  const shard_stand_in& of(shard_id rank) const {
+    return rank == first ? one : two;
+  }
+
+  stage house;
+  lead_stand_in lead = make_lead_stand_in(house);
+  std::shared_ptr<shard_roster> roster = std::make_shared<shard_roster>();
+  shard_registrar_actor registrar;
+  shard_stand_in one = make_shard(house);
+  shard_stand_in two = make_shard(house);
+  at::Tensor weights = at::zeros({18});
+  at::Tensor slot = at::zeros({18});
+  answer_ptr<> fetched;
+};
+
+} // namespace
+
+TEST_CASE("a version is whole when each shard has sent all of its own") {
+  office it;
+  it.open();
+  it.send(it.one, first, 0, 30);
+  CHECK(it.one->credit == 30);
+  it.send(it.two, second, 0, 40);
+  CHECK(it.fetched->open());
+  it.send(it.one, first, 30, 50);
+  CHECK(it.fetched->values);
+  CHECK(it.lead->refused.empty());
+  // And nothing else has been written to.
+  for (const auto& flat : {it.weights, it.slot}) {
+    CHECK((flat.narrow(0, 0, 15) != 0).all().item<bool>());
+    CHECK((flat.narrow(0, 15, 3) == 0).all().item<bool>());
+  }
+}
+
+TEST_CASE("a piece of a version that does not follow the one before loses the "
+          "shard") {
+  office it;
+  it.open();
+  it.send(it.one, first, 0, 16);
+  SECTION("it comes again") {
+    it.send(it.one, first, 0, 16);
+  }
+  SECTION("one is left out") {
+    it.send(it.one, first, 32, 16);
+  }
+  SECTION("it reaches past the end") {
+    it.send(it.one, first, 16, 80);
+  }
+  SECTION("its end is beyond all numbers") {
+    it.send(it.one, first, UINT64_MAX - 7, 16);
+  }
+  SECTION("there is nothing in it") {
+    it.send(it.one, first, 16, 0);
+  }
+  REQUIRE(it.lead->refused.size() == 1);
+  CHECK(it.lead->refused[0].starts_with("parameter server shard 1 at here:1 is "
+                                        "lost (a piece is out of place)"));
+  CHECK(it.fetched->open());
+  CHECK(it.one->credit == 16);
+}
+
+TEST_CASE("what is sent in another shard's name is not taken") {
+  office it;
+  it.open();
+  it.send(it.two, first, 0, 16);
+  it.send(make_shard(it.house), first, 0, 16);
+  CHECK(it.one->credit == 0);
+  CHECK(it.two->credit == 0);
+  CHECK(it.lead->refused.empty());
+  it.send(it.one, first, 0, 80);
+  it.send(it.two, second, 0, 40);
+  CHECK(it.fetched->values);
+}
+
+TEST_CASE("what a lost shard says does not count for the one that takes its "
+          "rank") {
+  office it;
+  it.enter(first, it.one);
+  it.enter(second, it.two);
+  it.say(it.two, attach_atom_v, second);
+  // Impossible: so much has not been sent.
+  it.say(it.one, credit_atom_v, first, transfer_id{1}, uint64_t{1} << 40);
+  CHECK(it.roster->missing() == "parameter server shard 1");
+  auto next = make_shard(it.house);
+  it.enter(first, next);
+  it.say(it.one, attach_atom_v, first);
+  CHECK_FALSE(it.roster->all());
+  it.say(next, attach_atom_v, first);
+  CHECK(it.roster->all());
+}

@@ -1,0 +1,107 @@
+#pragma once
+// Nodes whose operating system gives them little.
+
+#include "tests/process/stage.hpp"
+
+#include <arpa/inet.h>
+#include <catch2/catch_test_macros.hpp>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+namespace troupe::testing {
+
+/// Connections to a port that say nothing, while they live.
+class strangers {
+public:
+  strangers(const std::string& port, size_t count) {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (; count > 0; --count) {
+      auto fd =
+        ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      all_.push_back(fd);
+      // Whether they get in is the server's business.
+      [[maybe_unused]] auto done =
+        ::connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where);
+    }
+  }
+
+  ~strangers() { leave(); }
+
+  strangers(const strangers&) = delete;
+  strangers& operator=(const strangers&) = delete;
+
+  void leave() {
+    for (auto fd : all_)
+      ::close(fd);
+    all_.clear();
+  }
+
+private:
+  std::vector<int> all_;
+};
+
+/// Cores that a process keeps busy, over a second.
+inline double load_of(const child& who) {
+  auto before = who.core_seconds();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return who.core_seconds() - before;
+}
+
+/// Whether a node said at most one line of what went wrong, and that if it did.
+inline void check_last_words(child& who, int status) {
+  INFO(who.report());
+  auto words = who.err();
+  if (status == 0)
+    CHECK(words.empty());
+  if (status == 1) {
+    CHECK(words.starts_with("trainer_node: "));
+    CHECK(std::ranges::count(words, '\n') == 1);
+  }
+}
+
+/// A worker under these limits, beside a server under none: it comes to an end,
+/// good or bad.
+inline int end_of_worker(const child_options& limits) {
+  stage on;
+  auto server = on.listening_server(
+    {"--workers", "1", "--max-steps", "3", "--threads", "1"});
+  auto worker = on.start("worker",
+                         {"--role", "worker", "--port", on.port(), "--threads",
+                          "1", "--connect-timeout", "3"},
+                         limits);
+  auto status = worker.wait();
+  check_last_words(worker, status);
+  if (status == 0)
+    check_end(server, 0);
+  return status;
+}
+
+/// The other way round. A server that no worker can use is told to stop.
+inline int end_of_server(const child_options& limits) {
+  stage on;
+  auto server = on.start("ps",
+                         {"--role", "ps", "--port", on.port(), "--train-dir",
+                          on.run().string(), "--workers", "1", "--max-steps",
+                          "3", "--threads", "1"},
+                         limits);
+  auto worker = on.worker({"--threads", "1", "--connect-timeout", "3"});
+  auto given = worker.wait();
+  if (given != 0 && server.running()) {
+    CHECK(load_of(server) < 0.5);
+    server.signal(SIGTERM);
+  }
+  auto status = server.wait();
+  check_last_words(server, status);
+  return status;
+}
+
+} // namespace troupe::testing

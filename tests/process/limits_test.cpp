@@ -1,0 +1,68 @@
+// Nodes that run out of file descriptors or memory: nothing spins, nothing
+// hangs, and what was short may come back.
+
+#include "tests/process/limits.hpp"
+
+#include <csignal>
+
+using namespace troupe::testing;
+
+TEST_CASE("A parameter server out of file descriptors rests, and lets nodes in "
+          "when some are free") {
+  stage on;
+  auto server =
+    on.listening_server({"--workers", "1", "--epochs", "1", "--threads", "1"});
+  server.may_open(64);
+  strangers all{on.port(), 100};
+  server.await("door +shut: \\d+ of the 64 files");
+  auto load = load_of(server);
+  INFO("load " << load);
+  CHECK(load < 0.3);
+  auto worker = on.worker({"--threads", "1"});
+  worker.await("waiting +for the parameter server");
+  all.leave();
+  server.await("door +open again");
+  check_end(server, 0);
+  check_end(worker, 0);
+}
+
+TEST_CASE("Members train on while the door is shut") {
+  stage on;
+  auto server = on.listening_server({"--workers", "1", "--epochs", "1000",
+                                     "--policy", "async", "--threads", "1"});
+  auto first = on.worker({"--threads", "1"});
+  auto begun = on.await(server, "training", is_kind("update"));
+  server.may_open(64);
+  strangers all{on.port(), 100};
+  server.await("door +shut");
+  auto now = std::max(begun, on.metrics().size());
+  on.await(server, "more training", is_kind("update"), now);
+  auto second = on.worker({"--threads", "1"});
+  second.await("waiting +for the parameter server");
+  all.leave();
+  on.await(server, "the second worker", is_gradient_of(1), now);
+  server.signal(SIGINT);
+  check_end(server, 75);
+  check_end(first, 0);
+  check_end(second, 0);
+}
+
+TEST_CASE("Nodes that may open few files end in time and say why") {
+  child_options limits;
+  for (uint64_t files : {12, 24}) {
+    INFO(files << " files");
+    limits.most_files = files;
+    CHECK(end_of_worker(limits) == 1);
+    CHECK(end_of_server(limits) == 1);
+  }
+}
+
+TEST_CASE("Nodes that get little memory end in time") {
+  child_options limits;
+  for (uint64_t megabytes : {600, 900}) {
+    INFO(megabytes << " MiB");
+    limits.address_space = megabytes << 20;
+    CHECK(end_of_worker(limits) != 0);
+    end_of_server(limits);
+  }
+}
