@@ -4,11 +4,11 @@
 #include "actors/links/framed_link.hpp"
 #include "actors/links/joined_link.hpp"
 #include "actors/links/joined_outlet.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -16,10 +16,7 @@ namespace troupe {
 
 namespace {
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
+using recording::say;
 
 /// How gradients for this server are packed; null: not at all.
 transport::codec_ptr codec_of(const proto::Welcome& welcome) {

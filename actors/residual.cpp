@@ -1,11 +1,11 @@
 #include "actors/residual.hpp"
 
+#include "actors/recording/console.hpp"
 #include "config/failure.hpp"
 #include "models/checkpoint.hpp"
 #include "models/safetensors.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -19,10 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* folder_name = "residuals";
 constexpr const char* tensor_name = "residual";
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
+using recording::say;
 
 void check(const std::error_code& error, const fs::path& path) {
   if (error)
