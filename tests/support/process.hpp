@@ -33,6 +33,7 @@ struct child_options {
   std::filesystem::path folder;                   ///< Where it starts.
   std::map<std::string, std::string> environment; ///< Beside the test's own.
   std::optional<uint64_t> largest_file;           ///< bytes
+  std::optional<int> output; ///< stdout and stderr, instead of files.
 };
 
 /// A process. What it prints goes to <stem>.out and <stem>.err.
