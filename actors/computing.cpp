@@ -2,13 +2,13 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/errands.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/tensor_payload.hpp"
 #include "config/one_line.hpp"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <functional>
 
@@ -24,10 +24,8 @@ caf::error failed(errc code, const std::exception& err) {
 /// Returns how many there were.
 uint64_t say_skipped(const data::dataset& set) {
   auto all = set.newly_skipped();
-  for (const auto& why : all) {
-    std::printf("skipped      %s\n", why.c_str());
-    std::fflush(stdout);
-  }
+  for (const auto& why : all)
+    recording::say("skipped      " + why);
   return all.size();
 }
 

@@ -10,6 +10,9 @@ namespace {
 /// s that members have to go home before the house closes without them.
 constexpr double grace = 3;
 
+/// Ticks in the time of a silence that is too long.
+constexpr double ticks = 4;
+
 } // namespace
 
 coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
@@ -156,14 +159,22 @@ void coordinator_state::start_if_due() {
 
 // -- liveness -----------------------------------------------------------------
 
+// Whoever slept himself, as a stopped process does, has heard nobody: the
+// answers of that time are still in the mail.
 void coordinator_state::tick() {
   if (ending_ || parts_.liveness_timeout == 0)
     return;
+  if (auto late = now() - tick_due_; late > tick_interval() / ticks)
+    membership_.excuse(late, now());
+  tick_due_ = now() + tick_interval();
   for (const auto& seat : membership_.silent(now(), parts_.liveness_timeout))
     leave(seat.worker, seat.life, "silent");
   ping();
-  self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 4),
-                      tick_atom_v);
+  self_->delayed_send(self_, to_timespan(tick_interval()), tick_atom_v);
+}
+
+double coordinator_state::tick_interval() const {
+  return parts_.liveness_timeout / ticks;
 }
 
 void coordinator_state::ping() {

@@ -57,6 +57,7 @@ private:
   void send_workers_home();
   void close(const run_end& how);
   void leave_if_alone();
+  double tick_interval() const;
   double now() const;
 
   pointer self_;
@@ -67,6 +68,7 @@ private:
   std::map<caf::actor_addr, worker_id> ranks_; ///< Of the same.
   std::vector<worker_id> gathered_; ///< In the cast before training starts.
   std::vector<evaluator_actor> evaluators_;
+  double tick_due_ = 0;          ///< When the next tick is to come.
   bool ending_ = false;          ///< Workers have been sent home.
   std::optional<run_end> ended_; ///< Evaluators have been sent home.
 };

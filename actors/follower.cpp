@@ -2,6 +2,7 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/mishap.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/server_model.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
@@ -66,8 +67,7 @@ bool follower_state::look_at_newest() {
   auto all = models::list_checkpoints(checkpoints_);
   if (all.empty() || (seen_ && all.back().step == seen_->value))
     return false;
-  auto newest = models::newest_valid(
-    checkpoints_, [](const std::string& line) { std::puts(line.c_str()); });
+  auto newest = models::newest_valid(checkpoints_, recording::say);
   if (!newest || (seen_ && newest->manifest.step() == seen_->value))
     return false;
   auto run = description_of(newest->manifest);
@@ -116,13 +116,16 @@ void follower_state::evaluate(version what, const payload& weights) {
 }
 
 void follower_state::take(const score& found) {
-  std::printf("evaluation   step %s  accuracy %.2f %%  loss %.4f",
-              to_string(found.weights).c_str(), 100 * found.accuracy.value,
-              found.loss.value);
-  if (!std::isnan(found.accuracy_top5))
-    std::printf("  top-5 %.2f %%", 100 * found.accuracy_top5.value);
-  std::puts("");
-  std::fflush(stdout);
+  char figures[96];
+  std::snprintf(figures, sizeof figures, "  accuracy %.2f %%  loss %.4f",
+                100 * found.accuracy.value, found.loss.value);
+  auto line = "evaluation   step " + to_string(found.weights) + figures;
+  if (!std::isnan(found.accuracy_top5)) {
+    std::snprintf(figures, sizeof figures, "  top-5 %.2f %%",
+                  100 * found.accuracy_top5.value);
+    line += figures;
+  }
+  recording::say(line);
   self_->send(self_, tick_atom_v);
 }
 

@@ -86,17 +86,32 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
 
 auto parameter_server_state::push(const push_header& header,
                                   const payload& gradient) -> weights_result {
+  auto asks = self_->make_response_promise<release_header, payload>();
+  auto sum = parts_.sums ? parts_.sums->find(header.id, gradient)
+                         : std::optional<gradient_sum>{};
+  if (sum)
+    accept_part(*sum, {header, gradient, asks});
+  else if (must_wait())
+    waiting_.push_back([=, this] { accept(header, gradient, asks); });
+  else
+    accept(header, gradient, asks);
+  return asks;
+}
+
+void parameter_server_state::accept(const push_header& header,
+                                    const payload& gradient,
+                                    weights_promise asks) {
   request_id id{header.id.worker, header.id.life, header.request};
   if (auto err = objection(header)) {
     // What has arrived before may be held for a step.
     remotes_.refuse(id, err == errc::duplicate ? push_id{} : header.id);
-    return err;
+    return asks.deliver(err);
   }
   if (auto why = check(header, gradient); why != errc::none) {
     remotes_.refuse(id, header.id);
-    return refuse(header, why);
+    return asks.deliver(refuse(header, why));
   }
-  auto answer = hold(id);
+  hold(id, asks);
   auto then = [this, header, gradient](bool sound) {
     take(header, gradient, sound);
   };
@@ -105,7 +120,6 @@ auto parameter_server_state::push(const push_header& header,
   else
     crew_.check(
       header.id, gradient, [&] { return model_.sound(gradient); }, then);
-  return answer;
 }
 
 // All shards have their part, and it is known what it is worth.
@@ -127,19 +141,28 @@ void parameter_server_state::take(const push_header& header,
 }
 
 auto parameter_server_state::pull(const pull_header& header) -> weights_result {
+  auto asks = self_->make_response_promise<release_header, payload>();
+  if (must_wait())
+    waiting_.push_back([=, this] { accept(header, asks); });
+  else
+    accept(header, asks);
+  return asks;
+}
+
+void parameter_server_state::accept(const pull_header& header,
+                                    weights_promise asks) {
   request_id id{header.worker, header.life, header.request};
   push_id no_gradient{header.worker, header.life, sequence{0}};
   if (auto err = unwelcome(header.worker, header.life, header.server)) {
     remotes_.refuse(id, no_gradient);
-    return err;
+    return asks.deliver(err);
   }
-  auto answer = hold(id);
+  hold(id, asks);
   if (remotes_.any())
     remotes_.expect(id, no_gradient, true,
                     [this, header](bool) { hear(header); });
   else
     hear(header);
-  return answer;
 }
 
 void parameter_server_state::hear(const pull_header& header) {
@@ -203,14 +226,12 @@ void parameter_server_state::expel(worker_id who, incarnation life,
     fail("no worker is left; the last was " + line);
 }
 
-// The answer to the request being handled comes later. A worker has one request
-// at a time; an earlier one that is still open belongs to a lost connection.
-auto parameter_server_state::hold(const request_id& id) -> weights_result {
-  auto promise = self_->make_response_promise<release_header, payload>();
+// The answer comes later. A worker has one request at a time; an earlier one
+// that is still open belongs to a lost connection.
+void parameter_server_state::hold(const request_id& id, weights_promise asks) {
   auto& who = members_.at(id.worker);
-  who.asks = promise;
+  who.asks = std::move(asks);
   who.request = id.number;
-  return promise;
 }
 
 caf::error parameter_server_state::unwelcome(worker_id who, incarnation life,
@@ -256,6 +277,7 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
 
 void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
+  leave_sums(who, life);
   if (!conductor_.knows(who, life) || !members_.contains(who))
     return;
   auto gone = std::move(members_.at(who));

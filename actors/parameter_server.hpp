@@ -14,6 +14,7 @@
 #include "actors/clock/wall_clock.hpp"
 #include "actors/cores/conductor.hpp"
 #include "actors/cores/evaluation_board.hpp"
+#include "actors/cores/note_window.hpp"
 #include "actors/event_tape.hpp"
 #include "actors/notes.hpp"
 #include "actors/recording/run_statistics.hpp"
@@ -23,10 +24,12 @@
 #include "actors/witness.hpp"
 #include "config/description.hpp"
 #include "config/run_lock.hpp"
+#include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
 #include "models/best_weights.hpp"
 #include "models/learning_rate.hpp"
 
+#include <deque>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -70,6 +73,10 @@ struct parameter_server_parts {
   std::function<std::optional<caf::actor_clock::time_point>()> began;
   tape_sink tape; ///< Takes the events of this life; may be empty.
   std::shared_ptr<witness> watch; ///< Virtual clock: told of all; or null.
+  gradient_sums_ptr sums;     ///< Where gradients are added up before; or null.
+  cores::note_window notes{}; ///< How far the recorder may be behind.
+  double finish_timeout = 30; ///< s that its end may take.
+  double save_timeout = 300;  ///< The same of the last checkpoint.
 };
 
 class parameter_server_state {
@@ -101,6 +108,19 @@ private:
   struct held_push {
     push_header header;
     payload gradient;
+  };
+
+  /// A push that is not looked at yet.
+  struct new_push {
+    push_header header;
+    payload gradient;
+    weights_promise asks;
+  };
+
+  /// Pushes of one sum, until all are here.
+  struct gathered_sum {
+    gradient_sum what;
+    std::vector<new_push> here;
   };
 
   /// A step that is being made.
@@ -137,13 +157,16 @@ private:
   void begin(const coordinator_actor& coordinator);
   weights_result push(const push_header& header, const payload& gradient);
   weights_result pull(const pull_header& header);
+  void accept(const push_header& header, const payload& gradient,
+              weights_promise asks);
+  void accept(const pull_header& header, weights_promise asks);
   errc check(const push_header& header, const payload& gradient) const;
   void take(const push_header& header, const payload& gradient, bool sound);
   void hear(const pull_header& header);
   caf::error refuse(const push_header& header, errc why);
   void expel(worker_id who, incarnation life, const std::string& reason);
   caf::error objection(const push_header& header);
-  weights_result hold(const request_id& id);
+  void hold(const request_id& id, weights_promise asks);
   caf::error unwelcome(worker_id who, incarnation life,
                        incarnation server) const;
   void enlist(worker_id who, incarnation life, const std::string& transport,
@@ -158,6 +181,18 @@ private:
   double elapsed() const;
   double epochs() const;
   recording::run_times times() const;
+
+  // -- what waits to be looked at (parameter_server_waiting.cpp) --------------
+
+  bool must_wait() const;
+  void proceed();
+  void accept_part(const gradient_sum& of, new_push what);
+  bool in_order(const gathered_sum& what) const;
+  void take_sum(gathered_sum what);
+  void take_next(std::shared_ptr<std::vector<new_push>> all, size_t next);
+  void give_up(const gathered_sum& what);
+  void leave_sums(worker_id who, incarnation life);
+  void answer_waiting();
 
   // -- steps and versions (parameter_server_steps.cpp) ------------------------
 
@@ -203,6 +238,7 @@ private:
   void note_last_score();
   void give_score_up();
   void note_saved();
+  void give_saving_up();
   void close_if_done();
   void leave_stage();
   void collect(std::function<void(const snapshot_ptr&)> then);
@@ -220,9 +256,15 @@ private:
 
   template <class What>
   void record_at(version step, What&& what) {
-    self_->send(parts_.recorder, note_atom_v,
-                note_ptr{std::make_shared<note>(
-                  note{step.value, elapsed(), std::forward<What>(what)})});
+    note_ptr line = std::make_shared<note>(
+      note{step.value, elapsed(), std::forward<What>(what)});
+    if (!parts_.notes.send())
+      return self_->send(parts_.recorder, note_atom_v, line);
+    self_->request(parts_.recorder, caf::infinite, note_atom_v, line)
+      .then([this] { proceed(); },
+            [](const caf::error&) {
+              // It is dead: the supervisor ends the run.
+            });
   }
 
   /// To the tape, before anybody learns what was decided.
@@ -287,6 +329,8 @@ private:
   snapshot_ptr next_snapshot_; ///< Waits for the writer; the newest counts.
   snapshot_ptr next_best_;     ///< The same of the best weights.
   std::optional<ending> ending_;
+  std::deque<std::function<void()>> waiting_; ///< Requests, in their order.
+  std::map<uint64_t, gathered_sum> gathered_;
 };
 
 } // namespace troupe

@@ -34,6 +34,9 @@ void parameter_server_state::begin_ending(std::string status,
   else
     self_->delayed_send(
       self_, to_timespan(parts_.settings.evaluation.eval_timeout), tick_atom_v);
+  if (!ending_->closed)
+    self_->run_delayed(to_timespan(parts_.save_timeout),
+                       [this] { give_saving_up(); });
   note_last_score();
   note_saved();
 }
@@ -78,6 +81,7 @@ void parameter_server_state::send_workers_home() {
     if (auto asks = std::exchange(state.asks, std::nullopt))
       asks->deliver(
         caf::make_error(errc::shutting_down, std::string{"the run is over"}));
+  answer_waiting();
   std::vector<push_id> held;
   for (const auto& [id, push] : held_)
     held.push_back(id);
@@ -106,6 +110,13 @@ void parameter_server_state::note_saved() {
   close_if_done();
 }
 
+void parameter_server_state::give_saving_up() {
+  if (!ending_->saved)
+    fail("the last checkpoint was not written within " +
+         config::print(parts_.save_timeout) +
+         " s: the disk takes no more; free it and go on with --resume auto");
+}
+
 void parameter_server_state::close_if_done() {
   if (!ending_->scored || !ending_->saved || ending_->closed)
     return;
@@ -123,13 +134,19 @@ void parameter_server_state::close_if_done() {
   last->time = elapsed();
   last->what = notes::finished{std::move(summary), ending_->line};
   self_
-    ->request(parts_.recorder, caf::infinite, finish_atom_v,
-              note_ptr{std::move(last)})
+    ->request(parts_.recorder, to_timespan(parts_.finish_timeout),
+              finish_atom_v, note_ptr{std::move(last)})
     .then([this] { leave_stage(); },
           [this](const caf::error& err) {
             ending_->status = "failed";
             if (ending_->line.empty())
-              ending_->line = text_of(err);
+              ending_->line =
+                err == caf::sec::request_timeout
+                  ? "the run directory took no lines for " +
+                      config::print(parts_.finish_timeout) +
+                      " s, and summary.json is not written: the disk takes no "
+                      "more; free it and go on with --resume auto"
+                  : text_of(err);
             leave_stage();
           });
 }

@@ -28,7 +28,7 @@ bool offers(const proto::PathOffer& offer, const std::string& name) {
 }
 
 int nccl_device(const transport::nccl::library& lib, bool of_worker) {
-  return of_worker ? 1 % lib.devices() : 0;
+  return lib.device().value_or(of_worker ? 1 % lib.devices() : 0);
 }
 
 bool adds_up(const config::settings& settings, bool has_statistics) {

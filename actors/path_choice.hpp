@@ -66,8 +66,8 @@ private:
   std::map<std::string, double> resting_; ///< Paths, and until when.
 };
 
-/// The device of a worker's process, or of a server's: with both on one host
-/// they are different ones, where there are two.
+/// The device of a worker's process, or of a server's: the one that was chosen
+/// for it; else, with both in one process, different ones where there are two.
 int nccl_device(const transport::nccl::library& lib, bool of_worker);
 
 /// Whether NCCL may add up the gradients of a step and nothing is lost by that:

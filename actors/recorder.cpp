@@ -1,5 +1,6 @@
 #include "actors/recorder.hpp"
 
+#include "actors/recording/console.hpp"
 #include "actors/recording/metrics_tail.hpp"
 
 #include <cmath>
@@ -96,8 +97,9 @@ void recorder_state::put(const note& at, const notes::update& what) {
                        what.lr});
   if (!what.progress)
     return;
-  if (auto text = progress_.show(*what.progress, wall_.elapsed()))
-    show(*text);
+  auto text = progress_.show(*what.progress, wall_.elapsed());
+  if (text && !parts_.silent)
+    recording::console::standard_output().show(*text);
 }
 
 void recorder_state::put(const note& at, const notes::evaluation& what) {
@@ -209,10 +211,8 @@ void recorder_state::say(const std::string& line) {
 }
 
 void recorder_state::show(const std::string& text) {
-  if (parts_.silent)
-    return;
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  if (!parts_.silent)
+    recording::console::standard_output().write(text);
 }
 
 } // namespace troupe

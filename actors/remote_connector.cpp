@@ -5,12 +5,12 @@
 #include "actors/links/joined_link.hpp"
 #include "actors/links/joined_outlet.hpp"
 #include "actors/mishap.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/spawning.hpp"
 #include "config/failure.hpp"
 #include "messages/run_record.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -18,10 +18,7 @@ namespace troupe {
 
 namespace {
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
+using recording::say;
 
 /// How gradients for this server are packed; null: not at all.
 transport::codec_ptr codec_of(const proto::Welcome& welcome) {

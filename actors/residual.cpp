@@ -1,5 +1,6 @@
 #include "actors/residual.hpp"
 
+#include "actors/recording/console.hpp"
 #include "config/failure.hpp"
 #include "models/checkpoint.hpp"
 #include "models/safetensors.hpp"
@@ -7,7 +8,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <set>
 #include <system_error>
@@ -22,10 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* folder_name = "residuals";
 constexpr const char* tensor_name = "residual";
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
+using recording::say;
 
 void check(const std::error_code& error, const fs::path& path) {
   if (error)

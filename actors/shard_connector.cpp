@@ -2,20 +2,17 @@
 
 #include "actors/knock.hpp"
 #include "actors/mishap.hpp"
+#include "actors/recording/console.hpp"
 #include "config/failure.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
+using recording::say;
 
 } // namespace
 

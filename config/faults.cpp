@@ -19,7 +19,8 @@ namespace {
 constexpr size_t largest_file = 1 << 20;
 
 constexpr std::array<std::string_view, fault_kinds> names{
-  "crash", "crash-server", "slow", "cut", "delay", "duplicate"};
+  "crash",     "crash-server", "slow",     "cut",   "delay",
+  "duplicate", "cut-up",       "cut-down", "pause", "stall-recorder"};
 
 struct parameter {
   std::string_view name;
@@ -43,7 +44,12 @@ std::vector<parameter> parameters_of(fault_kind what) {
   case fault_kind::slow:
     return {worker, {"factor", at_least_one, true}, span};
   case fault_kind::cut:
+  case fault_kind::cut_up:
+  case fault_kind::cut_down:
     return {worker, span};
+  case fault_kind::pause:
+  case fault_kind::stall_recorder:
+    return {span};
   case fault_kind::delay:
     return {worker, {"by", positive, true}, span};
   case fault_kind::duplicate:

@@ -9,6 +9,10 @@
 //   30    cut(worker=2,for=8)             its link carries nothing
 //   40    delay(worker=0,by=2,for=10)     each message takes so much longer
 //   50    duplicate(worker=0,after=1,for=10)  each gradient arrives once more
+//   60    cut-up(worker=2,for=8)          nothing of it reaches the server
+//   60    cut-down(worker=2,for=8)        nothing of the server reaches it
+//   70    pause(for=20)                   all of the run, as stopped
+//   80    stall-recorder(for=5)           the run directory takes no lines
 //
 // Instead of a file, random(7) or random(seed=7,faults=6,until=40) draws them;
 // see actors/cores/fault_draw.hpp.
@@ -28,10 +32,20 @@ enum class fault_kind : uint8_t {
   slow,
   cut,
   delay,
-  duplicate
+  duplicate,
+  cut_up,
+  cut_down,
+  pause,
+  stall_recorder
 };
 
-inline constexpr size_t fault_kinds = 6;
+inline constexpr size_t fault_kinds = 10;
+
+/// Whether it meets one worker, or the run.
+constexpr bool meets_worker(fault_kind x) {
+  return x != fault_kind::crash_server && x != fault_kind::pause &&
+         x != fault_kind::stall_recorder;
+}
 
 /// "crash-server"
 std::string_view to_string(fault_kind x);
@@ -40,7 +54,7 @@ std::string_view to_string(fault_kind x);
 struct fault {
   double at = 0;
   fault_kind what = fault_kind::crash;
-  uint32_t worker = 0; ///< Whom it meets; of no use for the server.
+  uint32_t worker = 0; ///< Whom it meets, where it meets one worker.
   /// How long it lasts; for a crash, until the restart; nothing: for good.
   std::optional<double> lasts;
   double by = 0; ///< slow: factor; delay, duplicate: s.

@@ -218,6 +218,11 @@ void check_network(const resolved& all) {
     "that network may be trusted";
   if (cluster.insecure_network)
     return;
+  if (cluster.transport == "nccl")
+    refuse(all, "cluster.transport",
+           "NCCL connects over any network of its hosts, whatever --host says, "
+           "and neither encrypts nor authenticates: give --insecure-network if "
+           "everybody on those may be trusted, or use auto");
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);
   if (is_remote_shard(all.values) &&

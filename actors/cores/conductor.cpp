@@ -69,6 +69,10 @@ freshness conductor::admit(const push_id& id) {
   return window_.admit(id);
 }
 
+bool conductor::is_fresh(const push_id& id) const {
+  return window_.look_at(id) == freshness::fresh;
+}
+
 orders conductor::push(const push_facts& what) {
   auto& who = members_.at(what.id.worker);
   who.where = place::held;

@@ -100,6 +100,9 @@ public:
   /// goes on to `push` or `refuse`.
   freshness admit(const push_id& id);
 
+  /// Whether `admit` would say that it is fresh.
+  bool is_fresh(const push_id& id) const;
+
   /// A sound gradient arrived.
   orders push(const push_facts& what);
 

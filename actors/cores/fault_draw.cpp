@@ -25,7 +25,7 @@ public:
     config::fault out;
     out.at = rounded(random_.uniform() * until_);
     out.what = static_cast<fault_kind>(below(config::fault_kinds));
-    if (out.what != fault_kind::crash_server)
+    if (config::meets_worker(out.what))
       out.worker = static_cast<uint32_t>(below(workers_));
     fill(out);
     return out;
@@ -48,7 +48,13 @@ private:
       out.lasts = between(2, 20);
       break;
     case fault_kind::cut:
+    case fault_kind::cut_up:
+    case fault_kind::cut_down:
       out.lasts = between(0.5, 30);
+      break;
+    case fault_kind::pause:
+    case fault_kind::stall_recorder:
+      out.lasts = between(0.5, 10);
       break;
     case fault_kind::delay:
       out.by = between(0.1, 4);

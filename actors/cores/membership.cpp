@@ -71,6 +71,11 @@ bool membership::heard(worker_id who, incarnation life, double now) {
   return true;
 }
 
+void membership::excuse(double seconds, double now) {
+  for (auto& [who, m] : live_)
+    m.heard = std::min(now, m.heard + seconds);
+}
+
 std::vector<seat> membership::silent(double now, double timeout) const {
   std::vector<seat> result;
   for (auto& [who, m] : live_)

@@ -68,6 +68,9 @@ public:
   /// This life of the worker gave a sign. False when it has no seat.
   bool heard(worker_id who, incarnation life, double now);
 
+  /// Nobody was listened to for so many s, which is nobody's silence.
+  void excuse(double seconds, double now);
+
   /// Members without a sign for longer than `timeout`, in the order of ranks.
   std::vector<seat> silent(double now, double timeout) const;
 

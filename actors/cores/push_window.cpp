@@ -43,7 +43,7 @@ void push_window::forget(worker_id who) {
   workers_.erase(who);
 }
 
-freshness push_window::admit(const push_id& id) {
+freshness push_window::look_at(const push_id& id) const {
   auto i = workers_.find(id.worker);
   if (i == workers_.end() ||
       (i->second.life != id.life && !planted(bug::stale_incarnation)))
@@ -51,7 +51,7 @@ freshness push_window::admit(const push_id& id) {
   if (planted(bug::deduplication_off) && id.seq.value <= i->second.last &&
       !contains(i->second.pending, id.seq.value))
     return freshness::fresh;
-  auto& who = i->second;
+  const auto& who = i->second;
   auto number = id.seq.value;
   if (number == 0)
     return freshness::out_of_order;
@@ -59,8 +59,18 @@ freshness push_window::admit(const push_id& id) {
     return freshness::duplicate_pending;
   if (number <= who.last && !contains(who.skipped, number))
     return freshness::duplicate_done;
-  if (who.pending.size() >= in_flight_)
-    return freshness::out_of_order;
+  return who.pending.size() >= in_flight_ ? freshness::out_of_order
+                                          : freshness::fresh;
+}
+
+freshness push_window::admit(const push_id& id) {
+  auto found = look_at(id);
+  if (found != freshness::fresh)
+    return found;
+  auto& who = workers_.find(id.worker)->second;
+  auto number = id.seq.value;
+  if (planted(bug::deduplication_off) && number <= who.last)
+    return found;
   who.pending.push_back(number);
   if (number < who.last) {
     std::erase(who.skipped, number);

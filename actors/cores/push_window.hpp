@@ -41,6 +41,9 @@ public:
   /// A worker has left: all of its pushes are stale until its next life.
   void forget(worker_id who);
 
+  /// What `admit` would say.
+  freshness look_at(const push_id& id) const;
+
   /// Looks at a push that arrived, and remembers it when it is fresh.
   [[nodiscard]] freshness admit(const push_id& id);
 

@@ -40,8 +40,8 @@ private:
                      const push_header& header, const payload& gradient) {
     auto now = self->clock().now();
     const auto& line = (*parts.lines)[parts.rank];
-    if (line.cut(now)) {
-      self->run_delayed(line.cut_until - now,
+    if (line.cut_up(now)) {
+      self->run_delayed(line.up_cut_until - now,
                         [=] { arrive(self, parts, header, gradient); });
       return;
     }
@@ -65,7 +65,7 @@ public:
 
   wire_state(pointer self, brittle_link_parts parts)
     : self_(self), parts_(std::move(parts)), clock_(self), up_(now()),
-      down_(now()), heard_(now()) {
+      down_(now()), near_heard_(now()), far_heard_(now()) {
     // nop
   }
 
@@ -113,6 +113,7 @@ public:
 
 private:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
+  using cut_end = caf::actor_clock::time_point simulation::line::*;
 
   struct sent {
     push_header header;
@@ -195,30 +196,33 @@ private:
 
   template <class F>
   caf::actor_clock::time_point go_up(uint64_t bytes, F then) {
-    return go(up_, up_arrival_, bytes, std::move(then));
+    return go(up_, up_arrival_, &simulation::line::up_cut_until, bytes,
+              std::move(then));
   }
 
   template <class F>
   void go_down(uint64_t bytes, F then) {
-    go(down_, down_arrival_, bytes, std::move(then));
+    go(down_, down_arrival_, &simulation::line::down_cut_until, bytes,
+       std::move(then));
   }
 
   template <class F>
-  caf::actor_clock::time_point go(double& last, double& arrival, uint64_t bytes,
-                                  F then) {
+  caf::actor_clock::time_point go(double& last, double& arrival, cut_end cut,
+                                  uint64_t bytes, F then) {
     arrival = std::max(arrival, through(last, bytes) + state().delay(time()));
     auto after = to_timespan(arrival - now());
-    arrive_after(after, std::move(then));
+    arrive_after(after, cut, std::move(then));
     return time() + after;
   }
 
   template <class F>
-  void arrive_after(caf::timespan after, F then) {
-    self_->run_delayed(after, [this, then = std::move(then)]() mutable {
-      if (!state().cut(time()))
+  void arrive_after(caf::timespan after, cut_end cut, F then) {
+    self_->run_delayed(after, [this, cut, then = std::move(then)]() mutable {
+      auto open_at = state().*cut;
+      if (time() >= open_at)
         then();
       else if (near_)
-        arrive_after(state().cut_until - time(), std::move(then));
+        arrive_after(open_at - time(), cut, std::move(then));
     });
   }
 
@@ -245,22 +249,26 @@ private:
   /// The house is told as soon as it can be.
   void close_when_open() {
     auto after = to_timespan(parts_.terms.latency);
-    if (state().cut(time()))
-      after = state().cut_until - time();
+    if (state().cut_up(time()))
+      after = state().up_cut_until - time();
     self_->run_delayed(after, [this] {
-      if (state().cut(time()))
+      if (state().cut_up(time()))
         close_when_open();
       else
         break_off();
     });
   }
 
-  /// The worker's end gives up first.
+  /// Either end gives up when it hears nothing; the worker's first.
   void look_for_silence() {
-    if (!state().cut(time()))
-      heard_ = now();
-    else if (now() - heard_ > parts_.silence)
-      return near_ ? close_near() : break_off();
+    if (!state().cut_down(time()))
+      near_heard_ = now();
+    if (!state().cut_up(time()))
+      far_heard_ = now();
+    if (near_ && now() - near_heard_ > parts_.silence)
+      return close_near();
+    if (now() - far_heard_ > parts_.silence)
+      return break_off();
     self_->delayed_send(self_, to_timespan(parts_.silence / 8), tick_atom_v);
   }
 
@@ -291,7 +299,8 @@ private:
   double down_;
   double up_arrival_ = 0; ///< When the last message up arrives.
   double down_arrival_ = 0;
-  double heard_; ///< When the link was last seen open.
+  double near_heard_; ///< When the worker's end last heard of the other, ...
+  double far_heard_;  ///< ... and the server's.
   uint64_t last_sent_ = 0;
   std::map<uint64_t, sent> under_way_; ///< Gradients.
 };

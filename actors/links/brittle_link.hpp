@@ -5,7 +5,9 @@
 // It is to worker and server what a connection between processes is:
 // - While it is cut, what was sent waits, and arrives when the cut is over,
 //   unless the silence lasts too long: then first the worker's end and, within
-//   an eighth of that time, the server's end are gone, with all that waited.
+//   an eighth of that time, the server's end are gone, with all that waited. Of
+//   a cut in one direction only the end that hears nothing gives up; the other
+//   goes with it, as soon as it can be told.
 // - The worker's end dies with the worker: the server's end goes, too, as soon
 //   as word of it can get through.
 // - The server dies: the worker's end goes at once.

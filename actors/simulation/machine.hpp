@@ -66,6 +66,8 @@ struct machine {
     double factor = 1;
   };
   std::map<worker_id, slowness> slow;
+  caf::actor_clock::time_point recorder_stalls_until; ///< Nothing is written.
+  double slept = 0; ///< s that all of the process stood still, so far.
   std::function<void(const computation&)> watch; ///< Told of each, if set.
 
   machine(durations how_long, std::unique_ptr<replica> computes);

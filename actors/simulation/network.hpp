@@ -15,13 +15,18 @@ namespace troupe::simulation {
 struct line {
   using time_point = caf::actor_clock::time_point;
 
-  time_point cut_until;    ///< Nothing gets through before.
-  time_point slow_until;   ///< Messages that enter before ...
-  double by = 0;           ///< ... take so many s longer.
-  time_point copied_until; ///< Gradients that enter before come twice, ...
-  double copied_after = 0; ///< ... the copy so many s later.
+  time_point up_cut_until;   ///< Nothing gets through to the server before, ...
+  time_point down_cut_until; ///< ... and nothing to the worker.
+  time_point slow_until;     ///< Messages that enter before ...
+  double by = 0;             ///< ... take so many s longer.
+  time_point copied_until;   ///< Gradients that enter before come twice, ...
+  double copied_after = 0;   ///< ... the copy so many s later.
 
-  bool cut(time_point now) const { return now < cut_until; }
+  bool cut_up(time_point now) const { return now < up_cut_until; }
+
+  bool cut_down(time_point now) const { return now < down_cut_until; }
+
+  bool cut(time_point now) const { return cut_up(now) || cut_down(now); }
 
   double delay(time_point now) const { return now < slow_until ? by : 0; }
 

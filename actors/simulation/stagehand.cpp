@@ -1,6 +1,7 @@
 #include "actors/simulation/stagehand.hpp"
 
 #include "actors/clock/run_clock.hpp"
+#include "actors/clock/virtual_time.hpp"
 #include "actors/spawning.hpp"
 
 #include <algorithm>
@@ -37,6 +38,10 @@ private:
       crash_worker(what);
     else if (what.what == fault_kind::crash_server)
       crash_server(what);
+    else if (what.what == fault_kind::pause)
+      pause(what);
+    else if (what.what == fault_kind::stall_recorder)
+      stall_recorder(what);
     else {
       disturb(what);
       note(what);
@@ -70,6 +75,19 @@ private:
     });
   }
 
+  /// Time passes, and nobody does anything.
+  void pause(const fault& what) {
+    note(what);
+    parts_.machine->slept += *what.lasts;
+    virtual_time{self_->system()}.advance(to_timespan(*what.lasts));
+  }
+
+  void stall_recorder(const fault& what) {
+    note(what);
+    auto& until = parts_.machine->recorder_stalls_until;
+    until = std::max(until, self_->clock().now() + to_timespan(*what.lasts));
+  }
+
   /// Of two faults at a time the longer one counts, with the newer strength.
   void disturb(const fault& what) {
     worker_id who{what.worker};
@@ -81,7 +99,14 @@ private:
       slow = {std::max(slow.until, until), what.by};
       break;
     case fault_kind::cut:
-      line.cut_until = std::max(line.cut_until, until);
+      line.up_cut_until = std::max(line.up_cut_until, until);
+      line.down_cut_until = std::max(line.down_cut_until, until);
+      break;
+    case fault_kind::cut_up:
+      line.up_cut_until = std::max(line.up_cut_until, until);
+      break;
+    case fault_kind::cut_down:
+      line.down_cut_until = std::max(line.down_cut_until, until);
       break;
     case fault_kind::delay:
       line.slow_until = std::max(line.slow_until, until);
@@ -94,7 +119,8 @@ private:
   }
 
   void note(const fault& what) {
-    parts_.watch->enacted(what, clock_.elapsed(self_) + what.lasts.value_or(0));
+    parts_.watch->enacted(what, clock_.elapsed(self_) - parts_.machine->slept +
+                                  what.lasts.value_or(0));
   }
 
   pointer self_;

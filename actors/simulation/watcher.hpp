@@ -49,7 +49,8 @@ struct watcher_rules {
   double liveness = 15; ///< s until silence is noticed.
   double joining = 60;  ///< s that a server waits for all of its workers.
   double transfer = 0;  ///< s of a tensor on a link that carries nothing else.
-  std::function<double()> now;     ///< Virtual s since the run began.
+  /// Virtual s since the run began in which it was awake.
+  std::function<double()> now;
   std::function<double()> longest; ///< s of the longest computation so far.
   /// Instead of `samples`: those of each rank's part; empty: there are none.
   std::vector<uint64_t> parts{};
@@ -189,7 +190,8 @@ private:
   };
 
   std::map<worker_id, process_state> processes_;
-  double faults_until_ = 0; ///< When the last fault so far was over.
+  double faults_until_ = 0;  ///< When the last fault so far was over.
+  double stalled_until_ = 0; ///< Nobody has to be answered before.
   double longest_delay_ = 0;
   double last_update_ = 0;
   double began_at_ = 0; ///< This life of the server.

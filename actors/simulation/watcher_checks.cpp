@@ -221,6 +221,8 @@ void watcher::enacted(const config::fault& what, double until) {
   faults_until_ = std::max(faults_until_, until);
   if (what.what == config::fault_kind::crash_server)
     members_.clear();
+  if (what.what == config::fault_kind::stall_recorder)
+    stalled_until_ = std::max(stalled_until_, until);
   if (what.what == config::fault_kind::delay)
     longest_delay_ = std::max(longest_delay_, what.by);
 }
@@ -243,7 +245,8 @@ void watcher::check_deadlock() {
   auto waits = [](const auto& entry) {
     return entry.second.waits || !entry.second.in_cast;
   };
-  if (cast() == 0 || !std::ranges::all_of(members_, waits))
+  auto stalled = rules_.now() <= stalled_until_;
+  if (stalled || cast() == 0 || !std::ranges::all_of(members_, waits))
     all_wait_since_.reset();
   else if (!all_wait_since_)
     all_wait_since_ = rules_.now();

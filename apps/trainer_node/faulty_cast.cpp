@@ -99,7 +99,7 @@ private:
       link.latency + static_cast<double>(link.tensor_bytes) / link.rate;
     out.now = [this] {
       std::chrono::duration<double> since = clock().now() - begin_;
-      return since.count();
+      return since.count() - parts_.machine->slept;
     };
     out.longest = [machine = parts_.machine] {
       return machine->longest;

@@ -3,6 +3,7 @@
 // status.
 
 #include "actors/errands.hpp"
+#include "actors/recording/console.hpp"
 #include "apps/calibrate/calibrate.hpp"
 #include "apps/compare/compare.hpp"
 #include "apps/data/data.hpp"
@@ -23,7 +24,6 @@
 #include <caf/io/middleman.hpp>
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -86,13 +86,14 @@ void require_files(const config::settings& settings) {
 
 /// Ends the process without waiting for actors that hang.
 [[noreturn]] void leave_now(exit_status status) {
-  std::fflush(nullptr);
   std::_Exit(static_cast<int>(status));
 }
 
 void complain(const std::string& line) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "trainer_node: %s\n", line.c_str());
+  recording::console::standard_output().flush();
+  auto& errors = recording::console::standard_error();
+  errors.say("trainer_node: " + line);
+  errors.flush();
 }
 
 /// Tells the user; returns the exit status that says the same.
@@ -118,6 +119,7 @@ app::node start_or_leave(caf::actor_system& system,
 exit_status leave_with(const run_end& how) {
   if (!how.line.empty())
     complain(how.line);
+  recording::console::standard_output().flush();
   return static_cast<exit_status>(how.status);
 }
 

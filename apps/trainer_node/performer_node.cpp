@@ -54,7 +54,7 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
   parts.overlap = settings.cluster.overlap;
   parts.memory = shared_memory_for(settings.cluster);
   if (settings.what == config::role::worker)
-    parts.nccl = nccl_for(settings.cluster);
+    parts.nccl = nccl_for(settings);
   parts.hello = make_hello(config);
   parts.residuals = {settings.training.train_dir, settings.checkpoint.keep, {}};
   parts.supervisor = supervisor;

@@ -3,6 +3,7 @@
 #include "actors/path_choice.hpp"
 #include "apps/trainer_node/cores.hpp"
 #include "config/failure.hpp"
+#include "messages/transport/nccl/gpu_choice.hpp"
 
 #include <netdb.h>
 #include <sys/ioctl.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
+#include <variant>
 
 namespace troupe::app {
 
@@ -42,14 +45,35 @@ shared_memory_for(const config::cluster_settings& cluster) {
   return std::make_shared<transport::shared_memory>();
 }
 
-transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster) {
-  if (cluster.transport != "nccl")
-    return nullptr;
+namespace {
+
+[[noreturn]] void no_nccl(const std::string& why) {
+  throw run_error("--transport nccl: " + why + "; or use --transport auto");
+}
+
+transport::nccl::library_ptr load_nccl() {
   auto found = transport::nccl::library::load();
   if (!found.library)
-    throw run_error("--transport nccl: " + found.why_not +
-                    "; or use --transport auto");
+    no_nccl(found.why_not);
   return found.library;
+}
+
+} // namespace
+
+transport::nccl::library_ptr nccl_for(const config::settings& settings) {
+  using namespace transport::nccl;
+  if (settings.cluster.transport != "nccl")
+    return nullptr;
+  auto found = load_nccl();
+  auto of_worker = settings.what == config::role::worker;
+  // Shards meet workers alone, never each other: they share the lead's.
+  if (!of_worker && settings.cluster.rank.value_or(0) > 0)
+    return found;
+  auto device = take_gpu(wish_of_process(found->devices(), of_worker));
+  if (auto* why = std::get_if<std::string>(&device))
+    no_nccl(*why);
+  auto& ours = std::get<gpu>(device);
+  return found->with_device(ours.device, std::move(ours.claim));
 }
 
 transport::cast_root_ptr

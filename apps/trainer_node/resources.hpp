@@ -28,8 +28,9 @@ std::shared_ptr<transport::shared_memory>
 shared_memory_for(const config::cluster_settings& cluster);
 
 /// NCCL and the CUDA runtime, when the settings ask for that path; null
-/// otherwise. Throws `run_error` with the reason when they cannot be used.
-transport::nccl::library_ptr nccl_for(const config::cluster_settings& cluster);
+/// otherwise. Throws `run_error` with the reason when they cannot be used, or
+/// others have the GPUs of this host.
+transport::nccl::library_ptr nccl_for(const config::settings& settings);
 
 /// With NCCL: where the workers of this server meet to add up their gradients
 /// on the way. Null without.

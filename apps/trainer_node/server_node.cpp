@@ -6,9 +6,11 @@
 #include "actors/parameter_shard.hpp"
 #include "actors/path_choice.hpp"
 #include "actors/recorder.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/replay/prompter.hpp"
 #include "actors/restore.hpp"
 #include "actors/restore_ledger.hpp"
+#include "actors/simulation/stalling_recorder.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/cast_of_one_process.hpp"
@@ -20,20 +22,17 @@
 #include "apps/trainer_node/resources.hpp"
 #include "apps/trainer_node/sizes.hpp"
 #include "apps/trainer_node/tape.hpp"
+#include "apps/trainer_node/tensor_ways.hpp"
 #include "config/failure.hpp"
 #include "messages/run_record.hpp"
 
-#include <cstdio>
 #include <memory>
 
 namespace troupe::app {
 
 namespace {
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
+using recording::say;
 
 speech voice_of(const server_options& options) {
   if (options.silent)
@@ -95,34 +94,13 @@ void keep_tape(parameter_server_parts& parts, const origin& from, int threads,
     parts.tape = open_tape(from.directory.path, parts, threads, say);
 }
 
-/// Running statistics, which lie behind the last parameter.
-uint64_t statistics_of(const models::flat_layout& layout) {
-  return layout.count() - layout.parameter_count();
-}
-
-/// How gradients are packed for a server of these weights; null: not at all.
-transport::codec_ptr codec_of(const config::settings& settings,
-                              const payload_shape& weights,
-                              const models::flat_layout& layout) {
-  auto statistics = statistics_of(layout);
-  return transport::make_codec(
-    config::parse_compression(settings.cluster.compression),
-    weights.count - statistics, statistics);
-}
-
-/// The same for the workers of this process.
-packing packing_of(const config::settings& settings, const origin& from,
-                   const models::flat_layout& layout) {
-  return {codec_of(settings, shape_of(layout), layout),
-          {from.directory.path, settings.checkpoint.keep, from.run_id}};
-}
-
 /// Parameter server with all its shards, recorder and checkpoint writer under
 /// one supervisor, which is told when any of them dies.
 class household {
 public:
   household(caf::actor_system& system, const server_options& options,
-            parameter_server_parts parts, const origin& from)
+            parameter_server_parts parts, const origin& from,
+            const std::shared_ptr<simulation::machine>& machine = nullptr)
     : supervisor(spawn<supervisor_actor, supervisor_state>(
         system, placement::scheduled, supervisor_parts{options.on_end})) {
     auto recorder = spawn<recorder_actor, recorder_state>(
@@ -138,11 +116,21 @@ public:
           system, placement::detached,
           parameter_shard_parts{std::move(model), parts.threads}));
     parts.recorder = recorder;
+    // There it takes no time, and a replay must take the mail as it comes.
+    if (virtual_time::rules(system))
+      parts.notes = cores::note_window::endless();
+    if (machine && has_faults(parts.settings)) {
+      parts.recorder =
+        simulation::spawn_stalling_recorder(system, recorder, machine);
+      parts.notes = cores::note_window{24, 8}; // So that a stall is felt.
+    }
     parts.writer = writer;
     auto others = parts.others;
+    auto stalling = caf::actor_cast<caf::strong_actor_ptr>(parts.recorder);
     lead = spawn<lead_actor, parameter_server_state>(
       system, placement::scheduled, std::move(parts));
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
+    actors.push_back(stalling); // It may be the recorder itself.
     guard("recorder", recorder);
     guard("checkpoint writer", writer);
     guard("parameter server", lead);
@@ -192,7 +180,7 @@ server_life open_house(caf::actor_system& system, const server_options& options,
     parts.began = [machine] {
       return machine->began_in_life;
     };
-  household all{system, options, std::move(parts), from};
+  household all{system, options, std::move(parts), from, machine};
   // Without faults an actor of this process is silent only when it is dead, and
   // a death is told.
   auto pings = !machine || has_faults(settings);
@@ -208,7 +196,8 @@ server_life open_house(caf::actor_system& system, const server_options& options,
 /// Lets peers in, and the shards that have processes of their own.
 void open_door(caf::actor_system& system, const parameter_server_parts& parts,
                const server_life& life, const models::flat_layout& layout,
-               const std::shared_ptr<transport::shared_memory>& memory) {
+               const std::shared_ptr<transport::shared_memory>& memory,
+               const gpu_paths& gpus) {
   const auto& cluster = parts.settings.cluster;
   auto where = listens_at(cluster);
   auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
@@ -221,7 +210,8 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   door.coordinator = life.with.coordinator;
   door.reception = open_reception(cluster, where.host, memory != nullptr);
   door.memory = memory;
-  door.nccl = nccl_for(cluster);
+  door.nccl = gpus.nccl;
+  door.cast = gpus.cast;
   if (parts.remote_shards > 0) {
     auto ranges = cut_parameters(layout, cluster.shards);
     door.weights.count -= ranges.front().first;
@@ -237,9 +227,6 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   }
   door.parameters = door.weights.count - statistics_of(layout);
   door.codec = codec_of(parts.settings, door.weights, layout);
-  if (parts.remote_shards == 0 && !door.codec &&
-      adds_up(parts.settings, statistics_of(layout) > 0))
-    door.cast = cast_for(door.nccl, door.weights, say);
   publish(system, supervisor,
           spawn<doorkeeper_actor, doorkeeper_state>(
             system, placement::scheduled, std::move(door)),
@@ -358,6 +345,10 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     memory = find_shared_memory(settings.cluster, weights, tell);
   if (memory)
     parts.memory = transport::shared_or_heap(memory);
+  gpu_paths gpus;
+  if (!simulate)
+    gpus = find_gpus(settings, layout, say);
+  parts.sums = gpus.cast;
   auto life = open_house(system, options, machine, parts, from);
   const auto& with = life.with;
   if (machine) {
@@ -365,7 +356,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else if (simulate) {
     fill_stage(system, computing, packs, with);
   } else {
-    open_door(system, parts, life, layout, memory);
+    open_door(system, parts, life, layout, memory, gpus);
   }
   return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);

@@ -1,5 +1,6 @@
 // The process of a parameter server shard with a rank above 0.
 
+#include "actors/recording/console.hpp"
 #include "actors/remote_shard.hpp"
 #include "actors/shard_connector.hpp"
 #include "actors/spawning.hpp"
@@ -12,7 +13,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -20,10 +20,7 @@ namespace troupe::app {
 
 namespace {
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
+using recording::say;
 
 struct shard_options {
   config::settings settings; ///< Of this node alone.
@@ -43,7 +40,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   door.weights = {type, welcome.parameters()};
   door.whole = {type, welcome.region()};
   door.parameters = door.weights.count;
-  door.nccl = nccl_for(cluster);
+  door.nccl = nccl_for(settings);
   door.codec = transport::make_codec(
     config::parse_compression(cluster.compression), door.weights.count, 0);
   door.memory = find_shared_memory(cluster, door.weights, say);

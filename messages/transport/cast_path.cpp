@@ -1,5 +1,6 @@
 #include "messages/transport/cast_path.hpp"
 
+#include "messages/finite.hpp"
 #include "messages/types.hpp"
 
 #include <algorithm>
@@ -22,8 +23,9 @@ cast_path::~cast_path() {
   ending_.clear();
 }
 
-/// Gradients are offered where that leads to something. Only one at a time: a
-/// synchronous worker has no more.
+/// Gradients are offered where that leads to something: one that is not finite
+/// is sent, so that it alone is refused. Only one at a time: a synchronous
+/// worker has no more.
 bool cast_path::keeps(frame_kind kind, transfer_id request,
                       const caf::byte_buffer& header, const payload& tensor) {
   if (kind != frame_kind::push)
@@ -34,8 +36,11 @@ bool cast_path::keeps(frame_kind kind, transfer_id request,
     std::lock_guard guard{mutex_};
     comes = !std::exchange(attends_, true);
     offers = open_ && !offered_ && ferry_->takes(tensor.shape());
-    if (offers)
-      offered_ = offered{request, header, tensor};
+  }
+  offers = offers && all_finite(tensor);
+  if (offers) {
+    std::lock_guard guard{mutex_};
+    offered_ = offered{request, header, tensor};
   }
   if (comes) {
     auto who = read_header<push_header>(header).id.worker;
@@ -300,19 +305,26 @@ bool cast_end::takes(frame& what) {
     root_->answered(*this, read_header<cast_answer>(what.header));
     return true;
   case frame_kind::offer:
-    root_->offered(*this, {what.request, what.header, what.tensor.shape(),
-                           read_header<push_header>(what.header).samples});
+    offer(what);
     return true;
   case frame_kind::again:
     root_->again(*this, what.request);
     return true;
   case frame_kind::push:
+    root_->asked(*this, read_header<push_header>(what.header).id.life);
+    return false;
   case frame_kind::pull:
     root_->asked(*this);
     return false;
   default:
     return false;
   }
+}
+
+void cast_end::offer(const frame& what) {
+  auto header = read_header<push_header>(what.header);
+  root_->offered(*this, {what.request, header.id, what.header,
+                         what.tensor.shape(), header.samples});
 }
 
 void cast_end::call(const cast_call& what) {

@@ -94,6 +94,7 @@ private:
   bool keeps(frame_kind kind, transfer_id request,
              const caf::byte_buffer& header, const payload& tensor) override;
   bool takes(frame& what) override;
+  void offer(const frame& what);
 
   void call(const cast_call& what) override;
   void open(const cast_open& what) override;

@@ -1,5 +1,7 @@
 #include "messages/transport/cast_root.hpp"
 
+#include "messages/finite.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -31,27 +33,32 @@ cast_root::cast_root(cast_root_terms terms)
 cast_root::~cast_root() {
   members_.clear();
   step_.reset();
+  void_.clear();
   ferry_.reset();
   ending_.clear();
 }
 
 // -- gradients ----------------------------------------------------------------
 
-void cast_root::asked(const cast_seat& who) {
+void cast_root::asked(const cast_seat& who, std::optional<incarnation> life) {
   lock guard{mutex_};
   auto* from = find(who);
   if (from == nullptr)
     return;
   ++from->asked;
+  if (life)
+    from->life = life;
   from->last.reset();
   decide();
 }
 
-void cast_root::offered(const cast_seat& who, cast_offer what) {
+// What a worker offers that the lead does not know any more is refused there.
+void cast_root::offered(cast_seat& who, cast_offer what) {
   lock guard{mutex_};
   auto* from = find(who);
-  if (from == nullptr)
-    return;
+  if (from == nullptr || from->gone)
+    return who.fetch(what.request);
+  from->life = what.id.life;
   from->offered = offer{std::move(what), terms_.clock()};
   from->last.reset();
   members_.front().seat->wake();
@@ -69,6 +76,8 @@ void cast_root::decide() {
     const auto* it = find(who);
     if (it == nullptr)
       return; // Gone: the communicator ends in a moment.
+    if (it->gone)
+      return fetch_all(); // The same.
     if (!it->offered && it->asked == 0)
       return; // Computes.
     all &= it->offered && it->offered->gradient == terms_.weights;
@@ -130,12 +139,14 @@ void cast_root::summed(uint64_t number, bool done) {
   if (!step_ || step_->number != number)
     return;
   auto gone = std::ranges::any_of(step_->parts, [this](const auto& part) {
-    return find(part.first) == nullptr;
+    const auto* from = find(part.first);
+    return from == nullptr || from->gone;
   });
-  if (!done || gone) // Whoever is gone has no part in the step.
-    return give_up_step();
   payload mean{terms_.weights, step_->sum, step_->sum.get()};
-  step_->sum.reset();
+  // Whoever is gone has no part in the step. One gradient that is not finite
+  // would be refused; in a sum it would have all of them refused.
+  if (!done || gone || !all_finite(mean))
+    return give_up_step();
   step_->there = true;
   for (const auto& [who, what] : step_->parts) {
     auto* from = find(who);
@@ -144,16 +155,92 @@ void cast_root::summed(uint64_t number, bool done) {
   }
 }
 
-/// What the server does not have yet takes the stream.
+/// What the server does not have yet takes the stream; of what it has, the
+/// answers.
 void cast_root::give_up_step() {
   if (!step_)
     return;
   if (step_->there)
-    return let_held_go();
+    return give_up_broadcast();
   auto gone = *std::exchange(step_, std::nullopt);
   for (const auto& [who, what] : gone.parts)
     if (auto* from = find(who))
       from->seat->fetch(what.request);
+}
+
+void cast_root::give_up_broadcast() {
+  if (step_->taken)
+    let_held_go();
+  else
+    step_->alone = true;
+}
+
+// -- what the lead asks and tells ---------------------------------------------
+
+std::optional<gradient_sum> cast_root::find(const push_id& which,
+                                            const payload& gradient) {
+  lock guard{mutex_};
+  if (!gradient)
+    return std::nullopt;
+  const auto* data = gradient.bytes().data();
+  auto is_it = [&](const void_push& x) {
+    return x.sum.get() == data && x.id == which;
+  };
+  if (std::ranges::any_of(void_, is_it))
+    return gradient_sum{0, true, {}};
+  if (!step_ || !step_->there || step_->taken || step_->sum.get() != data)
+    return std::nullopt;
+  gradient_sum out{step_->number, false, {}};
+  for (const auto& [who, what] : step_->parts)
+    out.pushes.push_back(what.id);
+  return std::ranges::count(out.pushes, which) > 0 ? std::optional{out}
+                                                   : std::nullopt;
+}
+
+void cast_root::take(uint64_t number) {
+  lock guard{mutex_};
+  if (!step_ || step_->number != number)
+    return;
+  step_->taken = true;
+  step_->sum.reset();
+  if (step_->alone)
+    step_.reset();
+}
+
+void cast_root::give_up(uint64_t number) {
+  lock guard{mutex_};
+  if (!step_ || step_->number != number || step_->taken)
+    return;
+  auto gone = *std::exchange(step_, std::nullopt);
+  for (const auto& [who, what] : gone.parts)
+    if (auto* from = find(who)) {
+      void_.push_back({from->seat, what.request, what.id, gone.sum});
+      from->seat->fetch(what.request);
+    }
+}
+
+/// The answer to a push that did not count: its worker has been told.
+bool cast_root::swallows(const cast_seat& who, const cast_reply& what) {
+  return what.kind == frame_kind::refusal &&
+         std::erase_if(void_, [&](const void_push& x) {
+           return x.seat == &who && x.request == what.request;
+         }) > 0;
+}
+
+// Its path may live on: what it still offers it sends itself.
+void cast_root::left(worker_id who, incarnation life) {
+  lock guard{mutex_};
+  auto found = std::ranges::find_if(members_, [&](const member& x) {
+    return x.who.worker == who && x.life == life && !x.gone;
+  });
+  if (found == members_.end())
+    return;
+  found->gone = true;
+  if (step_ && !step_->there && step_->parts.contains(found->who))
+    give_up_step();
+  fetch_all();
+  assemble_at_ = terms_.clock();
+  members_.front().seat->wake();
 }
 
 // -- weights ------------------------------------------------------------------
@@ -165,7 +252,9 @@ bool cast_root::keeps(const cast_seat& who, const cast_reply& what) {
     return false;
   if (to->asked > 0)
     --to->asked;
-  if (!step_ || !step_->there)
+  if (swallows(who, what))
+    return true;
+  if (!step_ || !step_->taken)
     return false;
   auto part = step_->parts.find(to->who);
   if (part == step_->parts.end() || part->second.request != what.request)

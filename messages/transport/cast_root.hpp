@@ -20,12 +20,18 @@
 //     |<-- fetch -------|  if it is not to be        |<-- release, ----|
 //     |-- push, tensor->|                            |     tensor      |
 //
+// The pushes of a sum count together or not at all, which the lead decides: it
+// takes the sum when all of its pushes have come and are in order, and gives it
+// up when one of them is not, or one of its workers is gone. A sum that is not
+// finite is given up here. Then each is told to send its own.
+//
 // Who meets in which communicator is the business of nccl::rendezvous. A change
 // of members, or a failure, ends the communicator; what was under way takes the
 // stream, and so does all until the next one is open.
 //
 // Thread-safe. Communicators are made and aborted by whoever polls.
 
+#include "messages/gradient_sums.hpp"
 #include "messages/payload_memory.hpp"
 #include "messages/transport/cast_frames.hpp"
 #include "messages/transport/frame.hpp"
@@ -44,6 +50,7 @@ namespace troupe::transport {
 /// A push whose gradient waits at the worker.
 struct cast_offer {
   transfer_id request;
+  push_id id;
   caf::byte_buffer header;
   payload_shape gradient;
   uint64_t samples = 0;
@@ -93,11 +100,11 @@ struct cast_root_terms {
   std::function<double()> clock;               ///< s; empty: the steady one.
 };
 
-class cast_root {
+class cast_root final : public gradient_sums {
 public:
   explicit cast_root(cast_root_terms terms);
 
-  ~cast_root();
+  ~cast_root() override;
 
   cast_root(const cast_root&) = delete;
   cast_root& operator=(const cast_root&) = delete;
@@ -111,10 +118,10 @@ public:
 
   void answered(const cast_seat& who, const cast_answer& what);
 
-  /// The worker sent the server a request.
-  void asked(const cast_seat& who);
+  /// The worker sent the server a request; a push tells which life it is in.
+  void asked(const cast_seat& who, std::optional<incarnation> life = {});
 
-  void offered(const cast_seat& who, cast_offer what);
+  void offered(cast_seat& who, cast_offer what);
 
   /// An answer is to go to the worker. True when the root does that, later.
   bool keeps(const cast_seat& who, const cast_reply& what);
@@ -128,6 +135,17 @@ public:
   /// A communicator takes gradients.
   bool is_open() const;
 
+  // -- what the lead asks and tells (gradient_sums) ---------------------------
+
+  std::optional<gradient_sum> find(const push_id& which,
+                                   const payload& gradient) override;
+
+  void take(uint64_t number) override;
+
+  void give_up(uint64_t number) override;
+
+  void left(worker_id who, incarnation life) override;
+
 private:
   struct offer : cast_offer {
     double since = 0;
@@ -138,8 +156,10 @@ private:
     nccl::attendee who;
     size_t asked = 0; ///< Requests that the server has not answered.
     std::optional<offer> offered;
-    std::optional<cast_reply> last; ///< By broadcast.
-    bool left_out = false;          ///< The others have waited in vain.
+    std::optional<cast_reply> last;    ///< By broadcast.
+    bool left_out = false;             ///< The others have waited in vain.
+    std::optional<incarnation> life{}; ///< As its last push tells.
+    bool gone = false;                 ///< The lead does not know it any more.
   };
 
   /// The pushes of one sum.
@@ -147,9 +167,19 @@ private:
     uint64_t number = 0;
     std::map<nccl::attendee, offer> parts;
     memory_block sum;
-    bool there = false; ///< The server has the pushes.
+    bool there = false; ///< The server has the pushes, ...
+    bool taken = false; ///< ... and they count.
+    bool alone = false; ///< Each answer takes the stream.
     std::map<nccl::attendee, cast_reply> held;
     double held_since = 0;
+  };
+
+  /// The push of a sum that was given up, on its way to the lead and back.
+  struct void_push {
+    const cast_seat* seat;
+    transfer_id request;
+    push_id id;
+    memory_block sum;
   };
 
   using lock = std::lock_guard<std::mutex>;
@@ -168,6 +198,8 @@ private:
   void let_held_go();
   void spread();
   void give_up_step();
+  void give_up_broadcast();
+  bool swallows(const cast_seat& who, const cast_reply& what);
 
   void move_on(double now);
   void take_answers(double now);
@@ -197,6 +229,7 @@ private:
   bool ferry_is_busy_ = false;
   uint64_t steps_ = 0;
   std::optional<step> step_;
+  std::vector<void_push> void_;
 };
 
 using cast_root_ptr = std::shared_ptr<cast_root>;

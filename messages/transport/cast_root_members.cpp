@@ -44,6 +44,7 @@ void cast_root::remove(const cast_seat& who) {
   if (std::erase_if(members_,
                     [&](const member& x) { return x.seat == &who; }) == 0)
     return;
+  std::erase_if(void_, [&](const void_push& x) { return x.seat == &who; });
   assemble_at_ = terms_.clock();
   if (!members_.empty())
     members_.front().seat->wake();
@@ -85,7 +86,7 @@ void cast_root::move_on(double now) {
     assemble_at_.reset();
     std::vector<nccl::attendee> all;
     for (const auto& one : members_)
-      if (!one.left_out)
+      if (!one.left_out && !one.gone)
         all.push_back(one.who);
     carry_out(rendezvous_.assemble(all, now), now);
   }
@@ -103,7 +104,8 @@ void cast_root::move_on(double now) {
 // It may be stopped, or much slower than the others, or we do not know why.
 void cast_root::leave_out_silent(double now) {
   for (const auto& who : rendezvous_.members())
-    if (auto* one = find(who); one && !one->offered && one->asked == 0) {
+    if (auto* one = find(who);
+        one && !one->gone && !one->offered && one->asked == 0) {
       one->left_out = true;
       terms_.say("nccl         worker " + to_string(who.worker) +
                  " takes the stream from now on: the others waited in vain for "

@@ -40,6 +40,13 @@ void set(int fd, int level, int what, int value) {
   setsockopt(fd, level, what, &value, sizeof value);
 }
 
+/// s that a TCP connection may be idle before it is asked whether the other end
+/// is still there, then between two questions; and s until it is given up when
+/// nothing comes back.
+constexpr int idle_time = 10;
+constexpr int probe_interval = 5;
+constexpr int silence = 30;
+
 constexpr size_t most_passed = 1;
 
 union passed_space {
@@ -79,6 +86,13 @@ void take_files(msghdr& message, std::vector<descriptor>* passed) {
 
 socket::socket(descriptor fd) : fd_(std::move(fd)) {
   set(get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  // Of a network that carries nothing any more the kernel knows for 15 min only
+  // that it is slow.
+  set(get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(get(), IPPROTO_TCP, TCP_KEEPIDLE, idle_time);
+  set(get(), IPPROTO_TCP, TCP_KEEPINTVL, probe_interval);
+  set(get(), IPPROTO_TCP, TCP_KEEPCNT, (silence - idle_time) / probe_interval);
+  set(get(), IPPROTO_TCP, TCP_USER_TIMEOUT, silence * 1000);
   set(get(), SOL_SOCKET, SO_SNDBUF, buffer_bytes);
   set(get(), SOL_SOCKET, SO_RCVBUF, buffer_bytes);
 }

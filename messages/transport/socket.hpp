@@ -60,7 +60,8 @@ public:
   /// loopback: see docs/threading.md.
   static constexpr int buffer_bytes = 4 << 20;
 
-  /// Takes over a connection and sets it up: no delay, large buffers.
+  /// Takes over a connection and sets it up: no delay, large buffers, and over
+  /// TCP an end when the other side has been silent for 30 s.
   explicit socket(descriptor fd);
 
   /// Sends what goes without waiting, or with `wait` all of it; `parts` is left

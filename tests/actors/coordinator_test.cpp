@@ -218,6 +218,23 @@ TEST_CASE("a worker that is silent leaves; one that answers stays") {
   CHECK(it.lead->left[0].reason == "silent");
 }
 
+TEST_CASE("a silence that the coordinator slept through does not count") {
+  office it{2};
+  auto talker = it.new_worker();
+  auto mute = it.new_worker();
+  it.enter(talker);
+  it.enter(mute);
+  it.house.advance(5);
+  mute->silent = true;
+  for (int i = 0; i < 3; ++i) {
+    it.house.oversleep(30);
+    CHECK(it.lead->left.empty());
+  }
+  it.house.advance(14);
+  REQUIRE(it.lead->left.size() == 1);
+  CHECK(it.lead->left[0].worker == w1);
+}
+
 TEST_CASE("a worker that is expelled is told why") {
   office it{1};
   auto bad = it.new_worker();

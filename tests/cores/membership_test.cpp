@@ -130,6 +130,18 @@ TEST_CASE("a member that is not heard of is silent") {
   CHECK(!cast.heard(rank(3), life(1), 16));
 }
 
+TEST_CASE("what nobody listened to is nobody's silence") {
+  membership cast{four, 0};
+  cast.admit({}, 0);
+  cast.admit({}, 5);
+  cast.excuse(50, 60);
+  CHECK(cast.silent(60, 10).empty());
+  CHECK(cast.silent(61, 10) == std::vector<seat>{{rank(0), life(1), 1}});
+  cast.excuse(1000, 61);
+  CHECK(cast.silent(71, 10).empty());
+  CHECK(cast.silent(71.5, 10).size() == 2);
+}
+
 TEST_CASE("in any history seats are unique and lives only rise") {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     INFO("seed " << seed);

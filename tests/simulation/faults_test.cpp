@@ -130,6 +130,48 @@ TEST_CASE("a short cut only delays, a long one ends the connection") {
   CHECK(joined[2]["time"] < 21);
 }
 
+TEST_CASE("a cut in one direction ends the connection, too") {
+  for (std::string cut : {"cut-up", "cut-down"}) {
+    INFO(cut);
+    auto brief = run_with("5.5 " + cut + "(worker=0,for=3)",
+                          {"--workers", "2", "--max-steps", "30"});
+    CHECK(brief.all("left").empty());
+    CHECK(brief.left.seconds() > 32);
+    auto lasting = run_with("5.5 " + cut + "(worker=0,for=10)",
+                            {"--workers", "2", "--max-steps", "30"});
+    auto left = lasting.all("left");
+    REQUIRE(left.size() == 1);
+    CHECK(left[0]["time"] > 9);
+    CHECK(left[0]["time"] < 11.5);
+    CHECK(lasting.all("joined").size() == 3);
+  }
+}
+
+TEST_CASE("a run that stood still as a whole goes on with its whole cast") {
+  auto found = run_with("5.5 pause(for=100)\n110 pause(for=3)",
+                        {"--workers", "3", "--max-steps", "40"});
+  CHECK(found.all("left").empty());
+  CHECK(found.all("joined").size() == 3);
+  CHECK(found.left.summary["gradients_applied"] == 120);
+}
+
+TEST_CASE("a recorder that stalls holds the run up, and loses nothing") {
+  auto found =
+    run_with("5.5 stall-recorder(for=20)",
+             {"--workers", "3", "--max-steps", "120", "--policy", "async"});
+  uint64_t step = 0;
+  uint64_t meanwhile = 0;
+  for (const auto& line : found.all("update")) {
+    CHECK(line["step"] == ++step);
+    auto time = line["time"].get<double>();
+    meanwhile += time > 5.5 && time < 25.5;
+  }
+  CHECK(step == 120);
+  // As many as may be unwritten, and not the sixty of another run.
+  CHECK(meanwhile >= 10);
+  CHECK(meanwhile <= 28);
+}
+
 TEST_CASE("pings go over the link: a silent worker is noticed") {
   // Messages take 6 s, so that pings are answered too late.
   auto found = run_with("5.5 delay(worker=0,by=6,for=5)",

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace troupe::test {
@@ -254,6 +255,14 @@ inline lead_stand_in make_lead_stand_in(stage& house) {
 // -- at the side of the parameter server --------------------------------------
 
 struct recorder_notes {
+  bool holds = false; ///< Acknowledges only when the test does.
+  std::vector<caf::typed_response_promise<void>> unacknowledged;
+
+  void acknowledge() {
+    for (auto& one : std::exchange(unacknowledged, {}))
+      one.deliver();
+  }
+
   /// Takes the notes instead of keeping them, if set.
   std::function<void(const note&)> on_note;
   std::vector<note_ptr> notes;
@@ -275,16 +284,25 @@ using recorder_stand_in = stand_in<recorder_notes, recorder_actor>;
 inline recorder_stand_in make_recorder_stand_in(stage& house) {
   recorder_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<recorder_actor>([seen](auto*) {
+  out.handle = house.stand_in<recorder_actor>([seen](auto* self) {
+    auto answer = [seen, self]() -> caf::result<void> {
+      if (!seen->holds)
+        return caf::unit;
+      seen->unacknowledged.push_back(
+        self->template make_response_promise<void>());
+      return seen->unacknowledged.back();
+    };
     return recorder_actor::behavior_type{
-      [seen](note_atom, const note_ptr& what) {
+      [seen, answer](note_atom, const note_ptr& what) {
         if (seen->on_note)
           seen->on_note(*what);
         else
           seen->notes.push_back(what);
+        return answer();
       },
-      [seen](finish_atom, const note_ptr& what) {
+      [seen, answer](finish_atom, const note_ptr& what) {
         seen->finished.push_back(what);
+        return answer();
       },
     };
   });

@@ -124,6 +124,9 @@ child::child(const std::vector<std::string>& command, fs::path stem,
   redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
   redirect(STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_TRUNC);
   redirect(STDERR_FILENO, err, O_WRONLY | O_CREAT | O_TRUNC);
+  if (how.output && (::dup2(*how.output, STDOUT_FILENO) < 0 ||
+                     ::dup2(*how.output, STDERR_FILENO) < 0))
+    ::_exit(126);
   if (!how.folder.empty() && ::chdir(how.folder.c_str()) != 0)
     ::_exit(126);
   if (how.largest_file)

@@ -35,6 +35,7 @@ struct child_options {
   std::optional<uint64_t> largest_file;           ///< bytes
   std::optional<uint64_t> most_files;             ///< That it may have open.
   std::optional<uint64_t> address_space;          ///< bytes
+  std::optional<int> output; ///< stdout and stderr, instead of files.
 };
 
 /// A process. What it prints goes to <stem>.out and <stem>.err.

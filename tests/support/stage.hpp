@@ -68,6 +68,12 @@ public:
     }
   }
 
+  /// Lets time pass at once, as for a process that is stopped meanwhile.
+  void oversleep(double seconds) {
+    time_.advance(to_timespan(seconds));
+    run();
+  }
+
   /// Makes an actor of ours.
   template <class Handle, class State, class... Args>
   Handle make(Args&&... args) {

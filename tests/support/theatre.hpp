@@ -68,6 +68,7 @@ public:
     parts.writer = writer.handle;
     parts.tape = tape;
     parts.memory = memory;
+    parts.notes = notes;
     if (elsewhere) {
       parts.remote_shards = settings.cluster.shards - 1;
       lead = house.make<lead_actor, parameter_server_state>(parts);
@@ -195,6 +196,7 @@ public:
   std::shared_ptr<const models::loaded_checkpoint> resumed;
   tape_sink tape; ///< Set before the house opens; may be empty.
   payload_memory_ptr memory = heap_memory(); ///< For versions; the same.
+  cores::note_window notes{};                ///< Of the recorder; the same.
   recorder_stand_in recorder = make_recorder_stand_in(house);
   writer_stand_in writer = make_writer_stand_in(house);
   coordinator_stand_in coordinator = make_coordinator_stand_in(house);

@@ -65,6 +65,27 @@ TEST_CASE("who is silent is left out, and does not stop the others") {
   check_clean();
 }
 
+TEST_CASE("who is expelled is in no mean, and is told to send its own") {
+  {
+    company all;
+    auto workers = gather(all, 3);
+    CHECK(train(all, workers, 2, 3) == 0);
+    auto gone = workers.back();
+    workers.pop_back();
+    all.expel(gone);
+    auto own = std::async(std::launch::async, [&] {
+      return all.push(gone, 5); // Answered when the others' step is made.
+    });
+    CHECK(train(all, workers, 5, 10) == 0);
+    CHECK(own.get());
+    REQUIRE(all.meet());
+    auto sums = fake::sums();
+    CHECK(train(all, workers, 15, 10) == 0);
+    CHECK(fake::sums() - sums >= 9);
+  }
+  check_clean();
+}
+
 TEST_CASE("members come and go, and each step is right") {
   {
     company all;

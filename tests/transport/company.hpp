@@ -206,6 +206,13 @@ public:
     present_.erase(worker);
   }
 
+  /// The same, and the coordinator of the sum is told.
+  void expel(size_t worker) {
+    std::lock_guard guard{mutex_};
+    present_.erase(worker);
+    leave(worker);
+  }
+
   /// A push of this worker's gradient; says whether the answer is the mean of a
   /// step that it was part of.
   bool push(size_t worker, uint64_t step, uint64_t samples = 32) {
@@ -283,8 +290,9 @@ private:
       if (!what) {
         present_.erase(who);
         pulls.erase(who);
+        leave(who);
       } else if (what->kind == frame_kind::push) {
-        pushes[who] = std::move(*what);
+        take(who, std::move(*what), pushes);
       } else {
         pulls[who] = std::move(*what);
       }
@@ -294,6 +302,60 @@ private:
       if (pushes.empty() || std::ranges::any_of(present_, computes))
         continue;
       answer(std::exchange(pushes, {}), std::exchange(pulls, {}));
+    }
+  }
+
+  // As the lead does: pushes of one sum count together or not at all.
+  void take(size_t who, frame push, std::map<size_t, frame>& pushes) {
+    auto id = read_header<push_header>(push.header).id;
+    auto sum = root->find(id, push.tensor);
+    if (!sum) {
+      pushes[who] = std::move(push);
+      return;
+    }
+    if (sum->over)
+      return refuse(who, push);
+    auto& all = gathered_[sum->number];
+    all.what = *sum;
+    all.here.emplace(who, std::move(push));
+    auto gone = std::ranges::any_of(sum->pushes, [this](const push_id& one) {
+      return !present_.contains(one.worker.value);
+    });
+    if (gone)
+      return give_up(std::move(gathered_.extract(sum->number).mapped()));
+    if (all.here.size() < sum->pushes.size())
+      return;
+    root->take(sum->number);
+    pushes.merge(gathered_.extract(sum->number).mapped().here);
+  }
+
+  struct gathered {
+    gradient_sum what;
+    std::map<size_t, frame> here;
+  };
+
+  void give_up(const gathered& sum) {
+    root->give_up(sum.what.number);
+    for (const auto& [who, push] : sum.here)
+      refuse(who, push);
+  }
+
+  void refuse(size_t who, const frame& push) {
+    ends_.at(who).far->end->send(frame_kind::refusal, push.request,
+                                 write_header(refusal{errc::failed, "void"}),
+                                 {});
+  }
+
+  void leave(size_t who) {
+    root->left(worker_id{static_cast<uint32_t>(who)}, incarnation{1});
+    for (auto it = gathered_.begin(); it != gathered_.end();) {
+      auto is_theirs = [who](const push_id& id) {
+        return id.worker.value == who;
+      };
+      auto next = std::next(it);
+      if (std::ranges::any_of(it->second.what.pushes, is_theirs))
+        give_up(std::move(gathered_.extract(it).mapped()));
+      it = next;
     }
   }
 
@@ -319,6 +381,7 @@ private:
   std::vector<std::shared_ptr<inbox>> workers_;
   std::vector<both> ends_;
   std::set<size_t> present_;
+  std::map<uint64_t, gathered> gathered_;
   /// Whose gradients of which step, and of how many samples, made each version.
   std::vector<std::map<size_t, std::pair<uint64_t, uint64_t>>> steps_;
   bool over_ = false;

@@ -160,11 +160,18 @@ inline parameter_server_actor make_server(caf::actor_system& system,
 /// Where NCCL comes from that a rig of that kind has.
 inline std::function<transport::nccl::library_ptr()> nccl_of_rigs;
 
+/// Makes the server of a rig; `sums`: where gradients are added up, or null.
+using server_maker = std::function<parameter_server_actor(
+  caf::actor_system&, const gradient_sums_ptr& sums)>;
+
 class rig {
 public:
-  explicit rig(std::string kind, payload_shape shape)
+  explicit rig(std::string kind, payload_shape shape,
+               const server_maker& make = {})
     : kind_(std::move(kind)), shape_(shape), system_(config_) {
-    server_ = make_server(system_, log);
+    if (kind_ == "cast")
+      make_cast();
+    server_ = make ? make(system_, cast) : make_server(system_, log);
     coordinator_ = system_.spawn(
       [](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
         return {
@@ -269,18 +276,19 @@ private:
     return name() == "nccl" ? nccl_of_rigs() : nullptr;
   }
 
+  void make_cast() {
+    transport::cast_root_terms where;
+    where.library = nccl();
+    where.weights = shape_;
+    where.settling = 0;
+    cast = std::make_shared<transport::cast_root>(std::move(where));
+  }
+
   void listen() {
     transport::reception_terms terms;
     terms.host = kind_ == "shm" ? "" : "127.0.0.1";
     terms.same_host = kind_ == "shm";
     reception_ = std::make_shared<transport::reception>(terms);
-    if (kind_ == "cast") {
-      transport::cast_root_terms where;
-      where.library = nccl();
-      where.weights = shape_;
-      where.settling = 0;
-      cast = std::make_shared<transport::cast_root>(std::move(where));
-    }
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::detached,
       path_listener_parts{

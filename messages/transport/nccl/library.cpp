@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <type_traits>
+#include <utility>
 
 namespace troupe::transport::nccl {
 
@@ -92,6 +93,14 @@ loaded library::adopt(const entry_points& table, const std::string& origin) {
   if (devices == 0)
     return refuse("there is no CUDA device: see what nvidia-smi says");
   return {std::make_shared<const library>(table, version, devices), ""};
+}
+
+library_ptr library::with_device(int which,
+                                 std::shared_ptr<const void> keeps) const {
+  auto out = std::make_shared<library>(*this);
+  out->device_ = which;
+  out->keeps_ = std::move(keeps);
+  return out;
 }
 
 std::string library::explain(abi::result code, abi::comm about) const {

@@ -9,6 +9,7 @@
 #include "messages/transport/nccl/abi.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -141,6 +142,13 @@ public:
 
   const entry_points& call() const { return table_; }
 
+  /// The same library with one of its devices chosen, and what that keeps.
+  std::shared_ptr<const library>
+  with_device(int which, std::shared_ptr<const void> keeps) const;
+
+  /// The one that this process uses; nothing: none was chosen.
+  std::optional<int> device() const { return device_; }
+
   int version() const { return version_; }
   int devices() const { return devices_; }
 
@@ -152,6 +160,8 @@ private:
   entry_points table_;
   int version_;
   int devices_;
+  std::optional<int> device_;
+  std::shared_ptr<const void> keeps_; ///< For the device.
 };
 
 } // namespace troupe::transport::nccl

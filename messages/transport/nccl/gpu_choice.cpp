@@ -1,0 +1,111 @@
+#include "messages/transport/nccl/gpu_choice.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace troupe::transport::nccl {
+
+namespace {
+
+const std::string advice =
+  "NCCL needs a GPU for each process: start fewer processes on this host, or "
+  "give each its own with LOCAL_RANK or CUDA_VISIBLE_DEVICES";
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? text : "";
+}
+
+/// As it is called outside of this process.
+std::string name_of(int device, const std::string& visible) {
+  auto rest = visible;
+  for (int i = 0; i < device && !rest.empty(); ++i) {
+    auto comma = rest.find(',');
+    rest = comma == std::string::npos ? "" : rest.substr(comma + 1);
+  }
+  rest = rest.substr(0, rest.find(','));
+  return rest.empty() ? std::to_string(device) : rest;
+}
+
+/// A name that one process of this user and host can have; null when it is
+/// taken. It is free again when the process is gone, however it ends.
+std::shared_ptr<const void> claim(const std::string& gpu) {
+  auto name = "troupe-gpu-" + std::to_string(getuid()) + "-" + gpu;
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  auto size = std::min(name.size(), sizeof where.sun_path - 1);
+  std::memcpy(where.sun_path + 1, name.data(), size);
+  auto fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  auto length =
+    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
+  if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&where), length) != 0) {
+    if (fd >= 0)
+      close(fd);
+    return nullptr;
+  }
+  return std::shared_ptr<const void>{new int{fd}, [](const void* x) {
+                                       const auto* held =
+                                         static_cast<const int*>(x);
+                                       close(*held);
+                                       delete held;
+                                     }};
+}
+
+} // namespace
+
+gpu_wish wish_of_process(int devices, bool of_worker) {
+  return {devices, of_worker, variable("LOCAL_RANK"),
+          variable("CUDA_VISIBLE_DEVICES"),
+          variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1"};
+}
+
+std::variant<std::vector<int>, std::string>
+suitable_gpus(const gpu_wish& what) {
+  if (!what.local_rank.empty()) {
+    int rank = -1;
+    const auto* end = what.local_rank.data() + what.local_rank.size();
+    auto [last, error] = std::from_chars(what.local_rank.data(), end, rank);
+    if (error != std::errc{} || last != end || rank < 0)
+      return "LOCAL_RANK=" + what.local_rank + ": must be a whole number";
+    // Whoever shows a process one GPU has chosen it.
+    if (what.devices == 1 && !what.visible.empty())
+      return std::vector{0};
+    if (rank >= what.devices && !what.shared)
+      return "LOCAL_RANK=" + what.local_rank + ", but there are " +
+             std::to_string(what.devices) + " GPUs; " + advice;
+    return std::vector{rank % what.devices};
+  }
+  if (!what.of_worker)
+    return std::vector{0};
+  std::vector<int> out;
+  for (int i = 1; i <= what.devices; ++i)
+    out.push_back(i % what.devices);
+  return out;
+}
+
+std::variant<gpu, std::string> take_gpu(const gpu_wish& what) {
+  auto found = suitable_gpus(what);
+  if (auto* why = std::get_if<std::string>(&found))
+    return *why;
+  const auto& all = std::get<std::vector<int>>(found);
+  if (what.shared)
+    return gpu{all.front(), nullptr};
+  for (auto device : all)
+    if (auto ours = claim(name_of(device, what.visible)))
+      return gpu{device, std::move(ours)};
+  return "other processes have taken " +
+         (all.size() == 1 ? "GPU " + name_of(all.front(), what.visible)
+                          : "all " + std::to_string(all.size()) + " GPUs") +
+         "; " + advice;
+}
+
+} // namespace troupe::transport::nccl

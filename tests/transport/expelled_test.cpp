@@ -1,0 +1,279 @@
+// The real parameter server and coordinator behind every path, in real threads:
+// a worker whose gradients are never finite goes, after twenty of them, and the
+// others train on as if it had not been there.
+
+#include "actors/coordinator.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/supervisor.hpp"
+#include "tests/nccl/fake_nccl.hpp"
+#include "tests/support/payloads.hpp"
+#include "tests/support/tiny_net.hpp"
+#include "tests/transport/rig.hpp"
+
+#include <future>
+#include <limits>
+#include <map>
+#include <set>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr uint64_t samples = 95;
+constexpr uint64_t epochs = 12;
+constexpr uint32_t members = 3;
+constexpr worker_id culprit{1};
+
+/// Which samples are in the weights. Told by the server alone, one thing at a
+/// time.
+class sample_book : public witness {
+public:
+  void began(incarnation, const proto::Manifest*) override {}
+  void enlisted(worker_id, incarnation) override {}
+  void entered(std::span<const worker_id>) override {}
+  void left(worker_id who, incarnation) override { ++departures[who]; }
+  void accepted(const push_header&) override {}
+  void refused(const push_header& what) override { ++refusals[what.id.worker]; }
+  void pulled(worker_id, lease_id) override {}
+  void applied(version, std::span<const push_header> parts) override {
+    for (const auto& part : parts) {
+      auto found = leases.find(part.from);
+      if (found == leases.end())
+        ++strange;
+      else
+        for (uint64_t i = 0; i < found->second.count; ++i)
+          twice +=
+            !seen[found->second.epoch].insert(found->second.first + i).second;
+      culprits += part.id.worker == culprit;
+    }
+  }
+  void dropped(const push_header&) override {}
+  void released(worker_id, const release_header& what) override {
+    for (const auto& one : what.leases)
+      leases[one.id] = one;
+  }
+  void ended() override {}
+  void saved(version) override {}
+  void pushed(const push_header&) override {}
+  void acknowledged(const push_header&, const release_header&) override {}
+  void turned_away(const push_header&, const caf::error&) override {}
+
+  std::map<lease_id, lease> leases;
+  std::map<uint64_t, std::set<uint64_t>> seen; ///< Samples, by epoch.
+  uint64_t twice = 0;
+  uint64_t strange = 0;
+  uint64_t culprits = 0; ///< Gradients of the culprit.
+  std::map<worker_id, int> refusals;
+  std::map<worker_id, int> departures;
+};
+
+struct house {
+  std::shared_ptr<sample_book> book = std::make_shared<sample_book>();
+  coordinator_actor coordinator;
+  std::vector<caf::actor> others;
+  std::promise<run_end> ended;
+  std::shared_ptr<std::optional<recording::summary>> summary =
+    std::make_shared<std::optional<recording::summary>>();
+};
+
+parameter_server_actor open_house(caf::actor_system& system, house& all,
+                                  const gradient_sums_ptr& sums) {
+  auto recorder = system.spawn(
+    [summary = all.summary](
+      recorder_actor::pointer self) -> recorder_actor::behavior_type {
+      return {
+        [](note_atom, const note_ptr&) {},
+        [summary, self](finish_atom, const note_ptr& what) {
+          *summary = std::get<notes::finished>(what->what).summary;
+          self->quit();
+        },
+      };
+    });
+  auto writer = system.spawn([](checkpoint_writer_actor::pointer)
+                               -> checkpoint_writer_actor::behavior_type {
+    return {[](write_atom, const snapshot_ptr&) {
+      return std::string{};
+    }};
+  });
+  parameter_server_parts parts;
+  parts.settings.training.network = "tiny";
+  parts.settings.training.batch_size = 10;
+  parts.settings.training.epochs = epochs;
+  parts.settings.cluster.workers = members;
+  parts.samples = samples;
+  parts.classes = 10;
+  parts.recorder = recorder;
+  parts.writer = writer;
+  parts.watch = all.book;
+  parts.sums = sums;
+  auto lead = spawn<lead_actor, parameter_server_state>(
+    system, placement::scheduled, std::move(parts));
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled, supervisor_parts{[&all](const run_end& how) {
+      all.ended.set_value(how);
+    }});
+  cores::membership_rules rules;
+  rules.workers = members;
+  all.coordinator = spawn<coordinator_actor, coordinator_state>(
+    system, placement::scheduled,
+    coordinator_parts{rules, 0, incarnation{1}, lead, supervisor});
+  for (const auto& one : {caf::actor_cast<caf::actor>(lead),
+                          caf::actor_cast<caf::actor>(supervisor),
+                          caf::actor_cast<caf::actor>(all.coordinator)})
+    all.others.push_back(one);
+  return lead;
+}
+
+/// As the house sees a worker.
+worker_actor make_handle(caf::actor_system& system,
+                         std::shared_ptr<std::atomic<bool>> stopped) {
+  return system.spawn(
+    [stopped](worker_actor::pointer self) -> worker_actor::behavior_type {
+      return {
+        [](attach_atom, const parameter_server_actor&, const registration&,
+           const gradient_outlet_ptr&) {},
+        [](detach_atom) {},
+        [](cancel_atom, version) {},
+        [](write_atom, version, sequence) {},
+        [](ping_atom) {},
+        [stopped, self](stop_atom, const run_end&) {
+          *stopped = true;
+          self->quit();
+        },
+      };
+    });
+}
+
+/// A worker, in a thread of its own; says which answers ended it.
+class player {
+public:
+  player(rig& at, house& with, worker_id who)
+    : self_(at.system()), link_(at.connect()),
+      handle_(make_handle(at.system(), stopped_)) {
+    registration_request wish;
+    wish.has_rank = true;
+    wish.rank = who;
+    self_
+      ->request(with.coordinator, long_enough, register_atom_v, wish, handle_)
+      .receive([this](const registration& as) { as_ = as; },
+               [](const caf::error& why) { FAIL(caf::to_string(why)); });
+  }
+
+  /// Until the run is over for it.
+  errc train() {
+    auto spoilt = as_.worker == culprit;
+    while (!*stopped_) {
+      auto answer = leases_.empty() ? pull() : push(spoilt);
+      if (answer == errc::not_finite)
+        answer = pull();
+      if (answer != errc::none)
+        return answer;
+    }
+    return errc::none;
+  }
+
+  bool stopped() const { return *stopped_; }
+
+private:
+  template <class... Ts>
+  errc ask(const Ts&... what) {
+    auto out = errc::none;
+    self_->request(link_, long_enough, what...)
+      .receive(
+        [this](const release_header& header, const payload&) {
+          reads_ = header.weights;
+          leases_.insert(leases_.end(), header.leases.begin(),
+                         header.leases.end());
+        },
+        [&](const caf::error& why) {
+          out = why.category() == caf::type_id_v<errc>
+                  ? static_cast<errc>(why.code())
+                  : errc::failed;
+        });
+    return out;
+  }
+
+  errc pull() {
+    requests_ = requests_.next();
+    return ask(pull_atom_v, pull_header{as_.worker, as_.life, as_.server,
+                                        lease_id{0}, requests_});
+  }
+
+  errc push(bool spoilt) {
+    auto from = leases_.front();
+    leases_.erase(leases_.begin());
+    last_ = last_.next();
+    requests_ = requests_.next();
+    push_header header;
+    header.id = {as_.worker, as_.life, last_};
+    header.server = as_.server;
+    header.computed_on = reads_;
+    header.from = from.id;
+    header.samples = from.count;
+    header.loss = 1;
+    header.request = requests_;
+    auto x = spoilt ? std::numeric_limits<float>::quiet_NaN() : 0.01F;
+    return ask(push_atom_v, header, constant_payload(tiny_size, x));
+  }
+
+  caf::scoped_actor self_;
+  parameter_server_actor link_;
+  std::shared_ptr<std::atomic<bool>> stopped_ =
+    std::make_shared<std::atomic<bool>>(false);
+  worker_actor handle_;
+  registration as_;
+  version reads_;
+  sequence last_{0}, requests_{0};
+  std::vector<lease> leases_;
+};
+
+void check_expulsion(const std::string& kind) {
+  fake::reset(3);
+  nccl_of_rigs = fake::library;
+  house all;
+  auto ended = all.ended.get_future();
+  rig at{kind,
+         {element_type::float32, tiny_size},
+         [&](caf::actor_system& system, const gradient_sums_ptr& sums) {
+           return open_house(system, all, sums);
+         }};
+  std::vector<std::unique_ptr<player>> cast;
+  for (uint32_t i = 0; i < members; ++i)
+    cast.push_back(std::make_unique<player>(at, all, worker_id{i}));
+  std::vector<std::future<errc>> runs;
+  for (auto& one : cast)
+    runs.push_back(
+      std::async(std::launch::async, [&one] { return one->train(); }));
+  REQUIRE(ended.wait_for(long_enough) == std::future_status::ready);
+  CHECK(ended.get().status == 0);
+  for (auto& run : runs)
+    run.get();
+  const auto& book = *all.book;
+  CHECK((book.refusals == std::map<worker_id, int>{{culprit, 20}}));
+  CHECK((book.departures == std::map<worker_id, int>{{culprit, 1}}));
+  CHECK(book.culprits == 0);
+  CHECK(book.twice == 0);
+  CHECK(book.strange == 0);
+  uint64_t applied = 0;
+  for (const auto& [epoch, which] : book.seen) {
+    applied += which.size();
+    if (epoch < epochs)
+      CHECK(which.size() == samples);
+  }
+  REQUIRE(all.summary->has_value());
+  CHECK((*all.summary)->samples_applied == applied);
+  cast.clear();
+  for (const auto& one : all.others)
+    caf::anon_send_exit(one, caf::exit_reason::kill);
+}
+
+} // namespace
+
+TEST_CASE("Twenty refusals expel the one who caused them, over every path") {
+  for (const char* kind :
+       {"inproc", "chunked", "stream", "shm", "nccl", "cast"}) {
+    INFO(kind);
+    check_expulsion(kind);
+  }
+}
