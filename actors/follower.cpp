@@ -84,9 +84,11 @@ void follower_state::prepare(const models::loaded_checkpoint& first) {
   if (!first.model.tensors().empty() &&
       first.model.tensors().front().dtype == "F64")
     settings.training.dtype = config::scalar_type::float64;
-  computing_parts computing{
-    settings, data::load_dataset(settings.data, settings.training.seed),
-    parts_.threads};
+  computing_parts computing{settings,
+                            data::load_dataset(settings.data,
+                                               settings.training.seed,
+                                               data::data_part::test),
+                            parts_.threads};
   models::require_suitable(
     settings.training.network, computing.data.test->name(),
     computing.data.test->shape(), computing.data.test->classes());

@@ -66,10 +66,13 @@ dataset_source load_part(const idx_dataset_description& what,
 } // namespace
 
 source_pair load_idx(const idx_dataset_description& what,
-                     const fs::path& data_dir) {
-  source_pair result{load_part(what, data_dir, what.train),
-                     load_part(what, data_dir, what.test)};
-  if (result.train.shape != result.test.shape) {
+                     const fs::path& data_dir, data_part wanted) {
+  source_pair result;
+  if (wants_train(wanted))
+    result.train = load_part(what, data_dir, what.train);
+  if (wants_test(wanted))
+    result.test = load_part(what, data_dir, what.test);
+  if (wanted == data_part::both && result.train.shape != result.test.shape) {
     throw run_error(what.name + " in " + data_dir.string() +
                     ": the images for training and for testing differ in "
                     "size");

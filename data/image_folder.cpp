@@ -69,6 +69,28 @@ int64_t label_of(const fs::path& folder,
   return found - classes.begin();
 }
 
+/// Sorted by name.
+std::vector<fs::path> folders_of_classes(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    fail(folder, "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
+                 "and DIR/val/CLASS/IMAGE");
+  std::vector<fs::path> out;
+  for (auto& entry : entries(folder))
+    if (fs::is_directory(entry, error))
+      out.push_back(std::move(entry));
+  if (out.empty())
+    fail(folder, "has no folders, one for each class");
+  return out;
+}
+
+std::vector<std::string> names_of(const std::vector<fs::path>& folders) {
+  std::vector<std::string> out;
+  for (const auto& each : folders)
+    out.push_back(each.filename().string());
+  return out;
+}
+
 class folder_store final : public sample_store {
 public:
   explicit folder_store(std::vector<folder_index::image> images)
@@ -101,19 +123,9 @@ dataset_source source_of(folder_index&& index, size_t classes) {
 
 folder_index index_folder(const fs::path& folder,
                           const std::vector<std::string>& known) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error))
-    fail(folder, "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
-                 "and DIR/val/CLASS/IMAGE");
+  auto classes = folders_of_classes(folder);
   folder_index out;
-  std::vector<fs::path> classes;
-  for (auto& entry : entries(folder))
-    if (fs::is_directory(entry, error))
-      classes.push_back(std::move(entry));
-  for (const auto& each : classes)
-    out.classes.push_back(each.filename().string());
-  if (classes.empty())
-    fail(folder, "has no folders, one for each class");
+  out.classes = names_of(classes);
   for (const auto& each : classes) {
     auto before = out.images.size();
     collect(each, 0, label_of(each, known.empty() ? out.classes : known), out);
@@ -133,12 +145,15 @@ fs::path find_test_folder(const fs::path& data_dir) {
   fail(data_dir, "has neither a folder val nor test");
 }
 
-source_pair load_folder(const fs::path& data_dir) {
-  auto train = index_folder(data_dir / "train");
-  auto test = index_folder(find_test_folder(data_dir), train.classes);
-  auto classes = train.classes.size();
-  return {source_of(std::move(train), classes),
-          source_of(std::move(test), classes)};
+source_pair load_folder(const fs::path& data_dir, data_part wanted) {
+  auto classes = names_of(folders_of_classes(data_dir / "train"));
+  source_pair out;
+  if (wants_train(wanted))
+    out.train = source_of(index_folder(data_dir / "train"), classes.size());
+  if (wants_test(wanted))
+    out.test = source_of(index_folder(find_test_folder(data_dir), classes),
+                         classes.size());
+  return out;
 }
 
 } // namespace troupe::data

@@ -36,8 +36,8 @@ dataset_entry idx(const idx_dataset_description& what,
           "none",
           files,
           scale,
-          [what](const data_settings& from, uint64_t) {
-            return load_idx(what, from.data_dir);
+          [what](const data_settings& from, uint64_t, data_part wanted) {
+            return load_idx(what, from.data_dir, wanted);
           }};
 }
 
@@ -55,8 +55,8 @@ dataset_entry cifar(const cifar_description& what, const normalisation& scale,
           cifar_training,
           files,
           scale,
-          [what](const data_settings& from, uint64_t) {
-            return load_cifar(what, from.data_dir);
+          [what](const data_settings& from, uint64_t, data_part wanted) {
+            return load_cifar(what, from.data_dir, wanted);
           }};
 }
 
@@ -69,8 +69,8 @@ std::vector<dataset_entry> make_registry() {
      "none",
      "",
      {{0.3053}, {0.3247}},
-     [](const data_settings&, uint64_t seed) {
-       return load_digits(seed);
+     [](const data_settings&, uint64_t seed, data_part) {
+       return load_digits(seed); // Both are cut from one file.
      }},
     idx({"mnist", "MNIST"}, of_mnist),
     idx({"fashion-mnist", "FashionMNIST"}, {{0.2860}, {0.3530}}),
@@ -89,14 +89,15 @@ std::vector<dataset_entry> make_registry() {
           "train.bin, test.bin"),
     {"folder", "any", "any", image_training,
      "train/CLASS/IMAGE, val/CLASS/IMAGE (or test/...); JPEG, PNG", of_imagenet,
-     [](const data_settings& from, uint64_t) {
-       return load_folder(from.data_dir);
+     [](const data_settings& from, uint64_t, data_part wanted) {
+       return load_folder(from.data_dir, wanted);
      }},
     {"tar", "any", "any", image_training,
      "train*.tar, val*.tar (or test*.tar) of STEM.{jpg,jpeg,png} and STEM.cls",
      of_imagenet,
-     [](const data_settings& from, uint64_t) {
-       return load_tar(config::parse_tar_shards(from.dataset), from.data_dir);
+     [](const data_settings& from, uint64_t, data_part wanted) {
+       return load_tar(config::parse_tar_shards(from.dataset), from.data_dir,
+                       wanted);
      }},
     {"synthetic",
      "any",
@@ -104,8 +105,8 @@ std::vector<dataset_entry> make_registry() {
      "none",
      "",
      {{0.5}, {0.25}},
-     [](const data_settings& from, uint64_t) {
-       return make_synthetic(config::parse_synthetic(from.dataset));
+     [](const data_settings& from, uint64_t, data_part wanted) {
+       return make_synthetic(config::parse_synthetic(from.dataset), wanted);
      }},
   };
 }
@@ -177,15 +178,19 @@ std::optional<dataset_facts> facts_of(const std::string& dataset) {
   return out;
 }
 
-dataset_pair load_dataset(const config::data_settings& settings,
-                          uint64_t seed) {
+dataset_pair load_dataset(const config::data_settings& settings, uint64_t seed,
+                          data_part wanted) {
   const auto& entry = entry_of(settings.dataset);
   if (!entry.files.empty() && settings.data_dir.empty())
     throw usage_error("the data set " + entry.name +
                       " needs --data-dir, the folder of its files");
-  auto source = entry.load(settings, seed);
-  return {make_part(settings, entry, source.train, seed, true),
-          make_part(settings, entry, source.test, seed, false)};
+  auto source = entry.load(settings, seed, wanted);
+  dataset_pair out;
+  if (wants_train(wanted))
+    out.train = make_part(settings, entry, source.train, seed, true);
+  if (wants_test(wanted))
+    out.test = make_part(settings, entry, source.test, seed, false);
+  return out;
 }
 
 } // namespace troupe::data

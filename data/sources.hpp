@@ -17,6 +17,7 @@ struct dataset_source {
   int64_t classes = 0;
 };
 
+/// A part that is not wanted has no store.
 struct source_pair {
   dataset_source train;
   dataset_source test;
@@ -28,7 +29,8 @@ source_pair load_digits(uint64_t seed);
 
 /// A coarse picture for each class, and noise; the same bytes everywhere. A
 /// convolutional network learns it in a few steps.
-source_pair make_synthetic(const config::synthetic_data& what);
+source_pair make_synthetic(const config::synthetic_data& what,
+                           data_part wanted);
 
 /// What the files of a data set in IDX files are called.
 struct idx_dataset_description {
@@ -45,7 +47,7 @@ struct idx_dataset_description {
 /// @throws run_error naming the file and what is wrong; if a file is absent,
 /// the folders and names that were tried.
 source_pair load_idx(const idx_dataset_description& what,
-                     const std::filesystem::path& data_dir);
+                     const std::filesystem::path& data_dir, data_part wanted);
 
 /// What the files of a data set in CIFAR's binary files are called: records of
 /// `label_bytes` labels, of which the last counts, and 3x32x32 pixels.
@@ -61,18 +63,19 @@ struct cifar_description {
 
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_cifar(const cifar_description& what,
-                       const std::filesystem::path& data_dir);
+                       const std::filesystem::path& data_dir, data_part wanted);
 
 /// `data_dir`/{train,val}/CLASS/.../IMAGE, or `test` for `val`. Classes and
 /// their order are those of train's folders, by name.
 /// @throws run_error if a folder is absent or has no images.
-source_pair load_folder(const std::filesystem::path& data_dir);
+source_pair load_folder(const std::filesystem::path& data_dir,
+                        data_part wanted);
 
 /// Tar files whose members come in runs of one stem: an image and STEM.cls,
 /// which holds the number of the class. Without names: all train*.tar, and all
 /// val*.tar or test*.tar. There are as many classes as the highest label says.
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_tar(const config::tar_shards& what,
-                     const std::filesystem::path& data_dir);
+                     const std::filesystem::path& data_dir, data_part wanted);
 
 } // namespace troupe::data

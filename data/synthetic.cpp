@@ -64,10 +64,15 @@ dataset_source make_part(const config::synthetic_data& what, uint64_t first,
 
 } // namespace
 
-source_pair make_synthetic(const config::synthetic_data& what) {
+source_pair make_synthetic(const config::synthetic_data& what,
+                           data_part wanted) {
   auto tests = std::max<uint64_t>(1, what.samples / 5);
-  return {make_part(what, 0, what.samples),
-          make_part(what, what.samples, tests)};
+  source_pair result;
+  if (wants_train(wanted))
+    result.train = make_part(what, 0, what.samples);
+  if (wants_test(wanted))
+    result.test = make_part(what, what.samples, tests);
+  return result;
 }
 
 } // namespace troupe::data

@@ -156,7 +156,10 @@ run_data load_data(const config::settings& settings) {
                                {shape.begin(), shape.end()}, facts->classes);
       return {settings.data.dataset, facts->classes, 0, {}, {}};
     }
-  auto sets = data::load_dataset(settings.data, settings.training.seed);
+  auto alone = settings.what == config::role::ps;
+  auto sets =
+    data::load_dataset(settings.data, settings.training.seed,
+                       alone ? data::data_part::train : data::data_part::both);
   if (!local)
     data::require_batch(*sets.train, settings.training.batch_size);
   require_suitable(settings, *sets.train);
