@@ -1,6 +1,7 @@
 #include "models/checkpoint.hpp"
 
 #include "config/failure.hpp"
+#include "config/text.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -127,7 +128,7 @@ void make_folder(const fs::path& folder) {
 void check_slot_keys(std::span<const named_tensor> slots) {
   for (const auto& x : slots)
     if (!x.name.starts_with(slot_prefix))
-      throw run_error("optimizer key without optim.: " + x.name);
+      throw run_error("optimizer key without optim.: " + config::shown(x.name));
 }
 
 // -- reading ------------------------------------------------------------------
