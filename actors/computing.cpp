@@ -56,7 +56,8 @@ computing_parts parts_of_rank(computing_parts parts, worker_id who) {
 }
 
 owned_data owned_by(const computing_parts& parts) {
-  if (parts.settings.data.sharding != config::sharding_kind::local)
+  if (parts.settings.data.sharding != config::sharding_kind::local ||
+      !parts.data.train)
     return {};
   return {parts.data.train->size(), parts.data.train->digest()};
 }

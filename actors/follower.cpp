@@ -86,9 +86,11 @@ void follower_state::prepare(config::run_description run) {
   auto settings = parts_.settings;
   config::apply_cast_settings(settings, run.settings);
   config::require_allowed(settings.training);
-  computing_parts computing{
-    settings, data::load_dataset(settings.data, settings.training.seed),
-    parts_.threads};
+  computing_parts computing{settings,
+                            data::load_dataset(settings.data,
+                                               settings.training.seed,
+                                               data::data_part::test),
+                            parts_.threads};
   const auto& test = *computing.data.test;
   models::require_suitable(settings.training.network, test.name(), test.shape(),
                            test.classes());

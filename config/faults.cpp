@@ -2,13 +2,12 @@
 
 #include "config/call.hpp"
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 namespace troupe::config {
@@ -179,16 +178,18 @@ std::vector<fault> read_faults(const std::filesystem::path& file,
                                uint32_t workers) {
   auto name = shown(file.string());
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error))
+  if (!std::filesystem::exists(file, error))
     throw usage_error("faults " + name +
                       ": no such file; name one, or draw faults with "
                       "random(SEED)");
-  if (std::filesystem::file_size(file, error) > largest_file)
+  std::string text;
+  try {
+    text = read_text(file, largest_file + 1);
+  } catch (const unreadable& why) {
+    throw usage_error("faults " + name + ": cannot be read: " + why.what());
+  }
+  if (text.size() > largest_file)
     throw usage_error("faults " + name + ": too large for a list of faults");
-  std::ifstream in{file, std::ios::binary};
-  std::string text{std::istreambuf_iterator<char>{in}, {}};
-  if (!in)
-    throw usage_error("faults " + name + ": cannot be read");
   return parse_faults(text, name, workers);
 }
 

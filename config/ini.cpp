@@ -1,11 +1,9 @@
 #include "config/ini.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 #include "config/text.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <utility>
 
@@ -140,15 +138,12 @@ std::vector<ini_entry> read_ini(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     throw usage_error(name + ": is a folder, not a file of settings");
-  errno = 0;
-  std::ifstream in{file, std::ios::binary};
-  if (!in)
-    throw usage_error(name + ": cannot be read: " + std::strerror(errno));
-  std::string text(largest_ini + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad())
-    throw usage_error(name + ": cannot be read: " + std::strerror(errno));
-  text.resize(static_cast<size_t>(in.gcount()));
+  std::string text;
+  try {
+    text = read_text(file, largest_ini + 1);
+  } catch (const unreadable& why) {
+    throw usage_error(name + ": cannot be read: " + why.what());
+  }
   return parse_ini(text, name);
 }
 

@@ -29,6 +29,11 @@ std::string bare(std::string_view name) {
   return result;
 }
 
+/// A byte of UTF-8 that is not a letter's first.
+bool continues_letter(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
 std::string normal(std::string_view word) {
   word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
   std::string result;
@@ -65,8 +70,12 @@ std::string_view trim(std::string_view text) {
 }
 
 std::string shown(std::string_view text) {
+  auto end = std::min(text.size(), longest_shown);
+  // Not within a letter of several bytes.
+  while (end > 0 && end < text.size() && continues_letter(text[end]))
+    --end;
   std::string result;
-  for (char c : text.substr(0, longest_shown)) {
+  for (char c : text.substr(0, end)) {
     if (is_control(c)) {
       char escaped[8];
       std::snprintf(escaped, sizeof escaped, "\\x%02x",
@@ -76,7 +85,7 @@ std::string shown(std::string_view text) {
       result += c;
     }
   }
-  return text.size() > longest_shown ? result + "..." : result;
+  return end < text.size() ? result + "..." : result;
 }
 
 std::string in_quotes(std::string_view text) {

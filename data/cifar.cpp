@@ -114,10 +114,14 @@ void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
   }
 }
 
-source_pair load_cifar(const cifar_description& what,
-                       const fs::path& data_dir) {
-  return {load_part(what, data_dir, what.train),
-          load_part(what, data_dir, what.test)};
+source_pair load_cifar(const cifar_description& what, const fs::path& data_dir,
+                       data_part wanted) {
+  source_pair result;
+  if (wants_train(wanted))
+    result.train = load_part(what, data_dir, what.train);
+  if (wants_test(wanted))
+    result.test = load_part(what, data_dir, what.test);
+  return result;
 }
 
 source_survey survey_cifar(const cifar_description& what,

@@ -147,18 +147,22 @@ private:
   mutable std::vector<std::string> complaints_;
 };
 
+/// Null where a part was not asked for.
 struct dataset_pair {
   std::shared_ptr<const dataset> train;
   std::shared_ptr<const dataset> test;
 };
 
-/// Loads the set named in the settings, with the transforms that they ask for.
-/// `seed` selects the split of sets that come unsplit (digits), and what is
-/// random about samples.
+/// Loads the set named in the settings, with the transforms that they ask for;
+/// of the part that is not wanted no samples are read, and its files need not
+/// be there, but for what they say of the classes (folder, tar). `seed` selects
+/// the split of sets that come unsplit (digits), and what is random about
+/// samples.
 /// @throws usage_error if the name is unknown, a needed data-dir is not given
 /// or the transforms do not suit the set; run_error if the files are absent or
 /// wrong.
-dataset_pair load_dataset(const config::data_settings& settings, uint64_t seed);
+dataset_pair load_dataset(const config::data_settings& settings, uint64_t seed,
+                          data_part wanted = data_part::both);
 
 /// What is known of a data set without its files.
 struct dataset_facts {

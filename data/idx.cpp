@@ -1,7 +1,9 @@
 #include "data/idx.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-#include <system_error>
 
 namespace troupe::data {
 
@@ -69,17 +70,7 @@ class file_source final : public source {
 public:
   explicit file_source(const std::filesystem::path& file)
     : source(file.string()) {
-    std::error_code error;
-    auto exists = std::filesystem::exists(file, error);
-    if (exists && !std::filesystem::is_regular_file(file, error)) {
-      throw run_error(name + ": is not a regular file");
-    }
-    auto size = exists ? std::filesystem::file_size(file, error) : 0;
-    in_.reset(gzopen(file.c_str(), "rb"));
-    if (!in_ || error) {
-      throw run_error(name + ": cannot be opened: " +
-                      (error ? error.message() : std::strerror(errno)));
-    }
+    auto size = open(file);
     gzbuffer(in_.get(), 1 << 17);
     // Deflate makes at most 1,032 bytes of one.
     upper_bound_ = gzdirect(in_.get()) != 0 ? size : size * 1032;
@@ -108,6 +99,21 @@ private:
   struct closer {
     void operator()(gzFile file) const noexcept { gzclose_r(file); }
   };
+
+  /// Returns the file's size.
+  uint64_t open(const std::filesystem::path& file) try {
+    config::input_file found{file};
+    auto size = found.size();
+    auto handle = found.release();
+    in_.reset(gzdopen(handle, "rb"));
+    if (!in_) {
+      ::close(handle);
+      throw run_error(name + ": cannot be opened: no memory");
+    }
+    return size;
+  } catch (const config::unreadable& why) {
+    throw run_error(name + ": cannot be opened: " + why.what());
+  }
 
   void check() {
     int code = Z_OK;

@@ -98,10 +98,14 @@ void require_same_size(const idx_dataset_description& what,
 } // namespace
 
 source_pair load_idx(const idx_dataset_description& what,
-                     const fs::path& data_dir) {
-  source_pair result{load_part(what, data_dir, what.train),
-                     load_part(what, data_dir, what.test)};
-  require_same_size(what, data_dir, result.train.shape == result.test.shape);
+                     const fs::path& data_dir, data_part wanted) {
+  source_pair result;
+  if (wants_train(wanted))
+    result.train = load_part(what, data_dir, what.train);
+  if (wants_test(wanted))
+    result.test = load_part(what, data_dir, what.test);
+  if (wanted == data_part::both)
+    require_same_size(what, data_dir, result.train.shape == result.test.shape);
   return result;
 }
 

@@ -1,14 +1,10 @@
 #include "data/image_file.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <limits>
-#include <memory>
 
 namespace troupe::data {
 
@@ -38,25 +34,13 @@ picture decode_image(std::span<const uint8_t> bytes, const std::string& name,
   throw run_error(name + ": at byte 0: is neither a JPEG nor a PNG image");
 }
 
-std::vector<uint8_t> read_file(const std::filesystem::path& file) {
-  auto fail = [&] {
-    throw run_error(file.string() +
-                    ": cannot be read: " + std::strerror(errno));
-  };
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> in{
-    std::fopen(file.c_str(), "rb"), &std::fclose};
-  if (!in || std::fseek(in.get(), 0, SEEK_END) != 0)
-    fail();
-  auto size = std::ftell(in.get());
-  // A folder opens, too, and says that it is endless.
-  if (size < 0 || size == std::numeric_limits<long>::max())
-    throw run_error(file.string() + ": is not a regular file");
-  std::rewind(in.get());
-  std::vector<uint8_t> out(static_cast<size_t>(size));
-  out.resize(std::fread(out.data(), 1, out.size(), in.get()));
-  if (std::ferror(in.get()) != 0)
-    fail();
+std::vector<uint8_t> read_file(const std::filesystem::path& file) try {
+  config::input_file in{file};
+  std::vector<uint8_t> out(in.size());
+  out.resize(in.read(0, std::as_writable_bytes(std::span{out})));
   return out;
+} catch (const config::unreadable& why) {
+  config::refuse_file(file, why);
 }
 
 void require_possible(const std::string& name, uint64_t width, uint64_t height,

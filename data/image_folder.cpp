@@ -84,6 +84,13 @@ int64_t label_of(const fs::path& folder,
   return found - classes.begin();
 }
 
+std::vector<std::string> names_of(const std::vector<fs::path>& folders) {
+  std::vector<std::string> out;
+  for (const auto& each : folders)
+    out.push_back(each.filename().string());
+  return out;
+}
+
 class folder_store final : public sample_store {
 public:
   /// @param root The folder below which all of them lie.
@@ -138,10 +145,9 @@ dataset_source source_of(const fs::path& root, folder_index&& index,
 
 folder_index index_folder(const fs::path& folder,
                           const std::vector<std::string>& known) {
-  folder_index out;
   auto classes = class_folders(folder);
-  for (const auto& each : classes)
-    out.classes.push_back(each.filename().string());
+  folder_index out;
+  out.classes = names_of(classes);
   for (const auto& each : classes) {
     auto before = out.images.size();
     collect(each, 0, label_of(each, known.empty() ? out.classes : known), out);
@@ -161,14 +167,17 @@ fs::path find_test_folder(const fs::path& data_dir) {
   fail(data_dir, "has neither a folder val nor test");
 }
 
-source_pair load_folder(const fs::path& data_dir) {
-  auto train_folder = data_dir / "train";
-  auto train = index_folder(train_folder);
-  auto test_folder = find_test_folder(data_dir);
-  auto test = index_folder(test_folder, train.classes);
-  auto classes = train.classes.size();
-  return {source_of(train_folder, std::move(train), classes),
-          source_of(test_folder, std::move(test), classes)};
+source_pair load_folder(const fs::path& data_dir, data_part wanted) {
+  auto train = data_dir / "train";
+  auto classes = names_of(class_folders(train));
+  source_pair out;
+  if (wants_train(wanted))
+    out.train = source_of(train, index_folder(train), classes.size());
+  if (wants_test(wanted)) {
+    auto test = find_test_folder(data_dir);
+    out.test = source_of(test, index_folder(test, classes), classes.size());
+  }
+  return out;
 }
 
 source_survey survey_folder(const fs::path& data_dir) {

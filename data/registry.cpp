@@ -37,8 +37,8 @@ dataset_entry idx(const idx_dataset_description& what,
           "none",
           files,
           scale,
-          [what](const data_settings& from, uint64_t) {
-            return load_idx(what, from.data_dir);
+          [what](const data_settings& from, uint64_t, data_part wanted) {
+            return load_idx(what, from.data_dir, wanted);
           },
           [what](const data_settings& from) {
             return survey_idx(what, from.data_dir);
@@ -59,8 +59,8 @@ dataset_entry cifar(const cifar_description& what, const normalisation& scale,
           cifar_training,
           files,
           scale,
-          [what](const data_settings& from, uint64_t) {
-            return load_cifar(what, from.data_dir);
+          [what](const data_settings& from, uint64_t, data_part wanted) {
+            return load_cifar(what, from.data_dir, wanted);
           },
           [what](const data_settings& from) {
             return survey_cifar(what, from.data_dir);
@@ -76,7 +76,9 @@ std::vector<dataset_entry> make_registry() {
      "none",
      "",
      {{0.3053}, {0.3247}},
-     [](const data_settings&, uint64_t seed) { return load_digits(seed); },
+     [](const data_settings&, uint64_t seed, data_part) {
+       return load_digits(seed); // Both are cut from one file.
+     },
      [](const data_settings&) {
        auto all = load_digits(0); // They are there anyway, and few.
        return source_survey{all.train.shape, all.train.classes,
@@ -99,8 +101,8 @@ std::vector<dataset_entry> make_registry() {
           "train.bin, test.bin"),
     {"folder", "any", "any", image_training,
      "train/CLASS/IMAGE, val/CLASS/IMAGE (or test/...); JPEG, PNG", of_imagenet,
-     [](const data_settings& from, uint64_t) {
-       return load_folder(from.data_dir);
+     [](const data_settings& from, uint64_t, data_part wanted) {
+       return load_folder(from.data_dir, wanted);
      },
      [](const data_settings& from) {
        return survey_folder(from.data_dir);
@@ -108,8 +110,9 @@ std::vector<dataset_entry> make_registry() {
     {"tar", "any", "any", image_training,
      "train*.tar, val*.tar (or test*.tar) of STEM.{jpg,jpeg,png} and STEM.cls",
      of_imagenet,
-     [](const data_settings& from, uint64_t) {
-       return load_tar(config::parse_tar_shards(from.dataset), from.data_dir);
+     [](const data_settings& from, uint64_t, data_part wanted) {
+       return load_tar(config::parse_tar_shards(from.dataset), from.data_dir,
+                       wanted);
      },
      [](const data_settings& from) {
        return survey_tar(config::parse_tar_shards(from.dataset), from.data_dir);
@@ -120,8 +123,8 @@ std::vector<dataset_entry> make_registry() {
      "none",
      "",
      {{0.5}, {0.25}},
-     [](const data_settings& from, uint64_t) {
-       return make_synthetic(config::parse_synthetic(from.dataset));
+     [](const data_settings& from, uint64_t, data_part wanted) {
+       return make_synthetic(config::parse_synthetic(from.dataset), wanted);
      },
      [](const data_settings& from) {
        auto what = config::parse_synthetic(from.dataset);
@@ -230,12 +233,16 @@ dataset_survey survey_dataset(const config::data_settings& settings) {
   return out;
 }
 
-dataset_pair load_dataset(const config::data_settings& settings,
-                          uint64_t seed) {
+dataset_pair load_dataset(const config::data_settings& settings, uint64_t seed,
+                          data_part wanted) {
   const auto& entry = entry_for(settings);
-  auto source = entry.load(settings, seed);
-  return {make_part(settings, entry, source.train, seed, true),
-          make_part(settings, entry, source.test, seed, false)};
+  auto source = entry.load(settings, seed, wanted);
+  dataset_pair out;
+  if (wants_train(wanted))
+    out.train = make_part(settings, entry, source.train, seed, true);
+  if (wants_test(wanted))
+    out.test = make_part(settings, entry, source.test, seed, false);
+  return out;
 }
 
 } // namespace troupe::data

@@ -22,7 +22,9 @@ struct dataset_entry {
   normalisation scale;
   /// Loads the samples. The name in the settings is that of this entry, or a
   /// declaration that begins with it.
-  std::function<source_pair(const config::data_settings&, uint64_t seed)> load;
+  std::function<source_pair(const config::data_settings&, uint64_t seed,
+                            data_part wanted)>
+    load;
   /// Looks at the files, without reading samples.
   std::function<source_survey(const config::data_settings&)> survey;
 };

@@ -20,6 +20,7 @@ struct dataset_source {
   int64_t classes = 0;
 };
 
+/// A part that is not wanted has no store.
 struct source_pair {
   dataset_source train;
   dataset_source test;
@@ -40,7 +41,8 @@ source_pair load_digits(uint64_t seed);
 
 /// A coarse picture for each class, and noise; the same bytes everywhere. A
 /// convolutional network learns it in a few steps.
-source_pair make_synthetic(const config::synthetic_data& what);
+source_pair make_synthetic(const config::synthetic_data& what,
+                           data_part wanted);
 
 /// What the files of a data set in IDX files are called.
 struct idx_dataset_description {
@@ -57,7 +59,7 @@ struct idx_dataset_description {
 /// @throws run_error naming the file and what is wrong; if a file is absent,
 /// the folders and names that were tried.
 source_pair load_idx(const idx_dataset_description& what,
-                     const std::filesystem::path& data_dir);
+                     const std::filesystem::path& data_dir, data_part wanted);
 
 /// The same by the headers of the files.
 source_survey survey_idx(const idx_dataset_description& what,
@@ -77,7 +79,7 @@ struct cifar_description {
 
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_cifar(const cifar_description& what,
-                       const std::filesystem::path& data_dir);
+                       const std::filesystem::path& data_dir, data_part wanted);
 
 /// The same by the sizes of the files.
 source_survey survey_cifar(const cifar_description& what,
@@ -86,7 +88,8 @@ source_survey survey_cifar(const cifar_description& what,
 /// `data_dir`/{train,val}/CLASS/.../IMAGE, or `test` for `val`. Classes and
 /// their order are those of train's folders, by name.
 /// @throws run_error if a folder is absent or has no images.
-source_pair load_folder(const std::filesystem::path& data_dir);
+source_pair load_folder(const std::filesystem::path& data_dir,
+                        data_part wanted);
 
 /// Counts the classes alone.
 /// @throws run_error if there are none, or a folder is absent.
@@ -97,7 +100,7 @@ source_survey survey_folder(const std::filesystem::path& data_dir);
 /// val*.tar or test*.tar. There are as many classes as the highest label says.
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_tar(const config::tar_shards& what,
-                     const std::filesystem::path& data_dir);
+                     const std::filesystem::path& data_dir, data_part wanted);
 
 /// Looks for the files alone.
 /// @throws run_error if one is absent.

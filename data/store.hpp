@@ -13,6 +13,18 @@
 
 namespace troupe::data {
 
+/// What of a data set is loaded: a worker needs no tests, an evaluator nothing
+/// else.
+enum class data_part : uint8_t { both, train, test };
+
+inline bool wants_train(data_part what) {
+  return what != data_part::test;
+}
+
+inline bool wants_test(data_part what) {
+  return what != data_part::train;
+}
+
 class sample_store {
 public:
   sample_store() = default;

@@ -64,9 +64,14 @@ dataset_source make_part(const config::synthetic_data& what, uint64_t first,
 
 } // namespace
 
-source_pair make_synthetic(const config::synthetic_data& what) {
-  return {make_part(what, 0, what.samples),
-          make_part(what, what.samples, what.test_samples())};
+source_pair make_synthetic(const config::synthetic_data& what,
+                           data_part wanted) {
+  source_pair result;
+  if (wants_train(wanted))
+    result.train = make_part(what, 0, what.samples);
+  if (wants_test(wanted))
+    result.test = make_part(what, what.samples, what.test_samples());
+  return result;
 }
 
 } // namespace troupe::data

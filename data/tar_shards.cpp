@@ -1,18 +1,13 @@
 #include "data/tar_shards.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 #include "config/text.hpp"
 #include "data/digest.hpp"
 #include "data/image_file.hpp"
 #include "data/sources.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -21,48 +16,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A file that is read at positions.
-class open_file {
-public:
-  explicit open_file(const fs::path& path)
-    : name_(path.string()), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0 || fstat(fd_, &about_) != 0)
-      fail();
-    if (!S_ISREG(about_.st_mode))
-      throw run_error(name_ + ": is not a regular file");
-  }
-
-  ~open_file() { close(fd_); }
-
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-
-  uint64_t size() const { return static_cast<uint64_t>(about_.st_size); }
-
-  size_t read(uint64_t position, std::span<uint8_t> to) const {
-    size_t done = 0;
-    while (done < to.size()) {
-      auto n = pread(fd_, to.data() + done, to.size() - done,
-                     static_cast<off_t>(position + done));
-      if (n < 0 && errno != EINTR)
-        fail();
-      if (n == 0)
-        break;
-      done += n > 0 ? static_cast<size_t>(n) : 0;
-    }
-    return done;
-  }
-
-private:
-  [[noreturn]] void fail() const {
-    throw run_error(name_ + ": cannot be read: " + std::strerror(errno));
-  }
-
-  std::string name_;
-  int fd_;
-  struct stat about_ {};
-};
 
 /// Groups the members of one tar file.
 class grouper {
@@ -232,14 +185,16 @@ std::vector<fs::path> beginning_with(const std::string& prefix,
 } // namespace
 
 std::vector<uint8_t> read_part(const fs::path& file, uint64_t begin,
-                               uint64_t size) {
-  open_file in{file};
+                               uint64_t size) try {
+  config::input_file in{file};
   if (begin > in.size() || size > in.size() - begin)
     throw run_error(file.string() + ": at byte " + std::to_string(begin) +
                     ": the file has changed and ends before its sample");
   std::vector<uint8_t> out(size);
-  out.resize(in.read(begin, out));
+  out.resize(in.read(begin, std::as_writable_bytes(std::span{out})));
   return out;
+} catch (const config::unreadable& why) {
+  config::refuse_file(file, why);
 }
 
 std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
@@ -250,45 +205,65 @@ std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
   return groups.finish();
 }
 
-std::vector<tar_sample> index_shard(const fs::path& file) {
-  open_file in{file};
+std::vector<tar_sample> index_shard(const fs::path& file) try {
+  config::input_file in{file};
   return index_samples(
-    [&in](uint64_t at, std::span<uint8_t> to) { return in.read(at, to); },
+    [&in](uint64_t at, std::span<uint8_t> to) {
+      return in.read(at, std::as_writable_bytes(to));
+    },
     in.size(), file.string());
+} catch (const config::unreadable& why) {
+  config::refuse_file(file, why);
 }
 
 shard_files find_shards(const config::tar_shards& what,
-                        const fs::path& data_dir) {
-  if (!what.train.empty())
-    return {named(what.train, data_dir), named(what.validation, data_dir)};
-  shard_files out{beginning_with("train", data_dir),
-                  beginning_with("val", data_dir)};
-  if (out.test.empty())
+                        const fs::path& data_dir, data_part wanted) {
+  shard_files out;
+  if (!what.train.empty()) {
+    out.train = named(what.train, data_dir);
+    if (wants_test(wanted))
+      out.test = named(what.validation, data_dir);
+    return out;
+  }
+  out.train = beginning_with("train", data_dir);
+  if (wants_test(wanted))
+    out.test = beginning_with("val", data_dir);
+  if (wants_test(wanted) && out.test.empty())
     out.test = beginning_with("test", data_dir);
-  if (out.train.empty() || out.test.empty())
+  if (out.train.empty() || (wants_test(wanted) && out.test.empty()))
     throw run_error(
       data_dir.string() + ": has no " +
       (out.train.empty() ? "train*.tar" : "val*.tar or test*.tar"));
   return out;
 }
 
-source_pair load_tar(const config::tar_shards& what, const fs::path& data_dir) {
-  auto files = find_shards(what, data_dir);
+// How many classes there are the shards for training say, also to who does not
+// train.
+source_pair load_tar(const config::tar_shards& what, const fs::path& data_dir,
+                     data_part wanted) {
+  auto files = find_shards(what, data_dir, wanted);
   auto train = std::make_shared<tar_store>(std::move(files.train));
-  auto test = std::make_shared<tar_store>(std::move(files.test));
   auto classes = train->classes();
-  for (const auto& part : {train, test})
-    if (part->size() == 0)
-      throw run_error(
-        data_dir.string() + ": the " +
-        (part == train ? "shards for training" : "shards for testing") +
-        " hold no samples");
+  auto require_samples = [&](const tar_store& part, const char* use) {
+    if (part.size() == 0)
+      throw run_error(data_dir.string() + ": the shards for " + use +
+                      " hold no samples");
+  };
+  require_samples(*train, "training");
+  source_pair out;
+  if (wants_train(wanted))
+    out.train = {train, {3, 0, 0}, classes};
+  if (!wants_test(wanted))
+    return out;
+  auto test = std::make_shared<tar_store>(std::move(files.test));
+  require_samples(*test, "testing");
   if (test->classes() > classes)
     throw run_error(data_dir.string() + ": the shards for testing have label " +
                     std::to_string(test->classes() - 1) +
                     ", those for training none above " +
                     std::to_string(classes - 1));
-  return {{train, {3, 0, 0}, classes}, {test, {3, 0, 0}, classes}};
+  out.test = {test, {3, 0, 0}, classes};
+  return out;
 }
 
 source_survey survey_tar(const config::tar_shards& what,

@@ -3,6 +3,7 @@
 // stem, of which one is an image and one, STEM.cls, the number of its class.
 
 #include "config/tar_shards.hpp"
+#include "data/store.hpp"
 #include "data/tar.hpp"
 
 #include <cstdint>
@@ -41,9 +42,11 @@ struct shard_files {
   std::vector<std::filesystem::path> test;
 };
 
-/// The files that a declaration means, all of which there are.
+/// The files that a declaration means, all of which there are; those for tests
+/// only where they are wanted.
 /// @throws run_error if there are none, or one is absent.
 shard_files find_shards(const config::tar_shards& what,
-                        const std::filesystem::path& data_dir);
+                        const std::filesystem::path& data_dir,
+                        data_part wanted = data_part::both);
 
 } // namespace troupe::data

@@ -1,6 +1,7 @@
 #include "models/checkpoint.hpp"
 
 #include "config/failure.hpp"
+#include "config/text.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -118,7 +119,7 @@ void publish(const fs::path& temporary, const fs::path& path) {
 void check_slot_keys(std::span<const named_tensor> slots) {
   for (const auto& x : slots)
     if (!x.name.starts_with(slot_prefix))
-      throw run_error("optimizer key without optim.: " + x.name);
+      throw run_error("optimizer key without optim.: " + config::shown(x.name));
 }
 
 // -- reading ------------------------------------------------------------------

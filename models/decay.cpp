@@ -21,7 +21,8 @@ bool is(const std::string& parameter, std::string_view what) {
 std::set<std::string> normalising_layers(const flat_layout& layout) {
   std::set<std::string> out;
   for (const auto& slot : layout.slots())
-    if (is(slot.name, "weight") && slot.shape.size() == 1)
+    if (slot.normalises.value_or(is(slot.name, "weight") &&
+                                 slot.shape.size() == 1))
       out.insert(layer_of(slot.name));
   return out;
 }

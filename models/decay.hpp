@@ -11,8 +11,8 @@
 namespace troupe::models {
 
 /// The parameters that are excluded, in order; neighbours are one range. A
-/// normalising layer is one whose `weight` has one dimension: batch, layer and
-/// group normalisation.
+/// normalising layer is one of PyTorch's classes of such layers; of other
+/// classes, one whose `weight` has one dimension.
 std::vector<element_range> without_decay(const flat_layout& layout,
                                          config::decay_exclusion what);
 

@@ -1,9 +1,9 @@
 #include "models/durable_file.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,36 +86,19 @@ sha256_digest output_file::finish() {
 
 // -- functions ----------------------------------------------------------------
 
-file_bytes read_file(const fs::path& path, uint64_t limit) {
-  // A pipe without a writer must not block us.
-  handle_guard file{
-    ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
-  if (file.handle < 0)
-    fail("read", path, errno);
-  struct stat info;
-  if (::fstat(file.handle, &info) != 0)
-    fail("read", path, errno);
-  if (!S_ISREG(info.st_mode))
-    throw run_error("cannot read " + path.string() + ": not a regular file");
-  auto size = static_cast<uint64_t>(info.st_size);
-  if (size > limit)
+file_bytes read_file(const fs::path& path, uint64_t limit) try {
+  config::input_file file{path};
+  if (file.size() > limit)
     throw run_error("cannot read " + path.string() + ": it has " +
-                    std::to_string(size) + " bytes, at most " +
+                    std::to_string(file.size()) + " bytes, at most " +
                     std::to_string(limit) + " are expected");
-  file_bytes result{static_cast<size_t>(size)};
-  for (auto rest = result.span(); !rest.empty();) {
-    auto n =
-      ::read(file.handle, rest.data(), std::min(rest.size(), size_t{1} << 30));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      fail("read", path, errno);
-    if (n == 0)
-      throw run_error("cannot read " + path.string() +
-                      ": it became shorter meanwhile");
-    rest = rest.subspan(static_cast<size_t>(n));
-  }
+  file_bytes result{static_cast<size_t>(file.size())};
+  if (file.read(0, result.span()) < result.size())
+    throw run_error("cannot read " + path.string() +
+                    ": it became shorter meanwhile");
   return result;
+} catch (const config::unreadable& why) {
+  throw run_error("cannot read " + path.string() + ": " + why.what());
 }
 
 void sync_folder(const fs::path& folder) {

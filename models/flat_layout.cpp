@@ -1,6 +1,7 @@
 #include "models/flat_layout.hpp"
 
 #include "config/failure.hpp"
+#include "models/layer_kind.hpp"
 #include "models/sha256.hpp"
 
 #include <ATen/ops/empty.h>
@@ -55,6 +56,7 @@ struct named_state {
   std::string name;
   at::Tensor value;
   tensor_kind kind;
+  std::optional<bool> normalises = {};
 };
 
 /// What a module owns itself, with its path before each name.
@@ -62,7 +64,8 @@ void add_own(const torch::nn::Module& module, const std::string& path,
              std::vector<named_state>& out) {
   auto prefix = path.empty() ? "" : path + ".";
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-    out.push_back({prefix + item.key(), item.value(), tensor_kind::parameter});
+    out.push_back({prefix + item.key(), item.value(), tensor_kind::parameter,
+                   normalises(module)});
   }
   for (const auto& item : module.named_buffers(/*recurse=*/false)) {
     auto name = prefix + item.key();
@@ -137,8 +140,8 @@ flat_layout flat_layout::from(const torch::nn::Module& module) {
   flat_layout result;
   std::vector<parameter_slot> all;
   auto first = true;
-  for (const auto& [name, value, kind] : state_of(module)) {
-    all.push_back({name, value.sizes().vec(), 0, 0, kind});
+  for (const auto& [name, value, kind, normalises] : state_of(module)) {
+    all.push_back({name, value.sizes().vec(), 0, 0, kind, normalises});
     if (kind == tensor_kind::counter) {
       continue;
     }

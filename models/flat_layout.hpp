@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,9 @@ struct parameter_slot {
   uint64_t offset = 0;
   uint64_t count = 0;
   tensor_kind kind = tensor_kind::parameter;
+  /// Whether its layer normalises, as far as the layer's class says; nothing
+  /// where that is not known.
+  std::optional<bool> normalises = {};
 
   bool operator==(const parameter_slot&) const = default;
 };

@@ -1,6 +1,7 @@
 #include "models/safetensors.hpp"
 
 #include "config/failure.hpp"
+#include "config/text.hpp"
 #include "models/tensor_metadata.hpp"
 
 #include <nlohmann/json.hpp>
@@ -38,6 +39,11 @@ constexpr dtype_entry dtypes[] = {{"F64", 8}, {"I64", 8},  {"F32", 4},
 
 [[noreturn]] void bad(const std::string& where, const std::string& what) {
   throw run_error(where + ": " + what);
+}
+
+/// For a line: a name may hold anything.
+std::string tensor(std::string_view name) {
+  return "tensor " + config::shown(name);
 }
 
 /// Bytes of a tensor, or nothing when a dimension is negative or the product
@@ -83,12 +89,12 @@ std::string make_header(std::span<const named_tensor* const> order,
   for (const auto* x : order) {
     auto bytes = byte_count(x->shape, dtype_size(x->dtype));
     if (dtype_size(x->dtype) == 0)
-      bad(where, "tensor " + x->name + ": unknown dtype " + x->dtype);
+      bad(where, tensor(x->name) + ": unknown dtype " + x->dtype);
     if (bytes != x->bytes.size())
-      bad(where, "tensor " + x->name + ": its shape does not fit its " +
+      bad(where, tensor(x->name) + ": its shape does not fit its " +
                    std::to_string(x->bytes.size()) + " bytes");
     if (x->name == metadata_key || header.contains(x->name))
-      bad(where, "tensor name used twice: " + x->name);
+      bad(where, "tensor name used twice: " + config::shown(x->name));
     header[x->name] = {{"dtype", x->dtype},
                        {"shape", x->shape},
                        {"data_offsets", {offset, offset + *bytes}}};
@@ -156,7 +162,8 @@ json parse_header(std::string_view text, const std::string& where) {
       keys.pop_back();
     else if (event == event_t::key &&
              !keys.back().insert(x.get<std::string>()).second)
-      bad(where, "the header names twice: " + x.get<std::string>());
+      bad(where,
+          "the header names twice: " + config::shown(x.get<std::string>()));
     return true;
   };
   try {
@@ -175,7 +182,8 @@ tensor_metadata parse_metadata(const json& x, const std::string& where) {
     bad(where, "__metadata__ is not an object");
   for (const auto& [key, value] : x.items()) {
     if (!value.is_string())
-      bad(where, "__metadata__ has a value that is not text: " + key);
+      bad(where,
+          "__metadata__ has a value that is not text: " + config::shown(key));
     result.emplace(key, value.get<std::string>());
   }
   return result;
@@ -202,7 +210,7 @@ named_tensor parse_entry(const std::string& name, const json& x,
                          std::span<const std::byte> data,
                          const std::string& where) {
   auto refuse = [&](const std::string& what) {
-    bad(where, "tensor " + name + ": " + what);
+    bad(where, tensor(name) + ": " + what);
   };
   if (!x.is_object() || x.size() != 3 || !x.contains("dtype") ||
       !x.contains("shape") || !x.contains("data_offsets"))
@@ -210,7 +218,7 @@ named_tensor parse_entry(const std::string& name, const json& x,
   named_tensor result;
   result.name = name;
   if (!x["dtype"].is_string() || dtype_size(x["dtype"].get<std::string>()) == 0)
-    refuse("unknown dtype " + x["dtype"].dump());
+    refuse("unknown dtype " + config::shown(x["dtype"].dump()));
   result.dtype = x["dtype"].get<std::string>();
   auto shape = parse_numbers(x["shape"]);
   auto offsets = parse_numbers(x["data_offsets"]);
@@ -235,8 +243,7 @@ void check_layout(std::span<const named_tensor> sorted,
   const auto* at = data.data();
   for (const auto& x : sorted) {
     if (x.bytes.data() != at)
-      bad(where,
-          "tensor " + x.name + ": there is a hole or an overlap before it");
+      bad(where, tensor(x.name) + ": there is a hole or an overlap before it");
     at += x.bytes.size();
   }
   if (at != data.data() + data.size())

@@ -1,6 +1,7 @@
 #include "models/script.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <torch/csrc/jit/passes/inliner.h>
@@ -35,6 +36,11 @@ std::string last_line(const std::exception& err) {
   return begin == std::string::npos ? text : text.substr(begin + 1);
 }
 
+[[noreturn]] void refuse_script(const std::string& file,
+                                const std::string& why) {
+  throw run_error(file + ": is no TorchScript file that can be loaded: " + why);
+}
+
 /// Does anything in the block draw random numbers?
 bool draws(const jit::Block& block) {
   for (const auto* node : block.nodes()) {
@@ -64,7 +70,8 @@ uint64_t seed_of(const dropout_key& key) {
 }
 
 /// A module of the C++ frontend with the parameters and buffers of a script's.
-/// They are the same tensors: what one is bound to, the other sees.
+/// They are the same tensors: what one is bound to, the other sees. Each has
+/// the name of its class in Python.
 class mirror {
 public:
   explicit mirror(std::string file) : file_(std::move(file)) {
@@ -73,7 +80,9 @@ public:
 
   std::shared_ptr<torch::nn::Module> of(const jit::Module& script,
                                         const std::string& path = "") {
-    auto out = std::make_shared<torch::nn::Module>();
+    auto name = script.type()->name();
+    auto out = std::make_shared<torch::nn::Module>(name ? name->qualifiedName()
+                                                        : "script");
     for (const auto& item : script.named_parameters(/*recurse=*/false)) {
       check(path + item.name, item.value);
       out->register_parameter(item.name, item.value);
@@ -161,10 +170,12 @@ std::string to_text(at::IntArrayRef shape) {
 
 std::shared_ptr<network> load_script(const std::string& file) {
   try {
+    config::input_file{file}; // LibTorch would wait for a pipe.
     return std::make_shared<script_network>(jit::load(file, at::kCPU), file);
+  } catch (const config::unreadable& why) {
+    refuse_script(file, why.what());
   } catch (const c10::Error& err) {
-    throw run_error(
-      file + ": is no TorchScript file that can be loaded: " + first_line(err));
+    refuse_script(file, first_line(err));
   }
 }
 

@@ -1,11 +1,12 @@
 #include "actors/recording/metrics_tail.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,29 +38,30 @@ std::optional<uint64_t> search_back(std::string_view lines) {
 
 } // namespace
 
-std::optional<uint64_t> last_update_step(const std::filesystem::path& path) {
+std::optional<uint64_t>
+last_update_step(const std::filesystem::path& path) try {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     return std::nullopt;
-  std::ifstream in{path, std::ios::binary | std::ios::ate};
-  auto size = static_cast<uint64_t>(std::max<std::streamoff>(in.tellg(), 0));
+  config::input_file in{path};
   // A longer and longer end of the file, until it holds an update.
-  for (uint64_t length = 1u << 16; in; length *= 4) {
-    length = std::min(length, size);
+  for (uint64_t length = 1u << 16;; length *= 4) {
+    length = std::min(length, in.size());
     std::string text(length, '\0');
-    in.seekg(static_cast<std::streamoff>(size - length));
-    in.read(text.data(), static_cast<std::streamsize>(length));
-    if (!in)
-      break;
+    if (in.read(in.size() - length, std::as_writable_bytes(std::span{text})) <
+        length)
+      throw run_error("cannot read " + path.string() +
+                      ": it became shorter meanwhile");
     std::string_view lines = text;
     lines = lines.substr(0, lines.rfind('\n') + 1);
-    if (length < size) // the first line may be cut
+    if (length < in.size()) // the first line may be cut
       lines.remove_prefix(std::min(lines.find('\n'), lines.size() - 1) + 1);
     auto result = search_back(lines);
-    if (result || length == size)
+    if (result || length == in.size())
       return result;
   }
-  throw run_error("cannot read " + path.string());
+} catch (const config::unreadable& why) {
+  throw run_error("cannot read " + path.string() + ": " + why.what());
 }
 
 } // namespace troupe::recording

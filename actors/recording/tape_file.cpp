@@ -3,6 +3,7 @@
 #include "actors/recording/appending.hpp"
 #include "actors/recording/crc32c.hpp"
 #include "config/failure.hpp"
+#include "config/text.hpp"
 
 #include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -135,7 +136,8 @@ tape_reader::tape_reader(fs::path path)
   if (begin_.format_version() != tape_format)
     throw run_error(path_.string() + ": a tape of format " +
                     std::to_string(begin_.format_version()) +
-                    ", made by trainer_node " + begin_.troupe_version() +
+                    ", made by trainer_node " +
+                    config::shown(begin_.troupe_version()) +
                     "; this one reads format " + std::to_string(tape_format));
 }
 

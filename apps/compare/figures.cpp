@@ -1,6 +1,7 @@
 #include "apps/compare/figures.hpp"
 
 #include "config/failure.hpp"
+#include "config/input_file.hpp"
 #include "config/value.hpp"
 
 #include <nlohmann/json.hpp>
@@ -8,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
+#include <sstream>
 
 namespace troupe::app {
 
@@ -18,15 +19,14 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 json read_json(const std::filesystem::path& path) try {
-  std::ifstream in{path};
-  return json::parse(in);
+  return json::parse(config::read_text(path));
 } catch (const json::exception&) {
-  throw run_error(path.string() + ": absent or no JSON; was the run cut off?");
+  throw run_error(path.string() + ": is no JSON; was the run cut off?");
 }
 
 std::vector<scored_point> read_scores(const std::filesystem::path& path) {
   std::vector<scored_point> out;
-  std::ifstream in{path};
+  std::istringstream in{config::read_text(path)};
   for (std::string line; std::getline(in, line);) {
     if (line.find("\"evaluation\"") == std::string::npos)
       continue;
@@ -95,7 +95,7 @@ std::string time_to_target(const contender_figures& one) {
 
 run_figures read_run(const std::filesystem::path& folder,
                      const std::string& label,
-                     std::optional<double> target_accuracy) {
+                     std::optional<double> target_accuracy) try {
   auto summary = read_json(folder / "summary.json");
   run_figures out;
   out.label = label;
@@ -124,6 +124,12 @@ run_figures read_run(const std::filesystem::path& folder,
         !out.seconds_to_target)
       out.seconds_to_target = time;
   return out;
+} catch (const config::unreadable& why) {
+  throw run_error(folder.string() + ": a file of the run cannot be read: " +
+                  why.what() + "; was the run cut off?");
+} catch (const json::exception&) {
+  throw run_error(folder.string() +
+                  ": summary.json or metrics.jsonl lacks what a run writes");
 }
 
 spread spread_of(const std::vector<double>& values) {

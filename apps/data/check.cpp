@@ -76,7 +76,7 @@ bool check_data(const config::data_settings& what) {
   std::printf("data set     %s in %s\n", what.dataset.c_str(),
               what.data_dir.c_str());
   std::fflush(stdout);
-  auto source = entry.load(what, 1);
+  auto source = entry.load(what, 1, data::data_part::both);
   std::printf("classes      %lld\n",
               static_cast<long long>(source.train.classes));
   size_t damaged = 0;

@@ -287,7 +287,8 @@ void split_data(const config::data_settings& what, uint32_t parts,
   if (!config::reads_files(what.dataset))
     throw usage_error("--dataset " + what.dataset + " has no files to split");
   // Damage is found before anything is written.
-  auto source = data::entry_of(what.dataset).load(what, 1);
+  auto source =
+    data::entry_of(what.dataset).load(what, 1, data::data_part::both);
   auto whose = assign(what, source.train, parts);
   draft to{out};
   if (what.dataset == "folder")

@@ -187,7 +187,10 @@ run_data load_data(const config::settings& settings) {
       out.description.classes = static_cast<uint64_t>(out.classes);
       return out;
     }
-  auto sets = data::load_dataset(settings.data, settings.training.seed);
+  // Others compare theirs with both parts; the samples themselves are of no use
+  // to a parameter server.
+  auto sets = data::load_dataset(settings.data, settings.training.seed,
+                                 data::data_part::both);
   if (!local)
     data::require_batch(*sets.train, settings.training.batch_size);
   require_suitable(settings, *sets.train);

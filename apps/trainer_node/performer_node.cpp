@@ -66,16 +66,18 @@ node start_performer(caf::actor_system& system, const config::resolved& config,
                  const proto::Welcome& welcome,
                  const connector_actor& home) -> performer {
     auto joined = join_settings(settings, welcome);
+    auto trains = joined.what == config::role::worker;
+    auto wanted = trains ? data::data_part::train : data::data_part::test;
     computing_parts computing{
-      joined, data::load_dataset(joined.data, joined.training.seed),
+      joined, data::load_dataset(joined.data, joined.training.seed, wanted),
       threads_share(joined),
       memory ? transport::shared_or_heap(memory) : heap_memory()};
-    const auto& train = *computing.data.train;
-    models::require_suitable(joined.training.network, train.name(),
-                             train.shape(), train.classes());
+    const auto& set = trains ? *computing.data.train : *computing.data.test;
+    models::require_suitable(joined.training.network, set.name(), set.shape(),
+                             set.classes());
     require_same_data(computing, welcome);
     *owned = owned_by(computing);
-    if (joined.what == config::role::worker)
+    if (trains)
       return make_worker(system, computing, home);
     return make_evaluator(system, computing, home);
   };

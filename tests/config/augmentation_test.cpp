@@ -71,6 +71,11 @@ TEST_CASE("wrong shards are refused in plain words") {
         "must have one range, such as {000..146}");
   CHECK(range_complaint("tar(train=a{5..3},val=b)") ==
         "must have a range that goes up, of at most a million");
+  // A million names as long as these would fill the memory.
+  CHECK(range_complaint("tar(train={00000000001..1000000},val=b)") ==
+        "must have a range of numbers of at most 10 digits");
+  CHECK(range_complaint("tar(train=" + std::string(5000, 'a') + ",val=b)") ==
+        "must not be longer than a path");
   CHECK(range_complaint("tar(test=a,val=b)") ==
         "'test' is no parameter of tar, which has train and val");
 }

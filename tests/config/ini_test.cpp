@@ -125,7 +125,7 @@ TEST_CASE("a file that cannot be is refused by name", "[ini]") {
   auto huge = folder.write("huge.ini", std::string(largest_ini + 1, '\n'));
   CHECK(said_of(huge) == huge + ": larger than 1 MiB: no file of settings");
   CHECK(said_of("/dev/zero") ==
-        "/dev/zero: larger than 1 MiB: no file of settings");
+        "/dev/zero: cannot be read: it is not a regular file");
   auto large = folder.write("large.ini", std::string(largest_ini, '\n'));
   CHECK(said_of(large) == "");
   auto closed = folder.write("closed.ini", "");

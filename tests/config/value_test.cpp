@@ -107,6 +107,12 @@ TEST_CASE("no two networks or data sets have names that could be mixed up",
 TEST_CASE("text is shown escaped and short", "[value]") {
   CHECK(shown("a\tb") == "a\\x09b");
   CHECK(shown(std::string(500, 'x')).size() == 83);
+  // Letters of two bytes: none is cut in half.
+  std::string letters;
+  for (int i = 0; i < 50; ++i)
+    letters += "\xc3\xa9";
+  CHECK(shown(letters) == letters.substr(0, 80) + "...");
+  CHECK(shown("x" + letters) == "x" + letters.substr(0, 78) + "...");
   CHECK(trim(" \ta b\t ") == "a b");
   CHECK(trim(" \t") == "");
 }

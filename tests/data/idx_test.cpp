@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/stat.h>
 
 #include <numeric>
 
@@ -154,4 +155,7 @@ TEST_CASE("what is not a file is refused", "[idx]") {
   };
   CHECK_THAT(read(""), ContainsSubstring("is not a regular file"));
   CHECK_THAT(read("absent"), ContainsSubstring("absent: cannot be opened"));
+  auto pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THAT(read("pipe"), ContainsSubstring("is not a regular file"));
 }

@@ -6,6 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/stat.h>
 
 using namespace troupe;
 using namespace troupe::data;
@@ -116,6 +117,23 @@ TEST_CASE("a damaged image ends the run or is done without", "[folder]") {
   CHECK(test.inputs.size(0) == 1);
   CHECK(test.targets.const_data_ptr<int64_t>()[0] == 1);
   CHECK(lenient.test->skipped() == 1);
+}
+
+TEST_CASE("a pipe among the images is a damaged one, not waited for",
+          "[folder]") {
+  scratch_folder in;
+  write_set(in);
+  auto pipe = (in.path() / "train/cat/3.jpg").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  auto settings = settings_for(in);
+  auto strict = load_dataset(settings, 1);
+  CHECK(error_line<run_error>([&] {
+          strict.train->gather_range(0, strict.train->size(), float32);
+        }) == pipe + ": cannot be read: it is not a regular file");
+  settings.on_bad_sample = config::bad_sample_rule::skip;
+  auto lenient = load_dataset(settings, 1);
+  CHECK(lenient.train->gather_range(0, 7, float32).samples == 7);
+  CHECK(lenient.train->skipped() == 1);
 }
 
 TEST_CASE("a set without one good image is refused", "[folder]") {

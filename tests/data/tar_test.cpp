@@ -6,6 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -161,4 +162,13 @@ TEST_CASE("shards make a data set", "[tar]") {
   settings.dataset = "tar(train=train-{000..002}.tar,val=val-000.tar)";
   CHECK(error_line<run_error>([&] { load_dataset(settings, 1); }) ==
         (in.path() / "train-002.tar").string() + ": there is no such shard");
+}
+
+TEST_CASE("a pipe in the place of a shard is refused, not waited for",
+          "[tar]") {
+  scratch_folder in;
+  auto pipe = (in.path() / "train.tar").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(error_line<run_error>([&] { index_shard(pipe); }) ==
+        pipe + ": cannot be read: it is not a regular file");
 }

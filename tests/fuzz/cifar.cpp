@@ -1,17 +1,21 @@
 #include "data/cifar.hpp"
 
-#include "tests/fuzz/target.hpp"
+#include "tests/fuzz/targets.hpp"
 
-using namespace troupe;
+#include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+namespace troupe::fuzz {
+
+bool cifar(bytes_view data) {
   std::vector<uint8_t> pixels, labels;
+  auto any = false;
   for (uint32_t label_bytes : {1u, 2u})
-    fuzz::expect_complaint_or_nothing([&] {
-      data::parse_cifar({data, size}, label_bytes == 1 ? 10 : 100, label_bytes,
-                        "x", pixels, labels);
+    any |= taken([&] {
+      data::parse_cifar(data, label_bytes == 1 ? 10 : 100, label_bytes, "x",
+                        pixels, labels);
     });
-  if (pixels.size() != labels.size() * 3072)
-    std::abort();
-  return 0;
+  require(pixels.size() == labels.size() * 3072, "an image for each label");
+  return any;
 }
+
+} // namespace troupe::fuzz

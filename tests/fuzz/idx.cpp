@@ -1,43 +1,39 @@
 #include "data/idx.hpp"
 
-#include "tests/fuzz/target.hpp"
+#include "tests/fuzz/memory_file.hpp"
+#include "tests/fuzz/targets.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <string>
-
-using namespace troupe;
+namespace troupe::fuzz {
 
 namespace {
 
-/// The bytes as a file, which may be gzip.
-void read_as_file(const uint8_t* data, size_t size) {
-  auto fd = memfd_create("x", MFD_CLOEXEC);
-  if (fd < 0 || write(fd, data, size) != static_cast<ssize_t>(size))
-    std::abort();
-  auto path = "/proc/self/fd/" + std::to_string(fd);
-  try {
-    data::read_idx_images(path, 1 << 20);
-  } catch (const run_error&) {
-    // Right.
-  }
-  try {
-    data::read_idx_labels(path, 10, 1 << 20);
-  } catch (const run_error&) {
-    // Right.
-  }
-  close(fd);
+constexpr uint64_t most_bytes = 1 << 20;
+constexpr uint32_t classes = 10;
+
+bool in_memory(bytes_view data) {
+  auto images = taken([&] {
+    auto found = data::parse_idx_images(data, "x");
+    require(found.pixels.size() == found.count * found.rows * found.columns,
+            "pixels of each image");
+  });
+  auto labels = taken([&] { data::parse_idx_labels(data, classes, "x"); });
+  return images || labels;
+}
+
+/// The file may be gzip.
+bool as_file(bytes_view data) {
+  memory_file file{data};
+  auto images = taken([&] { data::read_idx_images(file.path(), most_bytes); });
+  auto labels =
+    taken([&] { data::read_idx_labels(file.path(), classes, most_bytes); });
+  return images || labels;
 }
 
 } // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::span<const uint8_t> bytes{data, size};
-  fuzz::expect_complaint_or_nothing(
-    [&] { data::parse_idx_images(bytes, "x"); });
-  fuzz::expect_complaint_or_nothing(
-    [&] { data::parse_idx_labels(bytes, 10, "x"); });
-  read_as_file(data, size);
-  return 0;
+bool idx(bytes_view data) {
+  auto plain = in_memory(data);
+  return as_file(data) || plain;
 }
+
+} // namespace troupe::fuzz

@@ -1,50 +1,24 @@
-// fuzz_seeds FOLDER: writes good files of each format, for the fuzzer to begin
-// with.
+#include "tests/fuzz/seeds.hpp"
 
-#include "tests/data/image_files.hpp"
+#include "tests/fuzz/targets.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
+namespace troupe::fuzz {
 
-using namespace troupe::test;
-
-namespace {
-
-void write(const std::filesystem::path& path, const bytes& content) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream out{path, std::ios::binary};
-  out.write(reinterpret_cast<const char*>(content.data()),
-            static_cast<std::streamsize>(content.size()));
+inputs seeds(std::string_view format) {
+  inputs all;
+  for (auto* part : {data_seeds, run_seeds, text_seeds, peer_seeds})
+    all.merge(part(format));
+  return all;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: fuzz_seeds FOLDER\n", stderr);
-    return 2;
-  }
-  std::filesystem::path to{argv[1]};
-  auto images = images_file(2, 3, 3, slopes(6, 3, 1));
-  write(to / "idx" / "images", images);
-  write(to / "idx" / "images.gz", gzip(images));
-  write(to / "idx" / "labels", labels_file(4, {0, 1, 2, 9}));
-  write(to / "cifar" / "one", cifar_record({3}, 10));
-  write(to / "cifar" / "two", cifar_record({7, 42}, 10));
-  std::string longer(120, 'n');
-  write(to / "tar" / "shard",
-        tar_file({member("a.png", text("image")), member("a.cls", text("3")),
-                  member("././@LongLink", text(longer), 'L'),
-                  member("b.png", text("image")),
-                  member("pax", text("12 path=b.c\n"), 'x'),
-                  member("b.cls", text("4"))}));
-  for (uint32_t channels : {1u, 3u, 4u}) {
-    auto name = std::to_string(channels);
-    auto pixels = slopes(19, 21, channels);
-    write(to / "image" / (name + ".png"), png_file(19, 21, channels, pixels));
-    write(to / "image" / (name + ".jpg"), jpeg_file(19, 21, channels, pixels));
-    write(to / "image" / (name + "-progressive.jpg"),
-          jpeg_file(19, 21, channels, pixels, true));
+void write_seeds(const std::filesystem::path& folder) {
+  for (const auto& each : all_targets()) {
+    auto to = folder / each.name;
+    std::filesystem::create_directories(to);
+    for (const auto& [name, bytes] : seeds(each.name))
+      testing::spill(to / name, bytes);
   }
 }
+
+} // namespace troupe::fuzz

@@ -1,27 +1,30 @@
 #include "data/tar_shards.hpp"
-#include "tests/fuzz/target.hpp"
+#include "tests/fuzz/targets.hpp"
 
 #include <algorithm>
 
-using namespace troupe;
+namespace troupe::fuzz {
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+bool tar(bytes_view data) {
+  auto size = data.size();
   auto read = [&](uint64_t at, std::span<uint8_t> to) {
     auto n = at >= size ? 0 : std::min<size_t>(to.size(), size - at);
-    std::copy_n(data + (at >= size ? 0 : at), n, to.begin());
+    std::copy_n(data.data() + (at >= size ? 0 : at), n, to.begin());
     return n;
   };
-  fuzz::expect_complaint_or_nothing([&] {
+  auto members = taken([&] {
     for (const auto& each : data::index_tar(read, size, "x"))
-      if (each.begin > size || each.size > size - each.begin ||
-          each.header >= each.begin || each.end > size)
-        std::abort();
+      require(each.begin <= size && each.size <= size - each.begin &&
+                each.header < each.begin && each.end <= size,
+              "a member lies in its file");
   });
-  fuzz::expect_complaint_or_nothing([&] {
+  auto samples = taken([&] {
     for (const auto& each : data::index_samples(read, size, "x"))
-      if (each.begin > size || each.size > size - each.begin ||
-          each.first >= each.last || each.label < 0)
-        std::abort();
+      require(each.begin <= size && each.size <= size - each.begin &&
+                each.first < each.last && each.label >= 0,
+              "a sample lies in its file");
   });
-  return 0;
+  return members && samples;
 }
+
+} // namespace troupe::fuzz

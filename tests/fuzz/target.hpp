@@ -1,29 +1,75 @@
 #pragma once
-// What every target does with its bytes: a complaint is right, anything else
-// that leaves the reader is a finding.
+// What the targets share. A target hands bytes to a reader, as production calls
+// it. The reader takes them, or complains in one line; anything else that
+// leaves it is a finding.
 
 #include "config/failure.hpp"
+#include "config/text.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 
 namespace troupe::fuzz {
 
-/// Calls `read`. A `run_error` must be one line that begins with the name "x".
-template <class Read>
-void expect_complaint_or_nothing(Read read) {
+using bytes_view = std::span<const uint8_t>;
+
+/// A promise of a reader that does not hold: nobody catches it, so that it ends
+/// the fuzzer and fails the test.
+class finding : public std::logic_error {
+public:
+  using std::logic_error::logic_error;
+};
+
+inline void require(bool holds, const char* promise) {
+  if (!holds)
+    throw finding(promise);
+}
+
+/// No line for the user is longer.
+inline constexpr size_t longest_line = 2000;
+
+inline void require_one_line(std::string_view line) {
+  if (config::has_control_character(line))
+    throw finding("not one line: " + config::shown(line));
+  require(line.size() <= longest_line, "a line that nobody reads to its end");
+}
+
+/// Calls `read`; whether it had no complaint.
+template <class Complaint = failure, class Read>
+bool taken(Read read) {
   try {
     read();
-  } catch (const run_error& why) {
-    std::string_view line{why.what()};
-    if (!line.starts_with("x") || line.find('\n') != line.npos)
-      std::abort();
+    return true;
+  } catch (const Complaint& why) {
+    require_one_line(why.what());
+    return false;
   }
 }
 
-} // namespace troupe::fuzz
+inline std::string_view text_of(bytes_view bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+/// Takes a number off the front; 0 when nothing is left.
+template <class T>
+T take_number(bytes_view& from) {
+  T out{};
+  for (size_t i = 0; i < sizeof(T) && !from.empty(); ++i) {
+    out = static_cast<T>(out | T{from.front()} << (8 * i));
+    from = from.subspan(1);
+  }
+  return out;
+}
+
+/// Takes so many bytes off the front, or what is left.
+inline bytes_view take_bytes(bytes_view& from, size_t count) {
+  auto out = from.first(std::min(count, from.size()));
+  from = from.subspan(out.size());
+  return out;
+}
+
+} // namespace troupe::fuzz

@@ -247,3 +247,26 @@ TEST_CASE("tensors that do not fit their shape are not written") {
   CHECK_THROWS_WITH(write_safetensors(out, twice),
                     ContainsSubstring("used twice: a"));
 }
+
+TEST_CASE("a name of a tensor cannot break an error's one line") {
+  auto line_of = [](const std::string& header) {
+    try {
+      parse(file_of(header, "1234"));
+      return std::string{};
+    } catch (const run_error& why) {
+      return std::string{why.what()};
+    }
+  };
+  CHECK(
+    line_of(R"({"a\nb":{}})") ==
+    "x.safetensors: tensor a\\x0ab: it needs dtype, shape and data_offsets, "
+    "and nothing else");
+  CHECK(line_of(R"({"a\nb":{},"a\nb":{}})") ==
+        "x.safetensors: the header names twice: a\\x0ab");
+  CHECK(line_of(R"({"__metadata__":{"a\u001b":1}})") ==
+        "x.safetensors: __metadata__ has a value that is not text: a\\x1b");
+  auto dtype = std::string(500, 'F');
+  CHECK(line_of(R"({"a":{"dtype":")" + dtype +
+                R"(","shape":[],"data_offsets":[0,4]}})")
+          .size() < 150);
+}

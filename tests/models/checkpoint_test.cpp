@@ -168,3 +168,15 @@ TEST_CASE("names of checkpoints sort as numbers do") {
   CHECK(checkpoint_name(100) == "step-00000100");
   CHECK(checkpoint_name(123456789) == "step-123456789");
 }
+
+TEST_CASE("the names in a manifest may hold any bytes, as paths do") {
+  temporary_folder folder;
+  sample_tensors tensors{7};
+  auto manifest = sample_manifest(7);
+  manifest.set_network("script:/data/caf\xe9.pt");
+  manifest.set_dataset("tar(train=caf\xe9,val=b)");
+  auto path =
+    write_checkpoint(folder.path(), manifest, tensors.weights, tensors.slots);
+  CHECK(read_checkpoint(path).manifest.network() == manifest.network());
+  CHECK(read_manifest(path).dataset() == manifest.dataset());
+}

@@ -55,6 +55,39 @@ TEST_CASE("resnet18 has twenty normalising layers and one other bias",
   CHECK(elements == 2 * 4800 + 10);
 }
 
+namespace {
+
+/// A layer of somebody's own.
+struct scale : torch::nn::Module {
+  explicit scale(std::vector<int64_t> shape) {
+    register_parameter("weight", torch::ones(shape));
+  }
+};
+
+struct mixed_net : torch::nn::Module {
+  mixed_net() {
+    register_module(
+      "whole", torch::nn::LayerNorm(torch::nn::LayerNormOptions({8, 12, 12})));
+    register_module(
+      "slope", torch::nn::PReLU(torch::nn::PReLUOptions().num_parameters(5)));
+    register_module("line", std::make_shared<scale>(std::vector<int64_t>{7}));
+    register_module("plane",
+                    std::make_shared<scale>(std::vector<int64_t>{2, 3}));
+  }
+};
+
+} // namespace
+
+TEST_CASE("a normalising layer is known by its class, whatever its shape",
+          "[decay]") {
+  mixed_net net;
+  constexpr uint64_t whole = 8 * 12 * 12;
+  // Not the slopes of PReLU, though they have one dimension; of a class that
+  // nobody knows, what has one.
+  CHECK((without_decay(flat_layout::from(net), decay_exclusion::norm) ==
+         ranges{{0, 2 * whole}, {2 * whole + 5, 7}}));
+}
+
 TEST_CASE("a shard gets what lies in its part", "[decay]") {
   ranges all{{36, 12}, {56, 2}};
   CHECK((within(all, {0, 58}) == all));

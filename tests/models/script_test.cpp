@@ -1,6 +1,7 @@
 // Networks that come as TorchScript files.
 
 #include "config/failure.hpp"
+#include "models/decay.hpp"
 #include "models/flat_layout.hpp"
 #include "models/script.hpp"
 #include "tests/support/error_line.hpp"
@@ -8,9 +9,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <sys/stat.h>
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <filesystem>
 #include <fstream>
 
 using namespace troupe;
@@ -103,6 +106,30 @@ TEST_CASE("what a script draws depends on the key alone", "[script]") {
   CHECK_FALSE(net->forward(x).equal(first));
 }
 
+TEST_CASE("a script's normalising layers are known by their class",
+          "[script]") {
+  auto layer = [](const std::string& name, std::vector<int64_t> shape) {
+    torch::jit::Module out{"__torch__.torch.nn.modules." + name};
+    out.register_parameter("weight", trained(torch::ones(shape)), false);
+    return out;
+  };
+  torch::jit::Module script{"__torch__.Net"};
+  script.register_module("norm", layer("normalization.LayerNorm", {1, 28, 28}));
+  script.register_module("slope", layer("activation.PReLU", {10}));
+  script.register_module("fc", layer("linear.Linear", {10, 784}));
+  script.register_attribute("training", c10::BoolType::get(), true);
+  script.define("def forward(self, x):\n"
+                "  y = (x * self.norm.weight).flatten(1)\n"
+                "  return torch.linear(y, self.fc.weight) * self.slope.weight");
+  saved at{script};
+  auto net = load_script(at.file);
+  auto plain = without_decay(flat_layout::from(net->module()),
+                             config::decay_exclusion::norm);
+  REQUIRE(plain.size() == 1);
+  CHECK(plain.front().first == 0);
+  CHECK(plain.front().count == 784);
+}
+
 TEST_CASE("files that are no script are refused with a line", "[script]") {
   saved at;
   auto complaint = [&] {
@@ -113,6 +140,10 @@ TEST_CASE("files that are no script are refused with a line", "[script]") {
   CHECK(complaint().find('\n') == std::string::npos);
   at.file += ".absent";
   CHECK_THAT(complaint(), StartsWith(at.file + ": is no TorchScript file"));
+  REQUIRE(::mkfifo(at.file.c_str(), 0600) == 0);
+  CHECK(complaint() == at.file + ": is no TorchScript file that can be loaded: "
+                                 "it is not a regular file");
+  std::filesystem::remove(at.file);
 }
 
 TEST_CASE("parameters that cannot be trained are refused by name", "[script]") {

@@ -137,7 +137,7 @@ void run(const std::string& line) {
     config::data_settings settings;
     settings.dataset = from;
     settings.data_dir = folder;
-    auto source = entry_of(from).load(settings, 1);
+    auto source = entry_of(from).load(settings, 1, data_part::both);
     save_set(source.train, out);
     save_set(source.test, test);
   } else if (verb == "speed") {

@@ -257,3 +257,16 @@ TEST_CASE("a tape that is there is never written over") {
   CHECK(read_all(folder / "abandoned-tape-2.pb") == 3);
   CHECK(read_all(folder / "abandoned-2-tape-2.pb") == 2);
 }
+
+TEST_CASE("a tape of another format is refused in one line, whatever its "
+          "release is called") {
+  temporary_folder folder;
+  auto path = folder / "tape-1.pb";
+  proto::TapeEvent event;
+  event.mutable_begin()->set_format_version(tape_format + 1);
+  event.mutable_begin()->set_troupe_version("9\n\x1b[2J");
+  tape_writer{path}.write(event);
+  auto line = error_line<run_error>([&] { tape_reader{path}; });
+  CHECK(line == path.string() + ": a tape of format 2, made by trainer_node "
+                                "9\\x0a\\x1b[2J; this one reads format 1");
+}

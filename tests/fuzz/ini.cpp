@@ -1,0 +1,45 @@
+#include "config/ini.hpp"
+
+#include "config/keys.hpp"
+#include "config/plan.hpp"
+#include "config/report.hpp"
+#include "config/resolve.hpp"
+#include "config/validate.hpp"
+#include "tests/fuzz/memory_file.hpp"
+#include "tests/fuzz/targets.hpp"
+
+namespace troupe::fuzz {
+
+namespace {
+
+config::resolved read(const memory_file& file) {
+  return config::resolve(config::from_file(file.path()));
+}
+
+/// A run's config.ini makes the same run.
+void write_and_read(const config::settings& all) {
+  memory_file file{config::to_ini(all)};
+  auto again = read(file).values;
+  for (const auto& each : config::all_keys())
+    require(each.where == config::scope::start ||
+              each.get(all) == each.get(again),
+            "what is written reads back to the same settings");
+}
+
+} // namespace
+
+bool ini(bytes_view data) {
+  memory_file file{data};
+  config::resolved all;
+  if (!taken([&] { all = read(file); }))
+    return false;
+  write_and_read(all.values);
+  config::print_config(all);
+  all.values.what = config::role::simulate;
+  return taken([&] {
+    config::validate(all);
+    config::plan(all);
+  });
+}
+
+} // namespace troupe::fuzz

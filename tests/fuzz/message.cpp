@@ -1,0 +1,37 @@
+// A message of the actor connection: the ids of its types, then its content.
+
+#include "messages/interfaces.hpp"
+#include "tests/fuzz/targets.hpp"
+
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+
+namespace troupe::fuzz {
+
+namespace {
+
+std::optional<caf::message> read(caf::span<const caf::byte> bytes) {
+  caf::binary_deserializer source{nullptr, bytes};
+  caf::message out;
+  if (!source.apply(out))
+    return std::nullopt;
+  return out;
+}
+
+} // namespace
+
+bool message(bytes_view data) {
+  init_messages();
+  auto found =
+    read({reinterpret_cast<const caf::byte*>(data.data()), data.size()});
+  if (!found)
+    return false;
+  to_string(*found);
+  caf::byte_buffer copy;
+  caf::binary_serializer sink{nullptr, copy};
+  require(sink.apply(*found), "what was read can be written");
+  require(read(copy).has_value(), "what was written can be read");
+  return true;
+}
+
+} // namespace troupe::fuzz

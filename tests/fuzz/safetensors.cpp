@@ -1,0 +1,42 @@
+#include "models/safetensors.hpp"
+
+#include "tests/fuzz/memory_file.hpp"
+#include "tests/fuzz/targets.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace troupe::fuzz {
+
+namespace {
+
+/// What was read can be written, and is the same when it is read again.
+void write_and_read(const models::tensor_file& found) {
+  memory_file file;
+  models::output_file out{file.path()};
+  models::write_safetensors(out, found.tensors(), found.metadata());
+  out.finish();
+  auto again = models::read_safetensors(file.path());
+  require(again.metadata() == found.metadata() &&
+            again.tensors().size() == found.tensors().size(),
+          "a copy has as much");
+  for (const auto& one : found.tensors()) {
+    const auto* copy = again.find(one.name);
+    require(copy && copy->dtype == one.dtype && copy->shape == one.shape &&
+              std::ranges::equal(copy->bytes, one.bytes),
+            "a copy has the same tensors");
+  }
+}
+
+} // namespace
+
+bool safetensors(bytes_view data) {
+  memory_file file{data};
+  std::optional<models::tensor_file> found;
+  if (!taken([&] { found = models::read_safetensors(file.path()); }))
+    return false;
+  write_and_read(*found);
+  return true;
+}
+
+} // namespace troupe::fuzz

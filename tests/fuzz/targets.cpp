@@ -1,0 +1,41 @@
+#include "tests/fuzz/targets.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace troupe::fuzz {
+
+namespace {
+
+constexpr std::array targets{
+  target{"idx", idx},
+  target{"cifar", cifar},
+  target{"tar", tar},
+  target{"image", image},
+  target{"safetensors", safetensors},
+  target{"checkpoint", checkpoint},
+  target{"tape", tape},
+  target{"metrics", metrics},
+  target{"ini", ini},
+  target{"settings", settings},
+  target{"hello", hello},
+  target{"welcome", welcome},
+  target{"message", message},
+  target{"frame", frame},
+  target{"header", header},
+  target{"chunks", chunks},
+  target{"packed", packed},
+};
+
+} // namespace
+
+std::span<const target> all_targets() {
+  return targets;
+}
+
+const target* find_target(std::string_view name) {
+  auto found = std::ranges::find(targets, name, &target::name);
+  return found == targets.end() ? nullptr : &*found;
+}
+
+} // namespace troupe::fuzz

@@ -1,0 +1,45 @@
+#pragma once
+// All formats and messages that come from outside, each with the target that
+// hands bytes to its reader. One entry in targets.cpp, one folder in corpus/.
+
+#include "tests/fuzz/target.hpp"
+
+namespace troupe::fuzz {
+
+// Files of data sets.
+bool idx(bytes_view);
+bool cifar(bytes_view);
+bool tar(bytes_view);
+bool image(bytes_view);
+
+// Files of runs.
+bool safetensors(bytes_view);
+bool checkpoint(bytes_view);
+bool tape(bytes_view);
+bool metrics(bytes_view);
+
+// Settings.
+bool ini(bytes_view);
+bool settings(bytes_view);
+
+// What peers say.
+bool hello(bytes_view);
+bool welcome(bytes_view);
+bool message(bytes_view);
+bool frame(bytes_view);
+bool header(bytes_view);
+bool chunks(bytes_view);
+bool packed(bytes_view);
+
+struct target {
+  std::string_view name; ///< And of the folder.
+  /// Whether the reader took the bytes. Throws for a finding.
+  bool (*run)(bytes_view);
+};
+
+std::span<const target> all_targets();
+
+/// Null when there is none.
+const target* find_target(std::string_view name);
+
+} // namespace troupe::fuzz
