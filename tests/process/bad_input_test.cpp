@@ -591,7 +591,9 @@ TEST_CASE("A node without what the cast needs") {
   auto lost = on.worker({"--data-dir", "nothing"});
   check_refusal(lost, 1, "mnist: no file train-images-idx3-ubyte .*");
   auto wrong = on.worker({"--data-dir", "other"});
-  check_refusal(wrong, 1, ".*leaves the data set of 90 samples");
+  check_refusal(wrong, 1,
+                "other: is other data than the parameter server's: training "
+                "samples: 100 there, 90 here; give all nodes the same");
   auto worker = on.worker({"--data-dir", "good"});
   check_end(server, 0);
   check_end(worker, 0);

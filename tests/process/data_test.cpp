@@ -162,7 +162,7 @@ TEST_CASE("a damaged image ends a run with its name, or is done without") {
   CHECK(read_summary(on.home() / "lenient")["samples_skipped"] == 1);
 }
 
-TEST_CASE("--check looks for files and shows memory, but reads no sample") {
+TEST_CASE("a check looks for files and shows memory, but reads no sample") {
   stage on;
   for (std::string part : {"train", "val"})
     for (std::string name : {"cat", "dog"})

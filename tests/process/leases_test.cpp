@@ -129,6 +129,7 @@ TEST_CASE("each lease is settled once, although the server is killed, too") {
   from = on.await(all.server, "that it goes on", is_kind("resumed"), from);
   all.start(0);
   on.await(all.server, "the others", is_gradient_of(1), from);
+  on.await(all.server, "an epoch", is_kind("epoch"), from);
   all.stop();
   auto resumed = on.metrics()[from];
   lease_account leases;

@@ -33,12 +33,13 @@ struct nodes {
 };
 
 /// A run with a worker and an evaluator that is killed in its middle.
-nodes train_and_kill(stage& on, const flags& server_flags,
-                     const flags& node_flags) {
+nodes train_and_kill(
+  stage& on, const flags& server_flags, const flags& node_flags,
+  const std::function<bool(const json&)>& when = is_step(3)) {
   auto server = on.listening_server(first_run + server_flags);
   nodes out{on.worker(alone + node_flags), on.evaluator(node_flags)};
   out.evaluator.await("connected");
-  on.await(server, "training", is_step(3));
+  on.await(server, "the time to kill it", when);
   server.kill();
   return out;
 }
@@ -147,7 +148,7 @@ TEST_CASE("Nodes whose files are not those of the new run end with a line") {
 TEST_CASE("Nodes heed what a resumed run has changed deliberately") {
   stage on;
   const flags often{"--checkpoint-freq", "2"};
-  auto all = train_and_kill(on, often, {});
+  auto all = train_and_kill(on, often, {}, is_kind("checkpoint"));
   auto server =
     on.listening_server(short_run + often +
                         flags{"--resume", "--change", "training.batch-size=32",
@@ -166,7 +167,7 @@ TEST_CASE("Nodes heed what a resumed run has changed deliberately") {
 TEST_CASE("Nodes of a run that is resumed as it was go on as they are") {
   stage on;
   const flags often{"--checkpoint-freq", "2"};
-  auto all = train_and_kill(on, often, {});
+  auto all = train_and_kill(on, often, {}, is_kind("checkpoint"));
   auto server = restart(on, all, {"--resume", "--max-steps", "40"});
   summary_of(server, all, on.run());
   CHECK_FALSE(all.worker.said("this node begins anew"));
