@@ -152,19 +152,16 @@ TEST_CASE("a static run goes on where its checkpoint was") {
   CHECK(kept.repeats() == 0);
   CHECK(kept.samples_of(0) == 92);
   CHECK(kept.samples_of(1) == 92);
-  auto refused = [&](strings more) {
-    return error_line<run_error>([&] {
-      run_in(folder / "run", small(2, {"--resume"}) + std::move(more));
+  auto refused = [&](uint32_t workers, strings more) {
+    return error_line<usage_error>([&] {
+      run_in(folder / "run", small(workers, {"--resume"}) + std::move(more));
     });
   };
-  CHECK(refused({"--sharding", "static"})
-          .ends_with("step-00000006: its samples are shared out as static for "
-                     "4 workers, those of this run as static for 2 workers; "
-                     "resume with the same --sharding, --drop-last and "
-                     "--workers"));
   CHECK(
-    refused({}).find("as static for 4 workers, those of this run as leased;") !=
-    std::string::npos);
+    refused(2, {"--sharding", "static"})
+      .ends_with("step-00000006: the run has [cluster] workers = 4, not 2"));
+  CHECK(refused(4, {}).ends_with(
+    "step-00000006: the run has [data] sharding = static, not leased"));
 }
 
 TEST_CASE("what a lost worker has not done is left out, and counted") {
