@@ -7,8 +7,8 @@
 // is the file server that keeps it: a server on another host takes over as soon
 // as the file server has noticed that the first host is gone (NFS: when its
 // lease runs out, in some 90 s). Where a file system knows no locks the run
-// goes on without, and `says` why. The file itself stays: removing it would let
-// two processes hold locks on two files of one name.
+// goes on without, and `warning` says why. The file itself stays: removing it
+// would let two processes hold locks on two files of one name.
 
 #include <filesystem>
 #include <memory>

@@ -190,8 +190,7 @@ void remove_run(const fs::path& folder) {
       remove_steps(folder / "residuals", is_residual);
     remove_files(folder, [](std::string_view name) {
       return is_among(run_files, name) || is_among(other_files, name) ||
-             name.starts_with(event_file) || is_tape(name) ||
-             is_old_best(name);
+             name.starts_with(event_file) || is_tape(name) || is_old_best(name);
     });
   });
 }

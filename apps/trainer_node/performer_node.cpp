@@ -19,13 +19,15 @@ namespace troupe::app {
 
 namespace {
 
-/// A lease is a range of samples: they must be the same on all nodes.
+/// A lease is a range of samples, and a score one of all test samples: what a
+/// node uses must be the same on all. The rest of its files is its own affair.
 void require_same_data(const computing_parts& computing,
                        const proto::Welcome& welcome) {
   auto run = description_of(welcome);
   config::run_description here;
-  here.data =
-    data::describe(computing.data.train.get(), computing.data.test.get());
+  auto trains = computing.settings.what == config::role::worker;
+  here.data = data::describe(trains ? computing.data.train.get() : nullptr,
+                             trains ? nullptr : computing.data.test.get());
   auto all = config::differences(run, here, config::relation::join);
   if (all.empty())
     return;

@@ -28,12 +28,6 @@ void check_ends(std::vector<child>& all) {
     check_end(one, 0);
 }
 
-auto is_step(uint64_t least) {
-  return [least](const json& line) {
-    return line["kind"] == "update" && line["step"] >= least;
-  };
-}
-
 auto is_joined(uint32_t who, uint64_t life) {
   return [who, life](const json& line) {
     return line["kind"] == "joined" && is_about(line, who, life);

@@ -11,13 +11,9 @@
 using namespace troupe;
 using namespace troupe::testing;
 
-namespace {
+namespace fs = std::filesystem;
 
-std::function<bool(const json&)> is_step(uint64_t step) {
-  return [=](const json& line) {
-    return line["kind"] == "update" && line["step"] >= step;
-  };
-}
+namespace {
 
 /// One worker, whose sums are always made in the same order.
 const flags alone{"--threads", "1"};
@@ -143,6 +139,29 @@ TEST_CASE("Nodes whose files are not those of the new run end with a line") {
   }
   server.signal(SIGTERM);
   check_end(server, 75);
+}
+
+TEST_CASE("A node is held to the part of the data that it uses") {
+  stage on;
+  for (const auto* name : {"all", "part"})
+    test::write_mnist(on.home() / name, 100, 1);
+  fs::remove(on.home() / "part/t10k-labels-idx1-ubyte");
+  auto labels = test::labels_file(1, {7});
+  spill(on.home() / "part/t10k-labels-idx1-ubyte",
+        {labels.begin(), labels.end()});
+  auto data = [&](const std::string& name) {
+    return flags{"--data-dir", (on.home() / name).string()};
+  };
+  auto server =
+    on.listening_server(short_run + data("all") +
+                        flags{"--dataset", "mnist", "--batch-size", "10"});
+  auto evaluator = on.evaluator(data("part"));
+  check_end(evaluator, 1);
+  CHECK(evaluator.err().find("digest of the labels of the test samples") !=
+        std::string::npos);
+  auto worker = on.worker(data("part"));
+  check_end(server, 0);
+  check_end(worker, 0);
 }
 
 TEST_CASE("Nodes heed what a resumed run has changed deliberately") {

@@ -71,12 +71,6 @@ struct cast {
   }
 };
 
-auto is_step(uint64_t least) {
-  return [least](const json& line) {
-    return line["kind"] == "update" && line["step"] >= least;
-  };
-}
-
 /// Kills servers until `kills` of them in a row have begun at the same
 /// checkpoint, or left it, and none after it; returns its step.
 uint64_t kill_servers(cast& in, int kills, std::mt19937_64& random) {

@@ -7,7 +7,6 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <csignal>
-#include <fstream>
 #include <set>
 
 using namespace troupe;
@@ -16,17 +15,6 @@ using namespace troupe::testing;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::function<bool(const json&)> is_step(uint64_t step) {
-  return [=](const json& line) {
-    return line["kind"] == "update" && line["step"] >= step;
-  };
-}
-
-std::string slurp_file(const fs::path& path) {
-  std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
 
 /// A run that is stopped in the middle of an epoch, with a checkpoint.
 void run_and_stop(stage& on, const flags& what, uint64_t step) {
@@ -51,18 +39,18 @@ std::string setting(const proto::TapeBegin& of, const std::string& key) {
 void check_refused(stage& on, const flags& more, int status,
                    const std::string& line) {
   auto before = files_below(on.run());
-  auto config = slurp_file(on.run() / "config.ini");
-  auto metrics = slurp_file(on.run() / "metrics.jsonl");
-  auto summary = slurp_file(on.run() / "summary.json");
+  auto config = slurp(on.run() / "config.ini");
+  auto metrics = slurp(on.run() / "metrics.jsonl");
+  auto summary = slurp(on.run() / "summary.json");
   auto who = on.simulate(flags{"--resume", "auto"} + more);
   check_end(who, status);
   INFO(who.report());
   CHECK(who.err().starts_with("trainer_node: "));
   CHECK(who.err().find(line) != std::string::npos);
   CHECK(files_below(on.run()) == before);
-  CHECK(slurp_file(on.run() / "config.ini") == config);
-  CHECK(slurp_file(on.run() / "metrics.jsonl") == metrics);
-  CHECK(slurp_file(on.run() / "summary.json") == summary);
+  CHECK(slurp(on.run() / "config.ini") == config);
+  CHECK(slurp(on.run() / "metrics.jsonl") == metrics);
+  CHECK(slurp(on.run() / "summary.json") == summary);
 }
 
 } // namespace
@@ -152,7 +140,7 @@ TEST_CASE("A deliberate change is taken, and kept in the run's records") {
   CHECK((*resumed)["changes"]["training.lr"]["after"] == "0.001");
   auto later = std::find_if(resumed, lines.end(), is_kind("update"));
   CHECK((*later)["lr"] == 0.001);
-  auto config = slurp_file(on.run() / "config.ini");
+  auto config = slurp(on.run() / "config.ini");
   CHECK(config.find("lr = 0.001\n") != config.npos);
   CHECK(config.find("training.lr was 0.03, is 0.001.\n") != config.npos);
   auto begin = begin_of(on.run() / "tape-2.pb");
@@ -257,7 +245,7 @@ TEST_CASE("Overwrite keeps the old run when the new one cannot start") {
     on.simulate({"--overwrite", "--workers", "1", "--max-steps", "3"});
   check_end(fourth, 0);
   CHECK(on.summary()["steps"] == 3);
-  CHECK(slurp_file(on.run() / "lives") == "1\n");
+  CHECK(slurp(on.run() / "lives") == "1\n");
 }
 
 TEST_CASE("The settings of a resumed run say where they come from") {

@@ -58,6 +58,12 @@ std::function<bool(const json&)> is_kind(const std::string& kind) {
   };
 }
 
+std::function<bool(const json&)> is_step(uint64_t least) {
+  return [least](const json& line) {
+    return line["kind"] == "update" && line["step"] >= least;
+  };
+}
+
 std::function<bool(const json&)> is_gradient_of(uint32_t who) {
   return [who](const json& line) {
     if (line["kind"] != "update")

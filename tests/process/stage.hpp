@@ -40,6 +40,9 @@ std::vector<std::string> checkpoints_of(const std::filesystem::path& run);
 
 std::function<bool(const json&)> is_kind(const std::string& kind);
 
+/// An update that makes this version of the weights or a later one.
+std::function<bool(const json&)> is_step(uint64_t least);
+
 /// An update that a gradient of this worker is part of.
 std::function<bool(const json&)> is_gradient_of(uint32_t who);
 
