@@ -2,6 +2,7 @@
 
 #include "actors/snapshot.hpp"
 #include "config/failure.hpp"
+#include "config/one_line.hpp"
 #include "models/best_weights.hpp"
 #include "models/checkpoint.hpp"
 
@@ -84,7 +85,7 @@ checkpoint_writer_state::write(const snapshot_ptr& what) try {
   models::prune(parts_.folder, parts_.keep);
   return path.filename().string();
 } catch (const std::exception& err) {
-  return caf::make_error(errc::disk, std::string{err.what()});
+  return caf::make_error(errc::disk, one_line(err));
 }
 
 std::string checkpoint_writer_state::write_best(const snapshot& what) const {

@@ -23,6 +23,7 @@
 #include "actors/shard_crew.hpp"
 #include "actors/witness.hpp"
 #include "config/description.hpp"
+#include "config/one_line.hpp"
 #include "config/run_lock.hpp"
 #include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
@@ -273,7 +274,7 @@ private:
     if (tape_)
       tape_.keep(self_->clock().now(), what, decided);
   } catch (const std::exception& err) {
-    lose_tape(err.what());
+    lose_tape(one_line(err));
   }
 
   /// Does something that may throw: then the run has failed.
@@ -281,7 +282,7 @@ private:
   void attempt(F what) try {
     what();
   } catch (const std::exception& err) {
-    fail(err.what());
+    fail(one_line(err));
   }
 
   template <class What>

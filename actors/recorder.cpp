@@ -2,6 +2,7 @@
 
 #include "actors/recording/console.hpp"
 #include "actors/recording/metrics_tail.hpp"
+#include "config/one_line.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -66,7 +67,7 @@ caf::result<void> recorder_state::write(const note& what) try {
   }
   return caf::unit;
 } catch (const std::exception& err) {
-  trouble_ = err.what();
+  trouble_ = one_line(err);
   self_->send(caf::actor_cast<lead_actor>(self_->current_sender()),
               refuse_atom_v, *trouble_);
   return caf::unit;
@@ -80,7 +81,7 @@ caf::result<void> recorder_state::finish(const note& what) try {
   return caf::unit;
 } catch (const std::exception& err) {
   self_->quit();
-  return caf::make_error(errc::disk, std::string{err.what()});
+  return caf::make_error(errc::disk, one_line(err));
 }
 
 // -- training -----------------------------------------------------------------

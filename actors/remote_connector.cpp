@@ -137,7 +137,6 @@ void remote_connector_state::take_part(const proto::Welcome& welcome) {
   if (!performer_)
     performer_ = parts_.make(welcome, connector_actor{self_});
   run_ = std::move(its);
-  parts_.hello.set_run_id(run_.run_id);
   parts_.residuals.run_id = run_.run_id;
 }
 

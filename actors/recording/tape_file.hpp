@@ -19,9 +19,9 @@ inline constexpr uint32_t tape_format = 1;
 std::string tape_name(uint32_t life);
 
 /// Renames a tape that is there to `abandoned-<name>`, or `abandoned-<k>-...`
-/// where that is taken: a life that left no checkpoint is lived again under the
-/// same number. Returns the new path; empty when there was none. Throws
-/// `run_error`.
+/// where that is taken: release 0.1.0 lived a life that left no checkpoint
+/// again under the same number. Returns the new path; empty when there was
+/// none. Throws `run_error`.
 std::filesystem::path set_tape_aside(const std::filesystem::path& tape);
 
 /// Writes a tape, one `write` an event: what `write` has taken survives the

@@ -7,7 +7,10 @@
 #include "actors/parameter_server.hpp"
 #include "actors/recording/run_statistics.hpp"
 #include "actors/restore_ledger.hpp"
+#include "config/earlier_run.hpp"
 #include "config/value.hpp"
+#include "messages/run_record.hpp"
+#include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -123,8 +126,18 @@ void deal_out(const parameter_server_parts& parts) {
   fill_ledger(parts, ledger, after);
 }
 
+/// As a start finds its settings in the run that it goes on with.
+void adopt(const proto::Manifest& from) {
+  config::earlier_run run{"step-7", from.config_ini(), true};
+  auto given = config::from_run(run, {}, config::role::simulate);
+  auto here = config::resolve(given);
+  config::require_same(here, run, {});
+  compare(description_of(from), config::cast_settings(here.values));
+}
+
 bool resume(std::shared_ptr<const models::loaded_checkpoint> from,
             uint8_t options) {
+  taken([&] { adopt(from->manifest); });
   recording::run_statistics statistics{4};
   statistics.load(from->manifest.counters());
   auto parts = parts_of(from, options);

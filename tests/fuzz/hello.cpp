@@ -3,8 +3,10 @@
 
 #include "config/cast.hpp"
 #include "messages/proto/hello.pb.h"
+#include "messages/run_record.hpp"
 #include "messages/transport/compression.hpp"
 #include "messages/transport/socket.hpp"
+#include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/targets.hpp"
 
 #include <limits>
@@ -38,20 +40,18 @@ void make_codec(const config::settings& of, const proto::Welcome& welcome) {
   require(!codec || codec->numbers() == numbers, "all numbers are packed");
 }
 
-/// The settings of a cast come through another welcome as they are.
-void pass_on(const config::settings& of) {
+/// A description comes through another welcome as it is.
+void pass_on(config::run_description what, const config::settings& of) {
+  what.settings = config::cast_settings(of);
   proto::Welcome welcome;
-  for (auto& [key, value] : config::cast_settings(of)) {
-    auto* one = welcome.add_settings();
-    one->set_key(key);
-    one->set_value(value);
-  }
+  put(what, *welcome.mutable_description());
   proto::Welcome arrived;
   require(arrived.ParseFromString(welcome.SerializeAsString()),
           "a welcome can be read");
+  require(description_of(arrived) == what, "a run comes through a welcome");
   config::settings taken_over;
-  config::apply_cast_settings(taken_over, pairs_of(arrived.settings()));
-  require(config::cast_settings(taken_over) == config::cast_settings(of),
+  config::apply_cast_settings(taken_over, what.settings);
+  require(config::cast_settings(taken_over) == what.settings,
           "settings come through a welcome");
 }
 
@@ -78,14 +78,15 @@ bool welcome(bytes_view data) {
     return false;
   config::settings own;
   auto before = config::cast_settings(own);
-  auto fits = taken(
-    [&] { config::apply_cast_settings(own, pairs_of(welcome.settings())); });
+  auto run = description_of(welcome);
+  compare(run, before);
+  auto fits = taken([&] { config::apply_cast_settings(own, run.settings); });
   require(fits || config::cast_settings(own) == before,
           "settings that do not fit change nothing");
   if (!fits)
     return false;
   make_codec(own, welcome);
-  pass_on(own);
+  pass_on(std::move(run), own);
   return true;
 }
 

@@ -2,10 +2,12 @@
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/protocol.hpp"
+#include "messages/run_record.hpp"
 #include "messages/transport/chunked.hpp"
 #include "messages/transport/compression.hpp"
 #include "messages/transport/shm_path.hpp"
 #include "messages/transport/stream_path.hpp"
+#include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/headers.hpp"
 #include "tests/fuzz/seeds.hpp"
 #include "tests/support/payloads.hpp"
@@ -41,7 +43,6 @@ std::string welcome_seed() {
   proto::Welcome out;
   out.set_accepted(true);
   out.set_protocol(protocol_version);
-  out.set_run_id("00ff");
   out.set_parameters(100);
   out.set_packed_parameters(90);
   out.set_element_type(1);
@@ -49,11 +50,7 @@ std::string welcome_seed() {
   out.add_shards()->set_port(4243);
   config::settings settings;
   settings.cluster.compression = "topk(share=0.1)";
-  for (auto& [key, value] : config::cast_settings(settings)) {
-    auto* one = out.add_settings();
-    one->set_key(key);
-    one->set_value(value);
-  }
+  put(sample_description(settings), *out.mutable_description());
   return out.SerializeAsString();
 }
 

@@ -1,6 +1,8 @@
 #include "actors/recording/metrics_log.hpp"
 #include "actors/recording/tape_file.hpp"
 #include "config/report.hpp"
+#include "messages/run_record.hpp"
+#include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/seeds.hpp"
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -63,6 +65,8 @@ proto::Manifest manifest_of(uint8_t how) {
   auto out = testing::sample_manifest(7);
   out.set_dataset("digits");
   out.set_config_ini(config::to_ini({}));
+  if (how % 2 != 0) // Those of release 0.1.0 have none.
+    put(sample_description({}), *out.mutable_description());
   out.mutable_policy()->set_name("sync");
   out.mutable_policy()->set_state("sync v=7");
   out.mutable_optimizer()->set_name("sgd");
@@ -136,6 +140,7 @@ events tape_events() {
   begin.set_troupe_version("0.1.0");
   begin.set_config_ini(config::to_ini({}));
   begin.set_life(1);
+  put(sample_description({}), *begin.mutable_description());
   begin.set_samples(60);
   next().mutable_started();
   next().mutable_enlisted()->set_life(1);

@@ -6,6 +6,8 @@
 #include "actors/recording/tape_file.hpp"
 #include "actors/replay/script.hpp"
 #include "config/replay.hpp"
+#include "messages/run_record.hpp"
+#include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 
@@ -82,7 +84,9 @@ void replay_late(const memory_file& file) {
 
 void resume(const memory_file& file) {
   recording::tape_reader reader{file.path()};
-  config::resolve_replay(reader.begin().config_ini(), "x", {});
+  auto here = config::resolve_replay(reader.begin().config_ini(), "x", {});
+  compare(description_of(reader.begin()),
+          config::cast_settings(here.all.values));
 }
 
 } // namespace

@@ -36,7 +36,6 @@ TEST_CASE("hello comes through its bytes") {
   auto* setting = hello.add_explicit_();
   setting->set_key("training.lr");
   setting->set_value("0.01");
-  hello.set_run_id("00ff");
   proto::Hello copy;
   REQUIRE(copy.ParseFromString(hello.SerializeAsString()));
   CHECK(copy.protocol() == 1);
@@ -46,7 +45,6 @@ TEST_CASE("hello comes through its bytes") {
   REQUIRE(copy.explicit__size() == 1);
   CHECK(copy.explicit_(0).key() == "training.lr");
   CHECK(copy.explicit_(0).value() == "0.01");
-  CHECK(copy.run_id() == "00ff");
 }
 
 TEST_CASE("welcome comes through its bytes") {
@@ -74,13 +72,11 @@ TEST_CASE("welcome comes through its bytes") {
 TEST_CASE("the numbers of the fields stay for ever") {
   proto::Hello hello;
   REQUIRE(hello.ParseFromString(small_number(1, 1) + unknown_text(2, "b") +
-                                unknown_text(3, "c") + unknown_text(4, "d") +
-                                unknown_text(6, "f")));
+                                unknown_text(3, "c") + unknown_text(4, "d")));
   CHECK(hello.protocol() == 1);
   CHECK(hello.troupe_version() == "b");
   CHECK(hello.role() == "c");
   CHECK(hello.name() == "d");
-  CHECK(hello.run_id() == "f");
   proto::Welcome welcome;
   REQUIRE(welcome.ParseFromString(small_number(1, 1) + unknown_text(2, "b") +
                                   small_number(3, 3) + unknown_text(4, "d") +
