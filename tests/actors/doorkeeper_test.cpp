@@ -34,7 +34,6 @@ doorkeeper_actor make_caller(stage& house, const doorkeeper_actor& door) {
 struct entrance {
   explicit entrance(size_t most_expected = 10) {
     doorkeeper_parts parts;
-    parts.life = incarnation{1};
     parts.weights = {element_type::float32, 10};
     parts.whole = parts.weights;
     parts.server = server.handle;

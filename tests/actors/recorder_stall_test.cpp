@@ -12,7 +12,7 @@ namespace {
 
 constexpr worker_id w0{0};
 
-/// A push that goes on as soon as it is answered, as often as it is.
+/// Takes each answer and pushes the next, until one does not come.
 void push_on(theatre& play, worker_id who, int times) {
   for (int i = 0; i < times; ++i) {
     auto& one = play.players.at(who);
@@ -21,7 +21,6 @@ void push_on(theatre& play, worker_id who, int times) {
     play.settle(who);
     play.push(who, 0);
   }
-  play.settle(who);
 }
 
 /// An asynchronous cast, whose recorder may be so many notes behind.

@@ -133,6 +133,14 @@ TEST_CASE("a network that strangers reach needs consent", "[trust]") {
     }
 }
 
+TEST_CASE("NCCL needs consent wherever the nodes are", "[trust]") {
+  auto line = complaint([&] { parse(split("--role ps --transport nccl")); });
+  CHECK(line.starts_with("--transport nccl: NCCL connects over any network"));
+  CHECK(line.find("--insecure-network") != std::string::npos);
+  CHECK_NOTHROW(
+    parse(split("--role worker --transport nccl --insecure-network")));
+}
+
 TEST_CASE("every role accepts every flag", "[flags]") {
   for (auto role : {"ps", "worker", "evaluator"})
     CHECK_NOTHROW(parse(

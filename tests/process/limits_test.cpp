@@ -49,7 +49,7 @@ TEST_CASE("Members train on while the door is shut") {
 
 TEST_CASE("Nodes that may open few files end in time and say why") {
   child_options limits;
-  for (uint64_t files : {12, 24}) {
+  for (uint64_t files : {12, 20}) {
     INFO(files << " files");
     limits.most_files = files;
     CHECK(end_of_worker(limits) == 1);
