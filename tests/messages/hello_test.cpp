@@ -113,12 +113,12 @@ TEST_CASE("bytes that are no hello are refused") {
 TEST_CASE("a setting may hold any bytes, as paths do") {
   const std::string path = "script:/data/caf\xe9.pt";
   proto::Welcome welcome;
-  auto* setting = welcome.add_settings();
+  auto* setting = welcome.mutable_description()->add_settings();
   setting->set_key("training.network");
   setting->set_value(path);
   welcome.set_refusal(path);
   proto::Welcome copy;
   REQUIRE(copy.ParseFromString(welcome.SerializeAsString()));
-  CHECK(copy.settings(0).value() == path);
+  CHECK(copy.description().settings(0).value() == path);
   CHECK(copy.refusal() == path);
 }
