@@ -19,6 +19,12 @@
 namespace troupe {
 
 class shard_crew {
+  // What it returns is known after its body alone: those who call it follow.
+  auto ask(const shard_order_ptr& what) {
+    return self_->fan_out_request<caf::policy::select_all>(
+      others_, caf::infinite, order_atom_v, what);
+  }
+
 public:
   /// `on_trouble` is told when another shard could not do its part.
   shard_crew(lead_actor::pointer self, std::vector<shard_actor> others,
@@ -67,11 +73,6 @@ public:
 
 private:
   shard_order_ptr number(shard_order what);
-
-  auto ask(const shard_order_ptr& what) {
-    return self_->fan_out_request<caf::policy::select_all>(
-      others_, caf::infinite, order_atom_v, what);
-  }
 
   lead_actor::pointer self_;
   std::vector<shard_actor> others_;

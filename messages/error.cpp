@@ -1,3 +1,4 @@
+#include "config/text.hpp"
 #include "messages/type_ids.hpp"
 
 #include <array>
@@ -28,6 +29,15 @@ constexpr std::array<std::string_view, static_cast<size_t>(errc::count_)> names{
   "expelled",
   "failed"};
 
+/// A peer may say anything, but no line for the user is longer.
+constexpr size_t longest_line = 1000;
+
+std::string in_one_line(const std::string& text) {
+  auto is_one =
+    text.size() <= longest_line && !config::has_control_character(text);
+  return is_one ? text : config::shown(text);
+}
+
 } // namespace
 
 std::string to_string(errc code) {
@@ -52,13 +62,24 @@ bool from_integer(uint8_t number, errc& code) {
   return true;
 }
 
+// Errors come from peers, too. CAF's own rendering takes the code for a value
+// of the type that the category names, and there may be others inside.
 std::string text_of(const caf::error& err) {
+  if (!err)
+    return "none";
   if (const auto& context = err.context();
       context && context.match_elements<std::string>())
-    return context.get_as<std::string>(0);
-  if (err.category() == caf::type_id_v<errc>)
+    return in_one_line(context.get_as<std::string>(0));
+  switch (err.category()) {
+  case caf::type_id_v<errc>:
     return to_string(static_cast<errc>(err.code()));
-  return caf::to_string(err);
+  case caf::type_id_v<caf::sec>:
+    return caf::to_string(static_cast<caf::sec>(err.code()));
+  case caf::type_id_v<caf::exit_reason>:
+    return caf::to_string(static_cast<caf::exit_reason>(err.code()));
+  default:
+    return "an error of an unknown kind";
+  }
 }
 
 } // namespace troupe

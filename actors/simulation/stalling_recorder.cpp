@@ -39,32 +39,31 @@ public:
 private:
   template <class Atom>
   caf::result<void> pass(Atom kind, const note_ptr& what) {
-    auto wanted = self_->current_message_id().is_request();
+    if (!self_->current_message_id().is_request()) {
+      // Whoever sent it is told of trouble.
+      auto from = caf::actor_cast<lead_actor>(self_->current_sender());
+      in_turn([=, this] { caf::send_as(from, real_, kind, what); });
+      return caf::unit;
+    }
     auto asks = self_->make_response_promise<void>();
-    auto from = caf::actor_cast<lead_actor>(self_->current_sender());
-    // Whoever sent it is told of trouble.
-    auto hand_on = [=, this]() mutable {
-      if (!wanted)
-        return caf::send_as(from, real_, kind, what);
+    in_turn([=, this]() mutable {
       self_->request(real_, caf::infinite, kind, what)
         .then([asks]() mutable { asks.deliver(); },
               [asks](const caf::error& why) mutable { asks.deliver(why); });
-    };
-    if (waiting_.empty() && !stalls())
-      hand_on();
-    else
-      wait_with(std::move(hand_on));
+    });
     return asks;
+  }
+
+  void in_turn(std::function<void()> what) {
+    if (waiting_.empty() && !stalls())
+      return what();
+    waiting_.push_back(std::move(what));
+    if (waiting_.size() == 1)
+      wake_later();
   }
 
   bool stalls() const {
     return self_->clock().now() < shared_->recorder_stalls_until;
-  }
-
-  void wait_with(std::function<void()> what) {
-    waiting_.push_back(std::move(what));
-    if (waiting_.size() == 1)
-      wake_later();
   }
 
   void wake_later() {

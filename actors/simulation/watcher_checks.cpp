@@ -245,7 +245,7 @@ void watcher::check_deadlock() {
   auto waits = [](const auto& entry) {
     return entry.second.waits || !entry.second.in_cast;
   };
-  auto stalled = rules_.now() <= stalled_until_;
+  auto stalled = rules_.now() < stalled_until_;
   if (stalled || cast() == 0 || !std::ranges::all_of(members_, waits))
     all_wait_since_.reset();
   else if (!all_wait_since_)

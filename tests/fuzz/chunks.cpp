@@ -3,6 +3,7 @@
 // Input: one byte for the size of the tensor, then chunks, one behind the
 // other.
 
+#include "messages/interfaces.hpp"
 #include "messages/transport/chunked.hpp"
 #include "tests/fuzz/targets.hpp"
 
@@ -55,6 +56,7 @@ void grant(const payload& what, bytes_view data) {
 } // namespace
 
 bool chunks(bytes_view data) {
+  init_messages();
   payload_shape shape{element_type::float32, take_number<uint8_t>(data)};
   chunk_receiver into{shape};
   if (!put_together(into, data))

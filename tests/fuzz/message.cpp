@@ -26,7 +26,9 @@ bool message(bytes_view data) {
     read({reinterpret_cast<const caf::byte*>(data.data()), data.size()});
   if (!found)
     return false;
-  to_string(*found);
+  for (size_t i = 0; i < found->size(); ++i)
+    if (found->match_element<caf::error>(i))
+      require_one_line(troupe::text_of(found->get_as<caf::error>(i)));
   caf::byte_buffer copy;
   caf::binary_serializer sink{nullptr, copy};
   require(sink.apply(*found), "what was read can be written");

@@ -14,6 +14,15 @@ namespace {
 
 constexpr auto count = static_cast<uint8_t>(errc::count_);
 
+/// An error as only a peer can make it: any code of any type.
+caf::error foreign(uint8_t code, caf::type_id_t kind, caf::message context) {
+  auto bytes = to_wire(caf::error{errc::failed, std::move(context)});
+  bytes.at(1) = caf::byte{code};
+  bytes.at(2) = static_cast<caf::byte>(kind >> 8);
+  bytes.at(3) = static_cast<caf::byte>(kind & 0xff);
+  return from_wire<caf::error>(bytes).value();
+}
+
 } // namespace
 
 TEST_CASE("every error code comes back from its name, number and bytes") {
@@ -87,4 +96,26 @@ TEST_CASE("an error without a line is shown by its name") {
   CHECK(text_of(caf::make_error(errc::timed_out)) == "timed_out");
   CHECK(text_of(caf::make_error(caf::sec::request_timeout))
           .find("request_timeout") != std::string::npos);
+}
+
+TEST_CASE("whatever error a peer sends is shown in one line") {
+  init_messages();
+  auto text = [](uint8_t code, caf::type_id_t kind, caf::message context) {
+    return text_of(foreign(code, kind, std::move(context)));
+  };
+  auto with = [](const std::string& line) {
+    return caf::make_message(line);
+  };
+  auto known = caf::type_id_v<errc>;
+  CHECK(text(5, known, with("two\nlines")) == "two\\x0alines");
+  CHECK(text(5, known, with(std::string(1 << 20, 'x'))).size() < 1000);
+  // A code is no value of the type that the category names.
+  auto unknown = "an error of an unknown kind";
+  CHECK(text(5, caf::type_id_v<std::string>, {}) == unknown);
+  CHECK(text(5, caf::type_id_v<part_report>, {}) == unknown);
+  auto inner = foreign(5, caf::type_id_v<std::string>, {});
+  CHECK(text(5, known, caf::make_message(inner)) == "wrong_size");
+  CHECK(text(200, known, {}) == "invalid");
+  CHECK_FALSE(text(200, caf::type_id_v<caf::sec>, {}).empty());
+  CHECK_FALSE(text(200, caf::type_id_v<caf::exit_reason>, {}).empty());
 }

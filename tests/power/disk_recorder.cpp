@@ -285,12 +285,12 @@ int close(int handle) {
   return static_cast<int>(::syscall(SYS_close, handle));
 }
 
-ssize_t read(int handle, void* to, size_t n) {
+ssize_t pread(int handle, void* to, size_t n, off_t at) {
   if (!me().broken.empty() && link_of(handle) == me().broken) {
     errno = EIO;
     return -1;
   }
-  return ::syscall(SYS_read, handle, to, n);
+  return ::syscall(SYS_pread64, handle, to, n, at);
 }
 
 ssize_t write(int handle, const void* from, size_t n) {

@@ -39,5 +39,5 @@ TEST_CASE("all kinds are drawn, and somebody always stays") {
   }
   CHECK(kinds.size() == config::fault_kinds);
   for (auto [what, count] : kinds)
-    CHECK(count > 1000);
+    CHECK(count > 900); // Of 10,000, of ten kinds.
 }

@@ -62,7 +62,7 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     "3",
     "--faults",
     "random(seed=" + std::to_string(number) +
-      ",faults=" + std::to_string(3 + number % 8) + ",until=30)"};
+      ",faults=" + std::to_string(5 + number % 13) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
   if (number % 4 == 1)
     result.insert(result.end(), {"--sharding", "static"});

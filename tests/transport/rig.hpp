@@ -57,6 +57,7 @@ inline size_t threads_of_this() {
 }
 
 /// Bytes that follow from the seed, so that whoever has them can check them.
+/// As float32 and as float64 they are finite, as gradients should be.
 inline void fill(std::span<std::byte> bytes, uint64_t seed) {
   auto x = seed * 0x9e3779b97f4a7c15 + 1;
   size_t at = 0;
@@ -64,7 +65,8 @@ inline void fill(std::span<std::byte> bytes, uint64_t seed) {
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
-    std::memcpy(bytes.data() + at, &x, 8);
+    auto finite = x & 0xbfff'ffff'bfff'ffff;
+    std::memcpy(bytes.data() + at, &finite, 8);
   }
   for (; at < bytes.size(); ++at)
     bytes[at] = static_cast<std::byte>(seed + at);
@@ -113,15 +115,21 @@ struct server_log {
   }
 };
 
+/// `sums`: where gradients of but one worker are added up, or null.
 inline parameter_server_actor make_server(caf::actor_system& system,
-                                          std::shared_ptr<server_log> log) {
-  return system.spawn([log](parameter_server_actor::pointer self)
+                                          std::shared_ptr<server_log> log,
+                                          gradient_sums_ptr sums = nullptr) {
+  return system.spawn([log, sums](parameter_server_actor::pointer self)
                         -> parameter_server_actor::behavior_type {
     using weights = caf::result<release_header, payload>;
     return {
-      [log, self](push_atom, const push_header& header,
-                  const payload& gradient) -> weights {
+      [log, sums, self](push_atom, const push_header& header,
+                        const payload& gradient) -> weights {
         std::lock_guard guard{log->mutex};
+        auto of = sums ? sums->find(header.id, gradient)
+                       : std::optional<gradient_sum>{};
+        if (of && !of->over)
+          sums->take(of->number);
         ++log->arrived;
         if (!is_seeded(gradient, header.samples))
           ++log->damaged;
@@ -171,7 +179,7 @@ public:
     : kind_(std::move(kind)), shape_(shape), system_(config_) {
     if (kind_ == "cast")
       make_cast();
-    server_ = make ? make(system_, cast) : make_server(system_, log);
+    server_ = make ? make(system_, cast) : make_server(system_, log, cast);
     coordinator_ = system_.spawn(
       [](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
         return {
