@@ -2,6 +2,7 @@
 
 #include <caf/init_global_meta_objects.hpp>
 #include <caf/io/middleman.hpp>
+#include <google/protobuf/stubs/logging.h>
 
 #include <mutex>
 
@@ -22,6 +23,8 @@ void init_messages() {
     caf::init_global_meta_objects<caf::id_block::troupe_handles>();
     caf::io::middleman::init_global_meta_objects();
     caf::core::init_global_meta_objects();
+    // Whoever parses says in one line what is wrong.
+    google::protobuf::SetLogHandler(nullptr);
   });
 }
 
