@@ -36,6 +36,31 @@ std::vector<config::fault> schedule_of(const config::settings& settings) {
   return config::read_faults(text, workers);
 }
 
+/// Actors that die together, those included that one of them makes as it dies.
+class process {
+public:
+  template <class Handle>
+  void add(const Handle& who) {
+    auto one = caf::actor_cast<caf::strong_actor_ptr>(who);
+    if (over_)
+      kill(one);
+    else
+      actors_.push_back(std::move(one));
+  }
+
+  void end() {
+    over_ = true;
+    for (const auto& one : std::exchange(actors_, {}))
+      kill(one);
+  }
+
+private:
+  std::vector<caf::strong_actor_ptr> actors_;
+  bool over_ = false;
+};
+
+using process_ptr = std::shared_ptr<process>;
+
 class faulty_cast : public std::enable_shared_from_this<faulty_cast> {
 public:
   explicit faulty_cast(faulty_cast_parts parts)
@@ -64,8 +89,8 @@ public:
   void strike() {
     over_ = true;
     close_server();
-    for (auto& [who, process] : std::exchange(processes_, {}))
-      std::ranges::for_each(process, kill);
+    for (const auto& [who, its] : std::exchange(processes_, {}))
+      its->end();
     kill(stagehand_);
   }
 
@@ -161,38 +186,39 @@ private:
     return out;
   }
 
-  void connect(worker_id process, local_connector_parts parts) {
-    auto who = spawn<connector_actor, local_connector_state>(
-      parts_.system, placement::scheduled, std::move(parts));
-    add_to(process, who);
+  process_ptr begin_process(worker_id who) {
+    auto its = std::make_shared<process>();
+    processes_[who] = its;
+    return its;
   }
 
-  template <class Handle>
-  void add_to(worker_id process, const Handle& who) {
-    processes_[process].push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
+  void connect(const process_ptr& its, local_connector_parts parts) {
+    its->add(spawn<connector_actor, local_connector_state>(
+      parts_.system, placement::scheduled, std::move(parts)));
   }
 
   void add_worker(worker_id who) {
+    auto its = begin_process(who);
     auto parts = connector_parts(who.value);
     parts.rank = who;
-    parts.make = [this, who](const connector_actor& home) {
+    parts.make = [this, who, its](const connector_actor& home) {
       auto made = make_worker(parts_.system, parts_.machine, who, home);
-      add_to(who, made);
+      its->add(made);
       return made;
     };
     parts.find = [this, who] {
       return (*lines_)[who].cut(clock().now()) ? std::nullopt : find();
     };
-    parts.tie = [this, who](const house& with, const performer& whom) {
+    parts.tie = [this, who, its](const house& with, const performer& whom) {
       auto made = spawn_brittle_link(
         parts_.system, link_parts(who, with, std::get<worker_actor>(whom)));
-      add_to(who, made.link);
+      its->add(made.link);
       return made;
     };
     parts.packs = parts_.packs;
     parts.data = owned_by(parts_of_rank(parts_.computing, who));
     watch_->process(who, true);
-    connect(who, std::move(parts));
+    connect(its, std::move(parts));
   }
 
   brittle_link_parts link_parts(worker_id who, const house& with,
@@ -211,30 +237,28 @@ private:
     return out;
   }
 
-  void end_worker(worker_id who) {
-    for (const auto& one : std::exchange(processes_[who], {}))
-      kill(one);
-  }
+  void end_worker(worker_id who) { processes_.at(who)->end(); }
 
   // -- others -----------------------------------------------------------------
 
   /// It has a process and a link that no fault meets.
   void add_evaluator() {
+    auto its = begin_process(evaluator_);
     auto parts = connector_parts(evaluator_.value);
-    parts.make = [this](const connector_actor& home) {
+    parts.make = [this, its](const connector_actor& home) {
       auto made = make_evaluator(parts_.system, parts_.computing, home);
-      add_to(evaluator_, made);
+      its->add(made);
       return made;
     };
     parts.find = [this] {
       return find();
     };
-    parts.tie = [this](const house& with, const performer& whom) {
+    parts.tie = [this, its](const house& with, const performer& whom) {
       auto made = spawn_simulated_link(parts_.system, with.lead, terms());
-      add_to(evaluator_, made);
+      its->add(made);
       return brittle_link{made, whom};
     };
-    connect(evaluator_, std::move(parts));
+    connect(its, std::move(parts));
   }
 
   void add_stagehand() {
@@ -268,8 +292,7 @@ private:
   std::optional<server_life> server_; ///< Nothing while it is down.
   incarnation life_{0};
   std::filesystem::path directory_;
-  /// The actors that die with a process.
-  std::map<worker_id, std::vector<caf::strong_actor_ptr>> processes_;
+  std::map<worker_id, process_ptr> processes_;
   caf::strong_actor_ptr stagehand_;
   bool over_ = false;
 };

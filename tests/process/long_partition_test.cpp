@@ -44,9 +44,11 @@ private:
   int out_ = -1;
 };
 
-/// Many small updates: some thousands are more than may be unwritten.
+/// Many small updates: some thousands are more than may be unwritten. Their
+/// gradients are noise, so that a larger rate may diverge.
 const flags many_updates{"--workers",    "2",    "--policy",    "async",
                          "--batch-size", "2",    "--max-steps", "9000",
+                         "--lr",         "1e-4", "--momentum",  "0",
                          "--resume",     "auto", "--evaluator", "false"};
 
 /// Waits until it computes no more.

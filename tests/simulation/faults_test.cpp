@@ -155,6 +155,19 @@ TEST_CASE("a run that stood still as a whole goes on with its whole cast") {
   CHECK(found.left.summary["gradients_applied"] == 120);
 }
 
+TEST_CASE("a worker that crashes in the moment of its return comes back") {
+  // All that was to be meanwhile happens as the pause ends.
+  auto found = run_with("5.5 crash(worker=2,restart=0.6)\n"
+                        "5.6 pause(for=9)\n"
+                        "8 crash(worker=2,restart=1)",
+                        {"--workers", "3", "--max-steps", "40"});
+  auto joined = found.all("joined");
+  REQUIRE(!joined.empty());
+  CHECK(joined.back()["worker"] == 2);
+  CHECK(joined.back()["time"].get<double>() > 15);
+  CHECK(found.left.summary["steps"] == 40);
+}
+
 TEST_CASE("a recorder that stalls holds the run up, and loses nothing") {
   auto found =
     run_with("5.5 stall-recorder(for=20)",

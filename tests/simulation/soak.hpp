@@ -13,8 +13,7 @@
 namespace troupe::test {
 
 /// Of all policies, sizes and speeds, by number.
-inline std::vector<std::string> soak_arguments(uint64_t number,
-                                               uint64_t more_faults = 0) {
+inline std::vector<std::string> soak_arguments(uint64_t number) {
   struct choice {
     std::vector<std::string> policy;
     bool one_by_one; ///< Each gradient is an update.
@@ -63,7 +62,7 @@ inline std::vector<std::string> soak_arguments(uint64_t number,
     "3",
     "--faults",
     "random(seed=" + std::to_string(number) +
-      ",faults=" + std::to_string(3 + number % 8 + more_faults) + ",until=30)"};
+      ",faults=" + std::to_string(7 + number % 8) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
   if (number % 4 == 1)
     result.insert(result.end(), {"--sharding", "static"});
