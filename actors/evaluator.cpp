@@ -1,6 +1,6 @@
 #include "actors/evaluator.hpp"
 
-#include "actors/mishap.hpp"
+#include "actors/unexpected.hpp"
 
 #include <utility>
 
@@ -8,7 +8,7 @@ namespace troupe {
 
 evaluator_state::evaluator_state(pointer self, evaluator_parts parts)
   : self_(self), parts_(std::move(parts)) {
-  on_mishap(self_, [this](const std::string& line) {
+  on_unexpected(self_, [this](const std::string& line) {
     self_->send(parts_.home, ended_atom_v, run_end{1, line});
   });
 }

@@ -1,10 +1,10 @@
 #include "actors/follower.hpp"
 
 #include "actors/clock/run_clock.hpp"
-#include "actors/mishap.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/server_model.hpp"
 #include "actors/spawning.hpp"
+#include "actors/unexpected.hpp"
 #include "config/failure.hpp"
 #include "config/script.hpp"
 #include "data/describe.hpp"
@@ -36,7 +36,7 @@ follower_state::follower_state(pointer self, follower_parts parts)
   : self_(self), parts_(std::move(parts)),
     checkpoints_(checkpoints_below(parts_.folder)),
     summary_(checkpoints_.parent_path() / "summary.json") {
-  on_mishap(self_, [this](const std::string& line) { end({1, line}); });
+  on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
 }
 
 follower_actor::behavior_type follower_state::make_behavior() {

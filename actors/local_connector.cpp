@@ -1,6 +1,6 @@
 #include "actors/connector.hpp"
 #include "actors/links/local_link.hpp"
-#include "actors/mishap.hpp"
+#include "actors/unexpected.hpp"
 
 #include <exception>
 #include <utility>
@@ -15,7 +15,7 @@ local_connector_state::local_connector_state(pointer self,
   if (codec && codec->how().keeps_residual())
     left_out_ =
       std::make_shared<residual>(std::vector{codec->numbers()}, store);
-  on_mishap(self_, [this](const std::string& line) {
+  on_unexpected(self_, [this](const std::string& line) {
     self_->send(parts_.with.lead, refuse_atom_v, line);
   });
 }

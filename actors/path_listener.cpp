@@ -1,9 +1,9 @@
 #include "actors/path_listener.hpp"
 
 #include "actors/links/framed_gateway.hpp"
-#include "actors/mishap.hpp"
 #include "actors/path_choice.hpp"
 #include "actors/spawning.hpp"
+#include "actors/unexpected.hpp"
 #include "messages/protocol.hpp"
 #include "messages/transport/cast_path.hpp"
 #include "messages/transport/nccl_path.hpp"
@@ -18,7 +18,7 @@ namespace troupe {
 path_listener_state::path_listener_state(pointer self,
                                          path_listener_parts parts)
   : self_(self), parts_(std::move(parts)) {
-  on_mishap(self_, [](const std::string&) {});
+  on_unexpected(self_, [](const std::string&) {});
 }
 
 path_listener_actor::behavior_type path_listener_state::make_behavior() {

@@ -4,9 +4,9 @@
 #include "actors/links/framed_link.hpp"
 #include "actors/links/joined_link.hpp"
 #include "actors/links/joined_outlet.hpp"
-#include "actors/mishap.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/spawning.hpp"
+#include "actors/unexpected.hpp"
 #include "config/failure.hpp"
 #include "messages/run_record.hpp"
 
@@ -39,7 +39,7 @@ remote_connector_state::remote_connector_state(pointer self,
   : self_(self), parts_(std::move(parts)), clock_(self),
     attempts_(parts_.connect_timeout, parts_.jitter_seed),
     paths_(parts_.transport, parts_.memory, say, parts_.nccl) {
-  on_mishap(self_, [this](const std::string& line) { end({1, line}); });
+  on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
 }
 
 connector_actor::behavior_type remote_connector_state::make_behavior() {

@@ -1,8 +1,8 @@
 #include "actors/shard_connector.hpp"
 
 #include "actors/knock.hpp"
-#include "actors/mishap.hpp"
 #include "actors/recording/console.hpp"
+#include "actors/unexpected.hpp"
 #include "config/failure.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ shard_connector_state::shard_connector_state(pointer self,
                                              shard_connector_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
     attempts_(parts_.connect_timeout, parts_.jitter_seed) {
-  on_mishap(self_, [this](const std::string& line) { end({1, line}); });
+  on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
 }
 
 connector_actor::behavior_type shard_connector_state::make_behavior() {

@@ -1,6 +1,6 @@
 #include "actors/worker.hpp"
 
-#include "actors/mishap.hpp"
+#include "actors/unexpected.hpp"
 
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace troupe {
 worker_state::worker_state(pointer self, worker_parts parts)
   : self_(self), parts_(std::move(parts)), asked_for_weights_(self),
     ready_since_(self) {
-  on_mishap(self_, [this](const std::string& line) {
+  on_unexpected(self_, [this](const std::string& line) {
     self_->send(parts_.home, ended_atom_v, run_end{1, line});
   });
 }

@@ -2,8 +2,8 @@
 
 #include "actors/clock/run_clock.hpp"
 #include "actors/errands.hpp"
-#include "actors/mishap.hpp"
 #include "actors/spawning.hpp"
+#include "actors/unexpected.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ public:
 
   path_reader_state(pointer self, path_ptr way, path_end_actor owner)
     : self_(self), way_(std::move(way)), owner_(std::move(owner)) {
-    on_mishap(self_, [this](const std::string& line) {
+    on_unexpected(self_, [this](const std::string& line) {
       way_->close(line);
       tell_the_end();
     });

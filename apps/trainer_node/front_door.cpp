@@ -1,6 +1,6 @@
 #include "apps/trainer_node/front_door.hpp"
 
-#include "actors/porter.hpp"
+#include "actors/accept_gate.hpp"
 #include "actors/spawning.hpp"
 #include "actors/supervisor.hpp"
 #include "apps/trainer_node/resources.hpp"
@@ -75,12 +75,13 @@ front_door publish(caf::actor_system& system,
   if (!port)
     throw no_port(where);
   say("listening    on " + where.host + ":" + std::to_string(*port));
-  auto porter = spawn<porter_actor, porter_state>(
-    system, placement::scheduled, porter_parts{door, where.host, *port, say});
+  auto gate = spawn<accept_gate_actor, accept_gate_state>(
+    system, placement::scheduled,
+    accept_gate_parts{door, where.host, *port, say});
   put_under(supervisor, "doorkeeper", door);
-  put_under(supervisor, "porter", porter);
-  return {*port, [&system, door, porter, port = *port] {
-            caf::anon_send_exit(porter, caf::exit_reason::user_shutdown);
+  put_under(supervisor, "accept gate", gate);
+  return {*port, [&system, door, gate, port = *port] {
+            caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);
             system.middleman().unpublish(door, port);
           }};
 }

@@ -39,7 +39,7 @@ struct front_door {
   std::function<void()> close;
 };
 
-/// Opens the door; it and the porter that looks after it are put under the
+/// Opens the door; it and the accept gate that looks after it are put under the
 /// supervisor. Throws `run_error` when the port cannot be had.
 front_door publish(caf::actor_system& system,
                    const supervisor_actor& supervisor,

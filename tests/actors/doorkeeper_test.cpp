@@ -1,7 +1,7 @@
 // Who is let in, and for how long he is waited for.
 
+#include "actors/accept_gate.hpp"
 #include "actors/doorkeeper.hpp"
-#include "actors/porter.hpp"
 #include "messages/protocol.hpp"
 #include "tests/support/doubles.hpp"
 
@@ -132,15 +132,15 @@ TEST_CASE("a link that is nobody is no link") {
   CHECK_FALSE(it.house.alive(gateway));
 }
 
-TEST_CASE("a door is shut before the last descriptor, and opens for more than "
+TEST_CASE("a port is shut before the last descriptor, and opens for more than "
           "one node") {
   // Of 64, 16 are the run's own.
-  CHECK(opens_door(true, 16, 64));
-  CHECK_FALSE(opens_door(true, 15, 64));
-  CHECK_FALSE(opens_door(false, 19, 64));
-  CHECK(opens_door(false, 20, 64));
+  CHECK(should_accept(true, 16, 64));
+  CHECK_FALSE(should_accept(true, 15, 64));
+  CHECK_FALSE(should_accept(false, 19, 64));
+  CHECK(should_accept(false, 20, 64));
   // With few in all, fewer are.
-  CHECK(opens_door(true, 8, 32));
-  CHECK_FALSE(opens_door(true, 7, 32));
-  CHECK(opens_door(true, 1000, 1'048'576));
+  CHECK(should_accept(true, 8, 32));
+  CHECK_FALSE(should_accept(true, 7, 32));
+  CHECK(should_accept(true, 1000, 1'048'576));
 }

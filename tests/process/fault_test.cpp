@@ -34,31 +34,6 @@ auto is_joined(uint32_t who, uint64_t life) {
   };
 }
 
-/// A completed run of so many epochs whose committed model has seen each sample
-/// of each epoch once: the updates that were not rolled back hold as many
-/// samples as the ledger of the last checkpoint.
-committed check_completed(stage& on, uint64_t epochs) {
-  auto summary = on.summary();
-  INFO(summary.dump(2));
-  CHECK(summary["status"] == "completed");
-  auto kept = committed_of(on.metrics());
-  CHECK(summary["steps"] == kept.updates.size());
-  CHECK(summary["samples_applied"] == kept.samples);
-  auto checkpoints = checkpoints_of(on.run());
-  REQUIRE(!checkpoints.empty());
-  CHECK(settled_in(on.run() / "checkpoints" / checkpoints.back()) ==
-        kept.samples);
-  CHECK(kept.samples >= epochs * digits);
-  // The others go on meanwhile when a worker is late with the last samples.
-  if (summary["policy"] != "backup")
-    CHECK(kept.samples < (epochs + 1) * digits);
-  for (const auto& name : files_below(on.run())) {
-    INFO(name);
-    CHECK(name.find("tmp") == std::string::npos);
-  }
-  return kept;
-}
-
 void kill_a_worker(const std::string& policy) {
   stage on;
   auto server = on.listening_server(
@@ -398,12 +373,8 @@ void kill_both(uint64_t seed) {
 } // namespace
 
 TEST_CASE("Kill -9 of a worker, then of the parameter server, never hangs") {
-  auto number = [](const char* name, uint64_t otherwise) -> uint64_t {
-    const auto* wish = std::getenv(name);
-    return wish != nullptr ? std::stoull(wish) : otherwise;
-  };
-  auto first = number("TROUPE_FAULT_FIRST_SEED", 0);
-  auto end = first + number("TROUPE_FAULT_REPETITIONS", 3);
+  auto first = wished("TROUPE_FAULT_FIRST_SEED", 0);
+  auto end = first + wished("TROUPE_FAULT_REPETITIONS", 3);
   for (auto seed = first; seed < end; ++seed) {
     INFO("seed " << seed);
     kill_both(seed);

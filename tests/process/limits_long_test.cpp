@@ -15,7 +15,7 @@ TEST_CASE("Forty workers share the files of a server that may open 64") {
   std::vector<child> workers;
   for (int i = 0; i < 40; ++i)
     workers.push_back(on.worker({"--threads", "1"}));
-  server.await("door +shut", std::chrono::seconds(300));
+  server.await("port +shut", std::chrono::seconds(300));
   auto begun = on.await(server, "training", is_kind("update"));
   // Who is in makes place for who is not.
   auto place = std::ranges::find_if(

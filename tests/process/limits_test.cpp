@@ -14,19 +14,19 @@ TEST_CASE("A parameter server out of file descriptors rests, and lets nodes in "
     on.listening_server({"--workers", "1", "--epochs", "1", "--threads", "1"});
   server.may_open(64);
   strangers all{on.port(), 100};
-  server.await("door +shut: \\d+ of the 64 files");
+  server.await("port +shut: \\d+ of the 64 files");
   auto load = load_of(server);
   INFO("load " << load);
   CHECK(load < 0.3);
   auto worker = on.worker({"--threads", "1"});
   worker.await("waiting +for the parameter server");
   all.leave();
-  server.await("door +open again");
+  server.await("port +open again");
   check_end(server, 0);
   check_end(worker, 0);
 }
 
-TEST_CASE("Members train on while the door is shut") {
+TEST_CASE("Members train on while the port is shut") {
   stage on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1000",
                                      "--policy", "async", "--threads", "1"});
@@ -34,7 +34,7 @@ TEST_CASE("Members train on while the door is shut") {
   auto begun = on.await(server, "training", is_kind("update"));
   server.may_open(64);
   strangers all{on.port(), 100};
-  server.await("door +shut");
+  server.await("port +shut");
   auto now = std::max(begun, on.metrics().size());
   on.await(server, "more training", is_kind("update"), now);
   auto second = on.worker({"--threads", "1"});

@@ -30,7 +30,7 @@ TEST_CASE("A run whose output nobody reads trains to its end") {
                         run_in(on),
                       into(nobody));
   check_end(all, 0);
-  check_exactly_once(on, 3);
+  check_completed(on, 3);
 }
 
 TEST_CASE("Nodes whose output nobody reads train to their end") {
@@ -46,7 +46,7 @@ TEST_CASE("Nodes whose output nobody reads train to their end") {
     on.start("worker", flags{"--role", "worker"} + port, into(nobody));
   check_end(server, 0);
   check_end(worker, 0);
-  check_exactly_once(on, 2);
+  check_completed(on, 2);
 }
 
 TEST_CASE("A run that fails says so, and ends, though nobody reads it") {
@@ -70,7 +70,7 @@ TEST_CASE("A cast in one process that was stopped for long goes on whole") {
   std::this_thread::sleep_for(3s);
   all.signal(SIGCONT);
   check_end(all, 0);
-  check_exactly_once(on, 12);
+  check_completed(on, 12);
   CHECK(count_of(on, "joined") == 3);
   // Workers that go home at the end do not leave.
   CHECK(count_of(on, "left") == 0);
@@ -90,7 +90,7 @@ TEST_CASE("A worker that stalls for less than the limit keeps its place") {
   check_end(server, 0);
   check_end(one, 0);
   check_end(other, 0);
-  check_exactly_once(on, 10);
+  check_completed(on, 10);
   CHECK(count_of(on, "joined") == 2);
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("A worker whose actor connection alone carries nothing comes back") {
   check_end(server, 0);
   check_end(other, 0);
   check_end(cut, 0);
-  check_exactly_once(on, 25);
+  check_completed(on, 25);
 }
 
 TEST_CASE("A path that takes in nothing for a moment loses nothing") {
@@ -138,6 +138,6 @@ TEST_CASE("A path that takes in nothing for a moment loses nothing") {
   check_end(server, 0);
   check_end(one, 0);
   check_end(other, 0);
-  check_exactly_once(on, 12);
+  check_completed(on, 12);
   CHECK(count_of(on, "joined") == 2);
 }

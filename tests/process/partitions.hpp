@@ -185,22 +185,6 @@ private:
   std::array<int, 2> ends_{};
 };
 
-/// A finished run whose committed updates hold each sample of each epoch once.
-inline void check_exactly_once(stage& on, uint64_t epochs) {
-  auto summary = on.summary();
-  INFO(summary.dump(2));
-  CHECK(summary["status"] == "completed");
-  auto kept = committed_of(on.metrics());
-  CHECK(summary["steps"] == kept.updates.size());
-  CHECK(summary["samples_applied"] == kept.samples);
-  auto checkpoints = checkpoints_of(on.run());
-  REQUIRE(!checkpoints.empty());
-  CHECK(settled_in(on.run() / "checkpoints" / checkpoints.back()) ==
-        kept.samples);
-  CHECK(kept.samples >= epochs * digits);
-  CHECK(kept.samples < (epochs + 1) * digits);
-}
-
 inline size_t count_of(const stage& on, const std::string& kind) {
   size_t out = 0;
   for (const auto& line : on.metrics())

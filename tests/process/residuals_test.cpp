@@ -125,12 +125,8 @@ void kill_often(const std::string& compression, bool folders, int kills,
 } // namespace
 
 TEST_CASE("Nothing is left of lives of a server that end between checkpoints") {
-  auto number = [](const char* name, uint64_t otherwise) -> uint64_t {
-    const auto* wish = std::getenv(name);
-    return wish != nullptr ? std::stoull(wish) : otherwise;
-  };
-  auto first = number("TROUPE_FAULT_FIRST_SEED", 0);
-  auto end = first + number("TROUPE_FAULT_REPETITIONS", 2);
+  auto first = wished("TROUPE_FAULT_FIRST_SEED", 0);
+  auto end = first + wished("TROUPE_FAULT_REPETITIONS", 2);
   for (auto seed = first; seed < end; ++seed)
     kill_often(seed % 2 == 0 ? "topk(share=0.05)" : "int8",
                seed % 4 == 1 || seed % 4 == 2,

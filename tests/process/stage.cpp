@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
@@ -205,6 +206,33 @@ void check_end(child& who, int status, std::chrono::seconds limit) {
   auto found = who.wait(limit);
   INFO(who.report());
   CHECK(found == status);
+}
+
+committed check_completed(stage& on, uint64_t epochs) {
+  auto summary = on.summary();
+  INFO(summary.dump(2));
+  CHECK(summary["status"] == "completed");
+  auto kept = committed_of(on.metrics());
+  CHECK(summary["steps"] == kept.updates.size());
+  CHECK(summary["samples_applied"] == kept.samples);
+  auto checkpoints = checkpoints_of(on.run());
+  REQUIRE(!checkpoints.empty());
+  CHECK(settled_in(on.run() / "checkpoints" / checkpoints.back()) ==
+        kept.samples);
+  CHECK(kept.samples >= epochs * digits);
+  // The others go on meanwhile when a worker is late with the last samples.
+  if (summary["policy"] != "backup")
+    CHECK(kept.samples < (epochs + 1) * digits);
+  for (const auto& name : files_below(on.run())) {
+    INFO(name);
+    CHECK(name.find("tmp") == std::string::npos);
+  }
+  return kept;
+}
+
+uint64_t wished(const char* variable, uint64_t otherwise) {
+  const auto* wish = std::getenv(variable);
+  return wish != nullptr ? std::stoull(wish) : otherwise;
 }
 
 } // namespace troupe::testing

@@ -65,6 +65,9 @@ committed committed_of(const std::vector<json>& metrics);
 /// applied. Since it keeps ranges, it cannot count one twice.
 uint64_t settled_in(const std::filesystem::path& checkpoint);
 
+/// A number from the environment, for tests that can be asked to do more.
+uint64_t wished(const char* variable, uint64_t otherwise);
+
 /// The processes of one run on this machine.
 class stage {
 public:
@@ -108,5 +111,10 @@ private:
 /// Waits for the end of a process and checks its exit status; a failure shows
 /// what the process said.
 void check_end(child& who, int status, std::chrono::seconds limit = patience);
+
+/// Checks a completed run of so many epochs whose committed model has seen each
+/// sample of each epoch once: the updates that were not rolled back hold as
+/// many samples as the ledger of the last checkpoint.
+committed check_completed(stage& on, uint64_t epochs);
 
 } // namespace troupe::testing

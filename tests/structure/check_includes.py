@@ -42,7 +42,7 @@ FORBIDDEN = {
 # Folder -> the folders of ours that it may include.
 USES = {
     "config": ("config",),
-    "messages": ("config", "messages"),
+    "messages": ("config", "messages", "models/kernels/kernels.hpp"),
     "messages/transport": ("config", "messages"),
     "data": ("config", "data"),
     "models": ("config", "messages", "models"),

@@ -1,4 +1,4 @@
-#include "actors/porter.hpp"
+#include "actors/accept_gate.hpp"
 
 #include "actors/clock/run_clock.hpp"
 
@@ -27,17 +27,16 @@ constexpr size_t newcomers = 4;
 
 } // namespace
 
-// It must not open for one who makes it shut again.
-bool opens_door(bool open, size_t left, size_t most) {
+bool should_accept(bool open, size_t left, size_t most) {
   return left >= reserve(most) + (open ? 0 : newcomers);
 }
 
-porter_state::porter_state(pointer self, porter_parts parts)
+accept_gate_state::accept_gate_state(pointer self, accept_gate_parts parts)
   : self_(self), parts_(std::move(parts)) {
   // nop
 }
 
-porter_actor::behavior_type porter_state::make_behavior() {
+accept_gate_actor::behavior_type accept_gate_state::make_behavior() {
   self_->monitor(parts_.door);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   self_->send(self_, tick_atom_v);
@@ -46,9 +45,9 @@ porter_actor::behavior_type porter_state::make_behavior() {
   }};
 }
 
-void porter_state::look() {
+void accept_gate_state::look() {
   auto left = files_.left();
-  auto should = opens_door(open_, left, files_.most());
+  auto should = should_accept(open_, left, files_.most());
   if (!busy_ && should && !open_)
     open();
   else if (!busy_ && !should && open_)
@@ -58,20 +57,20 @@ void porter_state::look() {
     tick_atom_v);
 }
 
-void porter_state::shut(size_t left) {
+void accept_gate_state::shut(size_t left) {
   busy_ = true;
   self_
     ->request(self_->system().middleman().actor_handle(), caf::infinite,
               caf::unpublish_atom_v, parts_.door.address(), parts_.port)
     .then([this] { busy_ = open_ = false; },
           [this](const caf::error&) { busy_ = open_ = false; });
-  parts_.say("door         shut: " + std::to_string(left) + " of the " +
+  parts_.say("port         shut: " + std::to_string(left) + " of the " +
              std::to_string(files_.most()) +
-             " files that this process may open are left; others are let in "
+             " files that this process may open are left; nodes can join again "
              "when more are free (raise the limit with ulimit -n)");
 }
 
-void porter_state::open() {
+void accept_gate_state::open() {
   auto& system = self_->system();
   busy_ = true;
   self_
@@ -83,13 +82,13 @@ void porter_state::open() {
       [this](uint16_t) {
         busy_ = told_ = false;
         open_ = true;
-        parts_.say("door         open again");
+        parts_.say("port         open again");
       },
       [this](const caf::error&) {
         busy_ = false;
         if (!std::exchange(told_, true))
-          parts_.say("door         stays shut: port " +
-                     std::to_string(parts_.port) + " cannot be had any more");
+          parts_.say("port         stays shut: " + std::to_string(parts_.port) +
+                     " cannot be had any more");
       });
 }
 

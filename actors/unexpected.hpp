@@ -14,7 +14,7 @@ namespace troupe {
 /// Calls `tell` with a line for the user; then the actor ends with that line.
 /// To be called when the state is made, since its first handler may throw.
 template <class Self, class F>
-void on_mishap(Self* self, F tell) {
+void on_unexpected(Self* self, F tell) {
   self->set_exception_handler(
     [tell = std::move(tell)](std::exception_ptr& what) -> caf::error {
       auto line = one_line(what);
