@@ -106,7 +106,8 @@ cores::data_ledger resume_parts(const parameter_server_parts& parts) {
   return *result;
 }
 
-/// A checkpoint goes on as it was shared out: positions mean nothing else.
+/// A checkpoint goes on as it was shared out: positions mean nothing else. The
+/// settings that it names were compared; this is what its account itself says.
 void require_same_sharding(const parameter_server_parts& parts) {
   const auto& saved = parts.resumed->manifest.ledger();
   auto here =

@@ -165,6 +165,19 @@ TEST_CASE("what the account of samples rests on cannot be changed",
             .starts_with(std::string{"--change "} + what + ": the run at "));
 }
 
+TEST_CASE("workers that have a part of the data each cannot become more",
+          "[earlier-run]") {
+  auto shared = run_of("--workers 2 --sharding static");
+  CHECK(refusal("--change cluster.workers=3", shared) ==
+        "--change cluster.workers=3: the run at " + name +
+          " has 2, and cannot go on with another; begin another run in "
+          "another train-dir");
+  CHECK(refusal("--workers 3", shared).find("--change") == std::string::npos);
+  auto leased = run_of("--workers 2");
+  CHECK(resume("--change cluster.workers=3", leased).values.cluster.workers ==
+        3);
+}
+
 TEST_CASE("a change needs a run that goes on", "[earlier-run]") {
   CHECK(complaint([] {
           parse(split("--simulate --change training.lr=0.1"));
