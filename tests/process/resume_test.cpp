@@ -66,7 +66,6 @@ TEST_CASE("A run resumed without its flags goes on as it was") {
   auto summary = on.summary();
   CHECK(summary["status"] == "completed");
   CHECK(summary["seed"] == 3);
-  CHECK(summary["samples_applied"] == 12 * digits);
   auto first = begin_of(on.run() / "tape-1.pb");
   auto second = begin_of(on.run() / "tape-2.pb");
   CHECK(setting(second, "training.seed") == "3");
@@ -80,6 +79,10 @@ TEST_CASE("A run resumed without its flags goes on as it was") {
   for (uint64_t epoch = 0; epoch < 12; ++epoch)
     CHECK(account.samples_of(epoch) == digits);
   CHECK(account.repeats() == 0);
+  // One worker may begin the next epoch while the other has the last samples.
+  auto ahead = account.samples_of(12);
+  CHECK(ahead < digits);
+  CHECK(summary["samples_applied"] == 12 * digits + ahead);
 }
 
 TEST_CASE("What a resumed run may not have otherwise is refused") {
