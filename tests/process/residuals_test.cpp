@@ -6,7 +6,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <cstdlib>
 #include <iostream>
 #include <random>
 
