@@ -1,0 +1,175 @@
+# The parts that the set-up puts into the cache folder, for the dev script: CAF,
+# LibTorch, Catch2 and, on demand, NCCL. cmake/troupe_prefix.cmake finds them.
+
+# How many compilers may run at a time.
+jobs() {
+  bash cmake/setup/jobs.sh
+}
+
+# Runs FUNCTION, its output going to a log. FUNCTION fills "$1"; only when it
+# has succeeded does the result appear as FOLDER, stamped: FOLDER is whole or
+# absent.
+step() { # FOLDER WHAT FUNCTION [ARGUMENT...]
+  local folder=$cache/$1 what=$2 log=$cache/logs/$1.log status
+  local work=$cache/tmp/$1
+  shift 2
+  if [[ -e $folder/.complete ]]; then return; fi
+  say "$what"
+  rm -rf "$work" "$folder"
+  mkdir -p "$work" "$cache/logs"
+  set +e
+  (
+    set -eo pipefail
+    "$1" "$work" "$folder" "${@:2}"
+  ) >"$log" 2>&1 </dev/null
+  status=$?
+  set -e
+  if ((status)); then
+    die "failed: $what; last words: $(grep -v '^ *$' "$log" | tail -n 1); log: $log"
+  fi
+  touch "$work/.complete"
+  mv "$work" "$folder"
+}
+
+build_caf() { # WORK FOLDER [CXXFLAGS]
+  local work=$1 folder=$2 flags=${3:-} tar
+  tar=$(fetch "$work" CAF)
+  mkdir -p "$work/source" "$work/stage"
+  tar -xf "$tar" -C "$work/source" --strip-components=1
+  # Compiling many files as one saves time, but two names then clash.
+  sed -i 's/\bmax_value\b/max_count/g' \
+    "$work/source/libcaf_core/src/binary_serializer.cpp"
+  sed -i 's/\bport_of\b/port_in/g' \
+    "$work/source/libcaf_io/src/io/network/native_socket.cpp"
+  cmake -G Ninja -S "$work/source" -B "$work/build" \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_STANDARD=20 \
+    -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG $flags" \
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
+    -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_LIBDIR=lib \
+    -DBUILD_SHARED_LIBS=OFF -DCAF_ENABLE_EXAMPLES=OFF \
+    -DCAF_ENABLE_TESTING=OFF -DCAF_ENABLE_TOOLS=OFF \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16
+  cmake --build "$work/build" -j "$(jobs)"
+  DESTDIR=$work/stage cmake --install "$work/build"
+  mv "$work/stage$folder"/* "$work/"
+  rm -rf "$work"/{source,build,stage}
+}
+
+# A Debian package, which is an archive of archives: without Debian's tools, too.
+unpack_catch2() { # WORK FOLDER
+  local package
+  package=$(fetch "$1" CATCH2)
+  mkdir "$1/deb"
+  (cd "$1/deb" && ar x "$package" && tar -xf data.tar.*)
+  mv "$1"/deb/usr/* "$1/"
+  rm -rf "$1/deb"
+}
+
+# LibTorch for the CPU, laid out as in the wheels: the library's RPATH finds
+# NVIDIA's two at ../../nvidia/cu13/lib.
+unpack_torch() { # WORK FOLDER
+  local wheel part
+  wheel=$(fetch "$1" TORCH)
+  unzip -q "$wheel" 'torch/include/*' torch/lib/libtorch_cpu.so \
+    torch/lib/libc10.so 'torch/lib/libgomp*' -d "$1"
+  rm -f "$cache/downloads/${wheel##*/}" # 530 MB
+  for part in CUDA_RUNTIME CUDA_CUPTI; do
+    wheel=$(fetch "$1" "$part")
+    unzip -q "$wheel" 'nvidia/*' -d "$1"
+  done
+}
+
+unpack_nccl() { # WORK FOLDER
+  local wheel
+  wheel=$(fetch "$1" NCCL)
+  unzip -q "$wheel" 'nvidia/*' -d "$1"
+}
+
+release_parts=("caf-$caf_version-release" "torch-$torch_version-cpu"
+  "catch2-$catch2_version")
+
+setup() { # [--tsan] [--with-cuda] [--plan]
+  local option part tsan= cuda= plan= parts=("${release_parts[@]}") absent= packages
+  for option; do
+    case $option in
+      --tsan) tsan=1 parts+=("caf-$caf_version-tsan") ;;
+      --with-cuda) cuda=1 parts+=("nccl-$nccl_version") ;;
+      --plan) plan=1 ;;
+      *) die "setup: unknown option $option (known: --tsan, --with-cuda, --plan)" ;;
+    esac
+  done
+  mapfile -t packages < <(packages_of_system)
+  if [[ $plan ]]; then
+    show_plan
+    return
+  fi
+  for part in "${parts[@]}"; do
+    if [[ ! -e $cache/$part/.complete ]]; then absent=1; fi
+  done
+  if [[ -z $absent && ($family == none ||
+    -z $(missing_packages "${packages[@]}")) ]]; then
+    return
+  fi
+
+  say "set-up into $cache"
+  mkdir -p "$cache"
+  exec 9>"$cache/.lock"
+  if ! flock -n 9; then
+    say "another set-up is running: waiting for it"
+    flock 9
+  fi
+  rm -rf "$cache/tmp" # what a set-up that was cut off left behind
+  warn_of_system
+  install_packages "${packages[@]}"
+  if [[ -z $(python_with_pip) ]]; then
+    install_packages $(package_of pip)
+  fi
+  step "torch-$torch_version-cpu" \
+    "LibTorch $torch_version for the CPU: a download of 550 MB" unpack_torch
+  step "catch2-$catch2_version" "Catch2 $catch2_version" unpack_catch2
+  step "caf-$caf_version-release" \
+    "CAF $caf_version: compiling for a few minutes" build_caf
+  if [[ $tsan ]]; then
+    step "caf-$caf_version-tsan" \
+      "CAF $caf_version for ThreadSanitizer: compiling for a few minutes" \
+      build_caf "-O1 -g1 -fsanitize=thread"
+  fi
+  if [[ $cuda ]]; then
+    step "nccl-$nccl_version" "NCCL $nccl_version" unpack_nccl
+  fi
+  exec 9>&-
+  say "set-up done"
+}
+
+warn_of_system() {
+  local old
+  if [[ $family == none ]]; then
+    say "$system is not known here: what is installed is used (CMake says what it lacks)"
+  elif [[ -z $tried ]]; then
+    say "$system: the names of its packages are known, but nobody has tried them"
+  fi
+  old=$(too_old_on_system)
+  if [[ $old ]]; then
+    say "$system is too old for $old: bring newer ones with CMAKE_PREFIX_PATH and PATH"
+  fi
+}
+
+# What a set-up would do, one fact a line; changes nothing.
+show_plan() {
+  local name file hash how url old
+  echo "system     $system${tried:+, tried by CI}"
+  echo "installer  $family"
+  echo "packages   ${packages[*]}"
+  old=$(too_old_on_system)
+  if [[ $old ]]; then echo "too old    $old"; fi
+  while read -r name file hash how; do
+    if [[ -z $name || ($name == NCCL && -z $cuda) ]]; then continue; fi
+    url=TROUPE_${name}_URL
+    if [[ ${TROUPE_DOWNLOADS:-} ]]; then how=$TROUPE_DOWNLOADS; fi
+    echo "download   $file"
+    echo "  sha256   $hash"
+    echo "  from     ${!url:-$how}"
+  done <<<"$downloads"
+  echo "cache      $cache"
+  echo "jobs       $(jobs)"
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Tests of the set-up (cmake/setup): what it would install and from where, how
+# many compilers it lets run, and that nothing with another hash is used. No
+# network, nothing installed.
+# Usage: setup_test.sh ROOT
+set -euo pipefail
+cd "$1"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+check() { # WHAT COMMAND...
+  local what=$1
+  shift
+  if "$@" >"$scratch/output" 2>&1; then
+    echo "ok      $what"
+  else
+    echo "FAILED  $what"
+    sed 's/^/        /' "$scratch/output"
+    failures=$((failures + 1))
+  fi
+}
+
+plan_on() { # ID VERSION NAME [SETTING...]
+  printf 'ID=%s\nVERSION_ID="%s"\nNAME="%s"\n' "$1" "$2" "$3" >"$scratch/os-release"
+  env TROUPE_OS_RELEASE="$scratch/os-release" "${@:4}" ./dev setup --plan
+}
+
+says() { # PATTERN COMMAND...
+  local pattern=$1 output
+  shift
+  output=$("$@" 2>&1) || true
+  grep -qE -- "$pattern" <<<"$output" || {
+    echo "no '$pattern' in:"
+    echo "$output"
+    return 1
+  }
+}
+
+# A download of our own, in place of the real ones.
+echo "the right bytes" >"$scratch/right"
+hash=$(sha256sum <"$scratch/right" | cut -d ' ' -f 1)
+
+fetch_one() { # [SETTING...]
+  env "$@" HASH="$hash" bash -c '
+    set -euo pipefail
+    cache='"$scratch"'/cache
+    die() { echo "$*"; exit 1; }
+    . cmake/setup/packages.sh
+    . cmake/setup/downloads.sh
+    downloads="ONE one.bin $HASH pip:no-such-package==0"
+    python_with_pip() { echo false; }
+    cat "$(fetch '"$scratch"'/work ONE)"'
+}
+
+fresh() { # COMMAND...
+  rm -rf "$scratch/cache" "$scratch/work"
+  "$@"
+}
+
+check "Debian 12 is what CI runs on" \
+  says '^system +Debian.* 12, tried by CI' plan_on debian 12 "Debian GNU/Linux"
+check "Ubuntu 24.04 has Debian's names" \
+  says '^packages .*libprotobuf-dev' plan_on ubuntu 24.04 Ubuntu
+check "nobody says that Ubuntu was tried" \
+  says '^system +Ubuntu 24.04$' plan_on ubuntu 24.04 Ubuntu
+check "Ubuntu 22.04 is said to be too old for some" \
+  says '^too old .*protobuf' plan_on ubuntu 22.04 Ubuntu
+check "Fedora has names and an installer of its own" \
+  says '^packages .*protobuf-devel' plan_on fedora 42 "Fedora Linux"
+check "elsewhere what is installed is used" \
+  says '^installer +none' plan_on arch "" "Arch Linux"
+check "a plan names the address that somebody set" \
+  says '^  from +file:///there' plan_on debian 12 Debian TROUPE_TORCH_URL=file:///there
+check "NCCL is part of a plan for CUDA alone" \
+  bash -c './dev setup --plan --with-cuda | grep -q nccl && ! ./dev setup --plan | grep -q nccl'
+
+check "an address of one's own" \
+  fresh says "the right bytes" fetch_one "TROUPE_ONE_URL=file://$scratch/right"
+check "other bytes are not used" \
+  fresh says "another sha256" fetch_one "TROUPE_ONE_URL=file://$(readlink -f dev)"
+check "and not kept" test ! -e "$scratch/cache/downloads/one.bin"
+check "an address that has nothing" \
+  fresh says "TROUPE_ONE_URL: nothing came" fetch_one "TROUPE_ONE_URL=file://$scratch/none"
+check "no source: the line says what to set" \
+  fresh says "set TROUPE_ONE_URL .* or .* TROUPE_DOWNLOADS" fetch_one
+
+mkdir "$scratch/brought"
+check "a folder that lacks a file is told so" \
+  fresh says "has no one.bin \(sha256 $hash\)" fetch_one "TROUPE_DOWNLOADS=$scratch/brought"
+cp dev "$scratch/brought/one.bin"
+check "a folder with other bytes is told so" \
+  fresh says "one.bin has another sha256" fetch_one "TROUPE_DOWNLOADS=$scratch/brought"
+cp "$scratch/right" "$scratch/brought/one.bin"
+check "a folder that somebody filled" \
+  fresh says "the right bytes" fetch_one "TROUPE_DOWNLOADS=$scratch/brought"
+
+check "as many compilers as somebody says" \
+  says '^7$' env TROUPE_JOBS=7 bash cmake/setup/jobs.sh
+check "a number that is none" \
+  says "TROUPE_JOBS: 'many' is not a number" env TROUPE_JOBS=many bash cmake/setup/jobs.sh
+check "one compiler on one core" \
+  says '^1$' taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')" \
+  env -u TROUPE_JOBS bash cmake/setup/jobs.sh
+
+if ((failures)); then
+  echo "$failures failed"
+  exit 1
+fi
