@@ -1,6 +1,6 @@
 # troupe_add_test(NAME <exe> LABEL unit|integration|fault|slow
 #                 SOURCES <file>... [LIBS <target>...]
-#                 [PCH torch|caf|torch_caf] [TIMEOUT <seconds>]
+#                 [PCH torch|caf|torch_caf] [UNITY <files>] [TIMEOUT <seconds>]
 #                 [SERIAL] [LOCK <resource>...] [OWN_MAIN] [ONE_PROCESS]
 #                 [SANITIZED] [DEPENDS <target>...])
 # A Catch2 program whose cases become CTest tests named <exe>.<case>.
@@ -23,7 +23,7 @@ endif()
 
 function(troupe_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;OWN_MAIN;ONE_PROCESS;SANITIZED"
-                        "NAME;LABEL;PCH;TIMEOUT" "SOURCES;LIBS;LOCK;DEPENDS")
+                        "NAME;LABEL;PCH;UNITY;TIMEOUT" "SOURCES;LIBS;LOCK;DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "troupe_add_test: unknown ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -47,6 +47,7 @@ function(troupe_add_test)
   if(arg_PCH)
     troupe_use_pch(${arg_PCH} ${arg_NAME})
   endif()
+  troupe_unite(${arg_NAME} "${arg_UNITY}")
   if(arg_DEPENDS)
     add_dependencies(${arg_NAME} ${arg_DEPENDS})
   endif()

@@ -12,14 +12,14 @@ namespace {
 
 namespace nn = torch::nn;
 
-constexpr int64_t features = 64 * 12 * 12;
+constexpr int64_t flattened = 64 * 12 * 12;
 
 class mnist_net final : public network {
 public:
   explicit mnist_net(int64_t classes)
     : conv1_(make_conv({.in = 1, .out = 32, .kernel = 3, .bias = true})),
       conv2_(make_conv({.in = 32, .out = 64, .kernel = 3, .bias = true})),
-      fc1_(make_linear(features, 128)), fc2_(make_linear(128, classes)) {
+      fc1_(make_linear(flattened, 128)), fc2_(make_linear(128, classes)) {
     module_.register_module("conv1", conv1_);
     module_.register_module("conv2", conv2_);
     module_.register_module("fc1", fc1_);
@@ -32,7 +32,7 @@ public:
                      const std::optional<dropout_key>& drop) override {
     auto x = at::relu(conv2_(at::relu(conv1_(inputs))));
     x = dropout(at::max_pool2d(x, 2), 0.25, 0, drop);
-    x = at::relu(linear(x.reshape({-1, features}), fc1_, places));
+    x = at::relu(linear(x.reshape({-1, flattened}), fc1_, places));
     return linear(dropout(x, 0.5, 1, drop), fc2_, places);
   }
 

@@ -9,6 +9,7 @@
 #include "models/resnet.hpp"
 #include "models/scalar.hpp"
 #include "models/script.hpp"
+#include "models/shape_text.hpp"
 #include "models/vgg.hpp"
 
 #include <torch/nn/module.h>
@@ -29,14 +30,6 @@ constexpr image large_picture{3, 224, 224};
 /// A network halves the image five times, and normalising a batch of one needs
 /// more than one pixel.
 constexpr int64_t after_five_halves = 64;
-
-std::string to_text(at::IntArrayRef shape) {
-  std::string out;
-  for (auto extent : shape) {
-    out += (out.empty() ? "" : "x") + std::to_string(extent);
-  }
-  return out;
-}
 
 void add_resnets(std::vector<network_entry>& all, bool small) {
   for (int64_t depth : {18, 34, 50, 101, 152}) {
@@ -201,11 +194,11 @@ void require_suitable(const std::string& network, const std::string& dataset,
     return;
   }
   auto wanted =
-    fixed ? to_text(net.input)
+    fixed ? shape_text(net.input)
           : std::to_string(net.input[0]) + " channels and at least " +
               std::to_string(net.smallest) + "x" + std::to_string(net.smallest);
   throw usage_error("--network " + network + " takes images of " + wanted +
-                    ", those of " + dataset + " are " + to_text(shape) +
+                    ", those of " + dataset + " are " + shape_text(shape) +
                     "; --list-networks shows what each takes");
 }
 

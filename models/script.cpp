@@ -2,6 +2,7 @@
 
 #include "config/failure.hpp"
 #include "config/input_file.hpp"
+#include "models/shape_text.hpp"
 
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <torch/csrc/jit/passes/inliner.h>
@@ -159,13 +160,6 @@ private:
   std::vector<at::Tensor> first_; ///< Parameters, then buffers, of the file.
 };
 
-std::string to_text(at::IntArrayRef shape) {
-  std::string out;
-  for (auto extent : shape)
-    out += (out.empty() ? "" : "x") + std::to_string(extent);
-  return out;
-}
-
 } // namespace
 
 std::shared_ptr<network> load_script(const std::string& file) {
@@ -184,7 +178,7 @@ void require_scores(network& net, const std::string& name,
                     const std::vector<int64_t>& shape, int64_t classes) {
   auto sizes = shape;
   sizes.insert(sizes.begin(), 2);
-  std::string what = "--network " + name + ": a batch of " + to_text(sizes) +
+  std::string what = "--network " + name + ": a batch of " + shape_text(sizes) +
                      " (" + dataset + ") ";
   at::Tensor scores;
   try {
@@ -196,7 +190,7 @@ void require_scores(network& net, const std::string& name,
   }
   if (scores.dim() != 2 || scores.size(0) != 2 ||
       (classes > 0 && scores.size(1) != classes))
-    throw usage_error(what + "gives " + to_text(scores.sizes()) +
+    throw usage_error(what + "gives " + shape_text(scores.sizes()) +
                       ", not 2 rows of scores for the " +
                       (classes > 0 ? std::to_string(classes) + " " : "") +
                       "classes");

@@ -118,9 +118,10 @@ TEST_CASE("a script's normalising layers are known by their class",
   script.register_module("slope", layer("activation.PReLU", {10}));
   script.register_module("fc", layer("linear.Linear", {10, 784}));
   script.register_attribute("training", c10::BoolType::get(), true);
-  script.define("def forward(self, x):\n"
-                "  y = (x * self.norm.weight).flatten(1)\n"
-                "  return torch.linear(y, self.fc.weight) * self.slope.weight\n");
+  script.define(
+    "def forward(self, x):\n"
+    "  y = (x * self.norm.weight).flatten(1)\n"
+    "  return torch.linear(y, self.fc.weight) * self.slope.weight\n");
   saved at{script};
   auto net = load_script(at.file);
   auto plain = without_decay(flat_layout::from(net->module()),
