@@ -1,5 +1,6 @@
 #include "actors/coordinator.hpp"
 #include "tests/support/doubles.hpp"
+#include "tests/support/members.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -9,9 +10,6 @@ using namespace troupe::test;
 namespace {
 
 using registered = answer_ptr<registration>;
-
-constexpr worker_id w0{0};
-constexpr worker_id w1{1};
 
 /// A coordinator with stand-ins for everybody around it.
 struct office {

@@ -1,5 +1,6 @@
 // Evaluators, checkpoints, and how a run ends.
 
+#include "tests/support/members.hpp"
 #include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,9 +9,6 @@ using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-constexpr worker_id w0{0};
-constexpr worker_id w1{1};
 
 watch_answer watch(theatre& play, version after) {
   auto out =

@@ -1,6 +1,7 @@
 // What the parameter server keeps of what it is told.
 
 #include "config/failure.hpp"
+#include "tests/support/members.hpp"
 #include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,9 +14,6 @@ using namespace troupe::test;
 using proto::TapeEvent;
 
 namespace {
-
-constexpr worker_id w0{0};
-constexpr worker_id w1{1};
 
 /// Keeps all events in memory; from the n-th on it fails, if told to.
 struct memory_tape {

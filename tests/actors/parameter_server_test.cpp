@@ -1,5 +1,6 @@
 // What workers see of the parameter server.
 
+#include "tests/support/members.hpp"
 #include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,8 +13,6 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr worker_id w0{0};
-constexpr worker_id w1{1};
 constexpr worker_id w2{2};
 
 /// Weights less `x`, to the last bits.

@@ -11,11 +11,11 @@ using namespace troupe;
 
 namespace {
 
-constexpr payload_shape shape{element_type::float32, 10};
+constexpr payload_shape ten_floats{element_type::float32, 10};
 
 /// A server that takes whoever comes, over shm and stream.
-struct server {
-  server() {
+struct serving_end {
+  serving_end() {
     offer.set_stream_port(desk.port());
     offer.set_shm_name(desk.name());
     offer.set_token(transport::random_token());
@@ -26,11 +26,11 @@ struct server {
     });
   }
 
-  ~server() { desk.close(); }
+  ~serving_end() { desk.close(); }
 
   /// The name of the path that a node takes at that time.
   std::string path_of(path_choice& who, double now) {
-    auto way = who.connect(offer, "127.0.0.1", {shape}, now);
+    auto way = who.connect(offer, "127.0.0.1", {ten_floats}, now);
     return way ? std::string{way->name()} : "chunked";
   }
 
@@ -46,7 +46,7 @@ path_choice make_choice(const std::string& wanted) {
 } // namespace
 
 TEST_CASE("a path that broke rests for a minute") {
-  server it;
+  serving_end it;
   auto choice = make_choice("auto");
   CHECK(it.path_of(choice, 0) == "shm");
   CHECK(choice.skip("shm", 10));
@@ -57,7 +57,7 @@ TEST_CASE("a path that broke rests for a minute") {
 }
 
 TEST_CASE("a path that broke is taken again with the server's next life") {
-  server it;
+  serving_end it;
   auto choice = make_choice("auto");
   choice.meet("run/1");
   CHECK(choice.skip("shm", 10));
@@ -68,7 +68,7 @@ TEST_CASE("a path that broke is taken again with the server's next life") {
 }
 
 TEST_CASE("a path that is the only one wanted never rests") {
-  server it;
+  serving_end it;
   auto choice = make_choice("shm");
   CHECK_FALSE(choice.skip("shm", 10));
   CHECK(it.path_of(choice, 11) == "shm");

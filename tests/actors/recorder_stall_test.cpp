@@ -1,6 +1,7 @@
 // The recorder, or the disk, stands still: nothing grows, nothing is lost, and
 // the run comes to its end.
 
+#include "tests/support/members.hpp"
 #include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -9,8 +10,6 @@ using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-constexpr worker_id w0{0};
 
 /// Takes each answer and pushes the next, until one does not come.
 void push_on(theatre& play, worker_id who, int times) {

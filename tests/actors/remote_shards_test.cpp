@@ -1,5 +1,6 @@
 // Shards in processes of their own: what happens between two parts.
 
+#include "tests/support/members.hpp"
 #include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,9 +9,6 @@ using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-constexpr worker_id w0{0};
-constexpr worker_id w1{1};
 
 std::unique_ptr<theatre> open(uint32_t shards, config::policy_kind policy) {
   auto out = std::make_unique<theatre>();

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr worker_id who{3};
-constexpr incarnation server{1};
+constexpr incarnation first_server{1};
 
 push_id gradient(uint64_t number, uint32_t life = 1) {
   return {who, incarnation{life}, sequence{number}};
@@ -256,9 +256,9 @@ TEST_CASE("the same life of the server is begun once", "[residual]") {
   leave(all, gradient(1), 1);
   all.write(version{10}, gradient(1));
   auto other = at.make();
-  other.begin(server, version{10}, who);
+  other.begin(first_server, version{10}, who);
   leave(other, gradient(1), 2);
-  other.begin(server, version{10}, who); // It pulled again.
+  other.begin(first_server, version{10}, who); // It pulled again.
   CHECK(leave(other, gradient(2), 3) == 2);
 }
 
@@ -266,7 +266,7 @@ TEST_CASE("another life of the server begins at zero without a file",
           "[residual]") {
   home at;
   auto all = at.make();
-  all.begin(server, version{0}, who);
+  all.begin(first_server, version{0}, who);
   leave(all, gradient(1), 1);
   all.begin(incarnation{2}, version{10}, who);
   CHECK(leave(all, gradient(1, 2), 2) == 0);

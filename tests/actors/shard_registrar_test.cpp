@@ -61,8 +61,8 @@ constexpr transfer_id wanted{7};
 
 /// A registrar of two shards of 10 and 5 elements behind each other, whose
 /// state is the weights and one slot; the lead has the last 3.
-struct office {
-  office() {
+struct registry_office {
+  registry_office() {
     auto beginning = [](uint64_t from, uint64_t count) {
       return shard_beginning{{from, count}, {}, constant_payload(2 * count, 0)};
     };
@@ -127,7 +127,7 @@ struct office {
 } // namespace
 
 TEST_CASE("a version is whole when each shard has sent all of its own") {
-  office it;
+  registry_office it;
   it.open();
   it.send(it.one, first, 0, 30);
   CHECK(it.one->credit == 30);
@@ -145,7 +145,7 @@ TEST_CASE("a version is whole when each shard has sent all of its own") {
 
 TEST_CASE("a piece of a version that does not follow the one before loses the "
           "shard") {
-  office it;
+  registry_office it;
   it.open();
   it.send(it.one, first, 0, 16);
   SECTION("it comes again") {
@@ -171,7 +171,7 @@ TEST_CASE("a piece of a version that does not follow the one before loses the "
 }
 
 TEST_CASE("what is sent in another shard's name is not taken") {
-  office it;
+  registry_office it;
   it.open();
   it.send(it.two, first, 0, 16);
   it.send(make_shard(it.house), first, 0, 16);
@@ -185,7 +185,7 @@ TEST_CASE("what is sent in another shard's name is not taken") {
 
 TEST_CASE("what a lost shard says does not count for the one that takes its "
           "rank") {
-  office it;
+  registry_office it;
   it.enter(first, it.one);
   it.enter(second, it.two);
   it.say(it.two, attach_atom_v, second);

@@ -1,4 +1,5 @@
 #include "actors/cores/data_ledger.hpp"
+#include "tests/support/members.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -8,11 +9,10 @@
 
 using namespace troupe;
 using namespace troupe::cores;
+using namespace troupe::test;
 
 namespace {
 
-constexpr worker_id w0{0};
-constexpr worker_id w1{1};
 constexpr worker_id w2{2};
 
 /// The positions of a lease, for example `part 1 e0 [8,16)`.

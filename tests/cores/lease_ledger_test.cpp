@@ -1,4 +1,5 @@
 #include "actors/cores/lease_ledger.hpp"
+#include "tests/support/members.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -8,11 +9,9 @@
 
 using namespace troupe;
 using namespace troupe::cores;
+using namespace troupe::test;
 
 namespace {
-
-constexpr worker_id w0{0};
-constexpr worker_id w1{1};
 
 /// The positions of a lease, for example `e0 [64,96)`.
 std::string text(const lease& x) {

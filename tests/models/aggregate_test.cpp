@@ -16,12 +16,12 @@ using namespace troupe::models;
 namespace {
 
 /// Longer than a block and no multiple of any vector's length.
-constexpr int64_t count = 40'003;
+constexpr int64_t elements = 40'003;
 
 std::vector<at::Tensor> some_gradients(size_t n, at::ScalarType dtype) {
   std::vector<at::Tensor> result;
   for (size_t i = 0; i < n; ++i) {
-    result.push_back(at::randn({count}, dtype));
+    result.push_back(at::randn({elements}, dtype));
   }
   return result;
 }
@@ -49,7 +49,7 @@ TEMPLATE_TEST_CASE("gradients are averaged by samples", "[aggregate]", float,
     auto gradients =
       some_gradients(n, c10::CppTypeToScalarType<TestType>::value);
     std::vector<uint64_t> samples;
-    auto expected = at::zeros({count}, at::kDouble);
+    auto expected = at::zeros({elements}, at::kDouble);
     double total = 0;
     for (size_t i = 0; i < n; ++i) {
       samples.push_back(64 - 7 * i);
@@ -94,7 +94,7 @@ TEST_CASE("what cannot be averaged is refused", "[aggregate]") {
   CHECK_THROWS_AS(blocked_mean<double>(gradients, both), run_error);
   gradients[1] = at::empty({3});
   CHECK_THROWS_AS(mean(gradients, both), run_error);
-  gradients[1] = at::empty({count}, at::kDouble);
+  gradients[1] = at::empty({elements}, at::kDouble);
   CHECK_THROWS_AS(mean(gradients, both), run_error);
 }
 
@@ -102,12 +102,12 @@ TEST_CASE("NaN and infinity are found wherever they are", "[aggregate]") {
   auto inf = std::numeric_limits<double>::infinity();
   auto nan = std::numeric_limits<double>::quiet_NaN();
   for (auto dtype : {at::kFloat, at::kDouble}) {
-    auto flat = at::randn({count}, dtype);
+    auto flat = at::randn({elements}, dtype);
     flat[0] = dtype == at::kFloat ? 3.4e38 : 1.7e308;
     flat[1] = 1e-310;
     CHECK(all_finite(flat));
     for (auto bad : {inf, -inf, nan}) {
-      for (int64_t i : {int64_t{0}, int64_t{17'000}, count - 1}) {
+      for (int64_t i : {int64_t{0}, int64_t{17'000}, elements - 1}) {
         auto spoilt = flat.clone();
         spoilt[i] = bad;
         CHECK_FALSE(all_finite(spoilt));

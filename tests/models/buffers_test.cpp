@@ -4,6 +4,7 @@
 #include "models/network.hpp"
 #include "models/optimizer.hpp"
 #include "models/statistics.hpp"
+#include "tests/support/numbers.hpp"
 
 #include <ATen/Parallel.h>
 #include <catch2/catch_test_macros.hpp>
@@ -13,10 +14,9 @@
 
 using namespace troupe;
 using namespace troupe::models;
+using namespace troupe::test;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
 
 config::training_settings settings_of(const std::string& network) {
   at::set_num_threads(1);

@@ -2,6 +2,7 @@
 #include "models/decay.hpp"
 #include "models/network.hpp"
 #include "models/optimizer.hpp"
+#include "tests/support/numbers.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -12,6 +13,7 @@
 
 using namespace troupe;
 using namespace troupe::models;
+using namespace troupe::test;
 
 using config::decay_exclusion;
 
@@ -26,12 +28,6 @@ const flat_layout small = flat_layout::from({{"conv1.weight", {4, 1, 3, 3}},
                                              {"fc.weight", {2, 4}},
                                              {"fc.bias", {2}}},
                                             config::scalar_type::float32);
-
-void step(optimizer& uut, at::Tensor& weights, const at::Tensor& gradient,
-          double lr) {
-  uint64_t samples = 64;
-  uut.step(weights, weights, {&gradient, 1}, {&samples, 1}, lr);
-}
 
 } // namespace
 

@@ -2,6 +2,7 @@
 #include "models/flat_layout.hpp"
 #include "models/network.hpp"
 #include "tests/support/error_line.hpp"
+#include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -14,9 +15,6 @@ using namespace troupe::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
-constexpr auto float64 = config::scalar_type::float64;
 
 flat_layout small_layout(config::scalar_type dtype = float32) {
   return flat_layout::from({{"a", {2, 3}}, {"b", {4}}, {"c", {}}}, dtype);

@@ -3,6 +3,7 @@
 #include "models/network.hpp"
 #include "models/registry.hpp"
 #include "tests/support/error_line.hpp"
+#include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/torch.h>
@@ -12,9 +13,6 @@ using namespace troupe::models;
 using namespace troupe::test;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
-constexpr auto float64 = config::scalar_type::float64;
 
 using shapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 

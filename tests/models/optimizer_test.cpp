@@ -3,6 +3,7 @@
 #include "models/flat_pool.hpp"
 #include "models/optimizer.hpp"
 #include "tests/support/error_line.hpp"
+#include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -25,13 +26,6 @@ constexpr int steps = 20;
 
 flat_layout layout_of(config::scalar_type dtype) {
   return flat_layout::from({{"x", {count}}}, dtype);
-}
-
-/// A step on one gradient, in place.
-void step(optimizer& uut, at::Tensor& weights, const at::Tensor& gradient,
-          double lr) {
-  uint64_t samples = 64;
-  uut.step(weights, weights, {&gradient, 1}, {&samples, 1}, lr);
 }
 
 /// The learning rate changes on the way, as a schedule changes it.

@@ -3,6 +3,7 @@
 #include "models/flat_layout.hpp"
 #include "models/registry.hpp"
 #include "tests/support/error_line.hpp"
+#include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/torch.h>
@@ -15,8 +16,6 @@ using namespace troupe::models;
 using namespace troupe::test;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
 
 struct expected {
   const char* name;

@@ -1,4 +1,5 @@
 #include "models/weights_store.hpp"
+#include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/torch.h>
@@ -9,11 +10,9 @@
 
 using namespace troupe;
 using namespace troupe::models;
+using namespace troupe::test;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
-constexpr auto float64 = config::scalar_type::float64;
 
 weights_ptr publish(weights_store& to, uint64_t id) {
   auto next = to.next_buffer();

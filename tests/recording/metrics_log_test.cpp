@@ -1,5 +1,6 @@
 #include "actors/recording/metrics_log.hpp"
 #include "config/failure.hpp"
+#include "tests/support/members.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,6 +15,7 @@
 
 using namespace troupe;
 using namespace troupe::recording;
+using namespace troupe::test;
 using testing::slurp;
 using testing::spill;
 using testing::temporary_folder;
@@ -21,8 +23,6 @@ using mode = metrics_log::mode;
 
 namespace {
 
-constexpr auto w0 = worker_id{0};
-constexpr auto w1 = worker_id{1};
 constexpr auto life = incarnation{2};
 
 const std::string expected_lines =

@@ -1,6 +1,7 @@
 #include "actors/recording/run_statistics.hpp"
 #include "actors/recording/summary.hpp"
 #include "messages/proto/manifest.pb.h"
+#include "tests/support/members.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -12,11 +13,10 @@
 
 using namespace troupe;
 using namespace troupe::recording;
+using namespace troupe::test;
 
 namespace {
 
-constexpr auto w0 = worker_id{0};
-constexpr auto w1 = worker_id{1};
 constexpr auto w4 = worker_id{4};
 
 std::string json_of(const run_statistics& x, const run_times& times) {

@@ -1,0 +1,19 @@
+#pragma once
+// Types of numbers, and a step of an optimiser in place.
+
+#include "config/settings.hpp"
+#include "models/optimizer.hpp"
+
+namespace troupe::test {
+
+inline constexpr auto float32 = config::scalar_type::float32;
+inline constexpr auto float64 = config::scalar_type::float64;
+
+/// A step on one gradient.
+inline void step(models::optimizer& uut, at::Tensor& weights,
+                 const at::Tensor& gradient, double lr) {
+  uint64_t samples = 64;
+  uut.step(weights, weights, {&gradient, 1}, {&samples, 1}, lr);
+}
+
+} // namespace troupe::test
