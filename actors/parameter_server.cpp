@@ -14,8 +14,6 @@ namespace troupe {
 parameter_server_state::parameter_server_state(pointer self,
                                                parameter_server_parts parts)
   : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
-    crew_(self, parts_.others,
-          [this](const caf::error& why) { note_shards(why); }),
     remotes_(self, parts_.remote_shards,
              [this](const caf::error& why) { note_shards(why); }),
     conductor_(make_conductor(parts_)),
@@ -112,14 +110,12 @@ void parameter_server_state::accept(const push_header& header,
     return asks.deliver(refuse(header, why));
   }
   hold(id, asks);
-  auto then = [this, header, gradient](bool sound) {
-    take(header, gradient, sound);
-  };
-  if (remotes_.any())
-    remotes_.expect(id, header.id, model_.sound(gradient), then);
-  else
-    crew_.check(
-      header.id, gradient, [&] { return model_.sound(gradient); }, then);
+  auto sound = model_.sound(gradient);
+  if (!remotes_.any())
+    return take(header, gradient, sound);
+  remotes_.expect(id, header.id, sound, [this, header, gradient](bool all) {
+    take(header, gradient, all);
+  });
 }
 
 // All shards have their part, and it is known what it is worth.
@@ -128,8 +124,7 @@ void parameter_server_state::take(const push_header& header,
   if (!sound) {
     auto asks = std::exchange(members_.at(header.id.worker).asks, std::nullopt);
     asks->deliver(refuse(header, errc::not_finite));
-    remotes_.drop({header.id});
-    return crew_.drop({header.id});
+    return remotes_.drop({header.id});
   }
   statistics_.skipped(header.skipped);
   tell(&witness::accepted, header);

@@ -20,7 +20,6 @@
 #include "actors/recording/run_statistics.hpp"
 #include "actors/remote_crew.hpp"
 #include "actors/server_model.hpp"
-#include "actors/shard_crew.hpp"
 #include "actors/witness.hpp"
 #include "config/description.hpp"
 #include "config/one_line.hpp"
@@ -28,6 +27,7 @@
 #include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
 #include "models/best_weights.hpp"
+#include "models/lanes.hpp"
 #include "models/learning_rate.hpp"
 
 #include <deque>
@@ -65,9 +65,8 @@ struct parameter_server_parts {
   std::optional<models::best_score> best;
   recorder_actor recorder;
   checkpoint_writer_actor writer;
-  std::vector<shard_actor> others; ///< The shards besides this one, in order.
-  uint32_t remote_shards =
-    0;             ///< Instead: how many have processes of their own.
+  models::lanes across; ///< Threads that share the passes over the weights.
+  uint32_t remote_shards = 0; ///< How many have processes of their own.
   int threads = 1; ///< Intra-op threads where all actors share one thread.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   /// Virtual clock: when the first computation began. Else empty.
@@ -190,7 +189,7 @@ private:
   void accept_part(const gradient_sum& of, new_push what);
   bool in_order(const gathered_sum& what) const;
   void take_sum(gathered_sum what);
-  void take_next(std::shared_ptr<std::vector<new_push>> all, size_t next);
+  void take_part(new_push one);
   void give_up(const gathered_sum& what);
   void leave_sums(worker_id who, incarnation life);
   void answer_waiting();
@@ -198,10 +197,9 @@ private:
   // -- steps and versions (parameter_server_steps.cpp) ------------------------
 
   void carry_out(cores::orders what);
-  void update(cores::orders what, size_t next);
+  void make(const cores::update_order& step);
   void finish(const cores::orders& what);
   closing_step close(const cores::update_order& step);
-  shard_order::step order_of(const closing_step& what) const;
   static std::vector<push_id> ids_of(const closing_step& what);
   void publish(const cores::update_order& step, closing_step& made);
   void show_to_witness(version makes,
@@ -243,7 +241,6 @@ private:
   void close_if_done();
   void leave_stage();
   void collect(std::function<void(const snapshot_ptr&)> then);
-  bool has_other_shards() const;
   void note_state(const snapshot& what);
   std::optional<std::string> final_state_sha256() const;
   recording::summary make_summary() const;
@@ -293,7 +290,6 @@ private:
   pointer self_;
   parameter_server_parts parts_;
   server_model model_;
-  shard_crew crew_;
   remote_crew remotes_;
   cores::conductor conductor_;
   cores::evaluation_board board_;
@@ -322,7 +318,7 @@ private:
   std::optional<score> last_score_;
   std::optional<models::best_score> best_; ///< Of the weights that are kept.
   std::optional<version> last_checkpoint_;
-  /// With other shards: of the version that the run ends with.
+  /// With remote shards: of the version that the run ends with.
   std::optional<std::string> state_sha256_;
   size_t saving_ = 0;  ///< Snapshots that shards still add to.
   size_t keeping_ = 0; ///< Workers that still make their residual durable.

@@ -23,7 +23,7 @@ void parameter_server_state::begin_ending(std::string status,
   board_.finish(conductor_.current());
   show_due();
   // Saved already: then its digest alone is wanted.
-  if (!checkpoint() && model_.has_weights() && has_other_shards() &&
+  if (!checkpoint() && model_.has_weights() && remotes_.any() &&
       remotes_.complete())
     collect([this](const snapshot_ptr& what) {
       note_state(*what);
@@ -82,10 +82,6 @@ void parameter_server_state::send_workers_home() {
       asks->deliver(
         caf::make_error(errc::shutting_down, std::string{"the run is over"}));
   answer_waiting();
-  std::vector<push_id> held;
-  for (const auto& [id, push] : held_)
-    held.push_back(id);
-  crew_.drop(std::move(held));
   remotes_.finish();
   held_.clear();
   self_->send(coordinator_, ending_atom_v);
@@ -160,8 +156,6 @@ void parameter_server_state::leave_stage() {
   run_end how{static_cast<uint8_t>(status), ending_->line};
   self_->send(coordinator_, ended_atom_v, how);
   remotes_.send_home(how);
-  for (const auto& shard : parts_.others)
-    self_->send_exit(shard, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
   self_->quit();
@@ -181,10 +175,9 @@ void parameter_server_state::collect(
     --saving_;
     then(out);
   };
-  if (!remotes_.any())
-    return crew_.save(
-      slots, [&] { model_.save(slots); }, std::move(done));
   model_.save(slots);
+  if (!remotes_.any())
+    return done();
   auto whole = model_.make_whole();
   out->weights = to_payload(whole);
   remotes_.fetch(whole, slots, conductor_.current(),
@@ -194,17 +187,13 @@ void parameter_server_state::collect(
                  });
 }
 
-bool parameter_server_state::has_other_shards() const {
-  return !parts_.others.empty() || remotes_.any();
-}
-
 void parameter_server_state::note_state(const snapshot& what) {
   if (ending_ && what.manifest.step() == conductor_.current().value)
     state_sha256_ = state_sha256(what);
 }
 
 std::optional<std::string> parameter_server_state::final_state_sha256() const {
-  if (has_other_shards())
+  if (remotes_.any())
     return state_sha256_;
   snapshot now;
   model_.save(model_.begin_save(now));

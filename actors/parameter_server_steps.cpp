@@ -21,31 +21,18 @@ void parameter_server_state::carry_out(cores::orders what) {
       dropped.push_back(late.id);
     }
     remotes_.drop(dropped);
-    crew_.drop(std::move(dropped));
-    update(std::move(what), 0);
+    for (const auto& step : what.updates)
+      make(step);
+    finish(what);
   });
 }
 
-// Goes on when all shards have made the step: nothing that follows is seen
-// before its weights are whole.
-void parameter_server_state::update(cores::orders what, size_t next) {
-  if (next == what.updates.size())
-    return finish(what);
-  auto made = std::make_shared<closing_step>(close(what.updates[next]));
+void parameter_server_state::make(const cores::update_order& step) {
+  auto made = close(step);
   if (remotes_.any())
-    remotes_.step(what.updates[next].makes, ids_of(*made), made->samples,
-                  made->lr);
-  crew_.step([&] { return order_of(*made); },
-             [&] {
-               model_.apply(made->next, made->gradients, made->samples,
-                            made->lr, made->scale);
-             },
-             [this, what = std::move(what), next, made]() mutable {
-               attempt([&] {
-                 publish(what.updates[next], *made);
-                 update(std::move(what), next + 1);
-               });
-             });
+    remotes_.step(step.makes, ids_of(made), made.samples, made.lr);
+  model_.apply(made.next, made.gradients, made.samples, made.lr, made.scale);
+  publish(step, made);
 }
 
 void parameter_server_state::finish(const cores::orders& what) {
@@ -73,12 +60,6 @@ auto parameter_server_state::close(const cores::update_order& step)
   out.scale = model_.scale_of(out.gradients, out.samples);
   out.next = model_.next_buffer();
   return out;
-}
-
-shard_order::step
-parameter_server_state::order_of(const closing_step& what) const {
-  return {model_.newest_flat(), what.next, ids_of(what),
-          what.samples,         what.lr,   what.scale};
 }
 
 std::vector<push_id> parameter_server_state::ids_of(const closing_step& what) {

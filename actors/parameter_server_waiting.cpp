@@ -86,29 +86,18 @@ void parameter_server_state::take_sum(gathered_sum what) {
   if (!ending_ && !in_order(what))
     return give_up(what);
   parts_.sums->take(what.what.number);
-  take_next(std::make_shared<std::vector<new_push>>(std::move(what.here)), 0);
+  for (auto& one : what.here)
+    take_part(std::move(one));
 }
 
-// No other mail comes between two of them: shards are waited for.
-void parameter_server_state::take_next(
-  std::shared_ptr<std::vector<new_push>> all, size_t next) {
-  if (next == all->size())
-    return;
-  auto& [header, gradient, asks] = (*all)[next];
-  auto admitted = conductor_.admit(header.id) == cores::freshness::fresh;
-  if (ending_ || !admitted) {
-    asks.deliver(
+// Whoever added up has seen that all numbers are finite.
+void parameter_server_state::take_part(new_push one) {
+  const auto& id = one.header.id;
+  if (ending_ || conductor_.admit(id) != cores::freshness::fresh)
+    return one.asks.deliver(
       caf::make_error(errc::shutting_down, std::string{"the run is over"}));
-    return take_next(std::move(all), next + 1);
-  }
-  hold({header.id.worker, header.id.life, header.request}, asks);
-  // Whoever added up has seen that all numbers are finite.
-  crew_.check(
-    header.id, gradient, [] { return true; },
-    [this, all, next](bool sound) {
-      take((*all)[next].header, (*all)[next].gradient, sound);
-      take_next(all, next + 1);
-    });
+  hold({id.worker, id.life, one.header.request}, one.asks);
+  take(one.header, one.gradient, true);
 }
 
 void parameter_server_state::give_up(const gathered_sum& what) {

@@ -45,24 +45,12 @@ policies::policy_spec make_policy_spec(const config::settings& settings) {
 
 server_model make_server_model(const parameter_server_parts& parts) {
   const auto& settings = parts.settings.training;
-  auto shards = parts.settings.cluster.shards;
   if (parts.settings.simulation.gradients == "none")
     return {};
-  auto what =
-    parts.remote_shards > 0 ? lead_holds::own_range : lead_holds::whole;
+  shared_work with{parts.remote_shards + 1, parts.across};
   if (parts.resumed)
-    return {settings,     parts.classes, *parts.resumed,
-            parts.memory, shards,        what};
-  return {settings, parts.classes, parts.memory, shards, what};
-}
-
-std::vector<std::shared_ptr<shard_model>>
-make_other_shards(const parameter_server_parts& parts) {
-  auto shards = parts.settings.cluster.shards;
-  if (parts.settings.simulation.gradients == "none")
-    return std::vector(shards - 1, std::make_shared<shard_model>());
-  return make_other_shards(parts.settings.training, parts.classes, shards,
-                           parts.resumed.get());
+    return {settings, parts.classes, *parts.resumed, parts.memory, with};
+  return {settings, parts.classes, parts.memory, with};
 }
 
 std::vector<shard_beginning>

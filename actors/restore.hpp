@@ -15,11 +15,7 @@ policies::policy_spec make_policy_spec(const config::settings& settings);
 
 server_model make_server_model(const parameter_server_parts& parts);
 
-/// What the shards besides the lead begin with.
-std::vector<std::shared_ptr<shard_model>>
-make_other_shards(const parameter_server_parts& parts);
-
-/// The same for those in processes of their own.
+/// What the shards in processes of their own begin with.
 std::vector<shard_beginning>
 make_beginnings(const parameter_server_parts& parts);
 

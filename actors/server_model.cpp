@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
 namespace troupe {
 
@@ -59,45 +60,33 @@ cut_parameters(const models::flat_layout& layout, uint32_t shards) {
   return out;
 }
 
-std::vector<std::shared_ptr<shard_model>>
-make_other_shards(const config::training_settings& settings, int64_t classes,
-                  uint32_t shards, const models::loaded_checkpoint* from) {
-  std::vector<std::shared_ptr<shard_model>> out;
-  if (shards == 1)
-    return out;
-  auto layout = layout_of(settings, classes);
-  auto ranges = cut_parameters(layout, shards);
-  auto plain = models::without_decay(layout, settings.weight_decay_exclude);
-  for (size_t k = 1; k < ranges.size(); ++k) {
-    out.push_back(std::make_shared<shard_model>(
-      settings, layout.dtype(), ranges[k], models::within(plain, ranges[k])));
-    if (from != nullptr)
-      out.back()->load(layout, *from);
-  }
-  return out;
-}
-
 std::vector<shard_beginning>
 make_beginnings(const config::training_settings& settings, int64_t classes,
                 uint32_t shards, const models::loaded_checkpoint* from) {
   auto first = from ? server_model{settings, classes, *from}
                     : server_model{settings, classes};
   auto weights = first.newest_flat();
+  const auto& layout = *first.layout();
+  auto ranges = cut_parameters(layout, shards);
+  auto plain = models::without_decay(layout, settings.weight_decay_exclude);
   std::vector<shard_beginning> out;
-  for (const auto& part : make_other_shards(settings, classes, shards, from)) {
-    const auto& range = part->range();
-    auto slots = part->optimizer()->slots();
+  for (const auto& range : std::span{ranges}.subspan(1)) {
+    shard_model part{settings, layout.dtype(), range,
+                     models::within(plain, range)};
+    if (from != nullptr)
+      part.load(layout, *from);
+    auto slots = part.optimizer()->slots();
     std::vector<at::Tensor> all{weights.narrow(
       0, static_cast<int64_t>(range.first), static_cast<int64_t>(range.count))};
     for (const auto& slot : slots)
       all.push_back(slot.flat);
     shard_state state{version{from ? from->manifest.step() : 0},
-                      part->optimizer()->steps(),
+                      part.optimizer()->steps(),
                       true,
                       {}};
-    for (const auto& plain : part->without_decay())
+    for (const auto& one : part.without_decay())
       state.without_decay.insert(state.without_decay.end(),
-                                 {plain.first, plain.end()});
+                                 {one.first, one.end()});
     out.push_back({range, std::move(state), to_payload(at::cat(all))});
   }
   return out;
@@ -105,15 +94,14 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes, payload_memory_ptr memory,
-                           uint32_t shards, lead_holds what)
+                           const shared_work& with)
   : settings_(settings) {
   auto net = models::make_network(settings.network, classes, settings.dtype);
   models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
-  alone_ = shards == 1 || what == lead_holds::own_range;
-  auto range = cut_parameters(*layout_, shards).front();
-  if (what == lead_holds::own_range) {
+  auto range = cut_parameters(*layout_, with.shards).front();
+  if (with.shards > 1) {
     first_ = range.first;
     wholes_ = std::make_unique<models::flat_pool>(layout_->count(),
                                                   layout_->dtype(), memory);
@@ -122,16 +110,15 @@ server_model::server_model(const config::training_settings& settings,
     layout_->count() - first_, layout_->dtype(), std::move(memory));
   auto plain = models::without_decay(*layout_, settings.weight_decay_exclude);
   part_ = {settings, layout_->dtype(), range, models::within(plain, range),
-           first_};
+           first_,   with.across};
   publish_first(models::gather(net->module(), *layout_), version{0});
 }
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes,
                            const models::loaded_checkpoint& from,
-                           payload_memory_ptr memory, uint32_t shards,
-                           lead_holds what)
-  : server_model(settings, classes, std::move(memory), shards, what) {
+                           payload_memory_ptr memory, const shared_work& with)
+  : server_model(settings, classes, std::move(memory), with) {
   part_.load(*layout_, from);
   publish_first(to_tensor(weights_of(from, settings, classes)),
                 version{from.manifest.step()});
@@ -149,12 +136,10 @@ payload_shape server_model::shape() const {
   return {to_element_type(layout_->dtype()), layout_->count() - first_};
 }
 
-// Several shards make a step while requests come in, which are answered with
-// the version before it.
 at::Tensor server_model::next_buffer() {
   if (!has_weights())
     return {};
-  if (!alone_ || newest_.owner().use_count() > 1)
+  if (newest_.owner().use_count() > 1)
     return store_->next_buffer();
   newest_ = {};
   auto out = store_->step_buffer();

@@ -1,7 +1,7 @@
 #pragma once
 // The tensor half of the lead: versions of the weights, and its own range of
-// what makes the next one. Without other shards that range is all. Versions are
-// whole where the shards share memory; else they begin with the lead's range.
+// what makes the next one. Without shards in other processes that range is all.
+// Else a version begins with the lead's range, and has no other.
 // No actors. Not thread-safe; one owner, but a version may be read and let go
 // by any thread.
 
@@ -47,38 +47,34 @@ payload weights_of(const models::loaded_checkpoint& from,
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards);
 
-/// What a further shard begins with: its range of the state that a server with
-/// these settings has. Throws `run_error` as the server does.
-std::vector<std::shared_ptr<shard_model>>
-make_other_shards(const config::training_settings& settings, int64_t classes,
-                  uint32_t shards, const models::loaded_checkpoint* from);
-
 /// What shards of ranks 1, 2, ... begin with that live in processes of their
 /// own. Throws `run_error` as the server does.
 std::vector<shard_beginning>
 make_beginnings(const config::training_settings& settings, int64_t classes,
                 uint32_t shards, const models::loaded_checkpoint* from);
 
-/// What a lead has of each version.
-enum class lead_holds { whole, own_range };
+/// With whom a lead shares its work.
+struct shared_work {
+  uint32_t shards = 1;  ///< The lead, and those in processes of their own.
+  models::lanes across; ///< Threads of this process.
+};
 
 class server_model {
 public:
   /// No weights at all: versions are only counted (`--gradients none`).
   server_model() = default;
 
-  /// Draws the first weights from the seed. Makes steps of the lead's of so
-  /// many ranges.
+  /// Draws the first weights from the seed.
   server_model(const config::training_settings& settings, int64_t classes,
-               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1,
-               lead_holds what = lead_holds::whole);
+               payload_memory_ptr memory = heap_memory(),
+               const shared_work& with = {});
 
   /// Goes on from a checkpoint. Throws `run_error` when it is not one of this
   /// network or optimiser.
   server_model(const config::training_settings& settings, int64_t classes,
                const models::loaded_checkpoint& from,
-               payload_memory_ptr memory = heap_memory(), uint32_t shards = 1,
-               lead_holds what = lead_holds::whole);
+               payload_memory_ptr memory = heap_memory(),
+               const shared_work& with = {});
 
   const std::shared_ptr<const models::flat_layout>& layout() const {
     return layout_;
@@ -103,7 +99,7 @@ public:
   bool sound(const payload& gradient) const;
 
   /// Memory for the next version: that of the newest, where nobody reads it any
-  /// more and no other shard has a part in the step.
+  /// more.
   at::Tensor next_buffer();
 
   /// The newest version, to be read.
@@ -150,7 +146,6 @@ private:
   uint64_t first_ = 0; ///< Where in the whole the lead's versions begin.
   std::unique_ptr<models::weights_store> store_;
   std::unique_ptr<models::flat_pool> wholes_; ///< If the lead's are not.
-  bool alone_ = false; ///< No other shard shares the memory of versions.
   shard_model part_;
   payload newest_;
 };

@@ -48,8 +48,9 @@ void fill(const std::vector<models::parameter_slot>& slots,
 shard_model::shard_model(const config::training_settings& settings,
                          config::scalar_type dtype, models::element_range range,
                          std::vector<models::element_range> without_decay,
-                         uint64_t first)
+                         uint64_t first, models::lanes across)
   : range_(range), without_decay_(std::move(without_decay)), first_(first),
+    across_(std::move(across)),
     optimizer_(models::make_optimizer(settings, layout_of(range, dtype),
                                       without_decay_)) {
   // nop
@@ -77,7 +78,7 @@ void shard_model::load(const models::flat_layout& whole,
 }
 
 bool shard_model::sound(const payload& gradient) const {
-  return !optimizer_ || models::all_finite(own(to_tensor(gradient)));
+  return !optimizer_ || models::all_finite(own(to_tensor(gradient)), across_);
 }
 
 void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
@@ -98,7 +99,7 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
     parts.push_back(own(to_tensor(gradients[i])));
     weights.push_back(samples[i]);
   }
-  optimizer_->step(own(next), own(current), parts, weights, lr, scale);
+  optimizer_->step(own(next), own(current), parts, weights, lr, scale, across_);
 }
 
 void shard_model::save(std::span<const at::Tensor> slots) const {

@@ -9,6 +9,7 @@
 #include "messages/payload.hpp"
 #include "models/checkpoint.hpp"
 #include "models/flat_layout.hpp"
+#include "models/lanes.hpp"
 #include "models/optimizer.hpp"
 #include "models/shard_cuts.hpp"
 
@@ -36,10 +37,11 @@ public:
   /// @param without_decay Elements of the range that have no weight decay,
   /// counted from its first.
   /// @param first Of the whole: where the buffers that are handed in begin.
+  /// @param across Threads that share each pass.
   shard_model(const config::training_settings& settings,
               config::scalar_type dtype, models::element_range range,
               std::vector<models::element_range> without_decay = {},
-              uint64_t first = 0);
+              uint64_t first = 0, models::lanes across = {});
 
   /// Goes on with the optimiser's state of a checkpoint, however many shards
   /// made it. Throws `run_error` when it is not one of this network or
@@ -82,6 +84,7 @@ private:
   models::element_range range_;
   std::vector<models::element_range> without_decay_;
   uint64_t first_ = 0;
+  models::lanes across_;
   std::unique_ptr<models::optimizer> optimizer_;
 };
 

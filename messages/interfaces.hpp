@@ -152,16 +152,6 @@ using lead_actor = parameter_server_actor::extend<
   // A signal: ends the run with a checkpoint, the last score and a summary.
   result<void>(stop_atom)>;
 
-/// A further shard: owns a range of the weights' elements and of the
-/// optimiser's state. It decides nothing.
-using shard_actor = caf::typed_actor<
-  // Holds its part of a gradient until an order names it; says whether all
-  // numbers in it are finite.
-  result<bool>(push_atom, push_id, payload),
-  // Carries out what the lead decided. Errors: protocol_violation (an order is
-  // missing, or names a gradient that is not here), failed.
-  result<void>(order_atom, shard_order_ptr)>;
-
 // -- at the side of the parameter server --------------------------------------
 
 /// Makes snapshots durable, one after another.

@@ -31,7 +31,6 @@ struct frame; // what comes in on a path of its own
 
 struct snapshot;    // what the checkpoint writer makes durable
 struct note;        // what the recorder writes down
-struct shard_order; // what the lead of several shards decided
 struct shard_fetch; // a version that is put together from its shards
 
 // -- between a worker and the parameter server --------------------------------
@@ -170,7 +169,6 @@ inline constexpr uint64_t max_chunk_bytes = 16u << 20;
 using batch_ptr = std::shared_ptr<const data::batch>;
 using snapshot_ptr = std::shared_ptr<const snapshot>;
 using note_ptr = std::shared_ptr<const note>;
-using shard_order_ptr = std::shared_ptr<const shard_order>;
 using shard_fetch_ptr = std::shared_ptr<const shard_fetch>;
 using frame_ptr = std::shared_ptr<const transport::frame>;
 

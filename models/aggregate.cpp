@@ -3,6 +3,7 @@
 #include "config/failure.hpp"
 #include "models/kernels/kernels.hpp"
 
+#include <atomic>
 #include <string>
 
 namespace troupe::models {
@@ -15,9 +16,16 @@ bool usable(const at::Tensor& x) {
 }
 
 template <class T>
-bool finite(const at::Tensor& flat) {
-  return kernels::fastest<T>().finite(flat.const_data_ptr<T>(),
-                                      static_cast<size_t>(flat.numel()));
+bool finite(const at::Tensor& flat, const lanes& across) {
+  constexpr size_t page = 4096 / sizeof(T);
+  std::atomic<bool> sound = true;
+  const auto* data = flat.const_data_ptr<T>();
+  across.each(static_cast<size_t>(flat.numel()), page,
+              [&](size_t first, size_t end) {
+                if (!kernels::fastest<T>().finite(data + first, end - first))
+                  sound = false;
+              });
+  return sound;
 }
 
 } // namespace
@@ -70,13 +78,13 @@ const T* blocked_mean<T>::at(size_t first, size_t count) {
 template class blocked_mean<float>;
 template class blocked_mean<double>;
 
-bool all_finite(const at::Tensor& flat) {
+bool all_finite(const at::Tensor& flat, const lanes& across) {
   if (!usable(flat)) {
     throw run_error("only contiguous float32 or float64 can be checked for "
                     "NaN");
   }
-  return flat.scalar_type() == at::kDouble ? finite<double>(flat)
-                                           : finite<float>(flat);
+  return flat.scalar_type() == at::kDouble ? finite<double>(flat, across)
+                                           : finite<float>(flat, across);
 }
 
 } // namespace troupe::models

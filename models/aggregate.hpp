@@ -2,6 +2,8 @@
 // What a parameter server does with gradients before the optimiser's step.
 // Plain functions over flat float32 or float64 CPU buffers; any thread.
 
+#include "models/lanes.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -42,8 +44,8 @@ private:
 extern template class blocked_mean<float>;
 extern template class blocked_mean<double>;
 
-/// Is there neither NaN nor infinity in `flat`? One read pass that stops
-/// within 64 KiB of the first such element.
-bool all_finite(const at::Tensor& flat);
+/// Is there neither NaN nor infinity in `flat`? One read pass, in which each
+/// thread stops within 64 KiB of the first such element that it meets.
+bool all_finite(const at::Tensor& flat, const lanes& across = {});
 
 } // namespace troupe::models

@@ -97,7 +97,8 @@ public:
 
   void step(const at::Tensor& next, const at::Tensor& current,
             std::span<const at::Tensor> gradients,
-            std::span<const uint64_t> samples, double lr, double scale) final {
+            std::span<const uint64_t> samples, double lr, double scale,
+            const lanes& across) final {
     if (!layout_.fits(next) || !layout_.fits(current) ||
         !std::ranges::all_of(
           gradients, [this](const auto& x) { return layout_.fits(x); })) {
@@ -106,9 +107,9 @@ public:
         std::to_string(layout_.count()) + " parameters");
     }
     if (layout_.dtype() == config::scalar_type::float64) {
-      pass<double>(next, current, gradients, samples, lr, scale);
+      pass<double>(next, current, gradients, samples, lr, scale, across);
     } else {
-      pass<float>(next, current, gradients, samples, lr, scale);
+      pass<float>(next, current, gradients, samples, lr, scale, across);
     }
     ++steps_;
   }
@@ -151,25 +152,37 @@ protected:
   }
 
 private:
-  /// Sums a block of the gradients and updates with it, before the next block
-  /// is read: what the one leaves is in the cache of the other.
   template <class T>
   void pass(const at::Tensor& next, const at::Tensor& current,
             std::span<const at::Tensor> gradients,
-            std::span<const uint64_t> samples, double lr, double scale) {
+            std::span<const uint64_t> samples, double lr, double scale,
+            const lanes& across) {
     using mean_type = blocked_mean<T>;
-    mean_type mean{gradients, samples};
-    auto factor = static_cast<T>(scale);
+    mean_type fits{gradients, samples}; // Or throws, before anything changes.
     auto update = static_cast<const Rule*>(this)->template begin<T>(lr);
-    decay_cuts cuts{without_decay_};
     auto* to = next.mutable_data_ptr<T>();
     const auto* from = current.const_data_ptr<T>();
-    auto count = static_cast<size_t>(layout_.parameter_count());
     auto streams = to != from && leaves_caches(to, layout_.bytes());
-    std::array<T, mean_type::block> made;
-    std::array<T, mean_type::block> scaled;
-    for (size_t first = 0; first < count; first += mean_type::block) {
-      auto n = std::min(mean_type::block, count - first);
+    across.each(layout_.parameter_count(), mean_type::block,
+                [&](size_t first, size_t end) {
+                  mean_type mean{gradients, samples};
+                  part_of_pass(mean, to, from, first, end,
+                               static_cast<T>(scale), update, streams);
+                });
+  }
+
+  /// Sums a block of the gradients and updates with it, before the next block
+  /// is read: what the one leaves is in the cache of the other.
+  template <class T, class Update>
+  void part_of_pass(blocked_mean<T>& mean, T* to, const T* from, size_t first,
+                    size_t end, T factor, const Update& update,
+                    bool streams) const {
+    constexpr auto block = blocked_mean<T>::block;
+    decay_cuts cuts{without_decay_};
+    std::array<T, block> made;
+    std::array<T, block> scaled;
+    for (; first < end; first += block) {
+      auto n = std::min(block, end - first);
       auto gradient = mean.at(first, n);
       if (factor != 1) {
         kernels::fastest<T>().sum(scaled.data(), &gradient, &factor, 1, n);

@@ -5,6 +5,7 @@
 
 #include "config/settings.hpp"
 #include "models/flat_layout.hpp"
+#include "models/lanes.hpp"
 #include "models/shard_cuts.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -40,12 +41,13 @@ public:
   /// twice, so whether the gradients are finite must be known before.
   /// @param lr Learning rate of this step.
   /// @param scale What the mean is multiplied by (clipping.hpp).
+  /// @param across Threads that make the step; the bits are the same.
   /// @throws run_error if something does not fit, or there are no samples;
   /// then nothing has changed.
   virtual void step(const at::Tensor& next, const at::Tensor& current,
                     std::span<const at::Tensor> gradients,
                     std::span<const uint64_t> samples, double lr,
-                    double scale = 1) = 0;
+                    double scale = 1, const lanes& across = {}) = 0;
 
   /// The state as it is now; the tensors share memory with the optimiser and
   /// change with the next step: clone what is to outlive it. Empty for an

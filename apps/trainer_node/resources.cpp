@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <variant>
@@ -18,6 +19,10 @@ namespace troupe::app {
 
 int threads_share(const config::settings& settings) {
   return threads_share(settings, find_cpus());
+}
+
+models::lanes lanes_for(const config::settings& settings) {
+  return models::lanes{std::min(settings.cluster.shards, find_cpus().allowed)};
 }
 
 bool can_listen(const std::string& host, uint16_t port) {

@@ -6,6 +6,7 @@
 #include "messages/transport/cast_root.hpp"
 #include "messages/transport/nccl/library.hpp"
 #include "messages/transport/shared_memory.hpp"
+#include "models/lanes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,10 @@ namespace troupe::app {
 /// Intra-op threads of each computing thread: as configured, or this process's
 /// share of the cores (cores.hpp).
 int threads_share(const config::settings& settings);
+
+/// The threads that share the parameter server's passes over the weights: as
+/// many as the settings name shards, but no more than there are cores.
+models::lanes lanes_for(const config::settings& settings);
 
 /// Whether a socket of ours could listen there. A host that cannot be looked up
 /// is left to whoever opens it.

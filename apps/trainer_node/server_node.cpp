@@ -3,7 +3,6 @@
 #include "actors/checkpoint_writer.hpp"
 #include "actors/coordinator.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/parameter_shard.hpp"
 #include "actors/path_choice.hpp"
 #include "actors/recorder.hpp"
 #include "actors/recording/console.hpp"
@@ -110,11 +109,9 @@ public:
       system, placement::detached,
       checkpoint_writer_parts{from.checkpoints(),
                               parts.settings.checkpoint.keep});
-    if (parts.remote_shards == 0)
-      for (auto& model : make_other_shards(parts))
-        parts.others.push_back(spawn<shard_actor, parameter_shard_state>(
-          system, placement::detached,
-          parameter_shard_parts{std::move(model), parts.threads}));
+    // Under the virtual clock all there is has one thread.
+    if (parts.remote_shards == 0 && !virtual_time::rules(system))
+      parts.across = lanes_for(parts.settings);
     parts.recorder = recorder;
     // There it takes no time, and a replay must take the mail as it comes.
     if (virtual_time::rules(system))
@@ -125,7 +122,6 @@ public:
       parts.notes = cores::note_window{24, 8}; // So that a stall is felt.
     }
     parts.writer = writer;
-    auto others = parts.others;
     auto stalling = caf::actor_cast<caf::strong_actor_ptr>(parts.recorder);
     lead = spawn<lead_actor, parameter_server_state>(
       system, placement::scheduled, std::move(parts));
@@ -134,8 +130,6 @@ public:
     guard("recorder", recorder);
     guard("checkpoint writer", writer);
     guard("parameter server", lead);
-    for (size_t k = 0; k < others.size(); ++k)
-      guard("parameter server shard " + std::to_string(k + 1), others[k]);
     voice_of(options)("run          " + from.directory.path.string());
   }
 

@@ -1,8 +1,6 @@
 // Several shards that do the work of one: the same answers, the same bits.
 
 #include "actors/checkpoint_writer.hpp"
-#include "actors/parameter_shard.hpp"
-#include "actors/shard_order.hpp"
 #include "actors/tensor_payload.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/theatre.hpp"
@@ -151,56 +149,4 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
       CHECK(same_bytes(*expected, weights(on)));
     }
   }
-}
-
-TEST_CASE("a shard that fails ends the run, and nothing is published") {
-  auto on = open(3, "sgd");
-  step(*on, 1);
-  on->house.kill(on->others.at(1));
-  auto answer = on->push(worker_id{0}, 1);
-  CHECK(answer->code() == errc::shutting_down);
-  auto summary = on->summary();
-  CHECK(summary.status == "failed");
-  CHECK(summary.steps == 1);
-  CHECK(on->writer->snapshots.empty());
-  auto line =
-    std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
-  CHECK(line.find("a parameter server shard failed") == 0);
-}
-
-TEST_CASE("a shard carries orders out in their order or not at all") {
-  stage house;
-  config::training_settings settings;
-  settings.momentum = 0;
-  settings.lr = 1;
-  auto shard = house.make<shard_actor, parameter_shard_state>(
-    parameter_shard_parts{std::make_shared<shard_model>(
-      settings, config::scalar_type::float32, models::element_range{0, 4})});
-  push_id id{worker_id{0}, incarnation{1}, sequence{1}};
-  auto current = at::zeros({4});
-  auto next = at::full({4}, 7.0);
-  auto order = [&](uint64_t number) {
-    shard_order what{number, {}, {}, {}};
-    what.update = shard_order::step{current, next, {id}, {8}, 1};
-    return std::make_shared<const shard_order>(what);
-  };
-  auto held = house.ask<bool>(shard, push_atom_v, id, constant_payload(4, 1));
-  house.run();
-  CHECK(held->get<bool>());
-
-  auto early = house.ask<>(shard, order_atom_v, order(2));
-  house.run();
-  CHECK(early->code() == errc::protocol_violation);
-  CHECK(at::equal(next, at::full({4}, 7.0)));
-
-  auto first = house.ask<>(shard, order_atom_v, order(1));
-  house.run();
-  CHECK(first->values);
-  CHECK(at::equal(next, at::full({4}, -1.0)));
-
-  // The gradient is applied once.
-  auto again = house.ask<>(shard, order_atom_v, order(2));
-  house.run();
-  CHECK(again->code() == errc::failed);
-  CHECK(at::equal(next, at::full({4}, -1.0)));
 }

@@ -53,16 +53,15 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<std::vector<worker_id>> == 227);
   CHECK(id_of<std::vector<lease>> == 228);
   CHECK(id_of<frame_ptr> == 229);
-  CHECK(id_of<shard_order_ptr> == 230);
-  CHECK(id_of<request_id> == 231);
-  CHECK(id_of<part_report> == 232);
-  CHECK(id_of<shard_step> == 233);
-  CHECK(id_of<shard_state> == 234);
-  CHECK(id_of<std::vector<push_id>> == 235);
-  CHECK(id_of<shard_fetch_ptr> == 236);
-  CHECK(id_of<owned_data> == 237);
-  CHECK(id_of<gradient_outlet_ptr> == 238);
-  CHECK(caf::id_block::troupe_data::end == 239);
+  CHECK(id_of<request_id> == 230);
+  CHECK(id_of<part_report> == 231);
+  CHECK(id_of<shard_step> == 232);
+  CHECK(id_of<shard_state> == 233);
+  CHECK(id_of<std::vector<push_id>> == 234);
+  CHECK(id_of<shard_fetch_ptr> == 235);
+  CHECK(id_of<owned_data> == 236);
+  CHECK(id_of<gradient_outlet_ptr> == 237);
+  CHECK(caf::id_block::troupe_data::end == 238);
 }
 
 TEST_CASE("atoms have these ids") {

@@ -4,7 +4,6 @@
 #include "actors/links/joined_link.hpp"
 #include "actors/links/local_link.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/parameter_shard.hpp"
 #include "actors/remote_shard.hpp"
 #include "actors/restore.hpp"
 #include "actors/shard_registrar.hpp"
@@ -74,10 +73,7 @@ public:
       lead = house.make<lead_actor, parameter_server_state>(parts);
       bring_shards(parts);
     } else {
-      for (auto& model : make_other_shards(parts))
-        others.push_back(house.make<shard_actor, parameter_shard_state>(
-          parameter_shard_parts{std::move(model)}));
-      parts.others = others;
+      parts.across = models::lanes{settings.cluster.shards};
       lead = house.make<lead_actor, parameter_server_state>(std::move(parts));
       link = lead;
     }
@@ -202,8 +198,7 @@ public:
   coordinator_stand_in coordinator = make_coordinator_stand_in(house);
   bool elsewhere = false; ///< Have other shards processes of their own?
   lead_actor lead;
-  parameter_server_actor link;     ///< What workers see of it.
-  std::vector<shard_actor> others; ///< As many as the settings say.
+  parameter_server_actor link; ///< What workers see of it.
 
   // Of those elsewhere:
   shard_registrar_actor registrar;
