@@ -2,9 +2,10 @@
 """Holds the documentation to the program.
 
 docs/configuration.md must have a row for every key and flag of trainer_node's
-help, with the same default, and none besides; the README's tables of networks and
-data sets must be what trainer_node --list-networks and --list-datasets print; and every relative link in the
-Markdown files must lead to a file, every `#anchor` to a heading.
+help, with the same default, and none besides; the tables of docs/networks.md and
+docs/datasets.md must be what trainer_node --list-networks and --list-datasets print;
+and every relative link in the Markdown files must lead to a file, every `#anchor` to a
+heading.
 Prints one line for every breach; exits 1 if there is one.
 Usage: check_docs.py ROOT TRAINER_NODE
 """
@@ -82,9 +83,9 @@ def cells_of_list(text):
     return [line.split() for line in text.splitlines()]
 
 
-def cells_of_table(readme, heading):
-    """The same of the README's table below the heading."""
-    part = readme.partition(f"### {heading}\n")[2].partition("\n#")[0]
+def cells_of_table(page):
+    """The same of the page's table, before its second heading."""
+    part = page.partition("\n")[2].partition("\n#")[0]
     rows = [[cell.strip(" `") for cell in line.strip("| ").split("|")]
             for line in part.splitlines() if line.startswith("|")]
     return [row for row in rows if not row[0].startswith("--")]
@@ -95,26 +96,25 @@ def cells_of_datasets(text):
     return [re.split(r"\s{2,}", line) for line in text.splitlines()]
 
 
-def check_datasets(listed, readme):
+def check_datasets(listed, page):
     program = cells_of_datasets(listed)
-    written = cells_of_table(readme, "Data sets")
+    written = cells_of_table(page)
     for row in program:
         if row not in written:
-            yield f"README.md: no row of data sets: {' | '.join(row)}"
+            yield f"docs/datasets.md: no row: {' | '.join(row)}"
     for row in written:
         if row not in program:
-            yield f"README.md: not in --list-datasets: {' | '.join(row)}"
+            yield f"docs/datasets.md: not in --list-datasets: {' | '.join(row)}"
 
 
-def check_networks(listed, readme):
-    program, written = cells_of_list(listed), cells_of_table(
-        readme, "Networks")
+def check_networks(listed, page):
+    program, written = cells_of_list(listed), cells_of_table(page)
     for row in program:
         if row not in written:
-            yield f"README.md: no row of networks: {' | '.join(row)}"
+            yield f"docs/networks.md: no row: {' | '.join(row)}"
     for row in written:
         if row not in program:
-            yield f"README.md: not in --list-networks: {' | '.join(row)}"
+            yield f"docs/networks.md: not in --list-networks: {' | '.join(row)}"
 
 
 def anchors_of(text):
@@ -148,9 +148,9 @@ def main():
     help_text = output_of("--help")
     found = [*check_reference(help_text, (root / REFERENCE).read_text()),
              *check_networks(output_of("--list-networks"),
-                             (root / "README.md").read_text()),
+                             (root / "docs/networks.md").read_text()),
              *check_datasets(output_of("--list-datasets"),
-                             (root / "README.md").read_text()),
+                             (root / "docs/datasets.md").read_text()),
              *check_links(root)]
     print("\n".join(sorted(found)) or "the documentation fits the program")
     return 1 if found else 0
