@@ -114,8 +114,14 @@ void event_tape::fill(const cores::orders& decided) {
   for (const auto& step : decided.updates) {
     auto& update = *out.add_updates();
     update.set_makes(step.makes.value);
-    for (const auto& part : step.gradients)
-      put(part.id, part.staleness, *update.add_gradients());
+    if (step.rate_factor != 1)
+      update.set_rate_factor(step.rate_factor);
+    for (const auto& part : step.gradients) {
+      auto& gradient = *update.add_gradients();
+      put(part.id, part.staleness, gradient);
+      if (part.weight != 1)
+        gradient.set_weight(part.weight);
+    }
   }
   if (decided.stop)
     out.set_stop(*decided.stop);

@@ -68,8 +68,7 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
   tell(&witness::began, parts_.life,
        parts_.resumed ? &parts_.resumed->manifest : nullptr);
-  record(
-    notes::started{parts_.run_id, std::string{conductor_.policy().name()}});
+  record(notes::started{parts_.run_id, parts_.settings.policy.name});
   if (parts_.resumed)
     record(notes::resumed{parts_.life, changes_of_this_life()});
   // A run that is resumed may have reached its limits already.

@@ -127,8 +127,8 @@ private:
   struct closing_step {
     std::vector<held_push> parts;
     std::vector<payload> gradients;
-    std::vector<uint64_t> samples;
-    at::Tensor next; ///< Memory of the version that it makes.
+    std::vector<double> shares; ///< Of each in their mean.
+    at::Tensor next;            ///< Memory of the version that it makes.
     double lr = 0;
     double scale = 1; ///< Of the mean of the gradients.
   };

@@ -207,7 +207,7 @@ recording::summary parameter_server_state::make_summary() const {
   const auto& settings = parts_.settings;
   statistics_.fill(out, times());
   out.status = ending_->status;
-  out.policy = std::string{conductor_.policy().name()};
+  out.policy = parts_.settings.policy.name;
   out.steps = conductor_.current().value;
   out.epochs = epochs();
   out.workers = settings.cluster.workers;

@@ -30,8 +30,8 @@ void parameter_server_state::carry_out(cores::orders what) {
 void parameter_server_state::make(const cores::update_order& step) {
   auto made = close(step);
   if (remotes_.any())
-    remotes_.step(step.makes, ids_of(made), made.samples, made.lr);
-  model_.apply(made.next, made.gradients, made.samples, made.lr, made.scale);
+    remotes_.step(step.makes, ids_of(made), made.shares, made.lr);
+  model_.apply(made.next, made.gradients, made.shares, made.lr, made.scale);
   publish(step, made);
 }
 
@@ -47,17 +47,18 @@ void parameter_server_state::finish(const cores::orders& what) {
 auto parameter_server_state::close(const cores::update_order& step)
   -> closing_step {
   closing_step out;
-  out.lr = lr_.at({epochs(), step.makes.value - 1});
+  out.lr = lr_.at({epochs(), step.makes.value - 1}) * step.rate_factor;
   for (const auto& part : step.gradients) {
     settle(part.id);
     out.parts.push_back(std::move(held_.extract(part.id).mapped()));
     out.gradients.push_back(out.parts.back().gradient);
-    out.samples.push_back(out.parts.back().header.samples);
-    statistics_.applied(part.id.worker, out.samples.back(), part.staleness,
-                        times_of(out.parts.back().header));
+    const auto& header = out.parts.back().header;
+    out.shares.push_back(static_cast<double>(header.samples) * part.weight);
+    statistics_.applied(part.id.worker, header.samples, part.staleness,
+                        times_of(header));
   }
   show_to_witness(step.makes, out.parts);
-  out.scale = model_.scale_of(out.gradients, out.samples);
+  out.scale = model_.scale_of(out.gradients, out.shares);
   out.next = model_.next_buffer();
   return out;
 }

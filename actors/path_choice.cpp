@@ -1,6 +1,7 @@
 #include "actors/path_choice.hpp"
 
 #include "config/failure.hpp"
+#include "config/policies.hpp"
 #include "messages/transport/cast_path.hpp"
 #include "messages/transport/meeting.hpp"
 #include "messages/transport/nccl_path.hpp"
@@ -32,7 +33,7 @@ int nccl_device(const transport::nccl::library& lib, bool of_worker) {
 }
 
 bool adds_up(const config::settings& settings, bool has_statistics) {
-  return settings.policy.name == config::policy_kind::sync &&
+  return config::facts_of(settings.policy).summable &&
          (!has_statistics ||
           settings.training.buffers == config::buffers_rule::average);
 }

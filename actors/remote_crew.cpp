@@ -97,10 +97,12 @@ void remote_crew::drop(const std::vector<push_id>& which) {
 }
 
 void remote_crew::step(version makes, std::vector<push_id> gradients,
-                       std::vector<uint64_t> samples, double lr) {
+                       std::span<const double> shares, double lr) {
   if (any())
-    tell_all(order_atom_v,
-             shard_step{makes, std::move(gradients), std::move(samples), lr});
+    tell_all(order_atom_v, shard_step{makes,
+                                      std::move(gradients),
+                                      {shares.begin(), shares.end()},
+                                      lr});
 }
 
 void remote_crew::release(const request_id& id, const release_header& header) {

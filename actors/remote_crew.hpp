@@ -55,7 +55,7 @@ public:
 
   void drop(const std::vector<push_id>& which);
   void step(version makes, std::vector<push_id> gradients,
-            std::vector<uint64_t> samples, double lr);
+            std::span<const double> shares, double lr);
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
 

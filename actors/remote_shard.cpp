@@ -165,7 +165,8 @@ void remote_shard_state::make(const shard_step& what) try {
   for (const auto& id : what.gradients)
     gradients.push_back(held_.at(id));
   auto next = store_.step_buffer();
-  model_.apply(next, store_.newest()->flat, gradients, what.samples, what.lr);
+  std::vector<double> shares{what.shares.begin(), what.shares.end()};
+  model_.apply(next, store_.newest()->flat, gradients, shares, what.lr);
   store_.publish(what.makes, std::move(next));
   version_ = what.makes;
   for (const auto& id : what.gradients)

@@ -3,6 +3,7 @@
 #include "actors/parameter_server.hpp"
 #include "actors/restore_ledger.hpp"
 #include "config/failure.hpp"
+#include "config/policies.hpp"
 #include "config/version.hpp"
 #include "messages/run_record.hpp"
 
@@ -12,19 +13,6 @@ namespace troupe {
 
 namespace {
 
-std::string_view name_of(config::policy_kind kind) {
-  switch (kind) {
-  case config::policy_kind::backup:
-    return "backup";
-  case config::policy_kind::ssp:
-    return "ssp";
-  case config::policy_kind::async:
-    return "async";
-  default:
-    return "sync";
-  }
-}
-
 cores::stop_limits make_limits(const config::training_settings& settings) {
   return {settings.epochs, settings.max_steps, settings.target_accuracy};
 }
@@ -32,15 +20,8 @@ cores::stop_limits make_limits(const config::training_settings& settings) {
 } // namespace
 
 policies::policy_spec make_policy_spec(const config::settings& settings) {
-  policies::policy_spec spec;
-  spec.name = name_of(settings.policy.name);
-  spec.workers = settings.cluster.workers;
-  spec.backup_workers = settings.policy.backup_workers;
-  spec.late = settings.policy.late == config::late_rule::cancel
-                ? policies::late_rule::cancel
-                : policies::late_rule::drop;
-  spec.staleness = settings.policy.staleness;
-  return spec;
+  return {settings.policy.name, settings.cluster.workers,
+          config::arguments_of(settings.policy)};
 }
 
 server_model make_server_model(const parameter_server_parts& parts) {
@@ -111,11 +92,9 @@ void fill_manifest(const parameter_server_parts& parts,
   auto* policy = out.mutable_policy();
   policy->set_name(spec.name);
   policy->set_workers(spec.workers);
-  policy->set_backup_workers(spec.backup_workers);
-  policy->set_late(spec.late == policies::late_rule::cancel ? "cancel"
-                                                            : "drop");
-  policy->set_staleness(spec.staleness);
-  policy->set_state(conductor.policy().save());
+  for (const auto& [name, value] : spec.parameters)
+    (*policy->mutable_parameters())[name] = value;
+  policy->set_state(conductor.policy().state());
   fill_ledger(parts, conductor.ledger(), *out.mutable_ledger());
 }
 

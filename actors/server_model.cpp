@@ -158,28 +158,28 @@ bool server_model::sound(const payload& gradient) const {
 }
 
 double server_model::scale_of(std::span<const payload> gradients,
-                              std::span<const uint64_t> samples) const {
+                              std::span<const double> shares) const {
   if (!settings_.clip_norm || !has_weights())
     return 1;
   std::vector<at::Tensor> all;
   for (const auto& gradient : gradients)
     all.push_back(to_tensor(gradient));
-  return models::clip_scale(*settings_.clip_norm, all, samples,
+  return models::clip_scale(*settings_.clip_norm, all, shares,
                             layout_->parameter_count());
 }
 
 void server_model::apply(const at::Tensor& next,
                          std::span<const payload> gradients,
-                         std::span<const uint64_t> samples, double lr,
+                         std::span<const double> shares, double lr,
                          double scale) {
-  part_.apply(next, newest_flat(), gradients, samples, lr, scale);
+  part_.apply(next, newest_flat(), gradients, shares, lr, scale);
   if (!has_weights() || layout_->statistics().empty())
     return;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
     parts.push_back(statistics_of(to_tensor(gradient)));
   models::merge_statistics(settings_.buffers, statistics_of(next), parts,
-                           samples);
+                           shares);
 }
 
 void server_model::publish(version makes, at::Tensor next) {

@@ -108,12 +108,12 @@ public:
   /// What the mean of the gradients is multiplied by in a step, on all shards:
   /// below 1 where it would be longer than the settings allow.
   double scale_of(std::span<const payload> gradients,
-                  std::span<const uint64_t> samples) const;
+                  std::span<const double> shares) const;
 
   /// The lead's part of a step from the newest version into `next`, and its
   /// running statistics from those behind the gradients.
   void apply(const at::Tensor& next, std::span<const payload> gradients,
-             std::span<const uint64_t> samples, double lr, double scale = 1);
+             std::span<const double> shares, double lr, double scale = 1);
 
   /// Makes `next`, which all parts have written to, the newest version.
   void publish(version makes, at::Tensor next);

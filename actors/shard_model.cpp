@@ -83,23 +83,23 @@ bool shard_model::sound(const payload& gradient) const {
 
 void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
                         std::span<const payload> gradients,
-                        std::span<const uint64_t> samples, double lr,
+                        std::span<const double> shares, double lr,
                         double scale) {
   if (!optimizer_)
     return;
   std::vector<at::Tensor> parts;
-  std::vector<uint64_t> weights;
+  std::vector<double> of_each;
   const std::byte* before = nullptr;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto* data = gradients[i].bytes().data();
     if (std::exchange(before, data) == data) {
-      weights.back() += samples[i]; // They came as one, added up already.
+      of_each.back() += shares[i]; // They came as one, added up already.
       continue;
     }
     parts.push_back(own(to_tensor(gradients[i])));
-    weights.push_back(samples[i]);
+    of_each.push_back(shares[i]);
   }
-  optimizer_->step(own(next), own(current), parts, weights, lr, scale, across_);
+  optimizer_->step(own(next), own(current), parts, of_each, lr, scale, across_);
 }
 
 void shard_model::save(std::span<const at::Tensor> slots) const {

@@ -63,12 +63,13 @@ public:
   /// Is there neither NaN nor infinity in this range of the gradient?
   bool sound(const payload& gradient) const;
 
-  /// One step of this range: the mean of the gradients, weighted by samples and
-  /// summed in this order, and scaled, through the optimiser from `current`
-  /// into `next`. Pushes in a row that have the same tensor count as one.
+  /// One step of this range: the mean of the gradients, weighted by their
+  /// shares (messages/types.hpp: `shard_step`) and summed in this order, and
+  /// scaled, through the optimiser from `current` into `next`. Pushes in a row
+  /// that have the same tensor count as one.
   void apply(const at::Tensor& next, const at::Tensor& current,
-             std::span<const payload> gradients,
-             std::span<const uint64_t> samples, double lr, double scale = 1);
+             std::span<const payload> gradients, std::span<const double> shares,
+             double lr, double scale = 1);
 
   /// Of the optimiser; null without weights.
   const models::optimizer* optimizer() const { return optimizer_.get(); }

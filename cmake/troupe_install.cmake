@@ -1,4 +1,4 @@
-# The package: programs with networks of their own are built against it.
+# The package: programs with networks and policies of their own are built against it.
 #   cmake --install build/release --prefix FOLDER
 #   find_package(Troupe), target_link_libraries(my_trainer PRIVATE Troupe::trainer)
 # Libraries that Troupe was built with are looked for where they were then,
@@ -39,6 +39,9 @@ foreach(folder IN ITEMS config messages models data actors apps)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${headers}
           FILES_MATCHING PATTERN *.hpp)
 endforeach()
+# What a policy of somebody else's is tested with.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/policies DESTINATION ${headers}/tests
+        FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/messages
         DESTINATION ${headers} FILES_MATCHING PATTERN *.pb.h)
 

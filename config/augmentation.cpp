@@ -110,19 +110,9 @@ augmentation parse_augmentation(std::string_view text) {
   }
   if (text == "none")
     return out;
-  while (true) {
-    // A number may hold a plus, but only between parentheses.
-    size_t end = 0;
-    for (int depth = 0; end < text.size(); ++end) {
-      depth += (text[end] == '(') - (text[end] == ')');
-      if (depth == 0 && text[end] == '+')
-        break;
-    }
-    take_step(out, trim(text.substr(0, end)));
-    if (end == text.size())
-      break;
-    text.remove_prefix(end + 1);
-  }
+  // A number may hold a plus, but only between parentheses.
+  for (auto step : split_outside(text, '+'))
+    take_step(out, trim(step));
   if (out.crop && out.resized_crop)
     throw bad_value("has both crop and resized-crop: give one");
   return out;

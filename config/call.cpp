@@ -9,26 +9,6 @@ namespace troupe::config {
 
 namespace {
 
-/// Cuts at the commas that stand in no inner parentheses.
-std::vector<std::string_view> split_arguments(std::string_view text) {
-  std::vector<std::string_view> result;
-  int depth = 0;
-  size_t begin = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    depth += (text[i] == '(') - (text[i] == ')');
-    if (depth < 0)
-      throw bad_value("has a ')' too many");
-    if (text[i] == ',' && depth == 0) {
-      result.push_back(text.substr(begin, i - begin));
-      begin = i + 1;
-    }
-  }
-  if (depth > 0)
-    throw bad_value("lacks a ')'");
-  result.push_back(text.substr(begin));
-  return result;
-}
-
 call::argument cut(std::string_view text) {
   auto equals = text.find('=');
   // In a bare value that is a call, the sign belongs to that call.
@@ -43,6 +23,25 @@ const number_rule is_rank{"must be a worker's rank", [](double x) {
                             return x >= 0 && x < 1e9 && x == std::floor(x);
                           }};
 
+std::vector<std::string_view> split_outside(std::string_view text, char at) {
+  std::vector<std::string_view> result;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += (text[i] == '(') - (text[i] == ')');
+    if (depth < 0)
+      throw bad_value("has a ')' too many");
+    if (text[i] == at && depth == 0) {
+      result.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  if (depth > 0)
+    throw bad_value("lacks a ')'");
+  result.push_back(text.substr(begin));
+  return result;
+}
+
 std::string_view name_of_call(std::string_view text) {
   return trim(text.substr(0, text.find('(')));
 }
@@ -54,7 +53,7 @@ call parse_call(std::string_view text) {
   if (open == std::string_view::npos || !text.ends_with(')'))
     throw bad_value("must be " + shown(result.name) + "(...)");
   auto arguments =
-    split_arguments(text.substr(open + 1, text.size() - open - 2));
+    split_outside(text.substr(open + 1, text.size() - open - 2), ',');
   for (auto argument : arguments)
     result.arguments.push_back(cut(argument));
   return result;

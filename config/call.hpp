@@ -40,6 +40,10 @@ inline constexpr number_rule not_negative{"must not be negative", [](double x) {
 /// A worker's rank.
 extern const number_rule is_rank;
 
+/// Cuts a text at each `at` that stands in no parentheses. Throws `bad_value`
+/// where these do not match.
+std::vector<std::string_view> split_outside(std::string_view text, char at);
+
 /// The name before the first parenthesis, without blanks around it.
 std::string_view name_of_call(std::string_view text);
 

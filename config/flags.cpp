@@ -1,5 +1,6 @@
 #include "config/flags.hpp"
 
+#include "config/call.hpp"
 #include "config/failure.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
@@ -23,20 +24,6 @@ using source = origin::source;
   auto hint = argument.starts_with('-') ? did_you_mean("-" + typed, known) : "";
   throw usage_error("unexpected argument " + in_quotes(argument) +
                     (hint.empty() ? "; flags begin with --" : hint));
-}
-
-/// `a.b=1,c.d=f(x=1,y=2)` in two: commas within parentheses are of a value.
-std::vector<std::string> cut_changes(const std::string& text) {
-  std::vector<std::string> out{""};
-  int depth = 0;
-  for (char c : text) {
-    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
-    if (c == ',' && depth == 0)
-      out.emplace_back();
-    else
-      out.back() += c;
-  }
-  return out;
 }
 
 /// Walks through the arguments.
@@ -106,10 +93,9 @@ private:
         throw usage_error("--replay is given twice");
       result_.replay = value();
     } else if (flag_ == "--set") {
-      result_.keys.push_back(assignment(value()));
+      add(result_.keys, assignment(value()));
     } else if (flag_ == "--change") {
-      for (const auto& one : cut_changes(value()))
-        result_.changes.push_back(assignment(one));
+      take_changes(value());
     } else {
       return is_switch("--print-config", result_.print_config) ||
              is_switch("--check", result_.check) ||
@@ -119,6 +105,14 @@ private:
              is_switch("--version", result_.version);
     }
     return true;
+  }
+
+  /// `a.b=1,c.d=f(x=1,y=2)`
+  void take_changes(const std::string& text) try {
+    for (auto one : split_outside(text, ','))
+      add(result_.changes, assignment(std::string{one}));
+  } catch (const bad_value& why) {
+    throw usage_error("--change " + shown(text) + ": " + why.what());
   }
 
   void set_role(role what) {
@@ -152,7 +146,7 @@ private:
     auto what = find_flag(flag_.substr(2));
     if (!what)
       return false;
-    result_.keys.push_back({what, value(what->alone), {source::flag, flag_}});
+    add(result_.keys, {what, value(what->alone), {source::flag, flag_}});
     return true;
   }
 

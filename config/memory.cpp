@@ -1,6 +1,7 @@
 #include "config/memory.hpp"
 
 #include "config/compression.hpp"
+#include "config/policies.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -31,16 +32,8 @@ struct sizes {
 
 /// Older versions that workers may still compute on.
 uint64_t versions_behind(const settings& all) {
-  switch (all.policy.name) {
-  case policy_kind::sync:
-    return 0;
-  case policy_kind::backup:
-    return all.policy.backup_workers;
-  case policy_kind::ssp:
-  case policy_kind::async:
-    return all.cluster.workers;
-  }
-  return 0;
+  return facts_of(all.policy)
+    .versions_behind(arguments_of(all.policy), all.cluster.workers);
 }
 
 bool has_evaluator(const settings& all) {

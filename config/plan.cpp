@@ -1,6 +1,7 @@
 #include "config/plan.hpp"
 
 #include "config/address.hpp"
+#include "config/policies.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
@@ -15,10 +16,6 @@ namespace {
 std::string row(std::string label, const std::string& text) {
   label.resize(12, ' ');
   return label + text + "\n";
-}
-
-std::string count(uint64_t n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
 /// "1.7 MB"
@@ -59,36 +56,11 @@ std::string node_of(const settings& all) {
   return print(all.what) + (rank ? ", rank " + std::to_string(*rank) : "");
 }
 
+/// "ssp: the fastest worker is at most 3 clocks ahead of the slowest"
 std::string policy_of(const settings& all) {
-  const auto& policy = all.policy;
-  auto workers = all.cluster.workers;
-  switch (policy.name) {
-  case policy_kind::sync:
-    return "a step waits for " + count(workers, "worker");
-  case policy_kind::backup:
-    return "a step waits for the first " +
-           count(workers - policy.backup_workers, "gradient") + " of " +
-           std::to_string(workers) + "; late ones are " +
-           (policy.late == late_rule::drop ? "dropped" : "cancelled");
-  case policy_kind::ssp:
-    return "the fastest worker is at most " + count(policy.staleness, "clock") +
-           " ahead of the slowest";
-  case policy_kind::async:
-    return "nobody waits";
-  }
-  return "";
-}
-
-/// Gradients that make one update.
-uint64_t gradients_per_step(const settings& all) {
-  switch (all.policy.name) {
-  case policy_kind::sync:
-    return all.cluster.workers;
-  case policy_kind::backup:
-    return all.cluster.workers - all.policy.backup_workers;
-  default:
-    return 1;
-  }
+  return all.policy.name + ": " +
+         facts_of(all.policy)
+           .sentence(arguments_of(all.policy), all.cluster.workers);
 }
 
 std::string batch_of(const settings& all) {
@@ -235,8 +207,8 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
   const auto& values = all.values;
   auto result =
     row("this node", node_of(values)) + row("cast", cast_of(values)) +
-    row("policy", print(values.policy.name) + ": " + policy_of(values)) +
-    row("batch", batch_of(values)) + row("model", values.training.network);
+    row("policy", policy_of(values)) + row("batch", batch_of(values)) +
+    row("model", values.training.network);
   if (model)
     result += row("", traffic_of(values, *model));
   if (model && model->shard_bytes.size() > 1)

@@ -3,6 +3,7 @@
 #include "config/failure.hpp"
 #include "config/ini.hpp"
 #include "config/lr_schedule.hpp"
+#include "config/policies.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
@@ -16,6 +17,8 @@ namespace troupe::config {
 namespace {
 
 using source = origin::source;
+
+constexpr std::string_view policy_key = "policy.name";
 
 /// A variable that looks like a key's but is none. Others that begin with
 /// TROUPE_ are not ours to judge.
@@ -34,9 +37,8 @@ void refuse_misspelt(const std::string& variable) {
 }
 
 void fill_in_momentum(settings& all) {
-  if (all.policy.name == policy_kind::ssp ||
-      all.policy.name == policy_kind::async)
-    all.training.momentum = asynchronous_momentum(all.cluster.workers);
+  if (const auto& usual = facts_of(all.policy).momentum)
+    all.training.momentum = usual(all.cluster.workers);
 }
 
 /// `epochs` has a default only where nothing else says when to stop. A cosine
@@ -48,6 +50,18 @@ void fill_in_epochs(settings& all) {
   if (all.simulation.gradients != "none" && !training.epochs &&
       !training.max_steps && !ends)
     training.epochs = default_epochs;
+}
+
+/// `--policy "ssp(staleness=3)" --staleness 4`
+void refuse_contradiction(const given& a, const given& b) {
+  if (a.from.from != b.from.from || a.from.call.empty() == b.from.call.empty())
+    return;
+  resolved first, second;
+  first.take(a);
+  second.take(b);
+  if (a.what->get(first.values) != b.what->get(second.values))
+    throw usage_error(a.cite() + " contradicts " + b.cite() +
+                      ": give one of the two");
 }
 
 void fill_in_compute_time(simulation_settings& simulation) {
@@ -80,6 +94,9 @@ std::string origin::to_string() const {
 }
 
 std::string given::cite() const {
+  if (!from.call.empty())
+    return given{&key_of(policy_key), from.call, {from.from, from.where}}
+      .cite();
   auto value = shown(text);
   switch (from.from) {
   case source::by_default:
@@ -101,6 +118,24 @@ std::string given::cite() const {
   return "";
 }
 
+void add(std::vector<given>& to, given one) {
+  if (one.what->id() != policy_key || one.text.find('(') == one.text.npos)
+    return to.push_back(std::move(one));
+  try {
+    const auto& schema = find_policy(name_of_call(one.text)).schema;
+    auto values = read_given(schema, one.text);
+    auto from = one.from;
+    from.call = one.text;
+    to.push_back({one.what, schema.name, one.from});
+    for (const auto& each : schema.parameters)
+      if (values.has(each.name))
+        to.push_back(
+          {&key_of("policy." + each.name), values.text(each.name), from});
+  } catch (const bad_value& why) {
+    throw usage_error(one.cite() + ": " + why.what());
+  }
+}
+
 environment process_environment() {
   environment result;
   for (auto entry = environ; entry && *entry; ++entry) {
@@ -117,7 +152,7 @@ std::vector<given> from_file(const std::filesystem::path& file) {
   for (auto& entry : read_ini(file)) {
     auto where = file.string() + ":" + std::to_string(entry.line);
     const auto& what = named_key(where, entry.section, entry.key);
-    result.push_back({&what, std::move(entry.value), {source::file, where}});
+    add(result, {&what, std::move(entry.value), {source::file, where}});
   }
   return result;
 }
@@ -131,7 +166,7 @@ std::vector<given> from_environment(const environment& variables) {
     if (!what)
       refuse_misspelt(variable);
     else if (!text.empty())
-      result.push_back({what, text, {source::environment, variable}});
+      add(result, {what, text, {source::environment, variable}});
   }
   return result;
 }
@@ -175,8 +210,12 @@ void fill_in_batch_size(resolved& all) {
 
 resolved resolve(std::span<const given> all) {
   std::map<const key*, const given*> last;
-  for (const auto& one : all)
-    last[one.what] = &one;
+  for (const auto& one : all) {
+    auto& counts = last[one.what];
+    if (counts != nullptr)
+      refuse_contradiction(*counts, one);
+    counts = &one;
+  }
   resolved result;
   for (const auto& each : all_keys())
     if (auto found = last.find(&each); found != last.end())

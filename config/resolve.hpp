@@ -24,6 +24,9 @@ struct origin {
   /// "runs/a/checkpoints/step-00000100", "cluster.ini:12",
   /// "TROUPE_TRAINING_LR", "--lr", "--set", "--change"
   std::string where;
+  /// The value that it was written in, where that gives values to other keys,
+  /// too: "ssp(staleness=3)" of [policy] name.
+  std::string call{};
 
   /// "default", "run runs/a/...", "cluster.ini:12",
   /// "environment TROUPE_TRAINING_LR", "flag --lr"
@@ -53,6 +56,11 @@ struct change {
 
   bool operator==(const change&) const = default;
 };
+
+/// Adds what somebody gave. A policy with parameters, `ssp(staleness=3)`, is
+/// several: its name, and a value for the key of each parameter. Throws
+/// `usage_error` when it cannot be read as such.
+void add(std::vector<given>& to, given one);
 
 /// Variables of the environment.
 using environment = std::map<std::string, std::string, std::less<>>;
@@ -97,7 +105,9 @@ private:
 };
 
 /// Reads what was given, weakest first, and fills in the defaults that depend
-/// on other keys. Only the values that count are looked at.
+/// on other keys. Only the values that count are looked at. Throws
+/// `usage_error`, also when one source gives a parameter of the policy twice,
+/// in a call and by its key, and they differ.
 resolved resolve(std::span<const given> all);
 
 /// The batch of a worker from that of all, where that is given; to be asked

@@ -7,6 +7,7 @@
 #include "config/faults.hpp"
 #include "config/limits.hpp"
 #include "config/lr_schedule.hpp"
+#include "config/policies.hpp"
 #include "config/script.hpp"
 #include "config/synthetic.hpp"
 #include "config/tar_shards.hpp"
@@ -54,6 +55,13 @@ std::string seconds(double value) {
 
 std::string one_of::operator()(std::string& value) const {
   return put_name(value, known) ? "" : not_among(value, known);
+}
+
+std::string policy(std::string& value) {
+  return reason([&]() -> std::string {
+    value = find_policy(value).schema.name;
+    return "";
+  });
 }
 
 std::string network(std::string& value) {

@@ -39,6 +39,7 @@ struct one_of {
   std::string operator()(std::string& value) const;
 };
 
+std::string policy(std::string& value); ///< A name, without parameters.
 std::string network(std::string& value);
 std::string dataset(std::string& value); ///< A name, or a declaration.
 std::string augment(std::string& value);

@@ -5,6 +5,8 @@
 // default < file < environment < flag.
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,8 +23,6 @@ enum class role : uint8_t {
   automatic ///< Taken from the launch environment.
 };
 
-enum class policy_kind : uint8_t { sync, backup, ssp, async };
-enum class late_rule : uint8_t { drop, cancel };
 enum class clock_kind : uint8_t { real, virtual_time };
 enum class scalar_type : uint8_t { float32, float64 };
 
@@ -98,7 +98,7 @@ struct training_settings {
   bool allow_scripts = false;    ///< May this node run such files?
   std::string optimizer = "sgd"; ///< sgd | adam | adamw
   double lr = 0.03;
-  /// With ssp and async the default is less; see `asynchronous_momentum`.
+  /// A policy may have another default; see `asynchronous_momentum`.
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
@@ -139,8 +139,8 @@ struct training_settings {
 /// Epochs when no limit is given from any source.
 inline constexpr uint64_t default_epochs = 50;
 
-/// Momentum under ssp and async when none is given. Gradients that arrive late
-/// act like momentum themselves, 1 - 1/M with M workers, and the two add up
+/// Default momentum of policies whose gradients arrive late, for these act like
+/// momentum themselves, 1 - 1/M with M workers, and the two add up
 /// (Mitliagkas et al., "Asynchrony begets momentum", 2016): what is missing to
 /// the 0.9 of the others, in hundredths.
 double asynchronous_momentum(uint32_t workers);
@@ -159,12 +159,11 @@ struct data_settings {
   bool operator==(const data_settings&) const = default;
 };
 
-/// [policy]
+/// [policy] Which policies there are, and what they take, is in policies.hpp.
 struct policy_settings {
-  policy_kind name = policy_kind::sync;
-  uint32_t backup_workers = 1;
-  late_rule late = late_rule::drop;
-  uint32_t staleness = 3;
+  std::string name = "sync";
+  /// What was given of the parameters of any policy, by their names.
+  std::map<std::string, std::string, std::less<>> parameters;
 
   bool operator==(const policy_settings&) const = default;
 };

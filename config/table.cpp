@@ -1,6 +1,7 @@
 #include "config/table.hpp"
 
 #include "config/limits.hpp"
+#include "config/policies.hpp"
 #include "config/rules.hpp"
 #include "config/text.hpp"
 
@@ -176,18 +177,55 @@ void add_data(std::vector<key>& table) {
          "workers cannot share evenly, instead of filling up with the first");
 }
 
+/// "ssp", or "ssp, mine" where several policies have this parameter.
+std::string owners_of(const parameter& what) {
+  std::vector<std::string> owners;
+  for (const auto& each : known_policies())
+    if (each.schema.find(what.name) != nullptr)
+      owners.push_back(each.schema.name);
+  return join(owners, ", ");
+}
+
+/// "; bsp is sync", for each name that the field has besides.
+std::string other_names() {
+  std::string out;
+  for (const auto& each : known_policies())
+    for (const auto& name : each.other_names)
+      out += "; " + name + " is " + each.schema.name;
+  return out;
+}
+
+/// A parameter of policies as a key of its own.
+void add_parameter(std::vector<key>& table, const parameter& what) {
+  auto& entry = table.emplace_back();
+  entry.section = "policy";
+  entry.name = entry.flag = what.name;
+  entry.value = what.placeholder;
+  entry.help = owners_of(what) + ": " + what.help;
+  entry.where = scope::cast;
+  entry.get = [what](const settings& all) {
+    auto given = all.policy.parameters.find(what.name);
+    return given == all.policy.parameters.end() ? what.by_default
+                                                : given->second;
+  };
+  entry.set = [what](settings& all, std::string_view text) {
+    if (text.empty() && what.by_default.empty())
+      all.policy.parameters.erase(what.name);
+    else
+      all.policy.parameters.insert_or_assign(what.name, what.range.read(text));
+  };
+}
+
 void add_policy(std::vector<key>& table) {
   using s = policy_settings;
   section_of at{table, "policy", &settings::policy};
-  at.add("name", &s::name, scope::cast, "",
-         "who waits for whom; the field's bsp is sync, its asp is async")
+  at.add("name", &s::name, scope::cast, any_of(policy_names()),
+         "who waits for whom, also with parameters: NAME(KEY=VALUE,...)" +
+           other_names(),
+         rules::policy)
     .flag = "policy";
-  at.add("backup-workers", &s::backup_workers, scope::cast, "B",
-         "backup: gradients that a step does not wait for");
-  at.add("late", &s::late, scope::cast, "",
-         "backup: what becomes of gradients that come too late");
-  at.add("staleness", &s::staleness, scope::cast, "S",
-         "ssp: clocks that the fastest worker may be ahead of the slowest");
+  for (const auto& each : policy_parameters())
+    add_parameter(table, each);
 }
 
 void add_evaluation(std::vector<key>& table) {

@@ -1,6 +1,7 @@
 #pragma once
 // Small helpers on text: what was typed, as it is read and as it is shown.
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,9 @@ std::optional<std::string> nearest(std::string_view word,
 /// "; did you mean 'X'?", or nothing when no candidate is close.
 std::string did_you_mean(std::string_view word,
                          std::span<const std::string> candidates);
+
+/// "1 worker", "3 workers"
+std::string count(uint64_t n, std::string_view what);
 
 /// The parts with `between` between them.
 std::string join(std::span<const std::string> parts, std::string_view between);

@@ -5,6 +5,7 @@
 #include "config/faults.hpp"
 #include "config/limits.hpp"
 #include "config/lr_schedule.hpp"
+#include "config/policies.hpp"
 #include "config/script.hpp"
 #include "config/tar_shards.hpp"
 #include "config/value.hpp"
@@ -25,11 +26,11 @@ bool joins(role what) {
 
 void check_policy(const resolved& all) {
   const auto& policy = all.values.policy;
-  auto workers = all.values.cluster.workers;
-  if (policy.name == policy_kind::backup && policy.backup_workers >= workers)
-    refuse(all, "policy.backup-workers",
-           "must be less than the number of workers, " +
-             std::to_string(workers));
+  const auto& object = facts_of(policy).object;
+  if (!object)
+    return;
+  if (auto found = object(arguments_of(policy), all.values.cluster.workers))
+    refuse(all, ("policy." + found->parameter).c_str(), found->why);
 }
 
 void check_rank(const resolved& all) {

@@ -13,18 +13,6 @@ namespace {
 template <class Enum>
 using choice = std::pair<Enum, std::string_view>;
 
-constexpr std::array policy_words{
-  choice<policy_kind>{policy_kind::sync, "sync"},
-  choice<policy_kind>{policy_kind::backup, "backup"},
-  choice<policy_kind>{policy_kind::ssp, "ssp"},
-  choice<policy_kind>{policy_kind::async, "async"},
-};
-
-constexpr std::array late_words{
-  choice<late_rule>{late_rule::drop, "drop"},
-  choice<late_rule>{late_rule::cancel, "cancel"},
-};
-
 constexpr std::array clock_words{
   choice<clock_kind>{clock_kind::real, "real"},
   choice<clock_kind>{clock_kind::virtual_time, "virtual"},
@@ -78,11 +66,6 @@ constexpr std::array role_words{
   choice<role>{role::automatic, "auto"},
 };
 
-constexpr std::array other_policy_words{
-  choice<policy_kind>{policy_kind::sync, "bsp"}, // bulk-synchronous parallel
-  choice<policy_kind>{policy_kind::async, "asp"},
-};
-
 constexpr std::array other_scalar_words{
   choice<scalar_type>{scalar_type::float32, "fp32"},
   choice<scalar_type>{scalar_type::float64, "fp64"},
@@ -97,14 +80,6 @@ bool all_digits(std::string_view text) {
 }
 
 } // namespace
-
-choices<policy_kind> words(policy_kind) {
-  return policy_words;
-}
-
-choices<late_rule> words(late_rule) {
-  return late_words;
-}
 
 choices<clock_kind> words(clock_kind) {
   return clock_words;
@@ -140,10 +115,6 @@ choices<autocast_kind> words(autocast_kind) {
 
 choices<role> words(role) {
   return role_words;
-}
-
-choices<policy_kind> other_words(policy_kind) {
-  return other_policy_words;
 }
 
 choices<scalar_type> other_words(scalar_type) {

@@ -38,8 +38,6 @@ std::string print(const evaluation_frequency& value);
 template <class Enum>
 using choices = std::span<const std::pair<Enum, std::string_view>>;
 
-choices<policy_kind> words(policy_kind);
-choices<late_rule> words(late_rule);
 choices<clock_kind> words(clock_kind);
 choices<scalar_type> words(scalar_type);
 choices<buffers_rule> words(buffers_rule);
@@ -57,7 +55,6 @@ choices<Enum> other_words(Enum) {
   return {};
 }
 
-choices<policy_kind> other_words(policy_kind);
 choices<scalar_type> other_words(scalar_type);
 choices<autocast_kind> other_words(autocast_kind);
 
@@ -69,7 +66,7 @@ requires std::is_enum_v<Enum> std::string print(Enum value) {
   return "";
 }
 
-/// "sync|backup|ssp|async"
+/// "average|first|local"
 template <class Enum>
 std::string alternatives() {
   std::string result;

@@ -133,7 +133,9 @@ struct part_report {
 struct shard_step {
   version makes;
   std::vector<push_id> gradients; ///< In the order of the sum.
-  std::vector<uint64_t> samples;
+  /// What each counts in their mean: its samples, times the weight that the
+  /// policy gave it.
+  std::vector<real> shares;
   real lr; ///< Learning rate of this step.
 };
 
@@ -287,7 +289,7 @@ template <class Inspector>
 bool inspect(Inspector& f, shard_step& x) {
   return f.object(x).fields(f.field("makes", x.makes),
                             f.field("gradients", x.gradients),
-                            f.field("samples", x.samples), f.field("lr", x.lr));
+                            f.field("shares", x.shares), f.field("lr", x.lr));
 }
 
 template <class Inspector>

@@ -32,17 +32,17 @@ bool finite(const at::Tensor& flat, const lanes& across) {
 
 template <class T>
 blocked_mean<T>::blocked_mean(std::span<const at::Tensor> gradients,
-                              std::span<const uint64_t> samples) {
-  if (gradients.empty() || gradients.size() != samples.size()) {
+                              std::span<const double> shares) {
+  if (gradients.empty() || gradients.size() != shares.size()) {
     throw run_error(std::to_string(gradients.size()) +
                     " gradients cannot be averaged with " +
-                    std::to_string(samples.size()) + " numbers of samples");
+                    std::to_string(shares.size()) + " shares");
   }
-  uint64_t total = 0;
-  for (auto n : samples) {
+  double total = 0;
+  for (auto n : shares) {
     total += n;
   }
-  if (total == 0) {
+  if (!(total > 0)) {
     throw run_error("gradients of no samples cannot be averaged");
   }
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -53,8 +53,7 @@ blocked_mean<T>::blocked_mean(std::span<const at::Tensor> gradients,
                       "averaged");
     }
     in_.push_back(x.const_data_ptr<T>());
-    factors_.push_back(static_cast<T>(static_cast<double>(samples[i]) /
-                                      static_cast<double>(total)));
+    factors_.push_back(static_cast<T>(shares[i] / total));
   }
   if (gradients.size() > 1) {
     here_.resize(gradients.size());

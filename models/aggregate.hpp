@@ -13,10 +13,10 @@
 
 namespace troupe::models {
 
-/// The mean of gradients, each weighted by its number of samples, block by
-/// block, so that whoever needs it finds it in the cache: the sum of
-/// n_i / n * g_i in the given order. The order fixes the bits. The gradients
-/// must outlive it.
+/// The mean of gradients, each weighted by its share (its number of samples,
+/// times its weight if the policy gives it one), block by block, so that
+/// whoever needs it finds it in the cache: the sum of n_i / n * g_i in the
+/// given order. The order fixes the bits. The gradients must outlive it.
 template <class T>
 class blocked_mean {
 public:
@@ -28,7 +28,7 @@ public:
   /// @throws run_error if there are no gradients, or no samples, or not as many
   /// of the one as of the other, or sizes or dtypes differ.
   blocked_mean(std::span<const at::Tensor> gradients,
-               std::span<const uint64_t> samples);
+               std::span<const double> shares);
 
   /// The mean of `count` elements from `first` on; valid until the next call.
   /// @pre count <= block

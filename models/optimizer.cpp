@@ -97,7 +97,7 @@ public:
 
   void step(const at::Tensor& next, const at::Tensor& current,
             std::span<const at::Tensor> gradients,
-            std::span<const uint64_t> samples, double lr, double scale,
+            std::span<const double> shares, double lr, double scale,
             const lanes& across) final {
     if (!layout_.fits(next) || !layout_.fits(current) ||
         !std::ranges::all_of(
@@ -107,9 +107,9 @@ public:
         std::to_string(layout_.count()) + " parameters");
     }
     if (layout_.dtype() == config::scalar_type::float64) {
-      pass<double>(next, current, gradients, samples, lr, scale, across);
+      pass<double>(next, current, gradients, shares, lr, scale, across);
     } else {
-      pass<float>(next, current, gradients, samples, lr, scale, across);
+      pass<float>(next, current, gradients, shares, lr, scale, across);
     }
     ++steps_;
   }
@@ -155,17 +155,17 @@ private:
   template <class T>
   void pass(const at::Tensor& next, const at::Tensor& current,
             std::span<const at::Tensor> gradients,
-            std::span<const uint64_t> samples, double lr, double scale,
+            std::span<const double> shares, double lr, double scale,
             const lanes& across) {
     using mean_type = blocked_mean<T>;
-    mean_type fits{gradients, samples}; // Or throws, before anything changes.
+    mean_type fits{gradients, shares}; // Or throws, before anything changes.
     auto update = static_cast<const Rule*>(this)->template begin<T>(lr);
     auto* to = next.mutable_data_ptr<T>();
     const auto* from = current.const_data_ptr<T>();
     auto streams = to != from && leaves_caches(to, layout_.bytes());
     across.each(layout_.parameter_count(), mean_type::block,
                 [&](size_t first, size_t end) {
-                  mean_type mean{gradients, samples};
+                  mean_type mean{gradients, shares};
                   part_of_pass(mean, to, from, first, end,
                                static_cast<T>(scale), update, streams);
                 });

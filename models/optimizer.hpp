@@ -35,7 +35,7 @@ public:
   virtual std::string_view name() const noexcept = 0;
 
   /// One step from `current` to `next`, on the mean of the gradients, each
-  /// weighted by its samples and summed in the given order. All are flat,
+  /// weighted by its share and summed in the given order. All are flat,
   /// contiguous and of the layout's dtype and size; only the parameters of
   /// `next` are written to, and it may be `current`. Nothing is looked at
   /// twice, so whether the gradients are finite must be known before.
@@ -46,8 +46,8 @@ public:
   /// then nothing has changed.
   virtual void step(const at::Tensor& next, const at::Tensor& current,
                     std::span<const at::Tensor> gradients,
-                    std::span<const uint64_t> samples, double lr,
-                    double scale = 1, const lanes& across = {}) = 0;
+                    std::span<const double> shares, double lr, double scale = 1,
+                    const lanes& across = {}) = 0;
 
   /// The state as it is now; the tensors share memory with the optimiser and
   /// change with the next step: clone what is to outlive it. Empty for an

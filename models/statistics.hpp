@@ -12,11 +12,11 @@
 namespace troupe::models {
 
 /// Fills the statistics of the next version from those that came with the
-/// gradients: their mean weighted by samples, summed in this order, or by the
+/// gradients: their mean weighted by shares, summed in this order, or by the
 /// rule `first` those of the first. A single gradient's are taken as they are.
 /// All are end to end, as behind the parameters, of the same dtype and size.
 void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
                       std::span<const at::Tensor> parts,
-                      std::span<const uint64_t> samples);
+                      std::span<const double> shares);
 
 } // namespace troupe::models

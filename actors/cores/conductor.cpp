@@ -3,6 +3,7 @@
 #include "actors/cores/planted.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe::cores {
@@ -136,12 +137,12 @@ bool conductor::holds(worker_id who, lease_id id, uint64_t samples) const {
 orders conductor::carry_out(policies::decision what) {
   orders out;
   std::vector<lease_id> late;
-  for (const auto& id : what.drop) {
-    auto gone = std::move(held_.extract(id).mapped());
-    out.drop.push_back({id, current().value - gone.computed_on.value});
-    late.push_back(gone.from);
-    window_.done(id);
-  }
+  for (const auto& id : what.drop)
+    late.push_back(drop(id, out));
+  for (const auto& step : what.updates)
+    for (const auto& [id, weight] : step.gradients)
+      if (weight == 0)
+        late.push_back(drop(id, out));
   auto makes = version{current().value - what.updates.size()};
   for (const auto& step : what.updates) {
     makes = makes.next();
@@ -163,14 +164,28 @@ orders conductor::carry_out(policies::decision what) {
   return out;
 }
 
+// Returns the lease, which goes back later.
+lease_id conductor::drop(const push_id& id, orders& out) {
+  auto gone = std::move(held_.extract(id).mapped());
+  out.drop.push_back({id, current().value - gone.computed_on.value});
+  window_.done(id);
+  return gone.from;
+}
+
 update_order conductor::apply(const policies::update& step, version makes) {
-  update_order out{makes, {}};
-  for (const auto& id : step) {
+  update_order out{makes, {}, step.rate_factor};
+  for (const auto& [id, weight] : step.gradients) {
+    if (weight == 0)
+      continue;
     auto part = std::move(held_.extract(id).mapped());
-    out.gradients.push_back({id, makes.value - 1 - part.computed_on.value});
+    out.gradients.push_back(
+      {id, makes.value - 1 - part.computed_on.value, weight});
     ledger_.settle(part.from);
     window_.done(id);
   }
+  if (out.gradients.empty())
+    throw std::logic_error("the policy makes version " + to_string(makes) +
+                           " of no gradient");
   if (planted(bug::update_lost) && out.gradients.size() > 1)
     out.gradients.pop_back();
   return out;

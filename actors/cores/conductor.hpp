@@ -35,6 +35,7 @@ struct push_facts {
 struct applied_push {
   push_id id;
   uint64_t staleness = 0; ///< In updates.
+  double weight = 1;      ///< In the mean of the step; see `policies::part`.
 };
 
 /// A gradient that is forgotten.
@@ -47,6 +48,7 @@ struct dropped_push {
 struct update_order {
   version makes;                       ///< The version that it produces.
   std::vector<applied_push> gradients; ///< In the order of the sum.
+  double rate_factor = 1;              ///< Of this step's learning rate.
 };
 
 /// A worker that gets the newest weights.
@@ -159,6 +161,7 @@ private:
 
   orders carry_out(policies::decision what);
   std::optional<std::string> end_after(version made);
+  lease_id drop(const push_id& id, orders& out);
   update_order apply(const policies::update& step, version makes);
   void release(std::span<const worker_id> who, orders& out);
   void grant(std::span<const worker_id> who);

@@ -1,6 +1,8 @@
 #include "actors/policies/async.hpp"
 
+#include "actors/policies/rows.hpp"
 #include "actors/policies/state_text.hpp"
+#include "config/settings.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -10,14 +12,6 @@ namespace troupe::policies {
 
 async::async(const policy_spec&) {
   // nop
-}
-
-std::string_view async::name() const {
-  return known_as;
-}
-
-std::unique_ptr<policy> async::clone() const {
-  return std::make_unique<async>(*this);
 }
 
 void async::reset(version v) {
@@ -51,7 +45,7 @@ decision async::on_arrival(const arrival& what) {
     return out;
   }
   current_ = current_.next();
-  out.updates.push_back({what.id});
+  out.updates.push_back({{{what.id}}});
   out.release.push_back(what.id.worker);
   return out;
 }
@@ -67,10 +61,6 @@ std::vector<worker_id> async::waiting_for() const {
   return {};
 }
 
-uint64_t async::staleness_bound(uint32_t) const {
-  return std::numeric_limits<uint64_t>::max();
-}
-
 // -- text ---------------------------------------------------------------------
 
 std::vector<uint64_t> async::member_numbers() const {
@@ -80,33 +70,32 @@ std::vector<uint64_t> async::member_numbers() const {
   return result;
 }
 
-std::string async::describe() const {
-  return "async v=" + to_string(current_) +
-         " computing=" + brief(member_numbers());
-}
-
-std::string async::save() const {
-  state_writer out{known_as};
+std::string async::state() const {
+  state_writer out{"async"};
   out.number("v", current_.value);
   out.rows("members", 1, member_numbers());
   return out.str();
 }
 
-bool async::load(std::string_view text) {
-  state_reader in{text};
-  version v;
-  std::vector<uint64_t> numbers;
-  if (!in.name(known_as) || !in.number("v", v.value) ||
-      !in.rows("members", 1, numbers) || !in.end())
-    return false;
-  by_rank<member> members;
-  for (auto x : numbers)
-    if (x >= most_ranks ||
-        !members.try_emplace(worker_id{static_cast<uint32_t>(x)}).second)
-      return false;
-  current_ = v;
-  members_ = std::move(members);
-  return true;
+// -- what it says about itself
+// --------------------------------------------------
+
+row async_row() {
+  return {{
+            .schema = {"async", {}},
+            .other_names = {"asp"}, // asynchronous parallel
+            .sentence = [](const config::arguments&,
+                           uint32_t) { return "nobody waits"; },
+            .gradients_per_step = [](const config::arguments&,
+                                     uint32_t) { return 1; },
+            .versions_behind = [](const config::arguments&,
+                                  uint32_t workers) { return workers; },
+            .momentum = config::asynchronous_momentum,
+            .compared_as = "async",
+          },
+          [](const policy_spec& spec) {
+            return std::make_unique<async>(spec);
+          }};
 }
 
 } // namespace troupe::policies

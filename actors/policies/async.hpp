@@ -17,12 +17,8 @@ namespace troupe::policies {
 ///   others; a member that pulls goes on at once.
 class async final : public policy {
 public:
-  static constexpr std::string_view known_as = "async";
-
   explicit async(const policy_spec& spec);
 
-  std::string_view name() const override;
-  std::unique_ptr<policy> clone() const override;
   void reset(version v) override;
   version current() const override;
   decision on_join(std::span<const worker_id> who) override;
@@ -30,10 +26,7 @@ public:
   decision on_arrival(const arrival& what) override;
   decision on_pull(worker_id who) override;
   std::vector<worker_id> waiting_for() const override;
-  uint64_t staleness_bound(uint32_t members) const override;
-  std::string describe() const override;
-  std::string save() const override;
-  bool load(std::string_view text) override;
+  std::string state() const override;
 
 private:
   std::vector<uint64_t> member_numbers() const;

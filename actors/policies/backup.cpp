@@ -1,25 +1,19 @@
 #include "actors/policies/backup.hpp"
 
 #include "actors/cores/planted.hpp"
-#include "config/failure.hpp"
+#include "actors/policies/rows.hpp"
+#include "config/text.hpp"
+
+#include <limits>
+#include <optional>
 
 namespace troupe::policies {
 
 backup::backup(const policy_spec& spec)
-  : workers_(spec.workers), backups_(spec.backup_workers), late_(spec.late) {
-  if (backups_ >= workers_)
-    throw usage_error("policy backup: backup-workers must be less than workers"
-                      " (" +
-                      std::to_string(workers_) + "), is " +
-                      std::to_string(backups_));
-}
-
-std::string_view backup::name() const {
-  return known_as;
-}
-
-std::unique_ptr<policy> backup::clone() const {
-  return std::make_unique<backup>(*this);
+  : workers_(spec.workers),
+    backups_(static_cast<uint32_t>(spec.parameters.whole("backup-workers"))),
+    cancels_(spec.parameters.text("late") == "cancel") {
+  // nop
 }
 
 void backup::reset(version v) {
@@ -65,7 +59,7 @@ void backup::close_if_due(decision& out) {
     return;
   auto closing = round_.current();
   round_.close(out);
-  if (enough && late_ == late_rule::cancel)
+  if (enough && cancels_)
     out.cancel = round_.computing_on(closing);
 }
 
@@ -73,35 +67,65 @@ std::vector<worker_id> backup::waiting_for() const {
   return round_.waiting_for();
 }
 
-uint64_t backup::staleness_bound(uint32_t) const {
-  return 0;
-}
-
-std::string backup::describe() const {
-  return "backup(b=" + std::to_string(backups_) +
-         (late_ == late_rule::cancel ? ",cancel) " : ",drop) ") +
-         round_.describe();
-}
-
-std::string backup::save() const {
-  state_writer out{known_as};
+std::string backup::state() const {
+  state_writer out{"backup"};
   out.number("n", workers_);
   out.number("b", backups_);
-  out.number("late", static_cast<uint64_t>(late_));
-  round_.save(out);
+  out.number("late", cancels_);
+  round_.write(out);
   return out.str();
 }
 
-bool backup::load(std::string_view text) {
-  state_reader in{text};
-  auto copy = round_;
-  if (!in.name(known_as) || !in.same("n", workers_) ||
-      !in.same("b", backups_) ||
-      !in.same("late", static_cast<uint64_t>(late_)) || !copy.load(in) ||
-      !in.end())
-    return false;
-  round_ = std::move(copy);
-  return true;
+// -- what it says about itself
+// --------------------------------------------------
+
+namespace {
+
+using config::arguments;
+
+uint64_t needed(const arguments& of, uint32_t workers) {
+  return workers - of.whole("backup-workers");
+}
+
+std::optional<config::objection> object(const arguments& of, uint32_t workers) {
+  if (of.whole("backup-workers") < workers)
+    return std::nullopt;
+  return config::objection{"backup-workers",
+                           "must be less than the number of workers, " +
+                             std::to_string(workers)};
+}
+
+std::string sentence(const arguments& of, uint32_t workers) {
+  return "a step waits for the first " +
+         config::count(needed(of, workers), "gradient") + " of " +
+         std::to_string(workers) + "; late ones are " +
+         (of.text("late") == "drop" ? "dropped" : "cancelled");
+}
+
+} // namespace
+
+row backup_row() {
+  constexpr auto most = std::numeric_limits<uint32_t>::max();
+  return {
+    {
+      .schema = {"backup",
+                 {{"backup-workers", "B",
+                   "gradients that a step does not wait for",
+                   config::whole(0, most), "1"},
+                  {"late", "drop|cancel",
+                   "what becomes of gradients that come too late",
+                   config::one_of_words({"drop", "cancel"}), "drop"}}},
+      .sentence = sentence,
+      .gradients_per_step = needed,
+      .versions_behind = [](const arguments& of,
+                            uint32_t) { return of.whole("backup-workers"); },
+      .object = object,
+      .staleness = [](const arguments&, uint64_t) { return 0; },
+      .compared_as = "backup:1",
+    },
+    [](const policy_spec& spec) {
+      return std::make_unique<backup>(spec);
+    }};
 }
 
 } // namespace troupe::policies

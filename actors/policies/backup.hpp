@@ -32,13 +32,9 @@ namespace troupe::policies {
 /// accepted: its samples are learned only because dropped leases return.
 class backup final : public policy {
 public:
-  static constexpr std::string_view known_as = "backup";
-
-  /// Throws `usage_error` unless 0 <= b < N.
+  /// @pre 0 <= b < N
   explicit backup(const policy_spec& spec);
 
-  std::string_view name() const override;
-  std::unique_ptr<policy> clone() const override;
   void reset(version v) override;
   version current() const override;
   decision on_join(std::span<const worker_id> who) override;
@@ -46,17 +42,14 @@ public:
   decision on_arrival(const arrival& what) override;
   decision on_pull(worker_id who) override;
   std::vector<worker_id> waiting_for() const override;
-  uint64_t staleness_bound(uint32_t members) const override;
-  std::string describe() const override;
-  std::string save() const override;
-  bool load(std::string_view text) override;
+  std::string state() const override;
 
 private:
   void close_if_due(decision& out);
 
   uint32_t workers_; ///< N
   uint32_t backups_; ///< b
-  late_rule late_;
+  bool cancels_;     ///< With `late=cancel`.
   step_round round_;
 };
 

@@ -4,11 +4,12 @@
 // A policy is a pure state machine. It sees who joins, who leaves and which
 // gradients arrive, and answers with decisions. It holds no tensors, no actors,
 // no clock and no randomness; the same object serves production, simulation
-// and property tests. It is a value: it can be cloned, printed, saved and
-// replaced at a version fence.
+// and property tests. What it decides follows from what it was told alone, so
+// that the same events make the same decisions again.
 //
 // Not thread-safe; one owner (the lead parameter server shard) calls it.
 
+#include "config/call_schema.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
@@ -26,8 +27,29 @@ struct arrival {
   version computed_on; ///< The weights that the worker read.
 };
 
-/// One step: these gradients, summed in this order, make the next version.
-using update = std::vector<push_id>;
+/// A gradient of a step.
+struct part {
+  push_id id;
+  /// What each of its samples counts in the mean beside those of the others,
+  /// 0 or more; weights need no sum. With 0 the gradient is dropped, and its
+  /// samples go back.
+  double weight = 1;
+
+  bool operator==(const part&) const = default;
+};
+
+/// One step: the mean of these gradients, summed in this order, makes the next
+/// version.
+struct update {
+  std::vector<part> gradients;
+  /// Of this step's learning rate. It applies to what the optimiser has made of
+  /// the mean, behind its moments, so that it means the same for all of them
+  /// (staleness-aware steps: Zhang et al. 2016, "Staleness-aware Async-SGD",
+  /// IJCAI, section 3.2).
+  double rate_factor = 1;
+
+  bool operator==(const update&) const = default;
+};
 
 /// What the server must do now, in the order of the members.
 struct decision {
@@ -43,28 +65,22 @@ struct decision {
   bool operator==(const decision&) const = default;
 };
 
-/// What became of late gradients under the backup-worker policy.
-enum class late_rule : uint8_t { drop, cancel };
-
-/// Everything that is needed to make a policy; what a checkpoint stores of it.
+/// Everything that is needed to make a policy.
 struct policy_spec {
-  std::string name = "sync";   ///< sync | backup | ssp | async
-  uint32_t workers = 1;        ///< N, the configured size of the cast.
-  uint32_t backup_workers = 1; ///< b of `backup`; 0 <= b < N.
-  late_rule late = late_rule::drop;
-  uint32_t staleness = 3; ///< s of `ssp`, in clocks.
+  std::string name = "sync";
+  uint32_t workers = 1; ///< N, the number of workers that the run is to have.
+  config::arguments parameters{}; ///< Its own, defaults included.
 
   bool operator==(const policy_spec&) const = default;
 };
 
+/// Reads what is written like `ssp(staleness=3)`. Throws `bad_value`
+/// (config/value.hpp).
+policy_spec read_spec(std::string_view text, uint32_t workers);
+
 class policy {
 public:
   virtual ~policy();
-
-  /// The name in the registry, as in `--policy`.
-  virtual std::string_view name() const = 0;
-
-  virtual std::unique_ptr<policy> clone() const = 0;
 
   /// Begins at version `v` with an empty cast: at the start of a run, after a
   /// resume, or when the policy takes over from another at a fence.
@@ -93,24 +109,14 @@ public:
   /// empty when nobody is held.
   virtual std::vector<worker_id> waiting_for() const = 0;
 
-  /// Upper bound of the staleness (in updates) of an applied gradient with
-  /// `members` in the cast, or UINT64_MAX when there is none.
-  virtual uint64_t staleness_bound(uint32_t members) const = 0;
-
-  /// One line for logs and tests, for example `ssp(s=3) v=12 clocks=[4,5]`.
-  virtual std::string describe() const = 0;
-
-  /// The whole state as one line of text; `load` takes it back (false when
-  /// the text is not one of this policy).
-  virtual std::string save() const = 0;
-  virtual bool load(std::string_view text) = 0;
+  /// The whole state as one line of text, `name key=value ...`
+  /// (state_text.hpp): what checkpoints record, and what tests compare.
+  virtual std::string state() const = 0;
 };
 
 /// Makes a policy. Throws `usage_error` (config/failure.hpp) when the name is
-/// unknown (the line lists the known ones) or a parameter is out of range.
+/// unknown (the line lists the known ones) or it cannot have these parameters
+/// with so many workers.
 std::unique_ptr<policy> make_policy(const policy_spec& spec);
-
-/// Names of all policies, in the order of the documentation.
-std::vector<std::string_view> policy_names();
 
 } // namespace troupe::policies

@@ -1,57 +1,67 @@
-// All aggregation policies. A new one is a header, a source, its include and
-// its line in `registry`; the tests in tests/policies find it here.
+// All aggregation policies. A new one of Troupe's is a header, a source with
+// its row, and its name in `in_tree`; the tests in tests/policies find it here.
 
-#include "actors/policies/async.hpp"
-#include "actors/policies/backup.hpp"
-#include "actors/policies/ssp.hpp"
-#include "actors/policies/sync.hpp"
+#include "actors/policies/rows.hpp"
 #include "config/failure.hpp"
+#include "config/value.hpp"
+
+#include <map>
+#include <string>
+#include <utility>
 
 namespace troupe::policies {
 
 namespace {
 
-struct entry {
-  std::string_view name;
-  std::unique_ptr<policy> (*make)(const policy_spec&);
-};
+/// In the order of the documentation.
+constexpr row (*in_tree[])() = {sync_row, backup_row, ssp_row, async_row};
 
-template <class Policy>
-std::unique_ptr<policy> make(const policy_spec& spec) {
-  return std::make_unique<Policy>(spec);
+using makers = std::map<std::string, decltype(row::make), std::less<>>;
+
+void add(makers& to, row what) {
+  to.emplace(what.facts.schema.name, std::move(what.make));
+  config::add_policy(std::move(what.facts));
 }
 
-template <class Policy>
-constexpr entry known{Policy::known_as, make<Policy>};
+/// Ours come first, whichever source of a program is initialised first.
+makers& table() {
+  static makers all = [] {
+    makers out;
+    for (auto each : in_tree)
+      add(out, each());
+    return out;
+  }();
+  return all;
+}
 
-/// In the order of the documentation.
-constexpr entry registry[] = {
-  known<sync>,
-  known<backup>,
-  known<ssp>,
-  known<async>,
-};
+/// config knows them from before main on.
+[[maybe_unused]] const auto& known = table();
 
 } // namespace
 
+/// What links the library has this source, though nothing of the program calls
+/// it (CMakeLists.txt).
+extern "C" const char troupe_policies_are_known = 1;
+
 policy::~policy() = default;
 
-std::unique_ptr<policy> make_policy(const policy_spec& spec) {
-  std::string names;
-  for (auto& x : registry) {
-    if (spec.name == x.name)
-      return x.make(spec);
-    names += names.empty() ? "" : ", ";
-    names += x.name;
-  }
-  throw usage_error("unknown policy '" + spec.name + "': known are " + names);
+register_policy::register_policy(row what) {
+  add(table(), std::move(what));
 }
 
-std::vector<std::string_view> policy_names() {
-  std::vector<std::string_view> result;
-  for (auto& x : registry)
-    result.push_back(x.name);
-  return result;
+policy_spec read_spec(std::string_view text, uint32_t workers) {
+  const auto& schema = config::find_policy(config::name_of_call(text)).schema;
+  return {schema.name, workers, config::read_arguments(schema, text)};
+}
+
+std::unique_ptr<policy> make_policy(const policy_spec& spec) try {
+  const auto& facts = config::find_policy(spec.name);
+  if (facts.object)
+    if (auto found = facts.object(spec.parameters, spec.workers))
+      throw config::bad_value(found->parameter + " " + found->why);
+  return table().at(facts.schema.name)(spec);
+} catch (const config::bad_value& why) {
+  throw usage_error("policy " + spec.name + ": " + why.what());
 }
 
 } // namespace troupe::policies

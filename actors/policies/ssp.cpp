@@ -1,7 +1,10 @@
 #include "actors/policies/ssp.hpp"
 
 #include "actors/cores/planted.hpp"
+#include "actors/policies/rows.hpp"
 #include "actors/policies/state_text.hpp"
+#include "config/settings.hpp"
+#include "config/text.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -33,16 +36,9 @@ void ssp::cast::leave_clock(uint64_t clock) {
 
 // -- the policy ---------------------------------------------------------------
 
-ssp::ssp(const policy_spec& spec) : staleness_(spec.staleness) {
+ssp::ssp(const policy_spec& spec)
+  : staleness_(spec.parameters.whole("staleness")) {
   // nop
-}
-
-std::string_view ssp::name() const {
-  return known_as;
-}
-
-std::unique_ptr<policy> ssp::clone() const {
-  return std::make_unique<ssp>(*this);
 }
 
 void ssp::reset(version v) {
@@ -85,7 +81,7 @@ decision ssp::on_arrival(const arrival& what) {
     out.drop.push_back(what.id);
     return out;
   }
-  out.updates.push_back({what.id});
+  out.updates.push_back({{{what.id}}});
   cast_.current = cast_.current.next();
   // First up, then down: the slowest clock must not be lost in between.
   ++cast_.members_at[i->second + 1];
@@ -125,37 +121,16 @@ std::vector<worker_id> ssp::waiting_for() const {
   return result;
 }
 
-uint64_t ssp::staleness_bound(uint32_t members) const {
-  if (members == 0)
-    return 0;
-  auto per_member = 2 * uint64_t{staleness_} + 1;
-  auto others = uint64_t{members} - 1;
-  constexpr auto max = std::numeric_limits<uint64_t>::max();
-  return others > max / per_member ? max : per_member * others;
-}
-
 // -- text ---------------------------------------------------------------------
 
-std::string ssp::describe() const {
-  std::vector<uint64_t> clocks;
-  for (auto& [who, clock] : cast_.clocks)
-    clocks.push_back(clock);
-  std::vector<uint64_t> held;
-  for (auto& [clock, who] : cast_.held)
-    held.push_back(who.value);
-  return "ssp(s=" + std::to_string(staleness_) +
-         ") v=" + to_string(cast_.current) + " clocks=" + brief(clocks) +
-         (held.empty() ? "" : " held=" + brief(held));
-}
-
-std::string ssp::save() const {
+std::string ssp::state() const {
   std::vector<uint64_t> clocks;
   for (auto& [who, clock] : cast_.clocks)
     clocks.insert(clocks.end(), {who.value, clock});
   std::vector<uint64_t> held;
   for (auto& [clock, who] : cast_.held)
     held.push_back(who.value);
-  state_writer out{known_as};
+  state_writer out{"ssp"};
   out.number("s", staleness_);
   out.number("v", cast_.current.value);
   out.rows("clocks", 2, clocks);
@@ -163,32 +138,51 @@ std::string ssp::save() const {
   return out.str();
 }
 
-bool ssp::load(std::string_view text) {
-  state_reader in{text};
-  cast result;
-  std::vector<uint64_t> clocks;
-  std::vector<uint64_t> held;
-  if (!in.name(known_as) || !in.same("s", staleness_) ||
-      !in.number("v", result.current.value) || !in.rows("clocks", 2, clocks) ||
-      !in.rows("held", 1, held) || !in.end())
-    return false;
-  auto known = [&](uint64_t who) {
-    return who < most_ranks &&
-           result.clocks.contains(worker_id{static_cast<uint32_t>(who)});
-  };
-  for (size_t i = 0; i < clocks.size(); i += 2) {
-    if (clocks[i] >= most_ranks || known(clocks[i]))
-      return false;
-    result.enter(worker_id{static_cast<uint32_t>(clocks[i])}, clocks[i + 1]);
-  }
-  for (auto x : held) {
-    if (!known(x))
-      return false;
-    worker_id who{static_cast<uint32_t>(x)};
-    result.held.emplace(result.clocks[who], who);
-  }
-  cast_ = std::move(result);
-  return true;
+// -- what it says about itself
+// --------------------------------------------------
+
+namespace {
+
+using config::arguments;
+
+uint64_t bound(const arguments& of) {
+  return of.whole("staleness");
+}
+
+/// (2s+1)(n-1), or what comes nearest to it.
+uint64_t staleness(const arguments& of, uint64_t members) {
+  constexpr auto most = std::numeric_limits<uint64_t>::max();
+  auto others = members == 0 ? 0 : members - 1;
+  auto each = 2 * bound(of) + 1;
+  return others > most / each ? most : each * others;
+}
+
+} // namespace
+
+row ssp_row() {
+  constexpr auto most = std::numeric_limits<uint32_t>::max();
+  return {
+    {
+      .schema = {"ssp",
+                 {{"staleness", "S",
+                   "clocks that the fastest worker may be ahead of the slowest",
+                   config::whole(0, most), "3"}}},
+      .sentence =
+        [](const arguments& of, uint32_t) {
+          return "the fastest worker is at most " +
+                 config::count(bound(of), "clock") + " ahead of the slowest";
+        },
+      .gradients_per_step = [](const arguments&, uint32_t) { return 1; },
+      .versions_behind = [](const arguments&,
+                            uint32_t workers) { return workers; },
+      .momentum = config::asynchronous_momentum,
+      .staleness = staleness,
+      .clocks_ahead = bound,
+      .compared_as = "ssp:3",
+    },
+    [](const policy_spec& spec) {
+      return std::make_unique<ssp>(spec);
+    }};
 }
 
 } // namespace troupe::policies

@@ -34,12 +34,8 @@ namespace troupe::policies {
 /// the pace whatever s is.
 class ssp final : public policy {
 public:
-  static constexpr std::string_view known_as = "ssp";
-
   explicit ssp(const policy_spec& spec);
 
-  std::string_view name() const override;
-  std::unique_ptr<policy> clone() const override;
   void reset(version v) override;
   version current() const override;
   decision on_join(std::span<const worker_id> who) override;
@@ -47,13 +43,10 @@ public:
   decision on_arrival(const arrival& what) override;
   decision on_pull(worker_id who) override;
   std::vector<worker_id> waiting_for() const override;
-  uint64_t staleness_bound(uint32_t members) const override;
-  std::string describe() const override;
-  std::string save() const override;
-  bool load(std::string_view text) override;
+  std::string state() const override;
 
 private:
-  /// What changes; apart, so that `load` can build one and swap it in.
+  /// What a reset begins anew.
   struct cast {
     version current;
     by_rank<uint64_t> clocks;
@@ -70,7 +63,7 @@ private:
 
   void release_due(decision& out);
 
-  uint32_t staleness_; ///< s
+  uint64_t staleness_; ///< s
   cast cast_;
 };
 

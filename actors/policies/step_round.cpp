@@ -3,7 +3,6 @@
 #include "actors/cores/planted.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 namespace troupe::policies {
@@ -60,7 +59,7 @@ void step_round::arrive(const arrival& what, decision& out) {
   } else {
     i->second.now = state::held;
     --computing_;
-    gradients_.push_back(what.id);
+    gradients_.push_back({what.id});
   }
 }
 
@@ -74,8 +73,8 @@ void step_round::pull(worker_id who, decision& out) {
 
 void step_round::close(decision& out) {
   if (!gradients_.empty()) {
-    std::sort(gradients_.begin(), gradients_.end());
-    out.updates.push_back(std::move(gradients_));
+    std::ranges::sort(gradients_, {}, &part::id);
+    out.updates.push_back({std::move(gradients_)});
     gradients_.clear();
     current_ = current_.next();
   }
@@ -92,64 +91,18 @@ void step_round::release(worker_id who, member& what, decision& out) {
 
 // -- text ---------------------------------------------------------------------
 
-std::vector<uint64_t> step_round::in_state(state what) const {
-  std::vector<uint64_t> result;
-  for (auto& [who, m] : members_)
-    if (m.now == what)
-      result.push_back(who.value);
-  return result;
-}
-
-std::string step_round::describe() const {
-  return "v=" + to_string(current_) +
-         " computing=" + brief(in_state(state::computing)) +
-         " held=" + brief(in_state(state::held)) +
-         " waiting=" + brief(in_state(state::waiting));
-}
-
-void step_round::save(state_writer& out) const {
+void step_round::write(state_writer& out) const {
   std::vector<uint64_t> members;
   for (auto& [who, m] : members_)
     members.insert(members.end(),
                    {who.value, static_cast<uint64_t>(m.now), m.reads.value});
   std::vector<uint64_t> gradients;
-  for (auto& id : gradients_)
+  for (auto& [id, weight] : gradients_)
     gradients.insert(gradients.end(),
                      {id.worker.value, id.life.value, id.seq.value});
   out.number("v", current_.value);
   out.rows("members", 3, members);
   out.rows("gradients", 3, gradients);
-}
-
-bool step_round::load(state_reader& in) {
-  constexpr auto max32 = std::numeric_limits<uint32_t>::max();
-  step_round result;
-  std::vector<uint64_t> members;
-  std::vector<uint64_t> gradients;
-  if (!in.number("v", result.current_.value) ||
-      !in.rows("members", 3, members) || !in.rows("gradients", 3, gradients))
-    return false;
-  for (size_t i = 0; i < members.size(); i += 3) {
-    auto now = members[i + 1];
-    if (members[i] >= most_ranks || now > static_cast<uint64_t>(state::held))
-      return false;
-    member m{static_cast<state>(now), version{members[i + 2]}};
-    worker_id who{static_cast<uint32_t>(members[i])};
-    if (!result.members_.try_emplace(who, m).second)
-      return false;
-    if (m.now == state::computing)
-      ++result.computing_;
-  }
-  for (size_t i = 0; i < gradients.size(); i += 3) {
-    if (gradients[i] > max32 || gradients[i + 1] > max32)
-      return false;
-    result.gradients_.push_back(
-      {worker_id{static_cast<uint32_t>(gradients[i])},
-       incarnation{static_cast<uint32_t>(gradients[i + 1])},
-       sequence{gradients[i + 2]}});
-  }
-  *this = std::move(result);
-  return true;
 }
 
 } // namespace troupe::policies

@@ -59,14 +59,8 @@ public:
   /// update.
   void close(decision& out);
 
-  // -- text -------------------------------------------------------------------
-
-  std::string describe() const;
-
-  void save(state_writer& out) const;
-
-  /// Leaves the round as it was when the text is not one of a round.
-  bool load(state_reader& in);
+  /// Adds the state of the round to that of its policy.
+  void write(state_writer& out) const;
 
 private:
   enum class state : uint8_t { waiting, computing, held };
@@ -78,10 +72,8 @@ private:
 
   void release(worker_id who, member& what, decision& out);
 
-  std::vector<uint64_t> in_state(state what) const;
-
   by_rank<member> members_;
-  std::vector<push_id> gradients_;
+  std::vector<part> gradients_;
   version current_;
   size_t computing_ = 0;
 };

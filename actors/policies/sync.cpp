@@ -1,19 +1,13 @@
 #include "actors/policies/sync.hpp"
 
 #include "actors/cores/planted.hpp"
+#include "actors/policies/rows.hpp"
+#include "config/text.hpp"
 
 namespace troupe::policies {
 
 sync::sync(const policy_spec&) {
   // nop
-}
-
-std::string_view sync::name() const {
-  return known_as;
-}
-
-std::unique_ptr<policy> sync::clone() const {
-  return std::make_unique<sync>(*this);
 }
 
 void sync::reset(version v) {
@@ -61,27 +55,34 @@ std::vector<worker_id> sync::waiting_for() const {
   return round_.waiting_for();
 }
 
-uint64_t sync::staleness_bound(uint32_t) const {
-  return 0;
-}
-
-std::string sync::describe() const {
-  return "sync " + round_.describe();
-}
-
-std::string sync::save() const {
-  state_writer out{known_as};
-  round_.save(out);
+std::string sync::state() const {
+  state_writer out{"sync"};
+  round_.write(out);
   return out.str();
 }
 
-bool sync::load(std::string_view text) {
-  state_reader in{text};
-  auto copy = round_;
-  if (!in.name(known_as) || !copy.load(in) || !in.end())
-    return false;
-  round_ = std::move(copy);
-  return true;
+// -- what it says about itself
+// --------------------------------------------------
+
+row sync_row() {
+  return {
+    {
+      .schema = {"sync", {}},
+      .other_names = {"bsp"}, // bulk-synchronous parallel
+      .sentence =
+        [](const config::arguments&, uint32_t workers) {
+          return "a step waits for " + config::count(workers, "worker");
+        },
+      .gradients_per_step = [](const config::arguments&,
+                               uint32_t workers) { return workers; },
+      .versions_behind = [](const config::arguments&, uint32_t) { return 0; },
+      .summable = true,
+      .staleness = [](const config::arguments&, uint64_t) { return 0; },
+      .compared_as = "sync",
+    },
+    [](const policy_spec& spec) {
+      return std::make_unique<sync>(spec);
+    }};
 }
 
 } // namespace troupe::policies

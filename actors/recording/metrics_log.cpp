@@ -168,13 +168,6 @@ void metrics_log::checkpoint(uint64_t step, double time,
   file_.append(text_of(line));
 }
 
-void metrics_log::policy_changed(uint64_t step, double time,
-                                 std::string_view policy) {
-  auto line = line_of("policy_changed", step, time);
-  line["policy"] = policy;
-  file_.append(text_of(line));
-}
-
 void metrics_log::warning(uint64_t step, double time, std::string_view text) {
   auto line = line_of("warning", step, time);
   line["text"] = text;

@@ -54,7 +54,7 @@ struct start_record {
   std::string_view run_id;
   std::string_view network;
   std::string_view dataset;
-  std::string_view policy; ///< policy::describe()
+  std::string_view policy; ///< Its name.
   uint32_t workers = 0;
   uint32_t shards = 1;
   uint64_t seed = 0;
@@ -103,7 +103,6 @@ public:
   void epoch(uint64_t step, double time, uint64_t number);
 
   void checkpoint(uint64_t step, double time, std::string_view name);
-  void policy_changed(uint64_t step, double time, std::string_view policy);
 
   /// Something worth a line that did not end the run.
   void warning(uint64_t step, double time, std::string_view text);

@@ -1,6 +1,7 @@
 #include "actors/simulation/watcher.hpp"
 
 #include "actors/simulation/samples.hpp"
+#include "config/policies.hpp"
 #include "messages/type_ids.hpp"
 
 #include <algorithm>
@@ -292,26 +293,21 @@ void watcher::turned_away(const push_header&, const caf::error& why) {
 // -- the policy's bounds ------------------------------------------------------
 
 // With members that were there during the computation, one that left and came
-// back counting twice. A member that is gone has no release any more to count
-// from, but then its gradient was held, which only sync and backup do.
+// back counting twice. Of a member that is gone, whose gradient was held, it is
+// not known any more when that began: then all that ever entered count.
 void watcher::check_staleness(version makes, const push_header& part) {
-  const auto& policy = rules_.policy;
   if (part.computed_on >= makes)
     return breached("staleness",
                     text(part) + " makes version " + to_string(makes));
   auto staleness = makes.value - 1 - part.computed_on.value;
-  uint64_t bound = 0;
-  if (policy.name == "async")
+  const auto& bound_of = config::find_policy(rules_.policy.name).staleness;
+  if (!bound_of)
     return;
-  if (policy.name == "ssp") {
-    auto who = members_.find(part.id.worker);
-    if (who == members_.end())
-      return breached("lives",
-                      text(part) + " is applied after its worker left");
-    auto present =
+  auto present = entries_;
+  if (auto who = members_.find(part.id.worker); who != members_.end())
+    present =
       who->second.cast_at_release + entries_ - who->second.entries_at_release;
-    bound = (2 * uint64_t{policy.staleness} + 1) * (present - 1);
-  }
+  auto bound = bound_of(rules_.policy.parameters, present);
   if (staleness > bound)
     breached("staleness", text(part) + " is " + std::to_string(staleness) +
                             " updates old; at most " + std::to_string(bound) +
@@ -319,8 +315,9 @@ void watcher::check_staleness(version makes, const push_header& part) {
 }
 
 void watcher::check_clock(worker_id who) {
+  const auto& bound = config::find_policy(rules_.policy.name).clocks_ahead;
   auto ahead = members_.at(who).clock - slowest();
-  if (rules_.policy.name == "ssp" && ahead > rules_.policy.staleness)
+  if (bound && ahead > bound(rules_.policy.parameters))
     breached("staleness", "worker " + to_string(who) + " goes on " +
                             std::to_string(ahead) +
                             " clocks ahead of the slowest");

@@ -6,6 +6,7 @@
 #include "apps/compare/plots.hpp"
 #include "apps/trainer_node/virtual_run.hpp"
 #include "config/command_line.hpp"
+#include "config/policies.hpp"
 #include "config/train_dir.hpp"
 #include "models/durable_file.hpp"
 
@@ -28,25 +29,37 @@ constexpr uint64_t usual_eval_freq = 2;
 /// Computations in a timeline, in the mean over the workers.
 constexpr size_t stretches_per_worker = 20;
 
-constexpr const char* help_text =
-  "usage: trainer_node compare [--policies LIST] [--seeds N] [FLAG...]\n"
-  "\n"
-  "Trains under several policies in virtual time and writes a report: a "
-  "table,\n"
-  "report.csv, report.json, and report.html with plots (these need gnuplot).\n"
-  "\n"
-  "  --policies LIST   sync, backup:B, backup:B:cancel, ssp:S, async, each\n"
-  "                    with settings of its own, such as sync/lr=0.1\n"
-  "                    (default: sync,backup:1,ssp:3,async)\n"
-  "  --seeds N         runs of each, with the seeds 1 to N (default: 5)\n"
-  "  --train-dir DIR   where it all goes (default: runs/compare-<n>)\n"
-  "  --eval-freq N     scores after every N x workers gradients (default: 2)\n"
-  "\n"
-  "All other flags are those of a simulation, such as --config FILE, "
-  "--workers,\n"
-  "--compute-time, --target-accuracy (default: 0.95) and --gradients none\n"
-  "with --max-steps, which counts steps of sync: other policies make as many\n"
-  "gradients. trainer_node --help shows them.\n";
+std::string help_text() {
+  return "usage: trainer_node compare [--policies LIST] [--seeds N] [FLAG...]\n"
+         "\n"
+         "Trains under several policies in virtual time and writes a report: a "
+         "table,\n"
+         "report.csv, report.json, and report.html with plots (these need "
+         "gnuplot).\n"
+         "\n"
+         "  --policies LIST   " +
+         contender_forms() +
+         ",\n"
+         "                    each with settings of its own, such as "
+         "sync/lr=0.1\n"
+         "                    (default: " +
+         usual_contenders() +
+         ")\n"
+         "  --seeds N         runs of each, with the seeds 1 to N (default: "
+         "5)\n"
+         "  --train-dir DIR   where it all goes (default: runs/compare-<n>)\n"
+         "  --eval-freq N     scores after every N x workers gradients "
+         "(default: "
+         "2)\n"
+         "\n"
+         "All other flags are those of a simulation, such as --config FILE, "
+         "--workers,\n"
+         "--compute-time, --target-accuracy (default: 0.95) and --gradients "
+         "none\n"
+         "with --max-steps, which counts steps of sync: other policies make as "
+         "many\n"
+         "gradients. trainer_node --help shows them.\n";
+}
 
 void say(const std::string& line) {
   std::puts(line.c_str());
@@ -69,24 +82,12 @@ config::resolved resolve(const comparison_request& request,
   return call.config;
 }
 
-/// Gradients that an update of this policy takes.
-uint64_t gradients_of(const config::settings& all) {
-  switch (all.policy.name) {
-  case config::policy_kind::sync:
-    return all.cluster.workers;
-  case config::policy_kind::backup:
-    return all.cluster.workers - all.policy.backup_workers;
-  default:
-    return 1;
-  }
-}
-
 /// Steps are of N gradients for everybody, or times would not compare.
 void scale(config::resolved& what) {
   auto& all = what.values;
   auto scaled = [&](uint64_t steps) {
-    return std::max<uint64_t>(1,
-                              steps * all.cluster.workers / gradients_of(all));
+    return std::max<uint64_t>(1, steps * all.cluster.workers /
+                                   config::gradients_per_step(all));
   };
   if (!what.is_explicit("evaluation.eval-freq") ||
       !all.evaluation.eval_freq.each_epoch())
@@ -182,7 +183,7 @@ exit_status compare(const std::vector<std::string>& arguments,
                     const std::function<bool()>& interrupted) {
   auto request = parse_comparison(arguments);
   if (request.help) {
-    std::fputs(help_text, stdout);
+    std::fputs(help_text().c_str(), stdout);
     return exit_status::done;
   }
   for (const auto& who : request.contenders) // Before anything is written.

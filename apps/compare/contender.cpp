@@ -1,6 +1,8 @@
 #include "apps/compare/contender.hpp"
 
+#include "config/call.hpp"
 #include "config/failure.hpp"
+#include "config/policies.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
@@ -11,54 +13,40 @@ namespace troupe::app {
 
 namespace {
 
-constexpr const char* usual_policies = "sync,backup:1,ssp:3,async";
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> out{""};
-  for (auto c : text)
-    if (c == at)
-      out.emplace_back();
-    else
-      out.back() += c;
+/// Cuts where no parentheses are.
+std::vector<std::string> split(const std::string& text, char at) try {
+  std::vector<std::string> out;
+  for (auto part : config::split_outside(text, at))
+    out.emplace_back(part);
   return out;
+} catch (const config::bad_value& why) {
+  throw usage_error("--policies: " + config::in_quotes(text) + " " +
+                    why.what());
 }
 
 [[noreturn]] void refuse(const std::string& label, const std::string& why) {
   throw usage_error("--policies: " + config::in_quotes(label) + " " + why);
 }
 
-/// By our own name; what is none stays as it is.
-std::string policy_named(const std::string& text) try {
-  return config::print(config::parse<config::policy_kind>(text));
-} catch (const config::bad_value&) {
-  return text;
-}
-
-/// `backup:2:cancel` as flags.
-void read_policy(contender& out, const std::string& text) {
-  auto parts = split(text, ':');
-  out.policy = policy_named(parts.front());
-  out.flags = {"--policy", out.policy};
-  auto add = [&](const char* flag, const std::string& value) {
-    out.flags.insert(out.flags.end(), {flag, value});
-  };
-  size_t most = 1;
-  if (out.policy == "backup") {
-    most = 3;
-    if (parts.size() > 1)
-      add("--backup-workers", parts[1]);
-    if (parts.size() > 2)
-      add("--late", parts[2]);
-  } else if (out.policy == "ssp") {
-    most = 2;
-    if (parts.size() > 1)
-      add("--staleness", parts[1]);
-  } else if (out.policy != "sync" && out.policy != "async") {
-    refuse(out.label, "is none of sync, backup:B, backup:B:cancel, ssp:S, "
-                      "async");
+/// `backup:2:cancel` as flags: what stands behind a ':' is the next
+/// parameter's.
+void read_policy(contender& out, const std::string& text) try {
+  out.policy =
+    config::find_policy(config::name_of_call(text.substr(0, text.find(':'))))
+      .schema.name;
+  if (text.find('(') != std::string::npos) {
+    out.flags = {"--policy", text};
+    return;
   }
-  if (parts.size() > most)
+  const auto& known = config::find_policy(out.policy).schema.parameters;
+  auto values = split(text, ':');
+  if (values.size() > known.size() + 1)
     refuse(out.label, "has a ':' too many");
+  out.flags = {"--policy", out.policy};
+  for (size_t i = 1; i < values.size(); ++i)
+    out.flags.insert(out.flags.end(), {"--" + known[i - 1].name, values[i]});
+} catch (const config::bad_value&) {
+  refuse(out.label, "is none of " + contender_forms());
 }
 
 contender parse_contender(const std::string& text) {
@@ -87,6 +75,24 @@ uint64_t parse_seeds(const std::string& text) try {
 
 } // namespace
 
+std::string contender_forms() {
+  std::vector<std::string> forms;
+  for (const auto& each : config::known_policies()) {
+    forms.push_back(each.schema.name);
+    for (const auto& parameter : each.schema.parameters)
+      forms.back() += ":" + parameter.placeholder;
+  }
+  return config::join(forms, ", ");
+}
+
+std::string usual_contenders() {
+  std::vector<std::string> labels;
+  for (const auto& each : config::known_policies())
+    if (!each.compared_as.empty())
+      labels.push_back(each.compared_as);
+  return config::join(labels, ",");
+}
+
 std::vector<contender> parse_contenders(const std::string& text) {
   std::vector<contender> out;
   std::set<std::string> labels;
@@ -100,7 +106,7 @@ std::vector<contender> parse_contenders(const std::string& text) {
 
 comparison_request parse_comparison(const std::vector<std::string>& arguments) {
   comparison_request out;
-  std::string policies = usual_policies;
+  std::string policies = usual_contenders();
   for (size_t i = 0; i < arguments.size(); ++i) {
     auto flag = arguments[i];
     if (flag == "--help") {

@@ -8,16 +8,20 @@
 
 namespace troupe::app {
 
-/// One policy with its arguments, as in `--policies`:
-///
-///   sync   backup:B   backup:B:cancel   ssp:S   async
-///
-/// followed by settings of its own, such as `sync/lr=0.1/momentum=0`.
+/// One policy with its parameters, as in `--policies`: `ssp:3`, which is
+/// `ssp(staleness=3)`, or `backup:1:cancel`; followed by settings of its own,
+/// as in `sync/lr=0.1/momentum=0`.
 struct contender {
   std::string label; ///< As it was written.
   std::string policy;
   std::vector<std::string> flags; ///< For trainer_node.
 };
+
+/// How policies are written: "sync, backup:B:drop|cancel, ssp:S, async".
+std::string contender_forms();
+
+/// The list that is taken when none is given.
+std::string usual_contenders();
 
 /// Reads a list with commas in between. Throws `usage_error`.
 std::vector<contender> parse_contenders(const std::string& text);

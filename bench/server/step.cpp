@@ -47,11 +47,11 @@ struct ours {
 
   /// @param read Whether somebody still reads the version before.
   void step(std::span<const at::Tensor> gradients,
-            std::span<const uint64_t> samples, bool read) {
+            std::span<const double> shares, bool read) {
     auto reader = read ? store.newest() : nullptr;
     auto next = store.step_buffer();
     auto current = store.newest();
-    optimizer->step(next, current->flat, gradients, samples, lr);
+    optimizer->step(next, current->flat, gradients, shares, lr);
     store.publish(current->id.next(), std::move(next));
   }
 
@@ -64,7 +64,7 @@ class measurement {
 public:
   measurement(const workload& what, size_t n, const setting& how)
     : what_(what), rounds_(how.quick ? 1 : 9),
-      steps_(how.quick ? 1 : what.steps), samples_(n, 64) {
+      steps_(how.quick ? 1 : what.steps), shares_(n, 64) {
     for (size_t i = 0; i < n; ++i) {
       gradients_.push_back(torch::randn({static_cast<int64_t>(what.count)}) *
                            1e-3);
@@ -86,10 +86,10 @@ public:
     };
     auto found = alternate(
       rounds_,
-      {repeat([&] { sgd.step(gradients_, samples_, false); }), repeat(by_hand),
+      {repeat([&] { sgd.step(gradients_, shares_, false); }), repeat(by_hand),
        repeat([&] { check(); }), repeat([&] { check_by_hand(); }),
-       repeat([&] { adam.step(gradients_, samples_, false); }),
-       repeat([&] { read.step(gradients_, samples_, true); })},
+       repeat([&] { adam.step(gradients_, shares_, false); }),
+       repeat([&] { read.step(gradients_, shares_, true); })},
       [&](size_t round) {
         out.progress(name("") + " round " + std::to_string(round + 1));
       });
@@ -146,7 +146,7 @@ private:
   size_t steps_;
   std::vector<at::Tensor> gradients_;
   std::vector<const float*> pointers_;
-  std::vector<uint64_t> samples_;
+  std::vector<double> shares_;
 };
 
 } // namespace

@@ -3,7 +3,8 @@
 
 #include "apps/scratch_folder.hpp"
 #include "bench/child.hpp"
-#include "bench/simulate/parts.hpp"
+#include "bench/topics.hpp"
+#include "config/policies.hpp"
 
 #include <algorithm>
 #include <map>
@@ -54,7 +55,7 @@ public:
   void make(const setting& how, report& out) {
     for (size_t round = 0; round < rounds_; ++round)
       for (const auto& x : sizes_)
-        for (const std::string policy : policies_compared) {
+        for (const auto& policy : config::policy_names()) {
           out.progress("round " + std::to_string(round + 1) + " of " +
                        std::to_string(rounds_) + ": " + policy + " " +
                        text_of(x));
@@ -124,7 +125,7 @@ void measure_growth(const setting& how, report& out) {
   out.begin("whole runs without gradients: all actors, messages and records");
   runs all{sizes, how.quick ? 1u : 3u};
   all.make(how, out);
-  for (const std::string policy : policies_compared)
+  for (const auto& policy : config::policy_names())
     show(all, sizes, policy, out);
 }
 

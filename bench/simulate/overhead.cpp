@@ -3,7 +3,7 @@
 
 #include "apps/scratch_folder.hpp"
 #include "apps/trainer_node/virtual_run.hpp"
-#include "bench/simulate/parts.hpp"
+#include "bench/topics.hpp"
 #include "config/command_line.hpp"
 #include "data/dataset.hpp"
 #include "data/permutation.hpp"

@@ -2,7 +2,8 @@
 // server asks: no actors, no messages, no tensors.
 
 #include "actors/cores/conductor.hpp"
-#include "bench/simulate/parts.hpp"
+#include "bench/topics.hpp"
+#include "config/policies.hpp"
 #include "data/philox.hpp"
 
 #include <functional>
@@ -14,13 +15,6 @@ namespace troupe::bench {
 namespace {
 
 constexpr double target = 1e6; // events a second
-
-policies::policy_spec spec_of(const std::string& name, uint32_t workers) {
-  policies::policy_spec out;
-  out.name = name;
-  out.workers = workers;
-  return out;
-}
 
 /// The kinds of events, and how often each comes in 1,024: mostly gradients.
 enum class event { arrival, pull, rejoin };
@@ -66,7 +60,8 @@ std::vector<worker_id> ranks_below(uint32_t workers) {
 class policy_player {
 public:
   policy_player(const std::string& name, uint32_t workers)
-    : policy_(policies::make_policy(spec_of(name, workers))), cast_(workers) {
+    : policy_(policies::make_policy(policies::read_spec(name, workers))),
+      cast_(workers) {
     policy_->reset(version{0});
     take(policy_->on_join(ranks_below(workers)));
   }
@@ -122,7 +117,7 @@ private:
 class conductor_player {
 public:
   conductor_player(const std::string& name, uint32_t workers)
-    : conductor_(policies::make_policy(spec_of(name, workers)),
+    : conductor_(policies::make_policy(policies::read_spec(name, workers)),
                  cores::lease_ledger{cores::endless, batch}, cores::stop_rule{},
                  version{0}),
       cast_(workers) {
@@ -232,7 +227,7 @@ subject subject_of(const char* what, const std::string& policy,
 std::vector<subject> subjects() {
   std::vector<subject> out;
   for (uint32_t workers : {16, 10000})
-    for (const std::string policy : policies_compared) {
+    for (const auto& policy : config::policy_names()) {
       out.push_back(subject_of<policy_player>("policy", policy, workers));
       out.push_back(subject_of<conductor_player>("conductor", policy, workers));
     }

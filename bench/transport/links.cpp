@@ -75,8 +75,8 @@ private:
       newest_ = {};
     auto next = store_.step_buffer();
     auto tensor = to_tensor(gradient);
-    uint64_t samples = 1;
-    optimizer_->step(next, store_.newest()->flat, {&tensor, 1}, {&samples, 1},
+    double share = 1;
+    optimizer_->step(next, store_.newest()->flat, {&tensor, 1}, {&share, 1},
                      -1);
     publish(std::move(next));
   }

@@ -67,7 +67,7 @@ uint64_t odd_number(dice& random, uint64_t around) {
 struct house_under_attack : theatre {
   house_under_attack() {
     settings.training.network = "mnist_net";
-    settings.policy.name = config::policy_kind::async;
+    settings.policy.name = "async";
     samples = 100'000;
     open(2);
     shape = players.at(good).asks->get<payload>().shape();

@@ -101,7 +101,7 @@ TEST_CASE("a snapshot says which samples are in its weights") {
 TEST_CASE("with a checkpoint workers keep what packing left out up to it") {
   theatre play;
   play.settings.checkpoint.checkpoint_freq = 2;
-  play.settings.policy.name = config::policy_kind::async;
+  play.settings.policy.name = "async";
   play.settings.cluster.compression = "int8";
   play.open(2);
   auto kept = [&](worker_id who) {

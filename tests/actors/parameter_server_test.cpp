@@ -85,7 +85,7 @@ TEST_CASE("the gradients of a step count by their samples") {
 
 TEST_CASE("async: a push is answered at once with weights that have seen it") {
   theatre play;
-  play.settings.policy.name = config::policy_kind::async;
+  play.settings.policy.name = "async";
   play.open(2);
   auto before = weights_of(play.players[w0].asks);
   for (uint64_t step = 1; step <= 3; ++step) {
@@ -103,7 +103,7 @@ TEST_CASE("async: a push is answered at once with weights that have seen it") {
 
 TEST_CASE("a version never changes once it is out") {
   theatre play;
-  play.settings.policy.name = config::policy_kind::async;
+  play.settings.policy.name = "async";
   play.settings.training.momentum = 0.9;
   play.open(1);
   std::vector<payload> versions{weights_of(play.players[w0].asks)};
@@ -191,7 +191,7 @@ TEST_CASE("who sends nothing but bad gradients is expelled") {
 
 TEST_CASE("a gradient is applied once") {
   theatre play;
-  play.settings.policy.name = config::policy_kind::async;
+  play.settings.policy.name = "async";
   play.open(1);
   auto header = play.next_header(w0);
   auto gradient = constant_payload(lenet_size, 1);
@@ -316,8 +316,8 @@ TEST_CASE("a departure of an earlier life is ignored") {
 
 TEST_CASE("backup: late ones are dropped or told to stop") {
   theatre play;
-  play.settings.policy.name = config::policy_kind::backup;
-  play.settings.policy.backup_workers = 1;
+  play.settings.policy.name = "backup";
+  play.settings.policy.parameters["backup-workers"] = "1";
   SECTION("drop") {
     play.open(3);
     play.push(w0, 1);
@@ -329,7 +329,7 @@ TEST_CASE("backup: late ones are dropped or told to stop") {
     CHECK(play.recorder->of<notes::dropped>()[0].samples == 10);
   }
   SECTION("cancel") {
-    play.settings.policy.late = config::late_rule::cancel;
+    play.settings.policy.parameters["late"] = "cancel";
     play.open(3);
     play.push(w0, 1);
     play.push(w1, 1);

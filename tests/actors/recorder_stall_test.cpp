@@ -25,7 +25,7 @@ void push_on(theatre& play, worker_id who, int times) {
 /// An asynchronous cast, whose recorder may be so many notes behind.
 void open(theatre& play, uint64_t most, uint64_t batch) {
   play.notes = cores::note_window{most, batch};
-  play.settings.policy.name = config::policy_kind::async;
+  play.settings.policy.name = "async";
   play.settings.checkpoint.checkpoint_freq = 1000000;
   play.open(2);
   for (auto& [who, one] : play.players)

@@ -87,7 +87,7 @@ TEST_CASE("a parameter server does not grow over 100,000 steps") {
   on.settings.training.network = network.network;
   on.settings.training.momentum = 0.9;
   on.settings.training.max_steps = steps;
-  on.settings.policy.name = config::policy_kind::async;
+  on.settings.policy.name = "async";
   on.settings.checkpoint.checkpoint_freq = 2 * steps;
   on.settings.evaluation.eval_freq = 2 * steps;
   on.settings.cluster.workers = workers;

@@ -224,11 +224,11 @@ TEST_CASE("the example files are valid", "[examples]") {
   auto cluster = folder + "/cluster.ini";
   for (auto role : {"ps", "worker", "evaluator"}) {
     auto all = parse({"--role", role, "--config", cluster}).config.values;
-    CHECK(all.policy.name == policy_kind::ssp);
+    CHECK(all.policy.name == "ssp");
     CHECK(all.training.train_dir == "runs/lenet");
     CHECK(all.training.epochs == 50);
   }
   auto all = parse({"--simulate", "--config", folder + "/simulate.ini"});
-  CHECK(all.config.values.policy.name == policy_kind::backup);
+  CHECK(all.config.values.policy.name == "backup");
   CHECK(all.config.values.training.target_accuracy == 0.97);
 }

@@ -1,3 +1,4 @@
+#include "tests/policies/conformance.hpp"
 #include "tests/support/played_cast.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,22 +13,16 @@ using namespace troupe::test;
 
 namespace {
 
-using policies::late_rule;
 using policies::policy_spec;
 
+/// Each with some of its parameters.
 std::vector<policy_spec> all_policies(uint32_t workers) {
   std::vector<policy_spec> out;
-  for (auto name : policies::policy_names()) {
-    policy_spec spec;
-    spec.name = std::string{name};
-    spec.workers = workers;
-    spec.backup_workers = workers > 2 ? 2 : 0;
-    spec.staleness = 1;
-    out.push_back(spec);
-    spec.late = late_rule::cancel;
-    spec.staleness = 4;
-    out.push_back(spec);
-  }
+  for (const auto& name : config::policy_names())
+    for (uint64_t seed : {1, 2, 3}) {
+      chance random{seed};
+      out.push_back(any_spec(name, workers, random));
+    }
   return out;
 }
 
@@ -50,18 +45,7 @@ cores::stop_limits target_accuracy(double x) {
 }
 
 policy_spec sync_of(uint32_t workers) {
-  policy_spec out;
-  out.workers = workers;
-  return out;
-}
-
-/// One backup worker of three.
-policy_spec backup(late_rule late) {
-  policy_spec out;
-  out.name = "backup";
-  out.workers = 3;
-  out.late = late;
-  return out;
+  return policies::read_spec("sync", workers);
 }
 
 /// Alone with its leases: 10 samples in batches of 5.
@@ -275,7 +259,7 @@ TEST_CASE("a worker is expelled after 20 bad gradients in a row") {
 }
 
 TEST_CASE("the lease of a late gradient is the next that another gets") {
-  auto cast = full_cast(backup(late_rule::drop), 300, 10);
+  auto cast = full_cast(policies::read_spec("backup", 3), 300, 10);
   auto late = cast.current_lease(worker_id{2});
   cast.finish(worker_id{0});
   cast.finish(worker_id{1});
@@ -296,7 +280,7 @@ TEST_CASE("the lease of a late gradient is the next that another gets") {
 }
 
 TEST_CASE("a cancelled worker gives its lease back and goes on") {
-  auto cast = full_cast(backup(late_rule::cancel), 300, 10);
+  auto cast = full_cast(policies::read_spec("backup(late=cancel)", 3), 300, 10);
   cast.finish(worker_id{0});
   cast.finish(worker_id{1});
   REQUIRE(cast.cancelled(worker_id{2}));

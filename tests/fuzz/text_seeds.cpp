@@ -23,7 +23,7 @@ constexpr const char* by_hand =
 
 config::settings simulated() {
   config::settings out;
-  out.policy.name = config::policy_kind::async;
+  out.policy.name = "async";
   out.simulation.clock = config::clock_kind::virtual_time;
   out.simulation.compute_time = "slow(base=gamma(mean=1,cv=0.1),worker=0,"
                                 "factor=2)";

@@ -29,8 +29,8 @@ std::vector<at::Tensor> some_gradients(size_t n, at::ScalarType dtype) {
 /// All blocks of the mean, one after another.
 template <class T>
 at::Tensor whole_mean(std::span<const at::Tensor> gradients,
-                      std::span<const uint64_t> samples) {
-  blocked_mean<T> uut{gradients, samples};
+                      std::span<const double> shares) {
+  blocked_mean<T> uut{gradients, shares};
   auto result = at::empty_like(gradients[0]);
   auto size = static_cast<size_t>(result.numel());
   for (size_t first = 0; first < size; first += uut.block) {
@@ -48,45 +48,45 @@ TEMPLATE_TEST_CASE("gradients are averaged by samples", "[aggregate]", float,
   for (size_t n = 1; n <= 9; ++n) {
     auto gradients =
       some_gradients(n, c10::CppTypeToScalarType<TestType>::value);
-    std::vector<uint64_t> samples;
+    std::vector<double> shares;
     auto expected = at::zeros({elements}, at::kDouble);
     double total = 0;
     for (size_t i = 0; i < n; ++i) {
-      samples.push_back(64 - 7 * i);
-      expected += gradients[i].to(at::kDouble) * double(samples.back());
-      total += double(samples.back());
+      shares.push_back(64 - 7 * i);
+      expected += gradients[i].to(at::kDouble) * double(shares.back());
+      total += double(shares.back());
     }
     expected /= total;
-    auto result = whole_mean<TestType>(gradients, samples);
+    auto result = whole_mean<TestType>(gradients, shares);
     CHECK(at::allclose(result.to(at::kDouble), expected, 1e-5, 1e-6));
   }
 }
 
 TEST_CASE("the order of gradients fixes the bits", "[aggregate]") {
   auto gradients = some_gradients(6, at::kFloat);
-  std::vector<uint64_t> samples(6, 64);
-  CHECK(at::equal(whole_mean<float>(gradients, samples),
-                  whole_mean<float>(gradients, samples)));
+  std::vector<double> shares(6, 64);
+  CHECK(at::equal(whole_mean<float>(gradients, shares),
+                  whole_mean<float>(gradients, shares)));
 }
 
 TEST_CASE("a single gradient is its own mean, without a copy", "[aggregate]") {
   auto gradients = some_gradients(1, at::kFloat);
-  std::vector<uint64_t> samples{29};
-  blocked_mean<float> uut{gradients, samples};
+  std::vector<double> shares{29};
+  blocked_mean<float> uut{gradients, shares};
   CHECK(uut.at(100, 7) == gradients[0].const_data_ptr<float>() + 100);
 }
 
 TEST_CASE("gradients of no samples count nothing", "[aggregate]") {
   auto gradients = some_gradients(2, at::kFloat);
-  std::vector<uint64_t> samples{0, 5};
-  CHECK(at::equal(whole_mean<float>(gradients, samples), gradients[1]));
+  std::vector<double> shares{0, 5};
+  CHECK(at::equal(whole_mean<float>(gradients, shares), gradients[1]));
 }
 
 TEST_CASE("what cannot be averaged is refused", "[aggregate]") {
   auto gradients = some_gradients(2, at::kFloat);
-  std::vector<uint64_t> both{1, 1};
-  std::vector<uint64_t> one{1};
-  std::vector<uint64_t> none{0, 0};
+  std::vector<double> both{1, 1};
+  std::vector<double> one{1};
+  std::vector<double> none{0, 0};
   using mean = blocked_mean<float>;
   CHECK_THROWS_AS(mean({}, {}), run_error);
   CHECK_THROWS_AS(mean(gradients, one), run_error);

@@ -67,8 +67,8 @@ void plain_step(network& net, const flat_layout& layout, const batch& x,
   for (size_t i = 0; i < found.size(); ++i) {
     layout.view(gradient, layout.slots()[i]).copy_(found[i]);
   }
-  uint64_t samples = 4;
-  with.step(flat, flat, {&gradient, 1}, {&samples, 1}, 0.1);
+  double shares = 4;
+  with.step(flat, flat, {&gradient, 1}, {&shares, 1}, 0.1);
 }
 
 flat_layout layout_with_statistics() {
@@ -102,11 +102,11 @@ TEST_CASE("one worker makes the statistics of a plain loop, bit by bit",
       if (rule == config::buffers_rule::local) {
         kept = layout.statistics_of(gradient).clone();
       }
-      uint64_t samples = 4;
-      ours->step(next, current, {&gradient, 1}, {&samples, 1}, 0.1);
+      double shares = 4;
+      ours->step(next, current, {&gradient, 1}, {&shares, 1}, 0.1);
       auto part = layout.statistics_of(gradient);
       merge_statistics(rule, layout.statistics_of(next), {&part, 1},
-                       {&samples, 1});
+                       {&shares, 1});
       current = next;
       plain_step(*net, layout, x, *theirs, expected);
     }
@@ -157,16 +157,16 @@ TEST_CASE("scores are those of the statistics in the weights", "[buffers]") {
   CHECK(std::abs(found.loss - loss.item<double>()) < 1e-5);
 }
 
-TEST_CASE("statistics of a step are averaged by samples, or the first's",
+TEST_CASE("statistics of a step are averaged by shares, or the first's",
           "[buffers]") {
   auto layout = layout_with_statistics();
   REQUIRE(layout.parameter_count() == 4);
   REQUIRE(layout.count() == 8);
   std::vector<at::Tensor> parts{at::full({4}, 1.0), at::full({4}, 4.0)};
-  std::vector<uint64_t> samples{2, 1};
+  std::vector<double> shares{2, 1};
   auto after = [&](config::buffers_rule rule) {
     auto next = at::full({8}, 9.0);
-    merge_statistics(rule, layout.statistics_of(next), parts, samples);
+    merge_statistics(rule, layout.statistics_of(next), parts, shares);
     CHECK(layout.parameters_of(next).eq(9).all().item<bool>());
     return layout.statistics_of(next);
   };
@@ -182,8 +182,8 @@ TEST_CASE("an optimiser leaves statistics alone", "[buffers]") {
   auto current = at::ones({8});
   auto next = at::full({8}, 9.0);
   auto gradient = at::ones({8});
-  uint64_t samples = 1;
-  with->step(next, current, {&gradient, 1}, {&samples, 1}, 0.5);
+  double shares = 1;
+  with->step(next, current, {&gradient, 1}, {&shares, 1}, 0.5);
   CHECK(layout.parameters_of(next).eq(0.5).all().item<bool>());
   CHECK(layout.statistics_of(next).eq(9).all().item<bool>());
 }

@@ -175,11 +175,11 @@ TEST_CASE("a step's mean gradient is clipped as clip_grad_norm_ does",
   auto uut = make_optimizer(s, flat_layout::from({{"x", {count}}}, dtype));
   at::manual_seed(7);
   std::vector<at::Tensor> gradients;
-  std::vector<uint64_t> samples;
+  std::vector<double> shares;
   auto mean = at::zeros({count}, to_aten(dtype));
   for (size_t i = 0; i < parts; ++i) {
     gradients.push_back(at::randn({count}, to_aten(dtype)));
-    samples.push_back(8);
+    shares.push_back(8);
     mean += gradients.back() / static_cast<double>(parts);
   }
   auto parameter = at::zeros({count}, to_aten(dtype)).requires_grad_();
@@ -187,9 +187,9 @@ TEST_CASE("a step's mean gradient is clipped as clip_grad_norm_ does",
   torch::nn::utils::clip_grad_norm_(std::vector{parameter}, limit);
   auto kept = gradients.front().clone();
   auto weights = at::zeros({count}, to_aten(dtype));
-  auto scale = clip_scale(limit, gradients, samples, count);
+  auto scale = clip_scale(limit, gradients, shares, count);
   CHECK((scale == 1) == (limit > 1e3));
-  uut->step(weights, weights, gradients, samples, 1, scale);
+  uut->step(weights, weights, gradients, shares, 1, scale);
   CHECK(at::allclose(weights, -parameter.grad(), 1e-5, 1e-7));
   CHECK(at::equal(gradients.front(), kept));
   if (limit > 1)

@@ -142,19 +142,19 @@ TEST_CASE("a step on many gradients is one on their mean", "[optimizer]") {
   auto expected = weights.clone();
   for (size_t parts : {3, 1, 7}) {
     std::vector<at::Tensor> gradients;
-    std::vector<uint64_t> samples;
+    std::vector<double> shares;
     auto mean = at::zeros({n}, to_aten(dtype));
     double total = 0;
     for (size_t i = 0; i < parts; ++i) {
-      samples.push_back(64 - 7 * i);
+      shares.push_back(64 - 7 * i);
       gradients.push_back(at::randn({n}, to_aten(dtype)));
-      mean += gradients[i] * static_cast<double>(samples[i]);
-      total += static_cast<double>(samples[i]);
+      mean += gradients[i] * shares[i];
+      total += shares[i];
     }
     mean /= total;
     auto before = weights.clone();
     auto next = at::full({n}, 1e30, to_aten(dtype));
-    uut->step(next, weights, gradients, samples, s.lr);
+    uut->step(next, weights, gradients, shares, s.lr);
     CHECK(at::equal(weights, before));
     weights = next;
     step(*reference, expected, mean, s.lr);
@@ -174,10 +174,10 @@ TEST_CASE("weights that leave the caches have the same bits", "[optimizer]") {
   auto stored = larger.take().narrow(0, 1, n);
   auto current = at::randn({n});
   std::vector<at::Tensor> gradients{at::randn({n}), at::randn({n})};
-  std::vector<uint64_t> samples{64, 32};
+  std::vector<double> shares{64, 32};
   for (const auto& next : {streamed, stored}) {
     auto uut = make_optimizer(s, layout);
-    uut->step(next, current, gradients, samples, s.lr);
+    uut->step(next, current, gradients, shares, s.lr);
   }
   CHECK(at::equal(streamed, stored));
 }

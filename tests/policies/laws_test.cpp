@@ -13,29 +13,24 @@ using namespace troupe;
 using namespace troupe::test;
 using Catch::Matchers::WithinAbs;
 using Catch::Matchers::WithinRel;
-using policies::late_rule;
 using policies::policy_spec;
 
 namespace {
 
 policy_spec cast_of(uint32_t workers, const char* name) {
-  policy_spec spec;
-  spec.name = name;
-  spec.workers = workers;
-  return spec;
+  return policies::read_spec(name, workers);
 }
 
-policy_spec backup_of(uint32_t workers, uint32_t backups, late_rule late) {
-  auto spec = cast_of(workers, "backup");
-  spec.backup_workers = backups;
-  spec.late = late;
-  return spec;
+policy_spec backup_of(uint32_t workers, uint32_t backups,
+                      const std::string& late) {
+  return policies::read_spec(
+    "backup(backup-workers=" + std::to_string(backups) + ",late=" + late + ")",
+    workers);
 }
 
 policy_spec ssp_of(uint32_t workers, uint32_t staleness) {
-  auto spec = cast_of(workers, "ssp");
-  spec.staleness = staleness;
-  return spec;
+  return policies::read_spec("ssp(staleness=" + std::to_string(staleness) + ")",
+                             workers);
 }
 
 /// Accepted gradients of `who` among those of its cast.
@@ -75,7 +70,7 @@ TEST_CASE("ssp: one slow worker sets the pace whatever s is") {
 }
 
 TEST_CASE("sync and backup: gradients are never stale") {
-  for (auto late : {late_rule::drop, late_rule::cancel})
+  for (auto late : {"drop", "cancel"})
     CHECK(simulate_cast(backup_of(5, 2, late), skewed, 2'000).max_staleness ==
           0);
   CHECK(simulate_cast(cast_of(5, "sync"), skewed, 2'000).max_staleness == 0);
@@ -88,7 +83,7 @@ TEST_CASE("sync: a step takes as long as its slowest worker") {
 }
 
 TEST_CASE("backup starves a steadily slower worker") {
-  for (auto late : {late_rule::drop, late_rule::cancel}) {
+  for (auto late : {"drop", "cancel"}) {
     auto found = simulate_cast(backup_of(8, 1, late), one_slow, 5'000);
     CHECK(share(found, 0) < 0.001);
     CHECK_THAT(share(found, 1), WithinRel(1.0 / 7, 0.01));
@@ -99,7 +94,7 @@ TEST_CASE("backup starves a steadily slower worker") {
 
 TEST_CASE("backup with b = 0 makes the steps of sync") {
   auto sync = simulate_cast(cast_of(6, "sync"), skewed, 500);
-  for (auto late : {late_rule::drop, late_rule::cancel}) {
+  for (auto late : {"drop", "cancel"}) {
     auto backup = simulate_cast(backup_of(6, 0, late), skewed, 500);
     CHECK(backup.seconds == sync.seconds);
     CHECK(backup.dropped == 0);
@@ -150,9 +145,9 @@ TEST_CASE("time per step of 16 workers agrees with the independent simulator") {
     for (uint32_t b : {1, 2}) {
       INFO("b = " << b);
       auto [drop, cancel] = x.backup[b - 1];
-      CHECK_THAT(per_step(backup_of(n, b, late_rule::drop), x.takes),
+      CHECK_THAT(per_step(backup_of(n, b, "drop"), x.takes),
                  WithinRel(drop, 0.03));
-      CHECK_THAT(per_step(backup_of(n, b, late_rule::cancel), x.takes),
+      CHECK_THAT(per_step(backup_of(n, b, "cancel"), x.takes),
                  WithinRel(cancel, 0.03));
     }
     CHECK_THAT(per_16(cast_of(n, "async"), x.takes), WithinRel(x.async, 0.03));

@@ -2,23 +2,22 @@
 // are numbers; the decision after each event is in words.
 
 #include "config/failure.hpp"
-#include "tests/support/audited_cast.hpp"
+#include "tests/policies/audited_cluster.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <limits>
 
 using namespace troupe;
-using policies::late_rule;
 using policies::policy_spec;
-using test::audited_cast;
+using test::audited_cluster;
 using test::text;
 
 namespace {
 
 class story {
 public:
-  explicit story(const policy_spec& spec) : cast_(spec) {
+  explicit story(const policy_spec& spec) : cluster_(spec) {
     // nop
   }
 
@@ -26,42 +25,37 @@ public:
     std::vector<worker_id> ids;
     for (auto x : who)
       ids.push_back(worker_id{x});
-    return text(cast_.join(ids));
+    return text(cluster_.join(ids));
   }
 
-  std::string leave(uint32_t who) { return text(cast_.leave(worker_id{who})); }
+  std::string leave(uint32_t who) {
+    return text(cluster_.leave(worker_id{who}));
+  }
 
-  std::string push(uint32_t who) { return text(cast_.push(worker_id{who})); }
+  std::string push(uint32_t who) { return text(cluster_.push(worker_id{who})); }
 
-  std::string pull(uint32_t who) { return text(cast_.pull(worker_id{who})); }
+  std::string pull(uint32_t who) { return text(cluster_.pull(worker_id{who})); }
 
-  std::string now() const { return cast_.policy().describe(); }
+  std::string now() const { return cluster_.policy().state(); }
 
 private:
-  audited_cast cast_;
+  audited_cluster cluster_;
 };
 
-policy_spec sync_spec(uint32_t workers = 3) {
-  policy_spec spec;
-  spec.workers = workers;
-  return spec;
+policy_spec sync_spec() {
+  return policies::read_spec("sync", 3);
 }
 
 policy_spec backup_spec(uint32_t workers, uint32_t backups,
-                        late_rule late = late_rule::drop) {
-  policy_spec spec;
-  spec.name = "backup";
-  spec.workers = workers;
-  spec.backup_workers = backups;
-  spec.late = late;
-  return spec;
+                        const std::string& late = "drop") {
+  return policies::read_spec(
+    "backup(backup-workers=" + std::to_string(backups) + ",late=" + late + ")",
+    workers);
 }
 
 policy_spec ssp_spec(uint32_t staleness) {
-  policy_spec spec;
-  spec.name = "ssp";
-  spec.staleness = staleness;
-  return spec;
+  return policies::read_spec("ssp(staleness=" + std::to_string(staleness) + ")",
+                             3);
 }
 
 } // namespace
@@ -73,9 +67,10 @@ TEST_CASE("sync closes a step when all gradients are in") {
   CHECK(cast.join({0, 1, 2}) == "release 0 1 2");
   CHECK(cast.push(2) == "");
   CHECK(cast.push(0) == "");
-  CHECK(cast.now() == "sync v=0 computing=[1] held=[0,2] waiting=[]");
+  CHECK(cast.now() ==
+        "sync v=0 members=0:2:0,1:1:0,2:2:0 gradients=2:1:1,0:1:1");
   CHECK(cast.push(1) == "update 0 1 2, release 0 1 2");
-  CHECK(cast.now() == "sync v=1 computing=[0,1,2] held=[] waiting=[]");
+  CHECK(cast.now() == "sync v=1 members=0:1:1,1:1:1,2:1:1 gradients=");
 }
 
 TEST_CASE("sync lets a joiner wait for the next step") {
@@ -109,7 +104,7 @@ TEST_CASE("sync releases joiners when the last computing member leaves") {
   cast.join({0});
   cast.join({1, 2});
   CHECK(cast.leave(0) == "release 1 2");
-  CHECK(cast.now() == "sync v=0 computing=[1,2] held=[] waiting=[]");
+  CHECK(cast.now() == "sync v=0 members=1:1:0,2:1:0 gradients=");
 }
 
 TEST_CASE("sync lets a member that pulls go on in the same step") {
@@ -133,7 +128,7 @@ TEST_CASE("backup drops the gradients that come after the close") {
 }
 
 TEST_CASE("backup cancels those that still compute at the close") {
-  story cast{backup_spec(4, 2, late_rule::cancel)};
+  story cast{backup_spec(4, 2, "cancel")};
   cast.join({0, 1, 2, 3});
   CHECK(cast.push(2) == "");
   CHECK(cast.push(1) == "update 1 2, release 1 2, cancel 0 3");
@@ -206,9 +201,9 @@ TEST_CASE("ssp holds a worker that is more than s clocks ahead") {
   CHECK(cast.join({0, 1}) == "release 0 1");
   CHECK(cast.push(0) == "update 0, release 0");
   CHECK(cast.push(0) == "update 0");
-  CHECK(cast.now() == "ssp(s=1) v=2 clocks=[2,0] held=[0]");
+  CHECK(cast.now() == "ssp s=1 v=2 clocks=0:2,1:0 held=0");
   CHECK(cast.push(1) == "update 1, release 0 1");
-  CHECK(cast.now() == "ssp(s=1) v=3 clocks=[2,1]");
+  CHECK(cast.now() == "ssp s=1 v=3 clocks=0:2,1:1 held=");
 }
 
 TEST_CASE("ssp with s = 0 waits like sync but applies on arrival") {
@@ -236,13 +231,13 @@ TEST_CASE("ssp starts a joiner at the slowest clock") {
   }
   cast.push(0);
   CHECK(cast.join({2, 3}) == "release 2 3");
-  CHECK(cast.now() == "ssp(s=2) v=9 clocks=[5,4,4,4]");
+  CHECK(cast.now() == "ssp s=2 v=9 clocks=0:5,1:4,2:4,3:4 held=");
   cast.leave(0);
   cast.leave(1);
   cast.leave(2);
   cast.leave(3);
   cast.join({5});
-  CHECK(cast.now() == "ssp(s=2) v=9 clocks=[0]");
+  CHECK(cast.now() == "ssp s=2 v=9 clocks=5:0 held=");
 }
 
 TEST_CASE("ssp lets a member that pulls go on with the same clock") {
@@ -250,30 +245,30 @@ TEST_CASE("ssp lets a member that pulls go on with the same clock") {
   cast.join({0, 1});
   cast.push(0);
   CHECK(cast.pull(1) == "release 1");
-  CHECK(cast.now() == "ssp(s=0) v=1 clocks=[1,0] held=[0]");
+  CHECK(cast.now() == "ssp s=0 v=1 clocks=0:1,1:0 held=0");
 }
 
 TEST_CASE("the bound of ssp is (2s+1)(n-1) and does not overflow") {
-  auto ssp = policies::make_policy(ssp_spec(3));
-  CHECK(ssp->staleness_bound(16) == 7 * 15);
-  CHECK(ssp->staleness_bound(1) == 0);
-  CHECK(ssp->staleness_bound(0) == 0);
+  auto bound = [](uint32_t staleness, uint64_t members) {
+    return config::find_policy("ssp").staleness(ssp_spec(staleness).parameters,
+                                                members);
+  };
+  CHECK(bound(3, 16) == 7 * 15);
+  CHECK(bound(3, 1) == 0);
+  CHECK(bound(3, 0) == 0);
   auto max = std::numeric_limits<uint32_t>::max();
-  CHECK(policies::make_policy(ssp_spec(max))->staleness_bound(max) ==
-        std::numeric_limits<uint64_t>::max());
+  CHECK(bound(max, max) == std::numeric_limits<uint64_t>::max());
 }
 
 // -- async --------------------------------------------------------------------
 
 TEST_CASE("async applies every gradient at once and nobody waits") {
-  policy_spec spec;
-  spec.name = "async";
-  story cast{spec};
+  story cast{policies::read_spec("async", 3)};
   CHECK(cast.join({0, 1}) == "release 0 1");
   CHECK(cast.push(1) == "update 1, release 1");
   CHECK(cast.push(1) == "update 1, release 1");
   CHECK(cast.pull(0) == "release 0");
   CHECK(cast.push(0) == "update 0, release 0");
   CHECK(cast.leave(1) == "");
-  CHECK(cast.now() == "async v=3 computing=[0]");
+  CHECK(cast.now() == "async v=3 members=0");
 }

@@ -35,7 +35,6 @@ const std::string expected_lines =
 {"kind":"refused","step":1,"time":1.0,"worker":1,"reason":"not finite"}
 {"kind":"epoch","step":2,"time":2.0,"epoch":0}
 {"kind":"checkpoint","step":2,"time":2.0,"name":"step-00000002"}
-{"kind":"policy_changed","step":2,"time":2.0,"policy":"sync()"}
 {"kind":"warning","step":2,"time":2.0,"text":"disk nearly full"}
 {"kind":"left","step":2,"time":3.0,"worker":1,"incarnation":2,"reason":"silent"}
 {"kind":"resumed","step":2,"time":3.0,"incarnation":2,"lost_updates":4}
@@ -61,7 +60,6 @@ TEST_CASE("each record is one line with its keys in order") {
   log.refused(1, 1, w1, "not finite");
   log.epoch(2, 2, 0);
   log.checkpoint(2, 2, "step-00000002");
-  log.policy_changed(2, 2, "sync()");
   log.warning(2, 2, "disk nearly full");
   log.left(2, 3, w1, life, "silent");
   log.resumed(2, 3, life, 4);

@@ -15,16 +15,10 @@ constexpr incarnation first{1};
 
 /// A cast of two whose server the test plays.
 struct played_run {
-  explicit played_run(const char* policy = "async", uint32_t staleness = 1,
+  explicit played_run(const char* policy = "async",
                       const std::vector<uint64_t>& parts = {})
-    : watch({{policy, 2, 1, policies::late_rule::drop, staleness},
-             16,
-             2,
-             3,
-             0,
-             [this] { return now; },
-             [] { return 1.0; },
-             parts}) {
+    : watch({policies::read_spec(policy, 2), 16, 2, 3, 0,
+             [this] { return now; }, [] { return 1.0; }, parts}) {
     watch.began(first, nullptr);
     for (auto who : {zero, one})
       watch.enlisted(who, first);
@@ -158,7 +152,7 @@ TEST_CASE("a late gradient that is applied under sync is seen") {
 }
 
 TEST_CASE("a worker that goes ahead too far under ssp is seen") {
-  played_run run{"ssp", 1};
+  played_run run{"ssp(staleness=1)"};
   run.release(one, 12);
   run.release(zero, 0);
   run.apply(run.push(zero));
@@ -263,7 +257,7 @@ void play_parts(played_run& run) {
 } // namespace
 
 TEST_CASE("samples of another's part are seen") {
-  played_run run{"async", 1, {8, 8}};
+  played_run run{"async", {8, 8}};
   run.release(one, 0, 0, 1);
   CHECK(run.broken().empty());
   run.release(zero, 4, 0, 1);
@@ -271,27 +265,27 @@ TEST_CASE("samples of another's part are seen") {
 }
 
 TEST_CASE("samples that a rank has lost while it was there are seen") {
-  played_run good{"async", 1, {8, 8}};
+  played_run good{"async", {8, 8}};
   play_parts(good);
   good.watch.finish(manifest_of_parts(3, 4, 0, 0), 12);
   CHECK(good.broken().empty());
-  played_run lost{"async", 1, {8, 8}};
+  played_run lost{"async", {8, 8}};
   play_parts(lost);
   lost.watch.finish(manifest_of_parts(3, 4, 4, 1), 12);
   CHECK(lost.broken() == "samples");
-  played_run again{"async", 1, {8, 8}};
+  played_run again{"async", {8, 8}};
   play_parts(again);
   again.watch.finish(manifest_of_parts(3, 0, 0, 0), 12);
   CHECK(again.broken() == "samples");
 }
 
 TEST_CASE("what is left out while a rank is gone is counted") {
-  played_run good{"async", 1, {8, 8}};
+  played_run good{"async", {8, 8}};
   play_parts(good);
   good.watch.left(one, first);
   good.watch.finish(manifest_of_parts(3, 4, 4, 1), 12);
   CHECK(good.broken().empty());
-  played_run miscounted{"async", 1, {8, 8}};
+  played_run miscounted{"async", {8, 8}};
   play_parts(miscounted);
   miscounted.watch.left(one, first);
   auto wrong = manifest_of_parts(3, 4, 4, 1);

@@ -12,8 +12,8 @@ inline constexpr auto float64 = config::scalar_type::float64;
 /// A step on one gradient.
 inline void step(models::optimizer& uut, at::Tensor& weights,
                  const at::Tensor& gradient, double lr) {
-  uint64_t samples = 64;
-  uut.step(weights, weights, {&gradient, 1}, {&samples, 1}, lr);
+  double share = 64;
+  uut.step(weights, weights, {&gradient, 1}, {&share, 1}, lr);
 }
 
 } // namespace troupe::test

@@ -212,7 +212,7 @@ void played_cast::release(const cores::release_order& what) {
 }
 
 void played_cast::fail(const std::string& why) const {
-  throw std::logic_error(why + "; now: " + conductor_.policy().describe());
+  throw std::logic_error(why + "; now: " + conductor_.policy().state());
 }
 
 } // namespace troupe::test

@@ -1,0 +1,49 @@
+#pragma once
+// An aggregation policy of your own, known by its name like those that Troupe
+// brings: a class that derives from `policy`, and one object in a source of
+// your program.
+//
+//   static const troupe::policies::register_policy mine{{
+//     {.schema = {"mine", {{"quorum", "Q", "gradients that make a step",
+//                           troupe::config::whole(1, 1000), "2"}}},
+//      .sentence = [](const auto& of, uint32_t) {
+//        return "a step has the first " + of.text("quorum") + " gradients";
+//      },
+//      .gradients_per_step = [](const auto& of, uint32_t) {
+//        return of.whole("quorum");
+//      },
+//      .versions_behind = [](const auto&, uint32_t workers) -> uint64_t {
+//        return workers;
+//      }},
+//     [](const troupe::policies::policy_spec& spec) {
+//       return std::make_unique<my_policy>(spec);
+//     }}};
+//
+// Its parameters are keys of [policy] and flags then, and `--policy mine` works
+// wherever `--policy sync` does. tests/policies/conformance.hpp of the source
+// tree holds a policy to what the server expects of it.
+//
+// To be made before main begins; not thread-safe.
+
+#include "actors/policies/policy.hpp"
+#include "config/policies.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace troupe::policies {
+
+/// All that a policy is.
+struct row {
+  config::policy_facts facts;
+  std::function<std::unique_ptr<policy>(const policy_spec& spec)> make;
+};
+
+class register_policy {
+public:
+  /// A name that is there already, or is none, is a `usage_error` when policies
+  /// are looked up: before main nobody could catch it.
+  explicit register_policy(row what);
+};
+
+} // namespace troupe::policies

@@ -1,0 +1,14 @@
+// Holds the policy of this program to what Troupe expects of every policy.
+
+#include <tests/policies/conformance.hpp>
+
+#include <cstdio>
+#include <exception>
+
+int main() try {
+  for (uint64_t seed = 0; seed < 100; ++seed)
+    troupe::test::conform("buffered", seed);
+} catch (const std::exception& problem) {
+  std::fprintf(stderr, "%s\n", problem.what());
+  return 1;
+}
