@@ -1,102 +1,89 @@
 #include "config/augmentation.hpp"
 
-#include "config/call.hpp"
+#include "config/call_schema.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <initializer_list>
+#include <optional>
 
 namespace troupe::config {
 
 namespace {
 
-constexpr number_rule share{"must be from 0 to 1", [](double x) {
-                              return x >= 0 && x <= 1;
-                            }};
-constexpr number_rule strength{"must be from 0 to 100", [](double x) {
-                                 return x >= 0 && x <= 100;
-                               }};
-constexpr number_rule half{"must be from 0 to 0.5", [](double x) {
-                             return x >= 0 && x <= 0.5;
-                           }};
-constexpr number_rule margin{"must be a whole number from 0 to 1024",
-                             [](double x) {
-                               return x >= 0 && x <= 1024 && x == std::floor(x);
-                             }};
-
-struct parameter {
-  std::string_view name;
-  const number_rule* rule;
-  double* value;
-};
-
-/// Reads the parameters of a step; what is not given keeps its value.
-void take(std::string_view text, std::initializer_list<parameter> known) {
-  if (text.find('(') == std::string_view::npos)
-    return;
-  auto written = parse_call(text);
-  if (written.empty())
-    return;
-  for (const auto& given : written.arguments) {
-    auto found = false;
-    std::string names;
-    for (const auto& each : known) {
-      names += (names.empty() ? "" : ", ") + std::string{each.name};
-      if (each.name != given.name)
-        continue;
-      *each.value =
-        parse_number(given.value, *each.rule, each.name, written.name);
-      found = true;
-    }
-    if (!found)
-      throw bad_value(in_quotes(given.name.empty() ? given.value : given.name) +
-                      " is no parameter of " + std::string{written.name} +
-                      ", which has " + names);
-  }
+template <class T>
+std::string text_of(const T& value) {
+  return print(static_cast<double>(value));
 }
+
+/// How much a colour changes at most.
+parameter strength(const char* name, double most) {
+  return {name, "X", "how much it changes at most", number_from(0, most), "0"};
+}
+
+/// A side or a share of the window.
+parameter positive(const char* name, double by_default) {
+  return {name, "X", "of the window", number_above(0), text_of(by_default)};
+}
+
+enum step : uint8_t { crop, resized_crop, flip, jitter };
+
+/// In the order of `step`.
+const std::array<call_schema, 4> schemas{{
+  {"crop",
+   {{"padding", "N", "pixels on each side", whole(0, 1024),
+     text_of(random_crop{}.padding)}}},
+  {"resized-crop",
+   {positive("min-scale", random_resized_crop{}.min_scale),
+    {"max-scale", "X", "of the image", number_from(0, 1),
+     text_of(random_resized_crop{}.max_scale)},
+    positive("min-ratio", random_resized_crop{}.min_ratio),
+    positive("max-ratio", random_resized_crop{}.max_ratio)}},
+  {"flip",
+   {{"p", "X", "how often", number_from(0, 1), text_of(random_flip{}.p)}}},
+  {"jitter",
+   {strength("brightness", 100), strength("contrast", 100),
+    strength("saturation", 100), strength("hue", 0.5)}},
+}};
 
 template <class T>
-T& once(std::optional<T>& slot, std::string_view name) {
+void put(std::optional<T>& slot, const call_schema& what, T value) {
   if (slot)
-    throw bad_value("has " + std::string{name} + " twice");
-  return slot.emplace();
+    throw bad_value("has " + what.name + " twice");
+  slot = value;
 }
 
-void take_crop(random_crop& to, std::string_view text) {
-  double padding = to.padding;
-  take(text, {{"padding", &margin, &padding}});
-  to.padding = static_cast<uint32_t>(padding);
-}
-
-void take_resized_crop(random_resized_crop& to, std::string_view text) {
-  take(text, {{"min-scale", &positive, &to.min_scale},
-              {"max-scale", &share, &to.max_scale},
-              {"min-ratio", &positive, &to.min_ratio},
-              {"max-ratio", &positive, &to.max_ratio}});
-  if (to.min_scale > to.max_scale || to.min_ratio > to.max_ratio)
+random_resized_crop read_resized_crop(const arguments& from) {
+  random_resized_crop out{from.number("min-scale"), from.number("max-scale"),
+                          from.number("min-ratio"), from.number("max-ratio")};
+  if (out.min_scale > out.max_scale || out.min_ratio > out.max_ratio)
     throw bad_value("has a resized-crop whose least is above its most");
+  return out;
 }
 
 void take_step(augmentation& out, std::string_view text) {
   auto name = name_of_call(text);
-  if (name == "crop")
-    take_crop(once(out.crop, name), text);
-  else if (name == "resized-crop")
-    take_resized_crop(once(out.resized_crop, name), text);
-  else if (name == "flip")
-    take(text, {{"p", &share, &once(out.flip, name).p}});
-  else if (name == "jitter") {
-    auto& to = once(out.jitter, name);
-    take(text, {{"brightness", &strength, &to.brightness},
-                {"contrast", &strength, &to.contrast},
-                {"saturation", &strength, &to.saturation},
-                {"hue", &half, &to.hue}});
-  } else
+  auto found = std::ranges::find(schemas, name, &call_schema::name);
+  if (found == schemas.end())
     throw bad_value("has the step " + in_quotes(name) +
                     "; there are auto, none, or crop, resized-crop, flip and "
                     "jitter with + between them");
+  auto from = read_arguments(*found, text);
+  switch (static_cast<step>(found - schemas.begin())) {
+  case crop:
+    return put(out.crop, *found,
+               {static_cast<uint32_t>(from.whole("padding"))});
+  case resized_crop:
+    return put(out.resized_crop, *found, read_resized_crop(from));
+  case flip:
+    return put(out.flip, *found, {from.number("p")});
+  case jitter:
+    return put(out.jitter, *found,
+               {from.number("brightness"), from.number("contrast"),
+                from.number("saturation"), from.number("hue")});
+  }
 }
 
 } // namespace

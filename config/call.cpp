@@ -19,10 +19,6 @@ call::argument cut(std::string_view text) {
 
 } // namespace
 
-const number_rule is_rank{"must be a worker's rank", [](double x) {
-                            return x >= 0 && x < 1e9 && x == std::floor(x);
-                          }};
-
 std::vector<std::string_view> split_outside(std::string_view text, char at) {
   std::vector<std::string_view> result;
   int depth = 0;
@@ -57,20 +53,6 @@ call parse_call(std::string_view text) {
   for (auto argument : arguments)
     result.arguments.push_back(cut(argument));
   return result;
-}
-
-double parse_number(std::string_view text, const number_rule& rule,
-                    std::string_view name, std::string_view owner) {
-  auto who = std::string{name} + " of " + std::string{owner} + " ";
-  double value = 0;
-  try {
-    value = parse<double>(text);
-  } catch (const bad_value& why) {
-    throw bad_value(who + why.what());
-  }
-  if (!rule.holds(value))
-    throw bad_value(who + rule.text);
-  return value;
 }
 
 } // namespace troupe::config

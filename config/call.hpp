@@ -24,22 +24,6 @@ struct call {
   }
 };
 
-/// Whether a number may stand there, and what to say when not.
-struct number_rule {
-  const char* text;
-  bool (*holds)(double);
-};
-
-inline constexpr number_rule positive{"must be above 0", [](double x) {
-                                        return x > 0;
-                                      }};
-inline constexpr number_rule not_negative{"must not be negative", [](double x) {
-                                            return x >= 0;
-                                          }};
-
-/// A worker's rank.
-extern const number_rule is_rank;
-
 /// Cuts a text at each `at` that stands in no parentheses. Throws `bad_value`
 /// where these do not match.
 std::vector<std::string_view> split_outside(std::string_view text, char at);
@@ -50,10 +34,5 @@ std::string_view name_of_call(std::string_view text);
 /// Cuts a call into its parts. Values may be calls themselves. Throws
 /// `bad_value`.
 call parse_call(std::string_view text);
-
-/// Reads a number for parameter `name` of `owner`. Throws `bad_value` with both
-/// names.
-double parse_number(std::string_view text, const number_rule& rule,
-                    std::string_view name, std::string_view owner);
 
 } // namespace troupe::config

@@ -11,16 +11,14 @@ namespace troupe::config {
 
 namespace {
 
-constexpr auto unlimited = std::numeric_limits<double>::max();
-
 /// "must be above 0 and at most 1"
 std::string rule_of(const value_range& range) {
   auto least = print(range.least);
   auto most = print(range.most);
   if (range.above_least)
     return "must be above " + least +
-           (range.most < unlimited ? " and at most " + most : "");
-  if (range.most < unlimited)
+           (range.most < largest_number ? " and at most " + most : "");
+  if (range.most < largest_number)
     return "must be from " + least + " to " + most;
   return range.least == 0 ? "must not be negative"
                           : "must be at least " + least;
@@ -94,7 +92,7 @@ value_range number_from(double least, double most) {
 }
 
 value_range number_above(double least) {
-  return number_above(least, unlimited);
+  return number_above(least, largest_number);
 }
 
 value_range number_above(double least, double most) {
@@ -173,7 +171,7 @@ arguments with_defaults(const call_schema& of, arguments given) {
     if (given.has(each.name) || each.optional)
       continue;
     if (each.by_default.empty())
-      throw bad_value(of.name + " needs " + each.name);
+      throw bad_value(of.name + " needs " + each.name + ", " + each.help);
     given.set(each.name, each.by_default);
   }
   return given;

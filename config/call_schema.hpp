@@ -20,13 +20,17 @@
 
 namespace troupe::config {
 
+/// As good as no limit.
+inline constexpr double largest_number = std::numeric_limits<double>::max();
+inline constexpr uint64_t largest_rank = 1'000'000'000;
+
 /// Which values a parameter may have.
 struct value_range {
   enum class kind : uint8_t { whole, number, word, text };
 
   kind what = kind::text;
   double least = 0;
-  double most = std::numeric_limits<double>::max();
+  double most = largest_number;
   bool above_least = false;       ///< `least` itself is not allowed.
   std::vector<std::string> words; ///< Of a word.
 
@@ -50,7 +54,7 @@ struct parameter {
   std::string help;        ///< Meaning and unit.
   value_range range;
   /// Empty: there is none. Then it has to be given, unless it is optional.
-  std::string by_default;
+  std::string by_default{};
   bool optional = false;
 };
 

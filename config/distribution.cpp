@@ -1,10 +1,9 @@
 #include "config/distribution.hpp"
 
-#include "config/call.hpp"
-#include "config/text.hpp"
+#include "config/call_schema.hpp"
 #include "config/value.hpp"
 
-#include <vector>
+#include <array>
 
 namespace troupe::config {
 
@@ -12,89 +11,36 @@ namespace {
 
 constexpr int deepest_nesting = 8;
 
-struct parameter {
-  std::string name;
-  number_rule rule;
-};
+const parameter mean{"mean", "S", "seconds", number_above(0)};
+const parameter factor{"factor", "X", "times as long", number_above(0)};
+const parameter base{"base", "DIST", "what is made slower", any_text()};
 
-struct shape {
-  std::string name;
-  bool has_base;
-  std::vector<parameter> parameters;
-};
-
-constexpr number_rule above_one{"must be above 1", [](double x) {
-                                  return x > 1;
-                                }};
-constexpr number_rule probability{"must be from 0 to 1", [](double x) {
-                                    return x >= 0 && x <= 1;
-                                  }};
-
-const std::vector<shape>& shapes() {
-  static const std::vector<shape> all{
-    {"constant", false, {{"value", not_negative}}},
-    {"gamma", false, {{"mean", positive}, {"cv", positive}}},
-    {"exp", false, {{"offset", not_negative}, {"mean", positive}}},
-    {"pareto", false, {{"alpha", above_one}, {"mean", positive}}},
-    {"transient", true, {{"p", probability}, {"factor", positive}}},
-    {"slow", true, {{"worker", is_rank}, {"factor", positive}}},
-  };
-  return all;
-}
-
-const shape& shape_of(std::string_view name) {
-  std::vector<std::string> known;
-  for (const auto& candidate : shapes()) {
-    if (candidate.name == name)
-      return candidate;
-    known.push_back(candidate.name);
-  }
-  throw bad_value(in_quotes(name) + " is no distribution; known: " +
-                  join(known, ", ") + did_you_mean(name, known));
-}
-
-distribution parse_at(std::string_view text, int depth);
-
-void take_number(distribution& result, const parameter& what,
-                 std::string_view text) {
-  auto value = parse_number(text, what.rule, what.name, result.name);
-  if (!result.numbers.emplace(what.name, value).second)
-    throw bad_value(what.name + " of " + result.name + " is given twice");
-}
-
-void take_argument(distribution& result, const shape& what,
-                   const call::argument& given, int depth) {
-  if (given.name.empty()) {
-    if (what.name != "constant")
-      throw bad_value(in_quotes(given.value) + " must be NAME=VALUE");
-    return take_number(result, what.parameters.front(), given.value);
-  }
-  if (what.has_base && given.name == "base") {
-    if (result.base)
-      throw bad_value("base of " + what.name + " is given twice");
-    result.base =
-      std::make_shared<distribution>(parse_at(given.value, depth + 1));
-    return;
-  }
-  for (const auto& candidate : what.parameters)
-    if (candidate.name == given.name)
-      return take_number(result, candidate, given.value);
-  throw bad_value(what.name + " has no parameter " + in_quotes(given.name));
-}
+const std::array<call_schema, 6> schemas{{
+  {"constant",
+   {{"value", "S", "seconds", number_from(0, largest_number)}},
+   true},
+  {"gamma", {mean, {"cv", "X", "standard deviation / mean", number_above(0)}}},
+  {"exp",
+   {{"offset", "S", "seconds that are added", number_from(0, largest_number)},
+    mean}},
+  {"pareto", {{"alpha", "X", "of the tail", number_above(1)}, mean}},
+  {"transient", {base, {"p", "X", "how often", number_from(0, 1)}, factor}},
+  {"slow",
+   {base, {"worker", "R", "whom, by rank", whole(0, largest_rank)}, factor}},
+}};
 
 distribution parse_at(std::string_view text, int depth) {
   if (depth > deepest_nesting)
     throw bad_value("is nested too deeply");
-  const auto& what = shape_of(name_of_call(text));
-  auto written = parse_call(text);
+  const auto& what = schema_of(name_of_call(text), schemas, "distribution");
   distribution result{what.name, {}, {}};
-  for (const auto& argument : written.arguments)
-    take_argument(result, what, argument, depth);
-  for (const auto& needed : what.parameters)
-    if (!result.numbers.contains(needed.name))
-      throw bad_value(what.name + " needs " + needed.name);
-  if (what.has_base && !result.base)
-    throw bad_value(what.name + " needs base");
+  if (text.find('(') == text.npos)
+    throw bad_value("must be " + what.name + "(...)");
+  for (const auto& [name, value] : read_arguments(what, text))
+    if (name == base.name)
+      result.base = std::make_shared<distribution>(parse_at(value, depth + 1));
+    else
+      result.numbers.emplace(name, parse_double(value));
   return result;
 }
 

@@ -1,6 +1,6 @@
 #include "config/faults.hpp"
 
-#include "config/call.hpp"
+#include "config/call_schema.hpp"
 #include "config/failure.hpp"
 #include "config/input_file.hpp"
 #include "config/text.hpp"
@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 namespace troupe::config {
 
@@ -17,80 +16,44 @@ namespace {
 /// No file of faults is larger; something else was named by mistake.
 constexpr size_t largest_file = 1 << 20;
 
-constexpr std::array<std::string_view, fault_kinds> names{
-  "crash",     "crash-server", "slow",     "cut",   "delay",
-  "duplicate", "cut-up",       "cut-down", "pause", "stall-recorder"};
+const parameter worker{"worker", "R", "whom, by rank", whole(0, largest_rank)};
+const parameter span{"for", "S", "seconds that it lasts", number_above(0)};
 
-struct parameter {
-  std::string_view name;
-  number_rule rule;
-  bool needed;
-};
+/// In the order of `fault_kind`; parameters in the order in which they are
+/// shown.
+const std::array<call_schema, fault_kinds> schemas{{
+  {"crash",
+   {worker,
+    {"restart", "S", "seconds until it comes back", number_above(0), "",
+     true}}},
+  {"crash-server",
+   {{"restart", "S", "seconds until it comes back", number_above(0)}}},
+  {"slow",
+   {worker,
+    {"factor", "X", "times as long", number_from(1, largest_number)},
+    span}},
+  {"cut", {worker, span}},
+  {"delay",
+   {worker, {"by", "S", "seconds of each message", number_above(0)}, span}},
+  {"duplicate",
+   {worker,
+    {"after", "S", "seconds until it comes again",
+     number_from(0, largest_number)},
+    span}},
+  {"cut-up", {worker, span}},
+  {"cut-down", {worker, span}},
+  {"pause", {span}},
+  {"stall-recorder", {span}},
+}};
 
-constexpr number_rule at_least_one{"must be at least 1", [](double x) {
-                                     return x >= 1;
-                                   }};
-
-/// What each kind takes, in the order in which it is shown.
-std::vector<parameter> parameters_of(fault_kind what) {
-  parameter worker{"worker", is_rank, true};
-  parameter span{"for", positive, true};
-  switch (what) {
-  case fault_kind::crash:
-    return {worker, {"restart", positive, false}};
-  case fault_kind::crash_server:
-    return {{"restart", positive, true}};
-  case fault_kind::slow:
-    return {worker, {"factor", at_least_one, true}, span};
-  case fault_kind::cut:
-  case fault_kind::cut_up:
-  case fault_kind::cut_down:
-    return {worker, span};
-  case fault_kind::pause:
-  case fault_kind::stall_recorder:
-    return {span};
-  case fault_kind::delay:
-    return {worker, {"by", positive, true}, span};
-  case fault_kind::duplicate:
-    return {worker, {"after", not_negative, true}, span};
-  }
-  return {};
-}
-
-fault_kind kind_of(std::string_view name) {
-  auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
-    std::vector<std::string> known{names.begin(), names.end()};
-    throw bad_value(in_quotes(name) + " is no fault; known: " +
-                    join(known, ", ") + did_you_mean(name, known));
-  }
-  return static_cast<fault_kind>(found - names.begin());
-}
-
-using numbers = std::map<std::string_view, double>;
-
-numbers take_arguments(const call& written,
-                       const std::vector<parameter>& wanted) {
-  numbers result;
-  auto owner = std::string{written.name};
-  for (const auto& given : written.arguments) {
-    if (written.empty())
-      break;
-    if (given.name.empty())
-      throw bad_value(in_quotes(given.value) + " must be NAME=VALUE");
-    auto what = std::ranges::find(wanted, given.name, &parameter::name);
-    if (what == wanted.end())
-      throw bad_value(owner + " has no parameter " + in_quotes(given.name));
-    auto value = parse_number(given.value, what->rule, what->name, owner);
-    if (!result.emplace(what->name, value).second)
-      throw bad_value(std::string{what->name} + " of " + owner +
-                      " is given twice");
-  }
-  for (const auto& what : wanted)
-    if (what.needed && !result.contains(what.name))
-      throw bad_value(owner + " needs " + std::string{what.name});
-  return result;
-}
+const call_schema random_schema{
+  "random",
+  {{"seed", "N", "of the draw", whole(0, 1'000'000'000'000'000)},
+   {"faults", "N", "how many", whole(0, 10000),
+    std::to_string(random_faults{}.faults)},
+   {"until", "S", "seconds in which they come", number_above(0),
+    print(random_faults{}.until)}},
+  true};
 
 double number_of(const fault& x, std::string_view name) {
   if (name == "worker")
@@ -123,33 +86,33 @@ std::string_view without_comment(std::string_view line) {
 } // namespace
 
 std::string_view to_string(fault_kind x) {
-  return names[static_cast<size_t>(x)];
+  return schemas[static_cast<size_t>(x)].name;
 }
 
 fault parse_fault(double at, std::string_view text) {
+  const auto& what = schema_of(name_of_call(text), schemas, "fault");
+  if (text.find('(') == text.npos)
+    throw bad_value("must be " + what.name + "(...)");
   fault result;
   result.at = at;
-  result.what = kind_of(name_of_call(text));
-  for (auto [name, value] :
-       take_arguments(parse_call(text), parameters_of(result.what)))
+  result.what = static_cast<fault_kind>(&what - schemas.data());
+  for (const auto& [name, value] : read_arguments(what, text))
     if (name == "worker")
-      result.worker = static_cast<uint32_t>(value);
+      result.worker = static_cast<uint32_t>(parse_double(value));
     else if (name == "for" || name == "restart")
-      result.lasts = value;
+      result.lasts = parse_double(value);
     else
-      result.by = value;
+      result.by = parse_double(value);
   return result;
 }
 
 std::string to_string(const fault& x) {
-  std::string inner;
-  for (const auto& what : parameters_of(x.what)) {
-    if (!what.needed && !x.lasts)
-      continue;
-    inner += (inner.empty() ? "" : ",") + std::string{what.name} + "=" +
-             print(number_of(x, what.name));
-  }
-  return std::string{to_string(x.what)} + "(" + inner + ")";
+  const auto& what = schemas[static_cast<size_t>(x.what)];
+  arguments values;
+  for (const auto& each : what.parameters)
+    if (!each.optional || x.lasts)
+      values.set(each.name, print(number_of(x, each.name)));
+  return to_string(what, values);
 }
 
 std::vector<fault> parse_faults(std::string_view text, const std::string& name,
@@ -196,23 +159,10 @@ std::vector<fault> read_faults(const std::filesystem::path& file,
 std::optional<random_faults> parse_random_faults(std::string_view text) {
   if (name_of_call(text) != "random" || text.find('(') == text.npos)
     return std::nullopt;
-  random_faults result;
-  auto written = parse_call(text);
-  if (written.empty())
-    throw bad_value("random needs a seed");
-  for (const auto& given : written.arguments) {
-    if (given.name.empty() && written.arguments.size() == 1)
-      result.seed = parse<uint64_t>(given.value);
-    else if (given.name == "seed")
-      result.seed = parse<uint64_t>(given.value);
-    else if (given.name == "faults")
-      result.faults = static_cast<uint32_t>(parse_unsigned(given.value, 10000));
-    else if (given.name == "until")
-      result.until = parse_number(given.value, positive, "until", "random");
-    else
-      throw bad_value("random takes a seed, or seed=, faults= and until=");
-  }
-  return result;
+  auto values = read_arguments(random_schema, text);
+  return random_faults{values.whole("seed"),
+                       static_cast<uint32_t>(values.whole("faults")),
+                       values.number("until")};
 }
 
 } // namespace troupe::config

@@ -1,6 +1,6 @@
 #include "config/tar_shards.hpp"
 
-#include "config/call.hpp"
+#include "config/call_schema.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
 
@@ -51,14 +51,10 @@ std::optional<number_range> find_range(std::string_view pattern) {
   return out;
 }
 
-void take(std::string& to, const call::argument& given) {
-  if (!to.empty())
-    throw bad_value("has " + std::string{given.name} + " twice");
-  if (given.value.empty())
-    throw bad_value("names no shards");
-  to = given.value;
-  find_range(to);
-}
+const call_schema schema{
+  "tar",
+  {{"train", "FILES", "the shards to train with", any_text(), "", true},
+   {"val", "FILES", "the shards to evaluate with", any_text(), "", true}}};
 
 } // namespace
 
@@ -70,17 +66,12 @@ tar_shards parse_tar_shards(std::string_view text) {
   tar_shards out;
   if (trim(text) == "tar")
     return out;
-  for (const auto& given : parse_call(text).arguments) {
-    if (given.name == "train")
-      take(out.train, given);
-    else if (given.name == "val")
-      take(out.validation, given);
-    else
-      throw bad_value(in_quotes(given.name.empty() ? given.value : given.name) +
-                      " is no parameter of tar, which has train and val");
-  }
-  if (out.train.empty() || out.validation.empty())
+  auto values = read_arguments(schema, text);
+  if (!values.has("train") || !values.has("val"))
     throw bad_value("must name both: tar(train=FILES,val=FILES)");
+  out = {values.text("train"), values.text("val")};
+  find_range(out.train);
+  find_range(out.validation);
   return out;
 }
 

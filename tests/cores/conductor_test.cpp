@@ -1,4 +1,5 @@
 #include "tests/policies/conformance.hpp"
+#include "tests/support/paired_policy.hpp"
 #include "tests/support/played_cast.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -327,4 +328,47 @@ TEST_CASE("one who is enlisted and leaves before it joins leaves no trace") {
   cast.finish(worker_id{0});
   cast.finish(worker_id{1});
   CHECK(cast.steps().size() == 1);
+}
+
+TEST_CASE("a policy weighs the gradients of a step, and drops one with 0") {
+  for (double lower : {0.25, 0.0}) {
+    INFO("weight of the first " << lower);
+    cores::conductor uut{std::make_unique<paired_policy>(paired_spec(lower)),
+                         cores::lease_ledger{40, 10}, cores::stop_rule{{}},
+                         version{0}};
+    std::vector<lease> work;
+    for (auto who : ranks(2)) {
+      uut.enlist(who, incarnation{1});
+      uut.pull(who, lease_id{0});
+    }
+    for (const auto& released : uut.join(ranks(2)).release)
+      work.push_back(released.leases.front());
+    auto push = [&](uint32_t who) {
+      push_id id{worker_id{who}, incarnation{1}, sequence{1}};
+      REQUIRE(uut.admit(id) == cores::freshness::fresh);
+      return uut.push({id, version{0}, work.at(who).id});
+    };
+    CHECK(push(1).updates.empty());
+    auto decided = push(0);
+    REQUIRE(decided.updates.size() == 1);
+    const auto& step = decided.updates.front();
+    CHECK(step.rate_factor == 0.5);
+    CHECK(step.gradients.back().id.worker == worker_id{1});
+    CHECK(step.gradients.back().weight == 1);
+    if (lower > 0) {
+      REQUIRE(step.gradients.size() == 2);
+      CHECK(step.gradients.front().weight == lower);
+      CHECK(decided.drop.empty());
+      continue;
+    }
+    CHECK(step.gradients.size() == 1);
+    REQUIRE(decided.drop.size() == 1);
+    CHECK(decided.drop.front().id.worker == worker_id{0});
+    // Its samples are the next that somebody gets.
+    auto again = uut.ledger().left_out();
+    CHECK(again == 0);
+    CHECK(uut.ledger().find(work.at(0).id) == nullptr);
+    CHECK(uut.admit(decided.drop.front().id) ==
+          cores::freshness::duplicate_done);
+  }
 }

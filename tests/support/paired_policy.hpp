@@ -1,0 +1,66 @@
+#pragma once
+// A policy for tests of weights: each two gradients that arrive make a step, in
+// which the one of the lower rank has the weight `lower`; the rate is halved.
+
+#include "actors/policies/policy.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::test {
+
+class paired_policy final : public policies::policy {
+public:
+  explicit paired_policy(const policies::policy_spec& spec)
+    : lower_(spec.parameters.number("lower")) {
+    // nop
+  }
+
+  void reset(version v) override { current_ = v; }
+
+  version current() const override { return current_; }
+
+  policies::decision on_join(std::span<const worker_id> who) override {
+    policies::decision out;
+    out.release.assign(who.begin(), who.end());
+    return out;
+  }
+
+  policies::decision on_leave(worker_id) override { return {}; }
+
+  policies::decision on_arrival(const policies::arrival& what) override {
+    policies::decision out;
+    step_.gradients.push_back({what.id});
+    if (step_.gradients.size() < 2)
+      return out;
+    std::ranges::sort(step_.gradients, {}, &policies::part::id);
+    for (const auto& each : step_.gradients)
+      out.release.push_back(each.id.worker);
+    step_.gradients.front().weight = lower_;
+    step_.rate_factor = 0.5;
+    out.updates.push_back(std::exchange(step_, {}));
+    current_ = current_.next();
+    return out;
+  }
+
+  policies::decision on_pull(worker_id) override { return {}; }
+
+  std::vector<worker_id> waiting_for() const override { return {}; }
+
+  std::string state() const override {
+    return "paired v=" + to_string(current_);
+  }
+
+private:
+  double lower_;
+  policies::update step_;
+  version current_;
+};
+
+inline policies::policy_spec paired_spec(double lower) {
+  policies::policy_spec out{"paired", 2};
+  out.parameters.set("lower", std::to_string(lower));
+  return out;
+}
+
+} // namespace troupe::test
