@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace troupe::config {
 
@@ -39,28 +40,20 @@ disk); 2 command line or configuration wrong; 75 stopped by a signal after a
 checkpoint, to be tried again; 130 a second SIGINT.
 )";
 
-/// `head`, then `text` wrapped in the right-hand column.
-std::string row(const std::string& head, const std::string& text) {
-  auto line = "  " + head;
+/// The words of `text` behind `line`, and in lines that begin at `column`.
+std::string fill(std::string line, size_t column, const std::string& text) {
   std::string result;
-  if (line.size() + 2 > text_column) {
-    result = line + "\n";
-    line.clear();
-  }
-  line.resize(text_column, ' ');
   auto empty = true;
   std::istringstream words{text};
   for (std::string word; words >> word; empty = false) {
     if (!empty && line.size() + 1 + word.size() > width) {
       result += line + "\n";
-      line.assign(text_column, ' ');
+      line.assign(column, ' ');
       empty = true;
     }
     line += (empty ? "" : " ") + word;
   }
-  result += line + "\n";
-  std::replace(result.begin(), result.end(), unbreakable_blank, ' ');
-  return result;
+  return result + line + "\n";
 }
 
 std::string head(const std::string& flag, const std::string& value,
@@ -76,15 +69,32 @@ std::string row(const key& each) {
   auto text = each.help;
   if (!by_default.empty() && by_default != "false")
     text += std::string{" (default:"} + unbreakable_blank + by_default + ")";
-  return row(head(each.flag, each.value, each.alone), text);
+  return help_row(head(each.flag, each.value, each.alone), text);
 }
 
 } // namespace
 
+std::string help_row(const std::string& head, const std::string& text) {
+  auto line = "  " + head;
+  std::string result;
+  if (line.size() + 2 > text_column) {
+    result = line + "\n";
+    line.clear();
+  }
+  line.resize(text_column, ' ');
+  result += fill(std::move(line), text_column, text);
+  std::replace(result.begin(), result.end(), unbreakable_blank, ' ');
+  return result;
+}
+
+std::string wrapped(const std::string& text) {
+  return fill("", 0, text) + "\n";
+}
+
 std::string help() {
   std::string result = opening;
   for (const auto& each : start_flags())
-    result += row(head(each.name, each.value, ""), each.help);
+    result += help_row(head(each.name, each.value, ""), each.help);
   for (const auto& section : all_sections()) {
     result += "\n[" + section + "]\n";
     for (const auto& each : all_keys())

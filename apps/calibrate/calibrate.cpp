@@ -3,6 +3,7 @@
 #include "apps/calibrate/fit.hpp"
 #include "apps/calibrate/recorded.hpp"
 #include "config/text.hpp"
+#include "config/verb.hpp"
 #include "models/durable_file.hpp"
 
 #include <nlohmann/json.hpp>
@@ -19,15 +20,21 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* help_text =
-  "usage: trainer_node calibrate TAPE... [--json FILE]\n"
-  "\n"
-  "Fits the distributions of --compute-time to the times that the gradients "
-  "of\n"
-  "recorded runs took, and prints the best as a value to use. A tape is the\n"
-  "tape-<life>.pb that a run with --tape leaves in its directory; several "
-  "count\n"
-  "as one run. --json also writes all figures to a file.\n";
+const config::verb verb{
+  "calibrate",
+  "Fits the distributions of --compute-time to the times that the gradients of "
+  "recorded runs took, and prints the best as a value to use. Several tapes "
+  "count as one run.",
+  {{"tape", "TAPE",
+    "a tape: tape-<life>.pb, which a run with --tape leaves in its directory",
+    config::any_text()}},
+  true,
+  {{"json",
+    "FILE",
+    "also write all figures to a file",
+    config::any_text(),
+    {},
+    true}}};
 
 /// Workers that the table shows one by one.
 constexpr size_t most_shown = 32;
@@ -35,32 +42,7 @@ constexpr size_t most_shown = 32;
 struct request {
   std::vector<std::filesystem::path> tapes;
   std::optional<std::string> json;
-  bool help = false;
 };
-
-request parse(const std::vector<std::string>& arguments) {
-  request out;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const auto& one = arguments[i];
-    if (one == "--help" || one == "-h")
-      out.help = true;
-    else if (one.starts_with("--json="))
-      out.json = one.substr(7);
-    else if (one == "--json" && i + 1 < arguments.size())
-      out.json = arguments[++i];
-    else if (one == "--json")
-      throw usage_error("--json needs a value");
-    else if (one.starts_with("--"))
-      throw usage_error("calibrate has no flag " + config::in_quotes(one) +
-                        "; it takes tapes and --json FILE");
-    else
-      out.tapes.emplace_back(one);
-  }
-  if (out.tapes.empty() && !out.help)
-    throw usage_error("calibrate needs a tape: tape-<life>.pb, which a run "
-                      "with --tape leaves in its directory");
-  return out;
-}
 
 std::string names_of(const request& what) {
   return what.tapes.size() == 1 ? what.tapes.front().string()
@@ -184,11 +166,14 @@ std::string to_json(const request& what, const recorded_times& found,
 } // namespace
 
 exit_status calibrate(const std::vector<std::string>& arguments) {
-  auto what = parse(arguments);
-  if (what.help) {
-    std::fputs(help_text, stdout);
+  auto typed = config::read_verb(verb, arguments);
+  if (!typed) {
+    std::fputs(config::help_of({&verb, 1}).c_str(), stdout);
     return exit_status::done;
   }
+  request what{{typed->operands.begin(), typed->operands.end()}, {}};
+  if (typed->flags.has("json"))
+    what.json = typed->flags.text("json");
   auto found = read_times(what.tapes);
   require_enough(what, found);
   auto all = fit_compute_times(found.compute);

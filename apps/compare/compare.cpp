@@ -29,38 +29,6 @@ constexpr uint64_t usual_eval_freq = 2;
 /// Computations in a timeline, in the mean over the workers.
 constexpr size_t stretches_per_worker = 20;
 
-std::string help_text() {
-  return "usage: trainer_node compare [--policies LIST] [--seeds N] [FLAG...]\n"
-         "\n"
-         "Trains under several policies in virtual time and writes a report: a "
-         "table,\n"
-         "report.csv, report.json, and report.html with plots (these need "
-         "gnuplot).\n"
-         "\n"
-         "  --policies LIST   " +
-         contender_forms() +
-         ",\n"
-         "                    each with settings of its own, such as "
-         "sync/lr=0.1\n"
-         "                    (default: " +
-         usual_contenders() +
-         ")\n"
-         "  --seeds N         runs of each, with the seeds 1 to N (default: "
-         "5)\n"
-         "  --train-dir DIR   where it all goes (default: runs/compare-<n>)\n"
-         "  --eval-freq N     scores after every N x workers gradients "
-         "(default: "
-         "2)\n"
-         "\n"
-         "All other flags are those of a simulation, such as --config FILE, "
-         "--workers,\n"
-         "--compute-time, --target-accuracy (default: 0.95) and --gradients "
-         "none\n"
-         "with --max-steps, which counts steps of sync: other policies make as "
-         "many\n"
-         "gradients. trainer_node --help shows them.\n";
-}
-
 void say(const std::string& line) {
   std::puts(line.c_str());
   std::fflush(stdout);
@@ -183,7 +151,7 @@ exit_status compare(const std::vector<std::string>& arguments,
                     const std::function<bool()>& interrupted) {
   auto request = parse_comparison(arguments);
   if (request.help) {
-    std::fputs(help_text().c_str(), stdout);
+    std::fputs(comparison_help().c_str(), stdout);
     return exit_status::done;
   }
   for (const auto& who : request.contenders) // Before anything is written.

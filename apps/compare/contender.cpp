@@ -5,6 +5,7 @@
 #include "config/policies.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
+#include "config/verb.hpp"
 
 #include <algorithm>
 #include <set>
@@ -64,13 +65,32 @@ contender parse_contender(const std::string& text) {
   return out;
 }
 
-uint64_t parse_seeds(const std::string& text) try {
-  auto seeds = config::parse_unsigned(text, 1000);
-  if (seeds == 0)
-    throw config::bad_value("must be at least 1");
-  return seeds;
-} catch (const config::bad_value& why) {
-  throw usage_error("--seeds " + config::shown(text) + ": " + why.what());
+config::verb make_verb() {
+  using namespace config;
+  return {
+    "compare",
+    "Trains under several policies in virtual time and writes a report: a "
+    "table, report.csv, report.json, and report.html with plots (these "
+    "need gnuplot). All other flags are those of a simulation, such as "
+    "--config FILE, --workers, --compute-time, --target-accuracy "
+    "(default: 0.95), --eval-freq (default: scores after every 2 x "
+    "workers gradients) and --gradients none with --max-steps, which "
+    "counts steps of N gradients; trainer_node --help shows them.",
+    {},
+    false,
+    {{"policies", "LIST",
+      contender_forms() +
+        ", each with settings of its own, such as sync/lr=0.1",
+      any_text(), usual_contenders()},
+     {"seeds", "N", "runs of each, with the seeds 1 to N", whole(1, 1000), "5"},
+     {"train-dir",
+      "DIR",
+      "where it all goes; not given: "
+      "runs/compare-<n>",
+      any_text(),
+      {},
+      true}},
+    true};
 }
 
 } // namespace
@@ -104,42 +124,27 @@ std::vector<contender> parse_contenders(const std::string& text) {
   return out;
 }
 
+std::string comparison_help() {
+  auto verb = make_verb();
+  return config::help_of({&verb, 1});
+}
+
 comparison_request parse_comparison(const std::vector<std::string>& arguments) {
   comparison_request out;
-  std::string policies = usual_contenders();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    auto flag = arguments[i];
-    if (flag == "--help") {
-      out.help = true;
-      continue;
-    }
-    std::string value;
-    auto equals = flag.find('=');
-    auto taken = [&](const char* name) {
-      if (flag.substr(0, equals) != name)
-        return false;
-      if (equals != std::string::npos)
-        value = flag.substr(equals + 1);
-      else if (++i < arguments.size())
-        value = arguments[i];
-      else
-        throw usage_error(std::string{name} + " needs a value");
-      return true;
-    };
+  auto what = config::read_verb(make_verb(), arguments);
+  out.help = !what;
+  if (!what)
+    return out;
+  for (const auto& flag : what->others)
     for (auto ours : {"--policy", "--seed", "--clock", "--resume"})
-      if (flag.substr(0, equals) == ours)
+      if (flag.substr(0, flag.find('=')) == ours)
         throw usage_error(flag + ": compare sets it for each run; give "
                                  "--policies and --seeds");
-    if (taken("--policies"))
-      policies = value;
-    else if (taken("--seeds"))
-      out.seeds = parse_seeds(value);
-    else if (taken("--train-dir"))
-      out.folder = value;
-    else
-      out.flags.push_back(flag);
-  }
-  out.contenders = parse_contenders(policies);
+  out.contenders = parse_contenders(what->flags.text("policies"));
+  out.seeds = what->flags.whole("seeds");
+  if (what->flags.has("train-dir"))
+    out.folder = what->flags.text("train-dir");
+  out.flags = std::move(what->others);
   return out;
 }
 

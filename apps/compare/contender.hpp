@@ -35,6 +35,9 @@ struct comparison_request {
   std::vector<std::string> flags; ///< All others, for every run.
 };
 
+/// What `compare --help` prints.
+std::string comparison_help();
+
 /// Reads what follows `compare`. Throws `usage_error`.
 comparison_request parse_comparison(const std::vector<std::string>& arguments);
 

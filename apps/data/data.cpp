@@ -4,11 +4,13 @@
 #include "config/keys.hpp"
 #include "config/text.hpp"
 #include "config/value.hpp"
+#include "config/verb.hpp"
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
-#include <optional>
+#include <span>
 #include <system_error>
 
 namespace troupe::app {
@@ -17,45 +19,63 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* help_text =
-  R"(usage: trainer_node data check DIR [--dataset NAME]
-       trainer_node data split DIR --parts N [--out OUT] [--dataset NAME]
-       trainer_node data fetch NAME --data-dir DIR [--mirror URL]
-
-check reads every sample in DIR and says what there is: samples, classes,
-damaged files. Exit status 1 if something is damaged.
-split cuts the samples for training into OUT/part-0, OUT/part-1, ..., each a
-data-dir of its own with all classes; all samples for testing go to each. OUT is
-DIR-in-N-parts unless given, and appears whole or not at all.
-fetch downloads mnist, fashion-mnist, cifar10 or cifar100 into DIR, goes on with
-what was begun, and compares with the published MD5 sums. --mirror names another
-place that has the files.
---dataset says what the files are when their names do not; see
-trainer_node --list-datasets.
-)";
+using config::parameter;
 
 constexpr uint64_t most_parts = 100'000;
 
-struct request {
-  std::string verb;
-  std::optional<std::string> folder;
-  std::optional<std::string> dataset;
-  std::optional<std::string> out;
-  std::optional<std::string> data_dir;
-  std::string mirror;
-  std::optional<uint32_t> parts;
-  bool help = false;
-};
+const parameter folder{"folder", "DIR", "a folder with a data set",
+                       config::any_text()};
+const parameter kind{"dataset",
+                     "NAME",
+                     "what the files are when their names do not say it; see "
+                     "trainer_node --list-datasets",
+                     config::any_text(),
+                     {},
+                     true};
 
-uint32_t parse_parts(const std::string& text) {
-  try {
-    auto out = config::parse_unsigned(text, most_parts);
-    if (out == 0)
-      throw config::bad_value("must be at least 1");
-    return static_cast<uint32_t>(out);
-  } catch (const config::bad_value& why) {
-    throw usage_error("--parts " + config::shown(text) + ": " + why.what());
-  }
+const std::array<config::verb, 3> verbs{{
+  {"data check",
+   "check reads every sample in DIR and says what there is: samples, classes, "
+   "damaged files. Exit status 1 if something is damaged.",
+   {folder},
+   false,
+   {kind}},
+  {"data split",
+   "split cuts the samples for training into OUT/part-0, OUT/part-1, ..., each "
+   "a data-dir of its own with all classes; all samples for testing go to "
+   "each. OUT appears whole or not at all.",
+   {folder},
+   false,
+   {{"parts", "N", "how many", config::whole(1, most_parts)},
+    {"out",
+     "OUT",
+     "where they go; not given: DIR-in-N-parts",
+     config::any_text(),
+     {},
+     true},
+    kind}},
+  {"data fetch",
+   "fetch downloads a data set into DIR, goes on with what was begun, and "
+   "compares with the published MD5 sums.",
+   {{"name", "NAME", "a name: mnist, fashion-mnist, cifar10 or cifar100",
+     config::any_text()}},
+   false,
+   {{"data-dir", "DIR", "where it goes", config::any_text()},
+    {"mirror",
+     "URL",
+     "another place that has the files",
+     config::any_text(),
+     {},
+     true}}},
+}};
+
+/// That which `arguments` begin with.
+const config::verb& verb_of(const std::vector<std::string>& arguments) {
+  for (const auto& each : verbs)
+    if (!arguments.empty() && each.name == "data " + arguments.front())
+      return each;
+  throw usage_error("data needs to be told what to do: data check DIR, data "
+                    "split DIR --parts N or data fetch NAME --data-dir DIR");
 }
 
 std::string parse_dataset(const std::string& text) {
@@ -66,62 +86,6 @@ std::string parse_dataset(const std::string& text) {
   } catch (const config::bad_value& why) {
     throw usage_error("--dataset " + config::shown(text) + ": " + why.what());
   }
-}
-
-void take_flag(request& out, const std::string& name,
-               const std::string& value) {
-  if (name == "--data-dir" && out.verb == "fetch")
-    out.data_dir = value;
-  else if (name == "--mirror" && out.verb == "fetch")
-    out.mirror = value;
-  else if (name == "--dataset" && out.verb != "fetch")
-    out.dataset = parse_dataset(value);
-  else if (name == "--parts" && out.verb == "split")
-    out.parts = parse_parts(value);
-  else if (name == "--out" && out.verb == "split")
-    out.out = value;
-  else
-    throw usage_error("data " + out.verb + " has no flag " +
-                      config::in_quotes(name) +
-                      "; see trainer_node data "
-                      "--help");
-}
-
-request parse(const std::vector<std::string>& arguments) {
-  request out;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const auto& one = arguments[i];
-    auto equals = one.find('=');
-    if (one == "--help" || one == "-h")
-      out.help = true;
-    else if (out.verb.empty())
-      out.verb = one;
-    else if (one.starts_with("--") && equals != one.npos)
-      take_flag(out, one.substr(0, equals), one.substr(equals + 1));
-    else if (one.starts_with("--") && i + 1 < arguments.size())
-      take_flag(out, one, arguments[++i]);
-    else if (one.starts_with("--"))
-      throw usage_error(one + " needs a value");
-    else if (!out.folder)
-      out.folder = one;
-    else
-      throw usage_error("unexpected argument " + config::in_quotes(one));
-  }
-  if (out.help)
-    return out;
-  if (out.verb != "check" && out.verb != "split" && out.verb != "fetch")
-    throw usage_error("data needs to be told what to do: data check DIR, data "
-                      "split DIR --parts N or data fetch NAME --data-dir DIR");
-  if (out.verb == "fetch") {
-    if (!out.folder || !out.data_dir)
-      throw usage_error("data fetch needs a name and --data-dir DIR");
-    return out;
-  }
-  if (!out.folder)
-    throw usage_error("data " + out.verb + " needs a folder");
-  if (out.verb == "split" && !out.parts)
-    throw usage_error("data split needs --parts N");
-  return out;
 }
 
 const remote_set& remote_of(const std::string& name) {
@@ -136,16 +100,26 @@ const remote_set& remote_of(const std::string& name) {
                     config::join(known, ", "));
 }
 
-void fetch(const request& what) {
+void fetch(const config::verb_call& what) {
   auto live = isatty(STDOUT_FILENO) != 0;
-  fetch_set(remote_of(*what.folder), *what.data_dir, what.mirror,
-            [live](const std::string& line, bool short_lived) {
+  auto mirror = what.flags.has("mirror") ? what.flags.text("mirror") : "";
+  fetch_set(remote_of(what.operands.front()), what.flags.text("data-dir"),
+            mirror, [live](const std::string& line, bool short_lived) {
               if (!short_lived)
                 std::printf("%s%s\n", live ? "\r\033[K" : "", line.c_str());
               else if (live)
                 std::printf("\r\033[K%s", line.c_str());
               std::fflush(stdout);
             });
+}
+
+/// Where the parts go.
+std::string folder_of_parts(const config::verb_call& what) {
+  if (what.flags.has("out"))
+    return what.flags.text("out");
+  // Without a slash at its end.
+  auto from = (fs::path{what.operands.front()} / fs::path{}).parent_path();
+  return from.string() + "-in-" + what.flags.text("parts") + "-parts";
 }
 
 bool has(const fs::path& folder, const std::string& name) {
@@ -201,25 +175,32 @@ std::string recognise(const fs::path& folder) {
 }
 
 exit_status data_verb(const std::vector<std::string>& arguments) {
-  auto what = parse(arguments);
-  if (what.help) {
-    std::fputs(help_text, stdout);
+  if (!arguments.empty() &&
+      (arguments.front() == "--help" || arguments.front() == "-h")) {
+    std::fputs(config::help_of(verbs).c_str(), stdout);
     return exit_status::done;
   }
-  if (what.verb == "fetch") {
-    fetch(what);
+  const auto& verb = verb_of(arguments);
+  auto what = config::read_verb(verb, std::span{arguments}.subspan(1));
+  if (!what) {
+    std::fputs(config::help_of({&verb, 1}).c_str(), stdout);
+    return exit_status::done;
+  }
+  if (verb.name == "data fetch") {
+    fetch(*what);
     return exit_status::done;
   }
   config::data_settings settings;
-  settings.data_dir = *what.folder;
-  settings.dataset = what.dataset ? *what.dataset : recognise(*what.folder);
-  if (what.verb == "check")
+  settings.data_dir = what->operands.front();
+  settings.dataset = what->flags.has("dataset")
+                       ? parse_dataset(what->flags.text("dataset"))
+                       : recognise(settings.data_dir);
+  if (verb.name == "data check")
     return check_data(settings) ? exit_status::done : exit_status::failed;
-  auto out = what.out.value_or(
-    fs::path{*what.folder / fs::path{}}.parent_path().string() + "-in-" +
-    std::to_string(*what.parts) + "-parts");
-  split_data(settings, *what.parts, out);
-  std::printf("written      %u parts below %s\n", *what.parts, out.c_str());
+  auto parts = static_cast<uint32_t>(what->flags.whole("parts"));
+  auto out = folder_of_parts(*what);
+  split_data(settings, parts, out);
+  std::printf("written      %u parts below %s\n", parts, out.c_str());
   return exit_status::done;
 }
 

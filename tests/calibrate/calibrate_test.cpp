@@ -107,7 +107,7 @@ TEST_CASE("calibrate refuses in one line what it cannot fit") {
         "leaves in its directory");
   CHECK(error_line<usage_error>([] {
           calibrate({"x.pb", "--jsn"});
-        }) == "calibrate has no flag '--jsn'; it takes tapes and --json FILE");
+        }) == "calibrate has no flag '--jsn'; did you mean '--json'?");
   CHECK(error_line<usage_error>([] {
           calibrate({"x.pb", "--json"});
         }) == "--json needs a value");
