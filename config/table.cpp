@@ -209,10 +209,13 @@ void add_parameter(std::vector<key>& table, const parameter& what) {
                                                 : given->second;
   };
   entry.set = [what](settings& all, std::string_view text) {
-    if (text.empty() && what.by_default.empty())
+    auto value = text.empty() ? what.by_default : what.range.read(text);
+    if (text.empty() && !what.by_default.empty())
+      throw bad_value("needs a value");
+    if (value == what.by_default)
       all.policy.parameters.erase(what.name);
     else
-      all.policy.parameters.insert_or_assign(what.name, what.range.read(text));
+      all.policy.parameters.insert_or_assign(what.name, value);
   };
 }
 

@@ -44,10 +44,10 @@ TEST_CASE("wrong steps are refused in plain words") {
   CHECK(complaint("flip+flip") == "has flip twice");
   CHECK(complaint("crop+resized-crop") ==
         "has both crop and resized-crop: give one");
-  CHECK(complaint("flip(q=1)") == "'q' is no parameter of flip, which has p");
+  CHECK(complaint("flip(q=1)") == "flip has no parameter 'q', it has p");
   CHECK(complaint("flip(p=2)") == "p of flip must be from 0 to 1");
   CHECK(complaint("crop(padding=1.5)") ==
-        "padding of crop must be a whole number from 0 to 1024");
+        "padding of crop must be a whole number");
   CHECK(complaint("resized-crop(min-scale=0.5,max-scale=0.2)") ==
         "has a resized-crop whose least is above its most");
   CHECK(complaint("flip+").starts_with("has the step ''"));
@@ -66,7 +66,8 @@ TEST_CASE("a range names its shards") {
 TEST_CASE("wrong shards are refused in plain words") {
   CHECK(range_complaint("tar(train=a)") ==
         "must name both: tar(train=FILES,val=FILES)");
-  CHECK(range_complaint("tar(train=a,train=b,val=c)") == "has train twice");
+  CHECK(range_complaint("tar(train=a,train=b,val=c)") ==
+        "train of tar is given twice");
   CHECK(range_complaint("tar(train=a{1..,val=b)") ==
         "must have one range, such as {000..146}");
   CHECK(range_complaint("tar(train=a{5..3},val=b)") ==
@@ -77,5 +78,5 @@ TEST_CASE("wrong shards are refused in plain words") {
   CHECK(range_complaint("tar(train=" + std::string(5000, 'a') + ",val=b)") ==
         "must not be longer than a path");
   CHECK(range_complaint("tar(test=a,val=b)") ==
-        "'test' is no parameter of tar, which has train and val");
+        "tar has no parameter 'test', it has train, val");
 }

@@ -90,16 +90,16 @@ constexpr bad bad_flags[] = {
   {"--lr-schedule step(every=0)",
    "--lr-schedule step(every=0): every of step must be above 0"},
   {"--lr-schedule step(at=30)",
-   "--lr-schedule step(at=30): step has no parameter 'at'"},
-  {"--lr-schedule step(30)", "--lr-schedule step(30): step has no parameter "
-                             "'30'"},
+   "--lr-schedule step(at=30): step has no parameter 'at', it has every, "
+   "factor"},
+  {"--lr-schedule step(30)", "--lr-schedule step(30): '30' must be NAME=VALUE"},
   {"--lr-schedule step(every=3,every=4)",
    "--lr-schedule step(every=3,every=4): every of step is given twice"},
   {"--lr-schedule step(every=3",
    "--lr-schedule step(every=3: must be step(...)"},
   {"--lr-schedule multi-step",
    "--lr-schedule multi-step: multi-step needs at, the epochs of its steps, "
-   "such as multi-step(at=30+60+80)"},
+   "such as 30+60+80"},
   {"--lr-schedule multi-step(at=60+30)",
    "--lr-schedule multi-step(at=60+30): at of multi-step must be epochs that "
    "rise, such as 30+60+80"},
@@ -142,7 +142,7 @@ constexpr bad bad_flags[] = {
   {"--compute-time 1", "--compute-time 1: '1' is no distribution; known: "
                        "constant, gamma, exp, pareto, transient, slow"},
   {"--compute-time gamma(mean=1)", "--compute-time gamma(mean=1): gamma needs "
-                                   "cv"},
+                                   "cv, standard deviation / mean"},
   {"--link-rate 0", "--link-rate 0: must be above 0"},
   {"--link-latency -1", "--link-latency -1: must be at least 0"},
 };

@@ -61,13 +61,15 @@ TEST_CASE("a wrong fault is named with file and line", "[faults]") {
   CHECK(complaint("1 cut(worker=4,for=1)") ==
         "f.txt:1: 1 cut(worker=4,for=1): there is no worker 4: the cast has 4");
   CHECK(complaint("1 cut(worker=1)") ==
-        "f.txt:1: 1 cut(worker=1): cut needs for");
+        "f.txt:1: 1 cut(worker=1): cut needs for, seconds that it lasts");
   CHECK(complaint("1 cut(worker=1,for=0)") ==
         "f.txt:1: 1 cut(worker=1,for=0): for of cut must be above 0");
   CHECK(complaint("-1 cut(worker=1,for=1)") ==
         "f.txt:1: -1 cut(worker=1,for=1): the time must be from 0 to 1e9");
-  CHECK(complaint("1 crash-server()") ==
-        "f.txt:1: 1 crash-server(): crash-server needs restart");
+  CHECK(
+    complaint("1 crash-server()") ==
+    "f.txt:1: 1 crash-server(): crash-server needs restart, seconds until it "
+    "comes back");
   CHECK(complaint("1 cut(1)") == "f.txt:1: 1 cut(1): '1' must be NAME=VALUE");
 }
 

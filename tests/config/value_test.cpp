@@ -153,17 +153,19 @@ TEST_CASE("a wrong distribution says what is wrong", "[distribution]") {
   CHECK(reason("gamma") == "must be gamma(...)");
   CHECK(reason("gamma(mean=1,cv=1") == "must be gamma(...)");
   CHECK(reason("gamma(mean=1,cv=1) x") == "must be gamma(...)");
-  CHECK(reason("gamma(mean=1)") == "gamma needs cv");
+  CHECK(reason("gamma(mean=1)") == "gamma needs cv, standard deviation / mean");
   CHECK(reason("gamma(1,2)") == "'1' must be NAME=VALUE");
   CHECK(reason("gamma(mean=1,mean=2)") == "mean of gamma is given twice");
-  CHECK(reason("gamma(mean=1,sd=2)") == "gamma has no parameter 'sd'");
+  CHECK(reason("gamma(mean=1,sd=2)") ==
+        "gamma has no parameter 'sd', it has mean, cv");
   CHECK(reason("gamma(mean=x,cv=1)") == "mean of gamma must be a number");
   CHECK(reason("gamma(mean=0,cv=1)") == "mean of gamma must be above 0");
-  CHECK(reason("constant()") == "value of constant needs a value");
+  CHECK(reason("constant()") == "constant needs value, seconds");
   CHECK(reason("pareto(alpha=1,mean=1)") == "alpha of pareto must be above 1");
-  CHECK(reason("slow(worker=0,factor=4)") == "slow needs base");
+  CHECK(reason("slow(worker=0,factor=4)") ==
+        "slow needs base, what is made slower");
   CHECK(reason("slow(base=constant(1),worker=0.5,factor=4)") ==
-        "worker of slow must be a worker's rank");
+        "worker of slow must be a whole number");
   CHECK(reason("transient(base=constant(1),p=2,factor=5)") ==
         "p of transient must be from 0 to 1");
   CHECK(reason("constant(1))") == "has a ')' too many");
