@@ -49,9 +49,9 @@ shared_work on_threads(size_t count) {
 /// One step with a gradient that differs from step to step.
 void step(server_model& model, uint64_t makes) {
   std::vector<payload> gradients{gradient_of(model, makes)};
-  std::vector<uint64_t> samples{8};
+  std::vector<double> shares{8};
   auto next = model.next_buffer();
-  model.apply(next, gradients, samples, 0.1);
+  model.apply(next, gradients, shares, 0.1);
   model.publish(version{makes}, next);
 }
 
@@ -104,10 +104,10 @@ TEST_CASE("pushes that came as one tensor weigh what they do apart") {
     std::ranges::copy(x.bytes(), out.bytes().begin());
     return std::move(out).seal();
   };
-  std::vector<uint64_t> samples{1, 2, 5};
+  std::vector<double> shares{1, 2, 5};
   auto step_of = [&](server_model& on, const std::vector<payload>& gradients) {
     auto next = on.next_buffer();
-    on.apply(next, gradients, samples, 0.1);
+    on.apply(next, gradients, shares, 0.1);
     on.publish(version{1}, next);
     return to_tensor(on.newest()).clone();
   };
@@ -115,7 +115,7 @@ TEST_CASE("pushes that came as one tensor weigh what they do apart") {
   auto expected = step_of(apart, {same, copy(same), other});
   CHECK((at::allclose(found, expected, 1e-5, 1e-7)));
   // And not as if it were there once.
-  samples = {1, 0, 5};
+  shares = {1, 0, 5};
   server_model once{settings, 10};
   CHECK_FALSE((
     at::allclose(found, step_of(once, {same, copy(same), other}), 1e-5, 1e-7)));
@@ -158,13 +158,13 @@ TEST_CASE("any number of threads makes the step of one") {
       auto settings = settings_of(name, "resnet20");
       server_model one{settings, 10};
       server_model many{settings, 10, heap_memory(), on_threads(threads)};
-      std::vector<uint64_t> samples{8, 4};
+      std::vector<double> shares{8, 4};
       for (uint64_t makes = 1; makes <= 3; ++makes) {
         std::vector<payload> gradients{gradient_of(one, makes),
                                        gradient_of(one, 100 + makes)};
         for (auto* model : {&one, &many}) {
           auto next = model->next_buffer();
-          model->apply(next, gradients, samples, 0.1);
+          model->apply(next, gradients, shares, 0.1);
           model->publish(version{makes}, next);
         }
         CHECK(same_bytes(many.newest(), one.newest()));

@@ -36,7 +36,8 @@ double accuracy_after(uint64_t epochs, const config::training_settings& s) {
       auto batch = set.train->gather(order.lease_indices(epoch, i, n), s.dtype);
       engine.run(current->flat, batch.inputs, batch.targets, gradient);
       next = store.next_buffer();
-      optimizer->step(next, current->flat, {&gradient, 1}, {&n, 1}, s.lr);
+      double share = 1; // A gradient alone is the mean.
+      optimizer->step(next, current->flat, {&gradient, 1}, {&share, 1}, s.lr);
       current = store.publish(current->id.next(), next);
     }
   }

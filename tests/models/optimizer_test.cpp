@@ -186,7 +186,7 @@ TEST_CASE("a step that cannot be made changes nothing", "[optimizer]") {
   settings s;
   auto uut = make_optimizer(s, layout_of(config::scalar_type::float32));
   std::vector<at::Tensor> gradients{at::randn({count}), at::randn({count})};
-  std::vector<uint64_t> none{0, 0};
+  std::vector<double> none{0, 0};
   auto weights = at::zeros({count});
   CHECK_THROWS_AS(uut->step(weights, weights, gradients, none, 0.1), run_error);
   CHECK_THROWS_AS(uut->step(weights, weights, {}, {}, 0.1), run_error);

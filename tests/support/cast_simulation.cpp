@@ -104,14 +104,14 @@ private:
     }
   }
 
-  void apply(const policies::update& gradients) {
-    for (auto& id : gradients) {
+  void apply(const policies::update& step) {
+    for (auto& [id, weight] : step.gradients) {
       auto age = figures_.steps - workers_[id.worker.value].reads.value;
       staleness_ += age;
       figures_.max_staleness = std::max(figures_.max_staleness, age);
       ++figures_.applied_of[id.worker.value];
     }
-    figures_.applied += gradients.size();
+    figures_.applied += step.gradients.size();
     figures_.seconds = now_;
     ++figures_.steps;
   }
