@@ -117,7 +117,8 @@ std::string line_of(const run_figures& run) {
 std::string name_of(const contender& who, uint64_t seed) {
   auto name = who.label;
   std::ranges::replace(name, '/', '_');
-  std::ranges::replace(name, ':', '-');
+  for (auto special : {':', '(', ')', ',', '='})
+    std::ranges::replace(name, special, '-');
   return name + "-seed-" + std::to_string(seed);
 }
 

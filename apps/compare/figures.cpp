@@ -196,8 +196,9 @@ std::string to_csv(const comparison& all) {
   };
   for (const auto& one : all.contenders)
     for (const auto& x : one.runs) {
-      out +=
-        x.label + "," + std::to_string(x.seed) + "," + std::to_string(x.steps);
+      auto quote = x.label.find(',') != std::string::npos ? "\"" : "";
+      out += quote + x.label + quote + "," + std::to_string(x.seed) + "," +
+             std::to_string(x.steps);
       for (const auto& cell :
            {config::print(x.seconds), optional(x.seconds_to_target),
             config::print(x.seconds_per_step), config::print(x.seconds_per_n),

@@ -55,8 +55,9 @@ TEST_CASE("compare keeps its flags and passes the others on") {
 }
 
 TEST_CASE("what cannot be compared is one clear line") {
-  CHECK(complaint({"--policies", "sinc"}) ==
-        "--policies: 'sinc' is none of sync, backup:B:drop|cancel, ssp:S, async");
+  CHECK(
+    complaint({"--policies", "sinc"}) ==
+    "--policies: 'sinc' is none of sync, backup:B:drop|cancel, ssp:S, async");
   CHECK(complaint({"--policies", "sync:1"}) ==
         "--policies: 'sync:1' has a ':' too many");
   CHECK(complaint({"--policies", "sync,sync"}) ==
@@ -67,4 +68,16 @@ TEST_CASE("what cannot be compared is one clear line") {
   CHECK(complaint({"--seeds"}) == "--seeds needs a value");
   CHECK(complaint({"--seed", "3"}) ==
         "--seed: compare sets it for each run; give --policies and --seeds");
+}
+
+TEST_CASE("a contender may be written as a call, whose commas are its own") {
+  auto all =
+    parse_contenders("ssp(staleness=2),backup(backup-workers=2,"
+                     "late=cancel)/lr-schedule=step(every=3,factor=1)");
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].policy == "ssp");
+  CHECK(all[0].flags == strings{"--policy", "ssp(staleness=2)"});
+  CHECK(all[1].flags == strings{"--policy",
+                                "backup(backup-workers=2,late=cancel)",
+                                "--lr-schedule", "step(every=3,factor=1)"});
 }
