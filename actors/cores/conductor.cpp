@@ -204,10 +204,12 @@ void conductor::release(std::span<const worker_id> who, orders& out) {
     auto found = members_.find(id);
     if (found == members_.end())
       continue;
-    if (found->second.asked)
-      out.release.push_back(hand_over(id, found->second));
-    else
+    if (!found->second.asked) {
       found->second.where = place::released;
+      continue;
+    }
+    window_.answered(id);
+    out.release.push_back(hand_over(id, found->second));
   }
 }
 

@@ -85,6 +85,11 @@ freshness push_window::admit(const push_id& id) {
   return freshness::fresh;
 }
 
+void push_window::answered(worker_id who) {
+  if (auto i = workers_.find(who); i != workers_.end())
+    i->second.pending.clear();
+}
+
 bool push_window::done(const push_id& id) {
   auto i = workers_.find(id.worker);
   return i != workers_.end() && i->second.life == id.life &&

@@ -51,6 +51,10 @@ public:
   /// is not pending.
   bool done(const push_id& id);
 
+  /// The worker was told to go on, whatever becomes of what it pushed: a policy
+  /// may hold its gradient for a later step.
+  void answered(worker_id who);
+
 private:
   struct record {
     incarnation life;

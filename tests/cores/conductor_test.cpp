@@ -372,3 +372,28 @@ TEST_CASE("a policy weighs the gradients of a step, and drops one with 0") {
           cores::freshness::duplicate_done);
   }
 }
+
+TEST_CASE("a worker goes on while the policy holds its gradient") {
+  cores::conductor uut{std::make_unique<paired_policy>(paired_spec(1), true),
+                       cores::lease_ledger{60, 10}, cores::stop_rule{{}},
+                       version{0}};
+  worker_id who{0};
+  uut.enlist(who, incarnation{1});
+  uut.pull(who, lease_id{0});
+  auto released = uut.join({&who, 1}).release;
+  std::vector<lease> work;
+  uint64_t steps = 0;
+  for (uint64_t number = 1; number <= 6; ++number) {
+    REQUIRE(released.size() == 1);
+    work.insert(work.end(), released.front().leases.begin(),
+                released.front().leases.end());
+    push_id id{who, incarnation{1}, sequence{number}};
+    REQUIRE(uut.admit(id) == cores::freshness::fresh);
+    auto decided = uut.push({id, version{steps}, work.at(number - 1).id});
+    CHECK(decided.updates.size() == (number % 2 == 0 ? 1u : 0u));
+    steps += decided.updates.size();
+    released = decided.release;
+  }
+  CHECK(uut.current() == version{3});
+  CHECK(uut.ledger().epochs_completed() == 1);
+}

@@ -35,6 +35,19 @@ TEST_CASE("a push is fresh once") {
   CHECK(window.admit(push(2)) == freshness::fresh);
 }
 
+TEST_CASE(
+  "a worker that was told to go on pushes again, though its gradient is "
+  "held") {
+  auto window = window_of(1);
+  CHECK(window.admit(push(1)) == freshness::fresh);
+  CHECK(window.admit(push(2)) == freshness::out_of_order);
+  window.answered(w);
+  CHECK(window.admit(push(1)) == freshness::duplicate_done);
+  CHECK(window.admit(push(2)) == freshness::fresh);
+  CHECK(!window.done(push(1)));
+  CHECK(window.done(push(2)));
+}
+
 TEST_CASE("a retry from long ago counts as done") {
   auto window = window_of(1);
   for (uint64_t number = 1; number <= 9; ++number) {

@@ -1,6 +1,7 @@
 #pragma once
 // A policy for tests of weights: each two gradients that arrive make a step, in
-// which the one of the lower rank has the weight `lower`; the rate is halved.
+// which the first of their order has the weight `lower`; the rate is halved.
+// With `goes_on` a worker goes on at once, so that both may be its own.
 
 #include "actors/policies/policy.hpp"
 
@@ -11,8 +12,9 @@ namespace troupe::test {
 
 class paired_policy final : public policies::policy {
 public:
-  explicit paired_policy(const policies::policy_spec& spec)
-    : lower_(spec.parameters.number("lower")) {
+  explicit paired_policy(const policies::policy_spec& spec,
+                         bool goes_on = false)
+    : lower_(spec.parameters.number("lower")), goes_on_(goes_on) {
     // nop
   }
 
@@ -31,11 +33,14 @@ public:
   policies::decision on_arrival(const policies::arrival& what) override {
     policies::decision out;
     step_.gradients.push_back({what.id});
+    if (goes_on_)
+      out.release.push_back(what.id.worker);
     if (step_.gradients.size() < 2)
       return out;
     std::ranges::sort(step_.gradients, {}, &policies::part::id);
-    for (const auto& each : step_.gradients)
-      out.release.push_back(each.id.worker);
+    if (!goes_on_)
+      for (const auto& each : step_.gradients)
+        out.release.push_back(each.id.worker);
     step_.gradients.front().weight = lower_;
     step_.rate_factor = 0.5;
     out.updates.push_back(std::exchange(step_, {}));
@@ -53,6 +58,7 @@ public:
 
 private:
   double lower_;
+  bool goes_on_;
   policies::update step_;
   version current_;
 };
