@@ -33,8 +33,8 @@ struct policy_facts {
   using fact = std::function<T(const arguments& of, uint32_t workers)>;
 
   /// As in `--policy`, with its parameters. Each is a key of [policy] and a
-  /// flag, too. Policies that share a name of a parameter share its meaning, and
-  /// its default.
+  /// flag, too. Policies that share a name of a parameter share its meaning,
+  /// and its default.
   call_schema schema{};
   /// What the field calls it besides; understood, and never printed.
   std::vector<std::string> other_names{};
