@@ -25,8 +25,10 @@ std::string rule_of(const value_range& range) {
 }
 
 std::string read_whole(const value_range& range, std::string_view text) {
-  auto value =
-    parse_unsigned(text, static_cast<uint64_t>(std::min(range.most, 0x1p63)));
+  constexpr auto largest = std::numeric_limits<uint64_t>::max();
+  auto value = parse_unsigned(text, range.most < static_cast<double>(largest)
+                                      ? static_cast<uint64_t>(range.most)
+                                      : largest);
   if (static_cast<double>(value) < range.least)
     throw bad_value("must be at least " + print(range.least));
   return std::to_string(value);

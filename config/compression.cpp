@@ -27,6 +27,8 @@ compression parse_compression(std::string_view text) {
   text = trim(text);
   const auto& what =
     schema_of(name_of_call(text), schemas, "way of compression");
+  if (what.parameters.empty() && text != what.name)
+    throw bad_value(what.name + " has no parameters");
   auto values = read_arguments(what, text);
   compression out{static_cast<compression_kind>(&what - schemas.data())};
   if (values.has("share"))

@@ -48,7 +48,7 @@ const std::array<call_schema, fault_kinds> schemas{{
 
 const call_schema random_schema{
   "random",
-  {{"seed", "N", "of the draw", whole(0, 1'000'000'000'000'000)},
+  {{"seed", "N", "of the draw", whole(0, UINT64_MAX)},
    {"faults", "N", "how many", whole(0, 10000),
     std::to_string(random_faults{}.faults)},
    {"until", "S", "seconds in which they come", number_above(0),

@@ -77,8 +77,7 @@ std::string async::state() const {
   return out.str();
 }
 
-// -- what it says about itself
-// --------------------------------------------------
+// -- what it says about itself ----------------------------------------------
 
 row async_row() {
   return {{

@@ -138,8 +138,7 @@ std::string ssp::state() const {
   return out.str();
 }
 
-// -- what it says about itself
-// --------------------------------------------------
+// -- what it says about itself ----------------------------------------------
 
 namespace {
 

@@ -61,8 +61,7 @@ std::string sync::state() const {
   return out.str();
 }
 
-// -- what it says about itself
-// --------------------------------------------------
+// -- what it says about itself ----------------------------------------------
 
 row sync_row() {
   return {

@@ -1,7 +1,6 @@
 #include "actors/simulation/watcher.hpp"
 
 #include "actors/simulation/samples.hpp"
-#include "config/policies.hpp"
 #include "messages/type_ids.hpp"
 
 #include <algorithm>
@@ -20,7 +19,8 @@ std::string text(const push_header& x) {
 
 } // namespace
 
-watcher::watcher(watcher_rules rules) : rules_(std::move(rules)) {
+watcher::watcher(watcher_rules rules)
+  : rules_(std::move(rules)), facts_(config::find_policy(rules_.policy.name)) {
   // nop
 }
 
@@ -293,20 +293,24 @@ void watcher::turned_away(const push_header&, const caf::error& why) {
 // -- the policy's bounds ------------------------------------------------------
 
 // With members that were there during the computation, one that left and came
-// back counting twice. Of a member that is gone, whose gradient was held, it is
-// not known any more when that began: then all that ever entered count.
+// back counting twice. Where each gradient makes a step at once, none is
+// applied after its worker left. Of one that was held, it is not known any more
+// when its computation began: then all that ever entered count.
 void watcher::check_staleness(version makes, const push_header& part) {
   if (part.computed_on >= makes)
     return breached("staleness",
                     text(part) + " makes version " + to_string(makes));
   auto staleness = makes.value - 1 - part.computed_on.value;
-  const auto& bound_of = config::find_policy(rules_.policy.name).staleness;
+  const auto& bound_of = facts_.staleness;
   if (!bound_of)
     return;
+  const auto& policy = rules_.policy;
   auto present = entries_;
   if (auto who = members_.find(part.id.worker); who != members_.end())
     present =
       who->second.cast_at_release + entries_ - who->second.entries_at_release;
+  else if (facts_.gradients_per_step(policy.parameters, policy.workers) == 1)
+    return breached("lives", text(part) + " is applied after its worker left");
   auto bound = bound_of(rules_.policy.parameters, present);
   if (staleness > bound)
     breached("staleness", text(part) + " is " + std::to_string(staleness) +
@@ -315,7 +319,7 @@ void watcher::check_staleness(version makes, const push_header& part) {
 }
 
 void watcher::check_clock(worker_id who) {
-  const auto& bound = config::find_policy(rules_.policy.name).clocks_ahead;
+  const auto& bound = facts_.clocks_ahead;
   auto ahead = members_.at(who).clock - slowest();
   if (bound && ahead > bound(rules_.policy.parameters))
     breached("staleness", "worker " + to_string(who) + " goes on " +

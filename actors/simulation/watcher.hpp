@@ -22,6 +22,7 @@
 #include "actors/policies/policy.hpp"
 #include "actors/witness.hpp"
 #include "config/faults.hpp"
+#include "config/policies.hpp"
 
 #include <array>
 #include <functional>
@@ -159,6 +160,7 @@ private:
   double patience() const;
 
   watcher_rules rules_;
+  const config::policy_facts& facts_; ///< Of the rules' policy.
   std::optional<std::string> breach_;
   fault_counts counts_;
 

@@ -123,6 +123,7 @@ constexpr bad bad_flags[] = {
   {"--on-bad-sample ignore",
    "--on-bad-sample ignore: must be one of fail, skip"},
   {"--policy bulk", "--policy bulk: must be one of sync, backup, ssp, async"},
+  {"--compression none()", "--compression none(): none has no parameters"},
   {"--policy asinc", "--policy asinc: must be one of sync, backup, ssp, async; "
                      "did you mean 'async'?"},
   {"--late never", "--late never: must be one of drop, cancel"},

@@ -77,6 +77,8 @@ TEST_CASE("random faults are told from a file", "[faults]") {
   CHECK_FALSE(parse_random_faults("random.txt"));
   CHECK_FALSE(parse_random_faults("faults/one.txt"));
   CHECK(parse_random_faults("random(7)") == random_faults{7, 6, 40});
+  CHECK(parse_random_faults("random(18446744073709551615)")->seed ==
+        UINT64_MAX);
   CHECK(parse_random_faults("random(seed=7,faults=2,until=9.5)") ==
         random_faults{7, 2, 9.5});
   CHECK_THROWS_AS(parse_random_faults("random()"), bad_value);

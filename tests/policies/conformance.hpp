@@ -126,7 +126,7 @@ inline void keeps_its_promises_in_any_history(const policies::policy_spec& spec,
 }
 
 inline void makes_steps_when_all_finish(const policies::policy_spec& spec,
-                                        chance& random) {
+                                        chance& random, int rounds) {
   audited_cluster cluster{spec};
   for (int i = 0; i < 60; ++i)
     any_event(cluster, random);
@@ -134,7 +134,7 @@ inline void makes_steps_when_all_finish(const policies::policy_spec& spec,
     cluster.join({worker_id{0}, worker_id{1}});
   auto pending = cluster.pending();
   auto before = cluster.steps();
-  let_all_finish(cluster, random, 8);
+  let_all_finish(cluster, random, rounds);
   require(cluster.steps() > before, "members that all finish make steps");
   for (auto& id : pending)
     require(!cluster.pending().contains(id),
@@ -186,11 +186,13 @@ inline void lets_nobody_join_twice(const policies::policy_spec& spec) {
 }
 
 /// All of them, for one seed.
-inline void conform(std::string_view name, uint64_t seed) {
+/// @param rounds In which each member pushes once: by then there must be a
+/// step, and whatever was held before must be decided on.
+inline void conform(std::string_view name, uint64_t seed, int rounds = 4) {
   chance random{seed};
   auto spec = any_spec(name, 1 + random.below(8), random);
   keeps_its_promises_in_any_history(spec, random);
-  makes_steps_when_all_finish(spec, random);
+  makes_steps_when_all_finish(spec, random, rounds);
   is_like_new_after_a_reset(spec, random);
   ignores_strangers(spec, random);
   lets_nobody_join_twice(spec);
