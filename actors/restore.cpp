@@ -1,6 +1,6 @@
 #include "actors/restore.hpp"
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/restore_ledger.hpp"
 #include "config/failure.hpp"
 #include "config/policies.hpp"

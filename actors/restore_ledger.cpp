@@ -1,6 +1,6 @@
 #include "actors/restore_ledger.hpp"
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "config/failure.hpp"
 #include "config/value.hpp"
 

@@ -19,7 +19,7 @@
 
 #include "actors/connector.hpp"
 #include "actors/simulation/network.hpp"
-#include "actors/witness.hpp"
+#include "actors/links/push_observer.hpp"
 
 #include <functional>
 #include <memory>
@@ -34,7 +34,7 @@ struct brittle_link_parts {
   link_terms terms;
   double silence = 15; ///< s until an end takes the other for gone.
   std::shared_ptr<simulation::network> lines;
-  std::shared_ptr<witness> watch;
+  std::shared_ptr<push_observer> watch;
   /// The house of the server now, for what outlives the link.
   std::function<std::optional<house>()> find;
 };

@@ -40,6 +40,53 @@ const std::optional<std::string>& watcher::breach() {
   return breach_;
 }
 
+// -- the server's events ------------------------------------------------------
+
+// The input first, then what was decided, in the order in which it is done.
+void watcher::on_event(const event& what) {
+  std::visit(
+    overloaded{
+      [this](const inputs::started& x) { began(x.server, x.from); },
+      [this](const inputs::enlisted& x) { enlisted(x.who, x.life); },
+      [this](const inputs::joined& x) { entered(x.who); },
+      [this](const inputs::left& x) { left(x.who, x.life); },
+      [this](const inputs::pulled& x) {
+        pulled(x.header.worker, x.header.abandoned);
+      },
+      [this](const inputs::arrived& x) {
+        if (x.refused != errc::none)
+          return refused(x.header);
+        held_[x.header.id] = x.header;
+        accepted(x.header);
+      },
+      [this](const inputs::saved& x) { saved(x.what); },
+      [this](const inputs::ending&) { ended(); },
+      [](const auto&) {},
+    },
+    what.what);
+  for (const auto& late : what.decided.drop)
+    dropped(take_held(late.id));
+  for (const auto& step : what.decided.updates) {
+    std::vector<push_header> parts;
+    for (const auto& part : step.gradients)
+      parts.push_back(take_held(part.id));
+    applied(step.makes, parts);
+  }
+  if (what.decided.stop)
+    return;
+  for (const auto& next : what.decided.release)
+    released(next.worker, {what.newest, server_, next.leases});
+}
+
+// What was decided on before has but its name left.
+push_header watcher::take_held(const push_id& id) {
+  push_header nothing;
+  nothing.id = id;
+  nothing.server = server_;
+  auto found = held_.extract(id);
+  return found ? found.mapped() : nothing;
+}
+
 // -- lives of the server ------------------------------------------------------
 
 void watcher::began(incarnation server, const proto::Manifest* from) {
@@ -65,6 +112,7 @@ void watcher::began(incarnation server, const proto::Manifest* from) {
   members_.clear();
   lives_.clear();
   leases_.clear();
+  held_.clear();
   newest_.clear();
   began_at_ = rules_.now();
   late_.clear();

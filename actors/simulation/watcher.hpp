@@ -20,7 +20,8 @@
 // The first breach is kept and ends the run. Not thread-safe.
 
 #include "actors/policies/policy.hpp"
-#include "actors/witness.hpp"
+#include "actors/links/push_observer.hpp"
+#include "actors/server/event.hpp"
 #include "config/faults.hpp"
 #include "config/policies.hpp"
 
@@ -57,24 +58,27 @@ struct watcher_rules {
   std::vector<uint64_t> parts{};
 };
 
-class watcher : public witness {
+class watcher final : public event_subscriber, public push_observer {
 public:
   explicit watcher(watcher_rules rules);
 
   // -- what it is told --------------------------------------------------------
 
-  void began(incarnation server, const proto::Manifest* from) override;
-  void enlisted(worker_id who, incarnation life) override;
-  void entered(std::span<const worker_id> who) override;
-  void left(worker_id who, incarnation life) override;
-  void accepted(const push_header& what) override;
-  void refused(const push_header& what) override;
-  void pulled(worker_id who, lease_id abandoned) override;
-  void applied(version makes, std::span<const push_header> parts) override;
-  void dropped(const push_header& what) override;
-  void released(worker_id who, const release_header& what) override;
-  void ended() override;
-  void saved(version what) override;
+  /// Of a server: each of the following that the event says.
+  void on_event(const event& what) override;
+
+  void began(incarnation server, const proto::Manifest* from);
+  void enlisted(worker_id who, incarnation life);
+  void entered(std::span<const worker_id> who);
+  void left(worker_id who, incarnation life);
+  void accepted(const push_header& what);
+  void refused(const push_header& what);
+  void pulled(worker_id who, lease_id abandoned);
+  void applied(version makes, std::span<const push_header> parts);
+  void dropped(const push_header& what);
+  void released(worker_id who, const release_header& what);
+  void ended();
+  void saved(version what);
   void pushed(const push_header& what) override;
   void acknowledged(const push_header& what,
                     const release_header& answer) override;
@@ -131,6 +135,7 @@ private:
   using place = std::pair<uint64_t, uint32_t>; ///< Epoch, part.
   using coverage = std::map<place, ranges>;
 
+  push_header take_held(const push_id& id);
   void breached(const char* promise, const std::string& how);
   uint32_t parts() const;
   uint64_t samples_of(uint32_t part) const;
@@ -178,6 +183,7 @@ private:
   std::set<push_key> sent_;
   std::set<push_key> accepted_;
   std::set<push_key> decided_; ///< Applied or dropped.
+  std::map<push_id, push_header> held_; ///< Accepted, not decided on.
   std::vector<commit> commits_;
   coverage covered_; ///< What is in the weights.
   coverage late_;    ///< With parts: what came too late, and is left out.

@@ -30,7 +30,7 @@ struct faulty_cast_parts {
   uint64_t samples = 0; ///< Of an epoch.
   /// Opens the first life of the server, or the next one in the same directory
   /// from its newest checkpoint; lives count from 1. Throws `failure`.
-  std::function<server_life(incarnation, const std::shared_ptr<witness>&)> open;
+  std::function<server_life(incarnation, const std::shared_ptr<event_subscriber>&)> open;
   end_callback on_end;
 };
 

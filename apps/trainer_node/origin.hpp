@@ -2,7 +2,7 @@
 // What a parameter server starts from: settings, data, and a checkpoint or
 // nothing.
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "apps/trainer_node/earlier_start.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "config/description.hpp"

@@ -2,7 +2,7 @@
 // `--replay TAPE`: a recorded run once more, in this process and under the
 // virtual clock.
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/replay/script.hpp"
 #include "config/command_line.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "actors/checkpoint_writer.hpp"
 #include "actors/coordinator.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/path_choice.hpp"
 #include "actors/recorder.hpp"
 #include "actors/recording/console.hpp"
@@ -248,14 +248,14 @@ server_life reopen_house(caf::actor_system& system, config::resolved config,
                          const server_options& options, const run_data& data,
                          const std::shared_ptr<simulation::machine>& machine,
                          const std::shared_ptr<const config::run_lock>& lock,
-                         const std::shared_ptr<witness>& watch) {
+                         const std::shared_ptr<event_subscriber>& watch) {
   auto& training = config.values.training;
   training.resume = "auto";
   training.overwrite = false;
   auto tell = voice_of(options);
   auto from = find_origin(config.values, tell, {lock, nullptr});
   auto parts = make_server_parts(config, data, from);
-  parts.watch = watch;
+  parts.observer = watch;
   settle(from, parts, tell);
   keep_tape(parts, from, threads_share(config.values), tell);
   return open_house(system, options, machine, std::move(parts), from);
@@ -272,12 +272,12 @@ node start_with_faults(caf::actor_system& system,
   auto later = config;
   later.values.training.train_dir = from.directory.path.string();
   auto open = [=, &system](incarnation life,
-                           const std::shared_ptr<witness>& watch) {
+                           const std::shared_ptr<event_subscriber>& watch) {
     if (life.value > 1)
       return reopen_house(system, later, options, data, machine,
                           from.directory.lock, watch);
     auto parts = first;
-    parts.watch = watch;
+    parts.observer = watch;
     return open_house(system, options, machine, std::move(parts), from);
   };
   return start_faulty_cast({system, computing, machine, weights, packs,

@@ -1,7 +1,7 @@
 #pragma once
 // A run's event tape on disk.
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 
 #include <filesystem>
 

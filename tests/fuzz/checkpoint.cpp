@@ -4,7 +4,7 @@
 
 #include "models/checkpoint.hpp"
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/recording/run_statistics.hpp"
 #include "actors/restore_ledger.hpp"
 #include "config/earlier_run.hpp"

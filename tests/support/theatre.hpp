@@ -3,7 +3,7 @@
 
 #include "actors/links/joined_link.hpp"
 #include "actors/links/local_link.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/remote_shard.hpp"
 #include "actors/restore.hpp"
 #include "actors/shard_registrar.hpp"

@@ -2,7 +2,7 @@
 // The real parameter server behind real paths over a double of NCCL, in one
 // thread: frames, answers and faults come in an order that a seed draws.
 
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/simulation/watcher.hpp"
 #include "messages/transport/cast_path.hpp"
 #include "tests/nccl/fake_nccl.hpp"

@@ -3,7 +3,7 @@
 // others train on as if it had not been there.
 
 #include "actors/coordinator.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "actors/supervisor.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/payloads.hpp"
@@ -27,38 +27,35 @@ constexpr worker_id culprit{1};
 
 /// Which samples are in the weights. Told by the server alone, one thing at a
 /// time.
-class sample_book : public witness {
+class sample_book : public event_subscriber {
 public:
-  void began(incarnation, const proto::Manifest*) override {}
-  void enlisted(worker_id, incarnation) override {}
-  void entered(std::span<const worker_id>) override {}
-  void left(worker_id who, incarnation) override { ++departures[who]; }
-  void accepted(const push_header&) override {}
-  void refused(const push_header& what) override { ++refusals[what.id.worker]; }
-  void pulled(worker_id, lease_id) override {}
-  void applied(version, std::span<const push_header> parts) override {
-    for (const auto& part : parts) {
-      auto found = leases.find(part.from);
-      if (found == leases.end())
-        ++strange;
-      else
-        for (uint64_t i = 0; i < found->second.count; ++i)
-          twice +=
-            !seen[found->second.epoch].insert(found->second.first + i).second;
-      culprits += part.id.worker == culprit;
+  void on_event(const event& what) override {
+    if (const auto* gone = std::get_if<inputs::left>(&what.what))
+      ++departures[gone->who];
+    if (const auto* push = std::get_if<inputs::arrived>(&what.what)) {
+      refusals[push->header.id.worker] += push->refused != errc::none;
+      froms[push->header.id] = push->header.from;
     }
+    for (const auto& step : what.decided.updates)
+      for (const auto& part : step.gradients)
+        apply(part.id);
+    for (const auto& next : what.decided.release)
+      for (const auto& one : next.leases)
+        leases[one.id] = one;
   }
-  void dropped(const push_header&) override {}
-  void released(worker_id, const release_header& what) override {
-    for (const auto& one : what.leases)
-      leases[one.id] = one;
-  }
-  void ended() override {}
-  void saved(version) override {}
-  void pushed(const push_header&) override {}
-  void acknowledged(const push_header&, const release_header&) override {}
-  void turned_away(const push_header&, const caf::error&) override {}
 
+  void apply(const push_id& id) {
+    auto found = leases.find(froms[id]);
+    if (found == leases.end())
+      ++strange;
+    else
+      for (uint64_t i = 0; i < found->second.count; ++i)
+        twice +=
+          !seen[found->second.epoch].insert(found->second.first + i).second;
+    culprits += id.worker == culprit;
+  }
+
+  std::map<push_id, lease_id> froms;
   std::map<lease_id, lease> leases;
   std::map<uint64_t, std::set<uint64_t>> seen; ///< Samples, by epoch.
   uint64_t twice = 0;
@@ -105,7 +102,7 @@ parameter_server_actor open_house(caf::actor_system& system, house& all,
   parts.classes = 10;
   parts.recorder = recorder;
   parts.writer = writer;
-  parts.watch = all.book;
+  parts.observer = all.book;
   parts.sums = sums;
   auto lead = spawn<lead_actor, parameter_server_state>(
     system, placement::scheduled, std::move(parts));

@@ -1,4 +1,4 @@
-#include "actors/event_tape.hpp"
+#include "actors/server/event_log_writer.hpp"
 
 #include <cmath>
 
@@ -23,11 +23,24 @@ void put(const push_id& id, uint64_t staleness, proto::TapePush& out) {
 
 } // namespace
 
-void event_tape::fill(const inputs::started&) {
+void event_log_writer::on_event(const event& what) {
+  if (!sink_ || std::holds_alternative<inputs::saved>(what.what) ||
+      std::holds_alternative<inputs::ending>(what.what))
+    return;
+  event_.Clear();
+  event_.set_time_ns(
+    std::chrono::duration_cast<std::chrono::nanoseconds>(what.time - start_)
+      .count());
+  std::visit([this](const auto& input) { fill(input); }, what.what);
+  fill(what.decided);
+  sink_(event_);
+}
+
+void event_log_writer::fill(const inputs::started&) {
   event_.mutable_started();
 }
 
-void event_tape::fill(const inputs::enlisted& what) {
+void event_log_writer::fill(const inputs::enlisted& what) {
   auto& out = *event_.mutable_enlisted();
   out.set_worker(what.who.value);
   out.set_life(what.life.value);
@@ -36,27 +49,27 @@ void event_tape::fill(const inputs::enlisted& what) {
   out.set_data_digest(what.data.digest);
 }
 
-void event_tape::fill(const inputs::joined& what) {
+void event_log_writer::fill(const inputs::joined& what) {
   auto& out = *event_.mutable_joined();
   for (auto who : what.who)
     out.add_workers(who.value);
 }
 
-void event_tape::fill(const inputs::left& what) {
+void event_log_writer::fill(const inputs::left& what) {
   auto& out = *event_.mutable_left();
   out.set_worker(what.who.value);
   out.set_life(what.life.value);
   out.set_reason(what.reason);
 }
 
-void event_tape::fill(const inputs::pulled& what) {
+void event_log_writer::fill(const inputs::pulled& what) {
   auto& out = *event_.mutable_pulled();
   out.set_worker(what.header.worker.value);
   out.set_life(what.header.life.value);
   out.set_abandoned(what.header.abandoned.value);
 }
 
-void event_tape::fill(const inputs::arrived& what) {
+void event_log_writer::fill(const inputs::arrived& what) {
   const auto& header = what.header;
   auto& out = *event_.mutable_arrived();
   out.set_worker(header.id.worker.value);
@@ -73,7 +86,7 @@ void event_tape::fill(const inputs::arrived& what) {
     out.set_refused(to_string(what.refused));
 }
 
-void event_tape::fill(const inputs::scored& what) {
+void event_log_writer::fill(const inputs::scored& what) {
   auto& out = *event_.mutable_scored();
   out.set_version(what.found.weights.value);
   out.set_loss(what.found.loss);
@@ -84,19 +97,19 @@ void event_tape::fill(const inputs::scored& what) {
     out.set_accuracy_top5(what.found.accuracy_top5);
 }
 
-void event_tape::fill(const inputs::audience& what) {
+void event_log_writer::fill(const inputs::audience& what) {
   event_.mutable_audience()->set_evaluators(what.evaluators);
 }
 
-void event_tape::fill(const inputs::stopped&) {
+void event_log_writer::fill(const inputs::stopped&) {
   event_.mutable_stopped();
 }
 
-void event_tape::fill(const inputs::failed& what) {
+void event_log_writer::fill(const inputs::failed& what) {
   event_.mutable_failed()->set_line(what.line);
 }
 
-void event_tape::fill(const inputs::ended& what) {
+void event_log_writer::fill(const inputs::ended& what) {
   auto& out = *event_.mutable_ended();
   out.set_status(what.status);
   out.set_steps(what.steps.value);
@@ -104,7 +117,7 @@ void event_tape::fill(const inputs::ended& what) {
   out.set_state_sha256(what.state_sha256.value_or(""));
 }
 
-void event_tape::fill(const cores::orders& decided) {
+void event_log_writer::fill(const cores::orders& decided) {
   if (decided.drop.empty() && decided.updates.empty() && !decided.stop &&
       decided.release.empty() && decided.cancel.empty())
     return;

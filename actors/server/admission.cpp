@@ -1,0 +1,322 @@
+#include "actors/server/admission.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+caf::error over() {
+  return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+}
+
+caf::error no_part() {
+  return caf::make_error(errc::failed,
+                         std::string{"the sum of which it is part is void"});
+}
+
+std::string reason_of(errc why) {
+  if (why == errc::wrong_size)
+    return "gradient does not have the model's size";
+  if (why == errc::protocol_violation)
+    return "gradient is not of a lease of this worker";
+  return "gradient holds NaN or infinite numbers";
+}
+
+} // namespace
+
+// -- requests -----------------------------------------------------------------
+
+auto admission::push(const push_header& header, const payload& gradient)
+  -> weights_result {
+  auto asks = parts_.self->make_response_promise<release_header, payload>();
+  auto sum = parts_.sums ? parts_.sums->find(header.id, gradient)
+                         : std::optional<gradient_sum>{};
+  if (sum)
+    accept_part(*sum, {header, gradient, asks});
+  else if (must_wait())
+    waiting_.push_back([=, this] { accept(header, gradient, asks); });
+  else
+    accept(header, gradient, asks);
+  return asks;
+}
+
+auto admission::pull(const pull_header& header) -> weights_result {
+  auto asks = parts_.self->make_response_promise<release_header, payload>();
+  if (must_wait())
+    waiting_.push_back([=, this] { accept(header, asks); });
+  else
+    accept(header, asks);
+  return asks;
+}
+
+// What nobody writes down must not be done either: notes would pile up.
+bool admission::must_wait() const {
+  return !closed_ && (parts_.notes->is_full() || !waiting_.empty());
+}
+
+void admission::proceed() {
+  parts_.notes->acknowledge();
+  while (!waiting_.empty() && !parts_.notes->is_full()) {
+    auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    next();
+  }
+}
+
+void admission::accept(const push_header& header, const payload& gradient,
+                       weights_promise asks) {
+  request_id id{header.id.worker, header.id.life, header.request};
+  if (auto err = objection(header)) {
+    // What has arrived before may be held for a step.
+    parts_.shards->refuse(id, err == errc::duplicate ? push_id{} : header.id);
+    return asks.deliver(err);
+  }
+  if (auto why = check(header, gradient); why != errc::none) {
+    parts_.shards->refuse(id, header.id);
+    return asks.deliver(refuse(header, why));
+  }
+  hold(id, asks);
+  auto sound = parts_.model->sound(gradient);
+  if (!parts_.shards->any())
+    return take(header, gradient, sound);
+  parts_.shards->expect(id, header.id, sound,
+                        [this, header, gradient](bool all) {
+                          take(header, gradient, all);
+                        });
+}
+
+// All shards have their part, and it is known what it is worth.
+void admission::take(const push_header& header, const payload& gradient,
+                     bool sound) {
+  if (sound)
+    return parts_.decide.push(header, gradient);
+  auto asks = std::exchange(members_.at(header.id.worker).asks, std::nullopt);
+  asks->deliver(refuse(header, errc::not_finite));
+  parts_.shards->drop({header.id});
+}
+
+void admission::accept(const pull_header& header, weights_promise asks) {
+  request_id id{header.worker, header.life, header.request};
+  push_id no_gradient{header.worker, header.life, sequence{0}};
+  if (auto err = unwelcome(header.worker, header.life, header.server)) {
+    parts_.shards->refuse(id, no_gradient);
+    return asks.deliver(err);
+  }
+  hold(id, asks);
+  if (!parts_.shards->any())
+    return parts_.decide.pull(header);
+  parts_.shards->expect(id, no_gradient, true, [this, header](bool) {
+    parts_.decide.pull(header);
+  });
+}
+
+// -- what is in order ---------------------------------------------------------
+
+caf::error admission::objection(const push_header& header) {
+  if (auto err = unwelcome(header.id.worker, header.id.life, header.server))
+    return err;
+  switch (parts_.scheduler->admit(header.id)) {
+  case cores::freshness::fresh:
+    return {};
+  case cores::freshness::stale_incarnation:
+    return caf::make_error(errc::stale_incarnation,
+                           "gradient of an earlier life of worker " +
+                             to_string(header.id.worker));
+  default:
+    return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
+                                              " has arrived before");
+  }
+}
+
+caf::error admission::unwelcome(worker_id who, incarnation life,
+                                incarnation server) const {
+  if (closed_)
+    return over();
+  switch (parts_.scheduler->look_at(who, life, server)) {
+  case cores::standing::welcome:
+    return {};
+  case cores::standing::earlier_server:
+    return caf::make_error(errc::stale_incarnation,
+                           std::string{"meant for an earlier life of the "
+                                       "parameter server"});
+  default:
+    return caf::make_error(errc::unknown_member,
+                           "worker " + to_string(who) + " is not in the cast");
+  }
+}
+
+// Of all but its numbers. A gradient of somebody else's samples would count
+// them twice; of one that never fitted only the shape has come.
+errc admission::check(const push_header& header,
+                      const payload& gradient) const {
+  if (!parts_.scheduler->holds(header.id.worker, header.from, header.samples))
+    return errc::protocol_violation;
+  auto here = gradient || gradient.shape().bytes() == 0;
+  return here && parts_.model->fits(gradient) ? errc::none : errc::wrong_size;
+}
+
+caf::error admission::refuse(const push_header& header, errc why) {
+  auto reason = reason_of(why);
+  parts_.decide.refuse(header, why, reason);
+  return caf::make_error(why, "worker " + to_string(header.id.worker) + ": " +
+                                reason);
+}
+
+// The answer comes later. A worker has one request at a time; an earlier one
+// that is still open belongs to a lost connection.
+void admission::hold(const request_id& id, weights_promise asks) {
+  auto& who = members_.at(id.worker);
+  who.asks = std::move(asks);
+  who.request = id.number;
+}
+
+// -- sums ---------------------------------------------------------------------
+
+// The mean of a sum holds each of its gradients: when one of them is not to
+// count, none of its pushes does.
+void admission::accept_part(const gradient_sum& of, new_push what) {
+  if (closed_)
+    return what.asks.deliver(over());
+  if (of.over)
+    return what.asks.deliver(no_part());
+  auto& all = gathered_[of.number];
+  all.what = of;
+  all.here.push_back(std::move(what));
+  auto whole = all.here.size() == of.pushes.size();
+  if (!whole && all.here.size() > 1)
+    return; // Who leaves meanwhile is heard of.
+  auto sound = in_order(all);
+  if (sound && !whole)
+    return;
+  auto found = std::move(gathered_.extract(of.number).mapped());
+  if (!sound)
+    return give_up(found);
+  if (!must_wait())
+    return take_sum(std::move(found));
+  waiting_.push_back([this, found = std::move(found)] { take_sum(found); });
+}
+
+bool admission::in_order(const gathered_sum& what) const {
+  auto known = [this](const push_id& id) {
+    return parts_.scheduler->knows(id.worker, id.life);
+  };
+  auto good = [this](const new_push& one) {
+    const auto& id = one.header.id;
+    return !unwelcome(id.worker, id.life, one.header.server) &&
+           parts_.scheduler->is_fresh(id) &&
+           check(one.header, one.gradient) == errc::none;
+  };
+  auto once = [&what](const push_id& id) {
+    return std::ranges::count(what.here, id, [](const new_push& one) {
+             return one.header.id;
+           }) <= 1;
+  };
+  return std::ranges::all_of(what.what.pushes, known) &&
+         std::ranges::all_of(what.what.pushes, once) &&
+         std::ranges::all_of(what.here, good);
+}
+
+// It may have waited for the recorder meanwhile.
+void admission::take_sum(gathered_sum what) {
+  if (!closed_ && !in_order(what))
+    return give_up(what);
+  parts_.sums->take(what.what.number);
+  for (auto& one : what.here)
+    take_part(std::move(one));
+}
+
+// Whoever added up has seen that all numbers are finite.
+void admission::take_part(new_push one) {
+  const auto& id = one.header.id;
+  if (closed_ || parts_.scheduler->admit(id) != cores::freshness::fresh)
+    return one.asks.deliver(over());
+  hold({id.worker, id.life, one.header.request}, one.asks);
+  take(one.header, one.gradient, true);
+}
+
+void admission::give_up(const gathered_sum& what) {
+  parts_.sums->give_up(what.what.number);
+  for (auto one : what.here)
+    one.asks.deliver(no_part());
+}
+
+// Its samples are dealt out again in a moment.
+void admission::leave_sums(worker_id who, incarnation life) {
+  if (!parts_.sums)
+    return;
+  parts_.sums->left(who, life);
+  std::vector<gathered_sum> void_now;
+  std::erase_if(gathered_, [&](auto& one) {
+    auto is_theirs = [&](const push_id& id) {
+      return id.worker == who && id.life == life;
+    };
+    if (std::ranges::none_of(one.second.what.pushes, is_theirs))
+      return false;
+    void_now.push_back(std::move(one.second));
+    return true;
+  });
+  for (const auto& one : void_now)
+    give_up(one);
+}
+
+// -- members ------------------------------------------------------------------
+
+void admission::enlist(worker_id who, incarnation life,
+                       const worker_actor& handle) {
+  members_[who] = member{life, handle, std::nullopt, sequence{0}, sequence{0}};
+}
+
+void admission::leave(worker_id who) {
+  left_ = std::move(members_.at(who).asks);
+  members_.erase(who);
+}
+
+void admission::answer_left(const std::string& reason) {
+  if (auto asks = std::exchange(left_, std::nullopt))
+    asks->deliver(caf::make_error(errc::unknown_member, reason));
+}
+
+void admission::settle(const push_id& id) {
+  auto who = members_.find(id.worker);
+  if (who != members_.end() && who->second.life == id.life)
+    who->second.settled = id.seq;
+}
+
+void admission::each_member(
+  const std::function<void(const worker_actor&, sequence)>& what) const {
+  for (const auto& [rank, who] : members_)
+    what(who.handle, who.settled);
+}
+
+// -- answers ------------------------------------------------------------------
+
+void admission::release(worker_id who, const release_header& header,
+                        const payload& weights) {
+  auto& waiting = members_.at(who);
+  auto promise = std::exchange(waiting.asks, std::nullopt);
+  if (!promise)
+    return;
+  parts_.shards->release({who, waiting.life, waiting.request}, header);
+  promise->deliver(header, weights);
+}
+
+void admission::cancel(worker_id who) {
+  parts_.self->send(members_.at(who).handle, cancel_atom_v,
+                    parts_.scheduler->current());
+}
+
+void admission::close() {
+  closed_ = true;
+  for (auto& [who, state] : members_)
+    if (auto asks = std::exchange(state.asks, std::nullopt))
+      asks->deliver(over());
+  for (auto& next : std::exchange(waiting_, {}))
+    next();
+  for (auto& [_, sum] : std::exchange(gathered_, {}))
+    for (auto& one : sum.here)
+      one.asks.deliver(over());
+}
+
+} // namespace troupe

@@ -1,0 +1,104 @@
+#include "actors/server/checkpoint_schedule.hpp"
+
+#include "actors/tensor_payload.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace troupe {
+
+bool checkpoint_schedule::take() {
+  auto of = parts_.newest();
+  if (!parts_.wanted || last_ == of || !parts_.shards->complete())
+    return false;
+  last_ = of;
+  keep_error_feedback();
+  collect([this](const snapshot_ptr& what) {
+    parts_.collected(*what);
+    if (closed_)
+      return;
+    next_ = what;
+    write_next();
+  });
+  return true;
+}
+
+// The run does not end before they have.
+void checkpoint_schedule::keep_error_feedback() {
+  if (!parts_.has_error_feedback)
+    return;
+  auto done = [this] {
+    --keeping_;
+    parts_.idle();
+  };
+  parts_.each_member([&](const worker_actor& who, sequence settled) {
+    ++keeping_;
+    parts_.self
+      ->request(who, to_timespan(patience_with_a_worker), write_atom_v,
+                parts_.newest(), settled)
+      .then(done, [done](const caf::error&) { done(); });
+  });
+}
+
+// Shards go on with their mail meanwhile; what they add is of this version.
+void checkpoint_schedule::collect(
+  std::function<void(const snapshot_ptr&)> then) {
+  auto out = std::make_shared<snapshot>();
+  auto of = parts_.newest();
+  parts_.describe(out->manifest);
+  auto slots = parts_.model->begin_save(*out);
+  ++collecting_;
+  auto done = [this, out, then = std::move(then)] {
+    --collecting_;
+    then(out);
+  };
+  parts_.model->save(slots);
+  if (!parts_.shards->any())
+    return done();
+  auto whole = parts_.model->make_whole();
+  out->weights = to_payload(whole);
+  parts_.shards->fetch(whole, slots, of, [this, whole, of, done] {
+    parts_.fetched(of, whole);
+    done();
+  });
+}
+
+void checkpoint_schedule::write_best(snapshot_ptr what) {
+  next_best_ = std::move(what);
+  write_next();
+}
+
+void checkpoint_schedule::give_up() {
+  next_ = nullptr;
+  next_best_ = nullptr;
+}
+
+void checkpoint_schedule::write_next() {
+  auto& next = next_ ? next_ : next_best_;
+  if (writing_ || !next)
+    return;
+  writing_ = true;
+  auto what = std::exchange(next, nullptr);
+  parts_.self->request(parts_.writer, caf::infinite, write_atom_v, what)
+    .then(
+      [this, what](const std::string& name) {
+        writing_ = false;
+        note_written(*what, name);
+        write_next();
+        parts_.idle();
+      },
+      [this](const caf::error& err) {
+        writing_ = false;
+        parts_.failed(text_of(err));
+      });
+}
+
+void checkpoint_schedule::note_written(const snapshot& what,
+                                       const std::string& name) {
+  if (what.best)
+    parts_.best_saved(*what.best);
+  else
+    parts_.saved(version{what.manifest.step()}, name);
+}
+
+} // namespace troupe

@@ -1,0 +1,332 @@
+#include "actors/server/parameter_server.hpp"
+
+#include "actors/restore.hpp"
+#include "config/failure.hpp"
+#include "config/value.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <utility>
+
+namespace troupe {
+
+parameter_server_state::parameter_server_state(pointer self,
+                                               parameter_server_parts parts)
+  : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
+    shards_(self, parts_.remote_shards,
+            [this](const caf::error& why) {
+              ending_.fail("a parameter server shard failed: " + text_of(why));
+            }),
+    scheduler_(make_conductor(parts_)), clock_(self), best_(parts_.best),
+    log_(parts_.tape ? std::make_shared<event_log_writer>(parts_.tape,
+                                                          self->clock().now())
+                     : nullptr),
+    metrics_(std::make_shared<run_metrics>(metrics_parts())),
+    admission_(make_admission_parts()), pipeline_(pipeline_parts()),
+    feed_(feed_parts()),
+    checkpoints_(schedule_parts(), parts_.resumed
+                                     ? std::optional{scheduler_.current()}
+                                     : std::nullopt),
+    ending_(ending_calls()) {
+  if (parts_.resumed) {
+    before_ = metrics_->load(parts_.resumed->manifest.counters());
+    clock_ = run_clock{self, before_.elapsed_seconds};
+  }
+  // What was rolled back left its best weights behind.
+  if (best_)
+    metrics_->load(*best_);
+  events_.subscribe(log_);
+  events_.subscribe(metrics_);
+  events_.subscribe(parts_.observer);
+}
+
+lead_actor::behavior_type parameter_server_state::make_behavior() {
+  at::set_num_threads(parts_.threads);
+  return {
+    [this](push_atom, const push_header& header, const payload& gradient) {
+      return admission_.push(header, gradient);
+    },
+    [this](pull_atom, const pull_header& header) {
+      return admission_.pull(header);
+    },
+    [this](watch_atom, version after) { return feed_.watch(after); },
+    [this](score_atom, const score& found) { take_score(found); },
+    [this](attach_atom, const coordinator_actor& coordinator) {
+      begin(coordinator);
+    },
+    [this](attach_atom, const shard_registrar_actor& registrar,
+           const std::vector<remote_shard_actor>& shards) {
+      shards_.begin(registrar, shards);
+    },
+    [this](report_atom, const part_report& what) { shards_.note(what); },
+    [this](enlist_atom, worker_id who, incarnation life,
+           const std::string& transport, const owned_data& data,
+           const worker_actor& handle) {
+      enlist(who, life, transport, data, handle);
+    },
+    [this](join_atom, const std::vector<worker_id>& who) { join(who); },
+    [this](leave_atom, worker_id who, incarnation life,
+           const std::string& reason) { leave(who, life, reason); },
+    [this](audience_atom, uint32_t evaluators) { set_audience(evaluators); },
+    [this](refuse_atom, const std::string& line) { fail_for_others(line); },
+    [this](tick_atom) { ending_.scored(); },
+    [this](stop_atom) { stop(); },
+  };
+}
+
+// -- what it is told ----------------------------------------------------------
+
+void parameter_server_state::begin(const coordinator_actor& coordinator) {
+  coordinator_ = coordinator;
+  // A run that is resumed may have reached its limits already.
+  cores::orders decided;
+  decided.stop = scheduler_.reached();
+  decide(inputs::started{parts_.life, parts_.resumed
+                                        ? &parts_.resumed->manifest
+                                        : nullptr},
+         std::move(decided));
+}
+
+void parameter_server_state::take(const push_header& header,
+                                  const payload& gradient) {
+  pipeline_.hold(header, gradient);
+  auto from = lease_of(header);
+  decide(inputs::arrived{header, from},
+         scheduler_.push({header.id, header.computed_on, header.from}));
+}
+
+void parameter_server_state::take(const pull_header& header) {
+  decide(inputs::pulled{header},
+         scheduler_.pull(header.worker, header.abandoned));
+}
+
+void parameter_server_state::refuse(const push_header& header, errc why,
+                                    const std::string& reason) {
+  decide(inputs::arrived{header, lease_of(header), why, reason});
+  if (scheduler_.refuse({header.id, header.computed_on, header.from}))
+    expel(header.id.worker, header.id.life, reason);
+}
+
+void parameter_server_state::enlist(worker_id who, incarnation life,
+                                    const std::string& transport,
+                                    const owned_data& data,
+                                    const worker_actor& handle) {
+  scheduler_.enlist(who, life, data);
+  admission_.enlist(who, life, handle);
+  transports_["worker-" + to_string(who)] = transport;
+  decide(inputs::enlisted{who, life, transport, data});
+}
+
+void parameter_server_state::join(const std::vector<worker_id>& who) {
+  if (!ending_.begun())
+    decide(inputs::joined{who}, scheduler_.join(who));
+}
+
+void parameter_server_state::leave(worker_id who, incarnation life,
+                                   const std::string& reason) {
+  admission_.leave_sums(who, life);
+  if (!scheduler_.knows(who, life) || !admission_.has(who))
+    return;
+  admission_.leave(who);
+  shards_.leave(who, life);
+  if (ending_.begun()) // The weights stay as they are: no step closes any more.
+    return admission_.answer_left(reason);
+  auto decided = scheduler_.leave(who, life);
+  decide(inputs::left{who, life, reason}, std::move(decided));
+  admission_.answer_left(reason);
+}
+
+void parameter_server_state::take_score(const score& found) {
+  feed_.scored(found.weights);
+  cores::orders decided;
+  if (!ending_.begun())
+    decided.stop = scheduler_.scored(found.accuracy);
+  auto at = tell(inputs::scored{found}, std::move(decided));
+  keep_if_best(found); // The run does not end before that is written.
+  if (ending_.begun() && !feed_.last_open())
+    ending_.scored();
+  carry_out(at);
+}
+
+void parameter_server_state::set_audience(uint32_t evaluators) {
+  decide(inputs::audience{evaluators});
+  feed_.set_audience(evaluators);
+  if (ending_.begun() && evaluators == 0)
+    ending_.scored();
+}
+
+void parameter_server_state::stop() {
+  if (ending_.begun())
+    return;
+  decide(inputs::stopped{});
+  ending_.begin("stopped", "stopped by a signal");
+}
+
+// Recorder or checkpoint writer could not write: an input like others.
+void parameter_server_state::fail_for_others(const std::string& line) {
+  if (!ending_.is_closed())
+    decide(inputs::failed{line});
+  ending_.fail(line);
+}
+
+// -- what follows -------------------------------------------------------------
+
+void parameter_server_state::decide(input what, cores::orders decided) {
+  carry_out(tell(std::move(what), std::move(decided)));
+}
+
+event parameter_server_state::tell(input what, cores::orders decided) {
+  auto rates = pipeline_.rates_of(decided.updates, metrics_->epochs(),
+                                  scheduler_.ledger().samples());
+  event at{0,
+           self_->clock().now(),
+           std::move(what),
+           std::move(decided),
+           std::move(rates),
+           scheduler_.current()};
+  try {
+    events_.emit(at);
+  } catch (const std::exception& err) {
+    // A run that was to leave a log and does not has failed.
+    log_->close();
+    ending_.fail(one_line(err));
+    ending_.fail_late(one_line(err));
+  }
+  return at;
+}
+
+void parameter_server_state::carry_out(const event& at) {
+  if (ending_.begun())
+    return;
+  try {
+    pipeline_.carry_out(at.decided, at.rates);
+  } catch (const std::exception& err) {
+    return ending_.fail(one_line(err));
+  }
+  if (at.decided.stop)
+    return ending_.begin("completed", *at.decided.stop);
+  for (const auto& ready : at.decided.release)
+    admission_.release(ready.worker,
+                       {scheduler_.current(), parts_.life, ready.leases},
+                       model_.newest());
+  for (auto who : at.decided.cancel)
+    admission_.cancel(who);
+}
+
+void parameter_server_state::expel(worker_id who, incarnation life,
+                                   const std::string& reason) {
+  auto line = "expelled: its last " +
+              std::to_string(cores::refusals::default_limit) +
+              " gradients were refused (" + reason +
+              "); if the loss grew before, lower --lr";
+  self_->send(coordinator_, leave_atom_v, who, life, line);
+  if (scheduler_.members() == 1)
+    ending_.fail("no worker is left; the last was " + line);
+}
+
+void parameter_server_state::keep_if_best(const score& found) {
+  auto weights = feed_.take_shown(found.weights);
+  if (!weights ||
+      metrics_->statistics().best_step() != found.weights.value ||
+      (best_ && !(found.accuracy > best_->accuracy)) || ending_.is_closed() ||
+      ending_.has_failed())
+    return;
+  auto what = std::make_shared<snapshot>();
+  what->manifest.set_run_id(parts_.run_id);
+  what->layout = model_.layout();
+  what->weights = std::move(weights);
+  what->best = found;
+  ending_.saving();
+  checkpoints_.write_best(std::move(what));
+}
+
+// -- the end ------------------------------------------------------------------
+
+void parameter_server_state::send_home(const std::string& reason) {
+  tell(inputs::ending{reason}, {});
+  admission_.close();
+  shards_.finish();
+  pipeline_.clear();
+  self_->send(coordinator_, ending_atom_v);
+}
+
+void parameter_server_state::finish_work() {
+  feed_.finish();
+  // Saved already: then its digest alone is wanted.
+  if (!checkpoints_.take() && model_.has_weights() && shards_.any() &&
+      shards_.complete())
+    checkpoints_.collect([this](const snapshot_ptr& what) {
+      note_state(*what);
+      note_idle();
+    });
+  if (feed_.audience() == 0 || !feed_.last_open())
+    ending_.scored();
+  else
+    self_->delayed_send(
+      self_, to_timespan(parts_.settings.evaluation.eval_timeout), tick_atom_v);
+  if (!ending_.is_closed())
+    self_->run_delayed(to_timespan(parts_.save_timeout),
+                       [this] { give_saving_up(); });
+  note_idle();
+}
+
+void parameter_server_state::note_idle() {
+  if (ending_.begun() && checkpoints_.is_idle())
+    ending_.saved();
+}
+
+void parameter_server_state::note_state(const snapshot& what) {
+  if (ending_.begun() && what.manifest.step() == scheduler_.current().value)
+    state_sha256_ = state_sha256(what);
+}
+
+void parameter_server_state::give_saving_up() {
+  if (!ending_.is_saved())
+    ending_.fail(
+      "the last checkpoint was not written within " +
+      config::print(parts_.save_timeout) +
+      " s: the disk takes no more; free it and go on with --resume auto");
+}
+
+void parameter_server_state::write_summary() {
+  feed_.close();
+  auto summary = make_summary();
+  tell(inputs::ended{summary.status, scheduler_.current(),
+                     summary.weights_sha256, summary.state_sha256},
+       {});
+  summary.status = ending_.status(); // The log may be lost.
+  auto last = std::make_shared<note>();
+  last->step = scheduler_.current().value;
+  last->time = elapsed();
+  last->what = notes::finished{std::move(summary), ending_.line()};
+  self_
+    ->request(parts_.recorder, to_timespan(parts_.finish_timeout),
+              finish_atom_v, note_ptr{std::move(last)})
+    .then([this] { leave_run(); },
+          [this](const caf::error& err) {
+            ending_.fail_late(
+              err == caf::sec::request_timeout
+                ? "the run directory took no lines for " +
+                    config::print(parts_.finish_timeout) +
+                    " s, and summary.json is not written: the disk takes no "
+                    "more; free it and go on with --resume auto"
+                : text_of(err));
+            leave_run();
+          });
+}
+
+void parameter_server_state::leave_run() {
+  auto status = exit_status::done;
+  if (ending_.has_failed())
+    status = exit_status::failed;
+  else if (ending_.status() == "stopped")
+    status = exit_status::try_again;
+  run_end how{static_cast<uint8_t>(status), ending_.line()};
+  self_->send(coordinator_, ended_atom_v, how);
+  shards_.send_home(how);
+  self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
+  self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
+  self_->quit();
+}
+
+} // namespace troupe

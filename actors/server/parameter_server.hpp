@@ -1,0 +1,168 @@
+#pragma once
+// The parameter server: owns the weights, takes gradients, and answers each
+// with the next weights when the policy says so. This is the lead shard: it
+// asks its conductor what a message means and carries the orders out, together
+// with the other shards, if there are any. What it owns lies in parts, one for
+// each thing that happens to a gradient (docs/design/0018-server-events.md).
+//
+// Has no thread of its own: whoever brings a gradient waits for what follows
+// from it, and takes the step (actors/errands.hpp).
+//
+// With shards in processes of their own it has only its own range of each
+// version; what is scored or saved as a whole is fetched from them.
+
+#include "actors/clock/run_clock.hpp"
+#include "actors/clock/wall_clock.hpp"
+#include "actors/cores/conductor.hpp"
+#include "actors/cores/note_window.hpp"
+#include "actors/remote_crew.hpp"
+#include "actors/server/admission.hpp"
+#include "actors/server/checkpoint_schedule.hpp"
+#include "actors/server/event_log_writer.hpp"
+#include "actors/server/run_ending.hpp"
+#include "actors/server/run_metrics.hpp"
+#include "actors/server/step_pipeline.hpp"
+#include "actors/server/version_feed.hpp"
+#include "actors/server_model.hpp"
+#include "config/description.hpp"
+#include "config/one_line.hpp"
+#include "config/run_lock.hpp"
+#include "messages/gradient_sums.hpp"
+#include "messages/interfaces.hpp"
+#include "models/best_weights.hpp"
+#include "models/lanes.hpp"
+
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// What a parameter server is made of.
+struct parameter_server_parts {
+  config::settings settings;
+  std::string config_ini; ///< The resolved configuration, for checkpoints.
+  std::string config_digest;
+  /// What the run is; with `life`, which is that of this server.
+  config::run_description description;
+  /// Of the run directory: held as long as the server lives. May be null.
+  std::shared_ptr<const config::run_lock> lock;
+  std::string run_id;
+  std::string dataset; ///< Name of the data set.
+  /// In the training set; may be `cores::endless`. 0 where each worker has
+  /// files of its own, and tells of them itself.
+  uint64_t samples = 0;
+  int64_t classes = 0;
+  incarnation life{1}; ///< Of this server: 1, or one more than before.
+  std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
+  /// The score of the best weights that are kept already.
+  std::optional<models::best_score> best;
+  recorder_actor recorder;
+  checkpoint_writer_actor writer;
+  models::lanes across; ///< Threads that share the passes over the weights.
+  uint32_t remote_shards = 0; ///< How many have processes of their own.
+  int threads = 1; ///< Intra-op threads where all actors share one thread.
+  payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
+  /// Virtual clock: when the first computation began. Else empty.
+  std::function<std::optional<caf::actor_clock::time_point>()> began;
+  tape_sink tape; ///< Takes the events of this life; may be empty.
+  /// Is told of each event last; or null. Virtual clock: the invariant checker.
+  std::shared_ptr<event_subscriber> observer;
+  gradient_sums_ptr sums;     ///< Where gradients are added up before; or null.
+  cores::note_window notes{}; ///< How far the recorder may be behind.
+  double finish_timeout = 30; ///< s that its end may take.
+  double save_timeout = 300;  ///< The same of the last checkpoint.
+};
+
+class parameter_server_state {
+public:
+  using pointer = lead_actor::stateful_pointer<parameter_server_state>;
+
+  static constexpr const char* name = "troupe.parameter-server";
+
+  parameter_server_state(pointer self, parameter_server_parts parts);
+
+  lead_actor::behavior_type make_behavior();
+
+private:
+  // -- what it is told --------------------------------------------------------
+
+  void begin(const coordinator_actor& coordinator);
+  void take(const push_header& header, const payload& gradient);
+  void take(const pull_header& header);
+  void refuse(const push_header& header, errc why, const std::string& reason);
+  void enlist(worker_id who, incarnation life, const std::string& transport,
+              const owned_data& data, const worker_actor& handle);
+  void join(const std::vector<worker_id>& who);
+  void leave(worker_id who, incarnation life, const std::string& reason);
+  void take_score(const score& found);
+  void set_audience(uint32_t evaluators);
+  void stop();
+  void fail_for_others(const std::string& line);
+
+  // -- what follows -----------------------------------------------------------
+
+  /// Tells all who subscribe, before anybody learns what was decided. What
+  /// cannot be logged fails the run.
+  event tell(input what, cores::orders decided);
+  void carry_out(const event& at);
+  /// Both.
+  void decide(input what, cores::orders decided = {});
+
+  void expel(worker_id who, incarnation life, const std::string& reason);
+  void keep_if_best(const score& found);
+  void send_home(const std::string& reason);
+  void finish_work();
+  void note_idle();
+  void note_state(const snapshot& what);
+  void give_saving_up();
+  void write_summary();
+  void leave_run();
+
+  // -- helpers ----------------------------------------------------------------
+
+  // (parameter_server_parts.cpp)
+  run_metrics_parts metrics_parts();
+  admission_parts make_admission_parts();
+  step_pipeline_parts pipeline_parts();
+  version_feed_parts feed_parts();
+  checkpoint_schedule_parts schedule_parts();
+  run_ending_calls ending_calls();
+  void tell_recorder(const note_ptr& what);
+  lease lease_of(const push_header& header) const;
+  double elapsed() const { return clock_.elapsed(self_); }
+  recording::run_times times() const;
+  void describe(proto::Manifest& out) const;
+  std::optional<std::string> final_state_sha256() const;
+  recording::summary make_summary() const;
+
+  pointer self_;
+  parameter_server_parts parts_;
+  server_model model_;
+  remote_crew shards_;
+  cores::conductor scheduler_;
+  run_clock clock_;
+  wall_clock wall_;
+  recording::run_times before_; ///< Those of the checkpoint.
+  caf::actor_clock::time_point last_update_;
+  coordinator_actor coordinator_;
+  std::map<std::string, std::string> transports_; ///< Of all workers so far.
+  std::optional<models::best_score> best_; ///< Of the weights that are kept.
+  /// With remote shards: of the version that the run ends with.
+  std::optional<std::string> state_sha256_;
+
+  std::shared_ptr<event_log_writer> log_; ///< Or null.
+  std::shared_ptr<run_metrics> metrics_;
+  event_stream events_;
+  admission admission_;
+  step_pipeline pipeline_;
+  version_feed feed_;
+  checkpoint_schedule checkpoints_;
+  run_ending ending_;
+};
+
+} // namespace troupe

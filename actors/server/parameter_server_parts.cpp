@@ -1,0 +1,207 @@
+// How the parts of the parameter server are joined, and what it says of itself.
+
+#include "actors/restore.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "config/compression.hpp"
+#include "config/value.hpp"
+#include "config/version.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// What this start has changed on purpose.
+std::vector<config::change> changes_of(const parameter_server_parts& parts) {
+  std::vector<config::change> out;
+  std::ranges::copy_if(
+    parts.description.changes, std::back_inserter(out),
+    [&](const auto& one) { return one.life == parts.life.value; });
+  return out;
+}
+
+} // namespace
+
+// -- the parts ----------------------------------------------------------------
+
+run_metrics_parts parameter_server_state::metrics_parts() {
+  run_metrics_parts out;
+  out.settings = parts_.settings;
+  out.run_id = parts_.run_id;
+  out.changes = changes_of(parts_);
+  out.scheduler = &scheduler_;
+  out.elapsed = [this] { return elapsed(); };
+  out.tell = [this](const note_ptr& what) { tell_recorder(what); };
+  return out;
+}
+
+admission_parts parameter_server_state::make_admission_parts() {
+  admission_parts out;
+  out.self = self_;
+  out.scheduler = &scheduler_;
+  out.model = &model_;
+  out.shards = &shards_;
+  out.sums = parts_.sums;
+  out.notes = &parts_.notes;
+  out.decide.push = [this](const push_header& header, const payload& gradient) {
+    take(header, gradient);
+  };
+  out.decide.pull = [this](const pull_header& header) { take(header); };
+  out.decide.refuse = [this](const push_header& header, errc why,
+                             const std::string& reason) {
+    refuse(header, why, reason);
+  };
+  return out;
+}
+
+step_pipeline_parts parameter_server_state::pipeline_parts() {
+  step_pipeline_parts out;
+  out.settings = parts_.settings.training;
+  out.model = &model_;
+  out.shards = &shards_;
+  out.settled = [this](const push_id& id) { admission_.settle(id); };
+  out.made = [this](version what) {
+    last_update_ = self_->clock().now();
+    feed_.made(what, scheduler_.ledger().epochs_completed());
+    checkpoints_.made(what);
+  };
+  return out;
+}
+
+version_feed_parts parameter_server_state::feed_parts() {
+  version_feed_parts out;
+  out.self = self_;
+  out.model = &model_;
+  out.shards = &shards_;
+  out.newest = [this] { return scheduler_.current(); };
+  out.frequency = parts_.settings.evaluation.eval_freq.steps;
+  out.epochs = scheduler_.ledger().epochs_completed();
+  out.keeps_shown =
+    parts_.settings.checkpoint.keep_best && model_.has_weights();
+  return out;
+}
+
+checkpoint_schedule_parts parameter_server_state::schedule_parts() {
+  checkpoint_schedule_parts out;
+  out.self = self_;
+  out.writer = parts_.writer;
+  out.model = &model_;
+  out.shards = &shards_;
+  out.frequency = parts_.settings.checkpoint.checkpoint_freq;
+  // Nothing is learnt and no epoch ends: there is nothing to go on from.
+  out.wanted = model_.has_weights() || parts_.samples != cores::endless;
+  out.has_error_feedback =
+    config::parse_compression(parts_.settings.cluster.compression)
+      .keeps_residual();
+  out.newest = [this] { return scheduler_.current(); };
+  out.describe = [this](proto::Manifest& manifest) { describe(manifest); };
+  out.each_member = [this](const auto& what) { admission_.each_member(what); };
+  out.fetched = [this](version of, const at::Tensor& whole) {
+    feed_.keep_whole(of, whole);
+  };
+  out.collected = [this](const snapshot& what) { note_state(what); };
+  out.saved = [this](version what, const std::string& name) {
+    tell(inputs::saved{what, name}, {});
+  };
+  out.best_saved = [this](const score& what) {
+    best_ = {what.weights.value, what.accuracy, what.loss};
+  };
+  out.failed = [this](const std::string& line) { fail_for_others(line); };
+  out.idle = [this] { note_idle(); };
+  return out;
+}
+
+run_ending_calls parameter_server_state::ending_calls() {
+  return {[this](const std::string& reason) { send_home(reason); },
+          [this] { finish_work(); },
+          [this] {
+            checkpoints_.give_up();
+            checkpoints_.close();
+          },
+          [this] { write_summary(); }};
+}
+
+// Every so many are acknowledged: until then requests may have to wait.
+void parameter_server_state::tell_recorder(const note_ptr& what) {
+  if (!parts_.notes.send())
+    return self_->send(parts_.recorder, note_atom_v, what);
+  self_->request(parts_.recorder, caf::infinite, note_atom_v, what)
+    .then([this] { admission_.proceed(); },
+          [](const caf::error&) {
+            // It is dead: the supervisor ends the run.
+          });
+}
+
+// -- what it says of itself ---------------------------------------------------
+
+// For the log; a lease that is not this worker's is but a number.
+lease parameter_server_state::lease_of(const push_header& header) const {
+  if (scheduler_.holds(header.id.worker, header.from, header.samples))
+    return *scheduler_.ledger().find(header.from);
+  return {header.from, 0, 0, header.samples};
+}
+
+recording::run_times parameter_server_state::times() const {
+  recording::run_times out;
+  out.elapsed_seconds = elapsed();
+  out.wall_seconds = before_.wall_seconds + wall_.elapsed();
+  if (!parts_.began)
+    return out;
+  out.virtual_seconds = before_.virtual_seconds.value_or(0);
+  if (auto start = parts_.began(); start && last_update_ > *start)
+    *out.virtual_seconds +=
+      std::chrono::duration<double>(last_update_ - *start).count();
+  return out;
+}
+
+void parameter_server_state::describe(proto::Manifest& out) const {
+  fill_manifest(parts_, scheduler_, out);
+  metrics_->statistics().save(*out.mutable_counters(), times());
+}
+
+std::optional<std::string> parameter_server_state::final_state_sha256() const {
+  if (shards_.any())
+    return state_sha256_;
+  snapshot now;
+  model_.save(model_.begin_save(now));
+  return state_sha256(now);
+}
+
+recording::summary parameter_server_state::make_summary() const {
+  recording::summary out;
+  const auto& settings = parts_.settings;
+  const auto& found = metrics_->last_score();
+  metrics_->statistics().fill(out, times());
+  out.status = ending_.status();
+  out.policy = settings.policy.name;
+  out.steps = scheduler_.current().value;
+  out.epochs = metrics_->epochs();
+  out.workers = settings.cluster.workers;
+  out.shards = settings.cluster.shards;
+  if (found && found->weights == scheduler_.current()) {
+    out.final_loss = found->loss;
+    out.final_accuracy = found->accuracy;
+    if (!std::isnan(found->accuracy_top5))
+      out.final_accuracy_top5 = found->accuracy_top5;
+  }
+  if (best_ && best_->step == metrics_->statistics().best_step())
+    out.best_weights = models::best_weights_file;
+  if (!shards_.any())
+    out.weights_sha256 = model_.weights_sha256();
+  else if (const auto* whole = feed_.whole_newest())
+    out.weights_sha256 = model_.sha256_of(*whole);
+  out.state_sha256 = final_state_sha256();
+  out.seed = settings.training.seed;
+  out.sharding = config::print(settings.data.sharding);
+  out.samples_left_out = scheduler_.ledger().left_out();
+  out.transport = transports_;
+  out.changes = parts_.description.changes;
+  out.troupe_version = config::version();
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,104 @@
+#pragma once
+// How a run comes to its end, stage by stage: workers are sent home, the last
+// version is scored and saved, each within its time; then the summary is
+// written. What fails ends it at once.
+//
+// Decides only; what is to be done it asks of its owner. Pure but for that; not
+// thread-safe.
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+struct run_ending_calls {
+  /// Training is over, for this reason.
+  std::function<void(const std::string& reason)> send_home;
+  /// Asks for the last score and the last checkpoint.
+  std::function<void()> finish_work;
+  std::function<void()> give_up_saving;
+  /// Writes the summary; once.
+  std::function<void()> close;
+};
+
+class run_ending {
+public:
+  explicit run_ending(run_ending_calls calls) : calls_(std::move(calls)) {
+    // nop
+  }
+
+  /// The run ends well, or was stopped. Ignored when it ends already.
+  void begin(std::string status, const std::string& reason) {
+    if (begun_)
+      return;
+    begun_ = true;
+    status_ = std::move(status);
+    calls_.send_home(reason);
+    if (!closed_)
+      calls_.finish_work();
+    settle();
+  }
+
+  /// No checkpoint and no score: what was met may have spoilt them.
+  void fail(std::string line) {
+    if (closed_)
+      return;
+    if (!std::exchange(begun_, true))
+      calls_.send_home(line);
+    status_ = "failed";
+    line_ = std::move(line);
+    scored_ = true;
+    saved_ = true;
+    calls_.give_up_saving();
+    settle();
+  }
+
+  /// The last score is there, or given up.
+  void scored() {
+    scored_ = true;
+    settle();
+  }
+
+  /// The last checkpoint and the best weights are durable, or given up.
+  void saved() {
+    saved_ = true;
+    settle();
+  }
+
+  /// There are weights to be written again: the best, by the last score.
+  void saving() { saved_ = false; }
+
+  /// Even the summary cannot be written. The first line counts.
+  void fail_late(const std::string& line) {
+    begun_ = true;
+    status_ = "failed";
+    if (line_.empty())
+      line_ = line;
+  }
+
+  bool begun() const { return begun_; }
+  bool is_saved() const { return saved_; }
+  bool is_closed() const { return closed_; } ///< The summary was asked for.
+  bool has_failed() const { return status_ == "failed"; }
+
+  /// completed | stopped | failed
+  const std::string& status() const { return status_; }
+  const std::string& line() const { return line_; } ///< When it failed.
+
+private:
+  void settle() {
+    if (begun_ && scored_ && saved_ && !std::exchange(closed_, true))
+      calls_.close();
+  }
+
+  run_ending_calls calls_;
+  std::string status_;
+  std::string line_;
+  bool begun_ = false;
+  bool scored_ = false;
+  bool saved_ = false;
+  bool closed_ = false;
+};
+
+} // namespace troupe

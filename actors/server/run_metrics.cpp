@@ -1,0 +1,162 @@
+#include "actors/server/run_metrics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+recording::push_times times_of(const push_header& header) {
+  return {header.compute_seconds + header.data_seconds, header.wait_seconds,
+          header.data_seconds};
+}
+
+} // namespace
+
+run_metrics::run_metrics(run_metrics_parts parts)
+  : parts_(std::move(parts)), statistics_(parts_.settings.cluster.workers),
+    epochs_noted_(parts_.scheduler->ledger().epochs_completed()) {
+  // nop
+}
+
+recording::run_times run_metrics::load(const proto::Counters& from) {
+  return statistics_.load(from);
+}
+
+void run_metrics::load(const models::best_score& kept) {
+  statistics_.evaluated(kept.step, kept.loss, kept.accuracy);
+}
+
+// The input first, then what was decided, in the order in which it is done.
+void run_metrics::on_event(const event& what) {
+  std::visit([&](const auto& input) { take(what, input); }, what.what);
+  for (const auto& late : what.decided.drop)
+    drop(what, late);
+  for (size_t i = 0; i < what.decided.updates.size(); ++i)
+    apply(what, what.decided.updates[i], what.rates.at(i));
+  for (auto who : what.decided.cancel)
+    record(what.newest, notes::cancelled{who});
+}
+
+// -- inputs -------------------------------------------------------------------
+
+void run_metrics::take(const event& at, const inputs::started& what) {
+  record(at.newest,
+         notes::started{parts_.run_id, parts_.settings.policy.name});
+  if (what.from)
+    record(at.newest, notes::resumed{what.server, parts_.changes});
+}
+
+void run_metrics::take(const event& at, const inputs::enlisted& what) {
+  record(at.newest, notes::joined{what.who, what.life});
+}
+
+void run_metrics::take(const event& at, const inputs::left& what) {
+  record(at.newest, notes::left{what.who, what.life, what.reason});
+}
+
+void run_metrics::take(const event& at, const inputs::arrived& what) {
+  statistics_.skipped(what.header.skipped);
+  if (what.refused == errc::none) {
+    held_.emplace(what.header.id, what.header);
+    return;
+  }
+  statistics_.refused(what.header.id.worker, times_of(what.header));
+  record(at.newest, notes::refused{what.header.id.worker, what.reason});
+}
+
+void run_metrics::take(const event&, const inputs::scored& what) {
+  const auto& found = what.found;
+  statistics_.evaluated(found.weights.value, found.loss, found.accuracy);
+  last_score_ = found;
+  record(found.weights, notes::evaluation{found});
+}
+
+void run_metrics::take(const event&, const inputs::saved& what) {
+  record(what.what, notes::checkpoint{what.name});
+}
+
+void run_metrics::take(const event& at, const inputs::ending& what) {
+  record(at.newest, notes::stopping{what.reason, progress(at.newest)});
+  held_.clear();
+}
+
+// -- decisions ----------------------------------------------------------------
+
+void run_metrics::drop(const event& at, const cores::dropped_push& what) {
+  auto late = std::move(held_.extract(what.id).mapped());
+  statistics_.dropped(what.id.worker, late.samples, times_of(late));
+  record(at.newest,
+         notes::dropped{what.id.worker, what.staleness, late.samples});
+}
+
+void run_metrics::apply(const event&, const cores::update_order& step,
+                        double rate) {
+  notes::update out;
+  double loss = 0;
+  for (const auto& part : step.gradients) {
+    auto header = std::move(held_.extract(part.id).mapped());
+    statistics_.applied(part.id.worker, header.samples, part.staleness,
+                        times_of(header));
+    loss += header.loss * static_cast<double>(header.samples);
+    out.samples += header.samples;
+    out.gradients.push_back({part.id.worker, part.staleness, header.samples});
+  }
+  out.loss = loss / static_cast<double>(out.samples);
+  out.epoch = epochs();
+  out.lr = rate;
+  out.samples_per_second = samples_per_second();
+  last_loss_ = out.loss;
+  if (wall_.elapsed() >= progress_due_) {
+    progress_due_ = wall_.elapsed() + recording::figures_interval;
+    out.progress = progress(step.makes);
+  }
+  record(step.makes, std::move(out));
+  note_epochs(step.makes);
+}
+
+void run_metrics::note_epochs(version at) {
+  for (auto done = parts_.scheduler->ledger().epochs_completed();
+       epochs_noted_ < done; ++epochs_noted_)
+    record(at, notes::epoch{epochs_noted_});
+}
+
+// -- figures ------------------------------------------------------------------
+
+double run_metrics::epochs() const {
+  const auto& ledger = parts_.scheduler->ledger();
+  auto samples = ledger.samples();
+  // Nobody has told of any yet, or there is no end to them.
+  if (samples == 0 || samples == cores::endless)
+    return 0;
+  return static_cast<double>(statistics_.samples_applied() +
+                             ledger.left_out()) /
+         static_cast<double>(samples);
+}
+
+double run_metrics::samples_per_second() const {
+  return static_cast<double>(statistics_.samples_applied()) /
+         std::max(parts_.elapsed(), 1e-9);
+}
+
+// Who is waited for is a walk over the cluster: not for every update.
+recording::progress_figures run_metrics::progress(version at) const {
+  recording::progress_figures out;
+  out.step = at.value;
+  out.max_steps = parts_.settings.training.max_steps;
+  out.epoch = epochs();
+  if (std::isfinite(last_loss_))
+    out.loss = last_loss_;
+  out.samples_per_second = samples_per_second();
+  if (last_score_)
+    out.accuracy = last_score_->accuracy;
+  if (last_score_ && !std::isnan(last_score_->accuracy_top5))
+    out.top5 = last_score_->accuracy_top5;
+  out.workers = static_cast<uint32_t>(parts_.scheduler->members());
+  out.waiting_for = parts_.scheduler->policy().waiting_for();
+  return out;
+}
+
+} // namespace troupe

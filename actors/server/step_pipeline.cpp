@@ -1,0 +1,68 @@
+#include "actors/server/step_pipeline.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+step_pipeline::step_pipeline(step_pipeline_parts parts)
+  : parts_(std::move(parts)), rate_(parts_.settings) {
+  // nop
+}
+
+void step_pipeline::hold(const push_header& header, const payload& gradient) {
+  held_.emplace(header.id, held_push{header.samples, gradient});
+}
+
+std::vector<double>
+step_pipeline::rates_of(const std::vector<cores::update_order>& steps,
+                        double epochs, uint64_t samples) const {
+  std::vector<double> out;
+  uint64_t before = 0;
+  for (const auto& step : steps) {
+    auto done = epochs;
+    if (before > 0 && samples > 0)
+      done += static_cast<double>(before) / static_cast<double>(samples);
+    out.push_back(rate_.at({done, step.makes.value - 1}) * step.rate_factor);
+    for (const auto& part : step.gradients)
+      before += held_.at(part.id).samples;
+  }
+  return out;
+}
+
+void step_pipeline::carry_out(const cores::orders& what,
+                              const std::vector<double>& rates) {
+  std::vector<push_id> dropped;
+  for (const auto& late : what.drop) {
+    held_.erase(late.id);
+    parts_.settled(late.id);
+    dropped.push_back(late.id);
+  }
+  parts_.shards->drop(dropped);
+  for (size_t i = 0; i < what.updates.size(); ++i)
+    make(what.updates[i], rates.at(i));
+}
+
+// The gradients are let go of before anybody is answered, so that their memory
+// is free for the next.
+void step_pipeline::make(const cores::update_order& step, double rate) {
+  std::vector<push_id> ids;
+  std::vector<payload> gradients;
+  std::vector<double> shares;
+  for (const auto& part : step.gradients) {
+    auto held = std::move(held_.extract(part.id).mapped());
+    ids.push_back(part.id);
+    gradients.push_back(std::move(held.gradient));
+    shares.push_back(static_cast<double>(held.samples) * part.weight);
+    parts_.settled(part.id);
+  }
+  auto& model = *parts_.model;
+  auto scale = model.scale_of(gradients, shares);
+  auto next = model.next_buffer();
+  parts_.shards->step(step.makes, std::move(ids), shares, rate);
+  model.apply(next, gradients, shares, rate, scale);
+  gradients.clear();
+  model.publish(step.makes, std::move(next));
+  parts_.made(step.makes);
+}
+
+} // namespace troupe

@@ -1,0 +1,122 @@
+#include "actors/server/version_feed.hpp"
+
+#include "actors/tensor_payload.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+caf::error over() {
+  return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+}
+
+} // namespace
+
+version_feed::version_feed(version_feed_parts parts)
+  : parts_(std::move(parts)), board_(parts_.frequency, parts_.epochs) {
+  // nop
+}
+
+auto version_feed::watch(version after) -> watch_result {
+  if (closed_)
+    return over();
+  auto promise = parts_.self->make_response_promise<watch_header, payload>();
+  waiting_.push_back({promise, after});
+  show_due();
+  return promise;
+}
+
+void version_feed::set_audience(uint32_t evaluators) {
+  audience_ = evaluators;
+  while (shown_.size() > audience_ + 1)
+    shown_.erase(shown_.begin());
+}
+
+void version_feed::made(version what, uint64_t epochs) {
+  if (board_.updated(what, epochs))
+    show_due();
+}
+
+void version_feed::finish() {
+  finishing_ = true;
+  board_.finish(parts_.newest());
+  show_due();
+}
+
+// The version that is due is at hand only while it is the newest; afterwards
+// the due payload keeps it alive.
+void version_feed::show_due() {
+  if (board_.next(due_version_) == parts_.newest()) {
+    if (parts_.shards->any())
+      return fetch_due();
+    due_version_ = parts_.newest();
+    due_weights_ = parts_.model->newest();
+  }
+  serve();
+}
+
+// One at a time, but for the last.
+void version_feed::fetch_due() {
+  auto due = parts_.newest();
+  auto wanted = audience_ > 0 || !waiting_.empty();
+  if (!wanted || !parts_.shards->complete() || fetching_ == due ||
+      (fetching_ && !finishing_))
+    return;
+  fetching_ = due;
+  auto whole = parts_.model->make_whole();
+  parts_.shards->fetch(whole, {}, due, [this, due, whole] {
+    if (fetching_ == due)
+      fetching_.reset();
+    keep_whole(due, whole);
+    if (due > due_version_) {
+      due_version_ = due;
+      due_weights_ = whole_;
+    }
+    serve();
+  });
+}
+
+void version_feed::serve() {
+  std::erase_if(waiting_, [this](watcher& who) {
+    if (!(due_version_ > who.after))
+      return false;
+    who.asks.deliver(watch_header{due_version_, board_.is_last(due_version_)},
+                     due_weights_);
+    remember(due_version_, due_weights_);
+    return true;
+  });
+}
+
+// An evaluator that went away never scores what it has; a replay is told of
+// scores that no one asks for.
+void version_feed::remember(version shown, const payload& weights) {
+  if (!parts_.keeps_shown)
+    return;
+  shown_[shown] = weights;
+  while (shown_.size() > audience_ + 1)
+    shown_.erase(shown_.begin());
+}
+
+payload version_feed::take_shown(version what) {
+  auto found = shown_.extract(what);
+  return found ? std::move(found.mapped()) : payload{};
+}
+
+void version_feed::keep_whole(version of, const at::Tensor& weights) {
+  whole_version_ = of;
+  whole_ = to_payload(weights);
+}
+
+const payload* version_feed::whole_newest() const {
+  return whole_ && whole_version_ == parts_.newest() ? &whole_ : nullptr;
+}
+
+void version_feed::close() {
+  closed_ = true;
+  for (auto& who : std::exchange(waiting_, {}))
+    who.asks.deliver(over());
+}
+
+} // namespace troupe
