@@ -1,6 +1,5 @@
 #include "actors/server/admission.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -9,11 +8,6 @@ namespace {
 
 caf::error over() {
   return caf::make_error(errc::shutting_down, std::string{"the run is over"});
-}
-
-caf::error no_part() {
-  return caf::make_error(errc::failed,
-                         std::string{"the sum of which it is part is void"});
 }
 
 std::string reason_of(errc why) {
@@ -26,15 +20,18 @@ std::string reason_of(errc why) {
 
 } // namespace
 
+admission::admission(admission_parts parts)
+  : parts_(std::move(parts)), sums_(parts_.sums, calls_of_sums()) {
+  // nop
+}
+
 // -- requests -----------------------------------------------------------------
 
 auto admission::push(const push_header& header, const payload& gradient)
   -> weights_result {
   auto asks = parts_.self->make_response_promise<release_header, payload>();
-  auto sum = parts_.sums ? parts_.sums->find(header.id, gradient)
-                         : std::optional<gradient_sum>{};
-  if (sum)
-    accept_part(*sum, {header, gradient, asks});
+  if (auto sum = sums_.find(header.id, gradient))
+    sums_.accept(*sum, {header, gradient, asks});
   else if (must_wait())
     waiting_.push_back([=, this] { accept(header, gradient, asks); });
   else
@@ -81,10 +78,9 @@ void admission::accept(const push_header& header, const payload& gradient,
   auto sound = parts_.model->sound(gradient);
   if (!parts_.shards->any())
     return take(header, gradient, sound);
-  parts_.shards->expect(id, header.id, sound,
-                        [this, header, gradient](bool all) {
-                          take(header, gradient, all);
-                        });
+  parts_.shards->expect(
+    id, header.id, sound,
+    [this, header, gradient](bool all) { take(header, gradient, all); });
 }
 
 // All shards have their part, and it is known what it is worth.
@@ -107,9 +103,8 @@ void admission::accept(const pull_header& header, weights_promise asks) {
   hold(id, asks);
   if (!parts_.shards->any())
     return parts_.decide.pull(header);
-  parts_.shards->expect(id, no_gradient, true, [this, header](bool) {
-    parts_.decide.pull(header);
-  });
+  parts_.shards->expect(id, no_gradient, true,
+                        [this, header](bool) { parts_.decide.pull(header); });
 }
 
 // -- what is in order ---------------------------------------------------------
@@ -172,61 +167,6 @@ void admission::hold(const request_id& id, weights_promise asks) {
   who.request = id.number;
 }
 
-// -- sums ---------------------------------------------------------------------
-
-// The mean of a sum holds each of its gradients: when one of them is not to
-// count, none of its pushes does.
-void admission::accept_part(const gradient_sum& of, new_push what) {
-  if (closed_)
-    return what.asks.deliver(over());
-  if (of.over)
-    return what.asks.deliver(no_part());
-  auto& all = gathered_[of.number];
-  all.what = of;
-  all.here.push_back(std::move(what));
-  auto whole = all.here.size() == of.pushes.size();
-  if (!whole && all.here.size() > 1)
-    return; // Who leaves meanwhile is heard of.
-  auto sound = in_order(all);
-  if (sound && !whole)
-    return;
-  auto found = std::move(gathered_.extract(of.number).mapped());
-  if (!sound)
-    return give_up(found);
-  if (!must_wait())
-    return take_sum(std::move(found));
-  waiting_.push_back([this, found = std::move(found)] { take_sum(found); });
-}
-
-bool admission::in_order(const gathered_sum& what) const {
-  auto known = [this](const push_id& id) {
-    return parts_.scheduler->knows(id.worker, id.life);
-  };
-  auto good = [this](const new_push& one) {
-    const auto& id = one.header.id;
-    return !unwelcome(id.worker, id.life, one.header.server) &&
-           parts_.scheduler->is_fresh(id) &&
-           check(one.header, one.gradient) == errc::none;
-  };
-  auto once = [&what](const push_id& id) {
-    return std::ranges::count(what.here, id, [](const new_push& one) {
-             return one.header.id;
-           }) <= 1;
-  };
-  return std::ranges::all_of(what.what.pushes, known) &&
-         std::ranges::all_of(what.what.pushes, once) &&
-         std::ranges::all_of(what.here, good);
-}
-
-// It may have waited for the recorder meanwhile.
-void admission::take_sum(gathered_sum what) {
-  if (!closed_ && !in_order(what))
-    return give_up(what);
-  parts_.sums->take(what.what.number);
-  for (auto& one : what.here)
-    take_part(std::move(one));
-}
-
 // Whoever added up has seen that all numbers are finite.
 void admission::take_part(new_push one) {
   const auto& id = one.header.id;
@@ -236,29 +176,27 @@ void admission::take_part(new_push one) {
   take(one.header, one.gradient, true);
 }
 
-void admission::give_up(const gathered_sum& what) {
-  parts_.sums->give_up(what.what.number);
-  for (auto one : what.here)
-    one.asks.deliver(no_part());
-}
-
-// Its samples are dealt out again in a moment.
-void admission::leave_sums(worker_id who, incarnation life) {
-  if (!parts_.sums)
-    return;
-  parts_.sums->left(who, life);
-  std::vector<gathered_sum> void_now;
-  std::erase_if(gathered_, [&](auto& one) {
-    auto is_theirs = [&](const push_id& id) {
-      return id.worker == who && id.life == life;
-    };
-    if (std::ranges::none_of(one.second.what.pushes, is_theirs))
-      return false;
-    void_now.push_back(std::move(one.second));
-    return true;
-  });
-  for (const auto& one : void_now)
-    give_up(one);
+gathered_sums_calls admission::calls_of_sums() {
+  gathered_sums_calls out;
+  out.knows = [this](const push_id& id) {
+    return parts_.scheduler->knows(id.worker, id.life);
+  };
+  out.is_good = [this](const new_push& one) {
+    const auto& id = one.header.id;
+    return !unwelcome(id.worker, id.life, one.header.server) &&
+           parts_.scheduler->is_fresh(id) &&
+           check(one.header, one.gradient) == errc::none;
+  };
+  out.when_ready = [this](std::function<void()> what) {
+    if (must_wait())
+      waiting_.push_back(std::move(what));
+    else
+      what();
+  };
+  out.take = [this](new_push one) {
+    take_part(std::move(one));
+  };
+  return out;
 }
 
 // -- members ------------------------------------------------------------------
@@ -309,14 +247,12 @@ void admission::cancel(worker_id who) {
 
 void admission::close() {
   closed_ = true;
+  sums_.close();
   for (auto& [who, state] : members_)
     if (auto asks = std::exchange(state.asks, std::nullopt))
       asks->deliver(over());
   for (auto& next : std::exchange(waiting_, {}))
     next();
-  for (auto& [_, sum] : std::exchange(gathered_, {}))
-    for (auto& one : sum.here)
-      one.asks.deliver(over());
 }
 
 } // namespace troupe

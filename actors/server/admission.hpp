@@ -9,16 +9,14 @@
 #include "actors/cores/conductor.hpp"
 #include "actors/cores/note_window.hpp"
 #include "actors/remote_crew.hpp"
+#include "actors/server/gathered_sums.hpp"
 #include "actors/server_model.hpp"
-#include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace troupe {
 
@@ -46,9 +44,7 @@ public:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
   using weights_result = caf::result<release_header, payload>;
 
-  explicit admission(admission_parts parts) : parts_(std::move(parts)) {
-    // nop
-  }
+  explicit admission(admission_parts parts);
 
   // -- requests ---------------------------------------------------------------
 
@@ -64,7 +60,7 @@ public:
 
   /// The gathered sums that it was to be part of are void. To be called of
   /// whoever goes, known or not.
-  void leave_sums(worker_id who, incarnation life);
+  void leave_sums(worker_id who, incarnation life) { sums_.leave(who, life); }
 
   /// Its open request is answered with the reason, by `answer_left`.
   void leave(worker_id who);
@@ -75,10 +71,10 @@ public:
   /// A gradient is applied or dropped.
   void settle(const push_id& id);
 
-  /// For each member: its handle, and the last of its gradients that is settled.
-  void
-  each_member(const std::function<void(const worker_actor&, sequence)>& what)
-    const;
+  /// For each member: its handle, and the last of its gradients that is
+  /// settled.
+  void each_member(
+    const std::function<void(const worker_actor&, sequence)>& what) const;
 
   // -- answers ----------------------------------------------------------------
 
@@ -102,19 +98,6 @@ private:
     sequence settled; ///< Its last gradient that is applied or dropped.
   };
 
-  /// A push that is not looked at yet.
-  struct new_push {
-    push_header header;
-    payload gradient;
-    weights_promise asks;
-  };
-
-  /// Pushes of one sum, until all are here.
-  struct gathered_sum {
-    gradient_sum what;
-    std::vector<new_push> here;
-  };
-
   void accept(const push_header& header, const payload& gradient,
               weights_promise asks);
   void accept(const pull_header& header, weights_promise asks);
@@ -127,17 +110,14 @@ private:
   void hold(const request_id& id, weights_promise asks);
   bool must_wait() const;
 
-  void accept_part(const gradient_sum& of, new_push what);
-  bool in_order(const gathered_sum& what) const;
-  void take_sum(gathered_sum what);
   void take_part(new_push one);
-  void give_up(const gathered_sum& what);
+  gathered_sums_calls calls_of_sums();
 
   admission_parts parts_;
   policies::by_rank<member> members_;
-  std::optional<weights_promise> left_; ///< Of the one who has just left.
+  std::optional<weights_promise> left_;       ///< Of the one who has just left.
   std::deque<std::function<void()>> waiting_; ///< Requests, in their order.
-  std::map<uint64_t, gathered_sum> gathered_;
+  gathered_sums sums_;
   bool closed_ = false;
 };
 

@@ -31,8 +31,7 @@ struct checkpoint_schedule_parts {
   /// Fills in all of a manifest but weights, optimiser and files.
   std::function<void(proto::Manifest&)> describe;
   /// For each member: its handle, and its last gradient that is settled.
-  std::function<
-    void(const std::function<void(const worker_actor&, sequence)>&)>
+  std::function<void(const std::function<void(const worker_actor&, sequence)>&)>
     each_member;
   /// The whole of a version was fetched from the shards.
   std::function<void(version, const at::Tensor&)> fetched;

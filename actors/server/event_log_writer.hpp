@@ -1,7 +1,7 @@
 #pragma once
-// Encodes the events of a parameter server for its log and hands each to a sink,
-// which writes it, or compares it in a replay. Checkpoints that are durable are
-// left out: a replay writes none.
+// Encodes the events of a parameter server for its log and hands each to a
+// sink, which writes it, or compares it in a replay. Checkpoints that are
+// durable are left out: a replay writes none.
 //
 // Not thread-safe; one owner.
 

@@ -81,9 +81,8 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
   // A run that is resumed may have reached its limits already.
   cores::orders decided;
   decided.stop = scheduler_.reached();
-  decide(inputs::started{parts_.life, parts_.resumed
-                                        ? &parts_.resumed->manifest
-                                        : nullptr},
+  decide(inputs::started{parts_.life,
+                         parts_.resumed ? &parts_.resumed->manifest : nullptr},
          std::move(decided));
 }
 
@@ -226,8 +225,7 @@ void parameter_server_state::expel(worker_id who, incarnation life,
 
 void parameter_server_state::keep_if_best(const score& found) {
   auto weights = feed_.take_shown(found.weights);
-  if (!weights ||
-      metrics_->statistics().best_step() != found.weights.value ||
+  if (!weights || metrics_->statistics().best_step() != found.weights.value ||
       (best_ && !(found.accuracy > best_->accuracy)) || ending_.is_closed() ||
       ending_.has_failed())
     return;
@@ -286,47 +284,6 @@ void parameter_server_state::give_saving_up() {
       "the last checkpoint was not written within " +
       config::print(parts_.save_timeout) +
       " s: the disk takes no more; free it and go on with --resume auto");
-}
-
-void parameter_server_state::write_summary() {
-  feed_.close();
-  auto summary = make_summary();
-  tell(inputs::ended{summary.status, scheduler_.current(),
-                     summary.weights_sha256, summary.state_sha256},
-       {});
-  summary.status = ending_.status(); // The log may be lost.
-  auto last = std::make_shared<note>();
-  last->step = scheduler_.current().value;
-  last->time = elapsed();
-  last->what = notes::finished{std::move(summary), ending_.line()};
-  self_
-    ->request(parts_.recorder, to_timespan(parts_.finish_timeout),
-              finish_atom_v, note_ptr{std::move(last)})
-    .then([this] { leave_run(); },
-          [this](const caf::error& err) {
-            ending_.fail_late(
-              err == caf::sec::request_timeout
-                ? "the run directory took no lines for " +
-                    config::print(parts_.finish_timeout) +
-                    " s, and summary.json is not written: the disk takes no "
-                    "more; free it and go on with --resume auto"
-                : text_of(err));
-            leave_run();
-          });
-}
-
-void parameter_server_state::leave_run() {
-  auto status = exit_status::done;
-  if (ending_.has_failed())
-    status = exit_status::failed;
-  else if (ending_.status() == "stopped")
-    status = exit_status::try_again;
-  run_end how{static_cast<uint8_t>(status), ending_.line()};
-  self_->send(coordinator_, ended_atom_v, how);
-  shards_.send_home(how);
-  self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
-  self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
-  self_->quit();
 }
 
 } // namespace troupe

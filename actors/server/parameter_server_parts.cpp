@@ -3,6 +3,7 @@
 #include "actors/restore.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "config/compression.hpp"
+#include "config/failure.hpp"
 #include "config/value.hpp"
 #include "config/version.hpp"
 
@@ -34,8 +35,12 @@ run_metrics_parts parameter_server_state::metrics_parts() {
   out.run_id = parts_.run_id;
   out.changes = changes_of(parts_);
   out.scheduler = &scheduler_;
-  out.elapsed = [this] { return elapsed(); };
-  out.tell = [this](const note_ptr& what) { tell_recorder(what); };
+  out.elapsed = [this] {
+    return elapsed();
+  };
+  out.tell = [this](const note_ptr& what) {
+    tell_recorder(what);
+  };
   return out;
 }
 
@@ -50,7 +55,9 @@ admission_parts parameter_server_state::make_admission_parts() {
   out.decide.push = [this](const push_header& header, const payload& gradient) {
     take(header, gradient);
   };
-  out.decide.pull = [this](const pull_header& header) { take(header); };
+  out.decide.pull = [this](const pull_header& header) {
+    take(header);
+  };
   out.decide.refuse = [this](const push_header& header, errc why,
                              const std::string& reason) {
     refuse(header, why, reason);
@@ -63,7 +70,9 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   out.settings = parts_.settings.training;
   out.model = &model_;
   out.shards = &shards_;
-  out.settled = [this](const push_id& id) { admission_.settle(id); };
+  out.settled = [this](const push_id& id) {
+    admission_.settle(id);
+  };
   out.made = [this](version what) {
     last_update_ = self_->clock().now();
     feed_.made(what, scheduler_.ledger().epochs_completed());
@@ -77,7 +86,9 @@ version_feed_parts parameter_server_state::feed_parts() {
   out.self = self_;
   out.model = &model_;
   out.shards = &shards_;
-  out.newest = [this] { return scheduler_.current(); };
+  out.newest = [this] {
+    return scheduler_.current();
+  };
   out.frequency = parts_.settings.evaluation.eval_freq.steps;
   out.epochs = scheduler_.ledger().epochs_completed();
   out.keeps_shown =
@@ -97,21 +108,33 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   out.has_error_feedback =
     config::parse_compression(parts_.settings.cluster.compression)
       .keeps_residual();
-  out.newest = [this] { return scheduler_.current(); };
-  out.describe = [this](proto::Manifest& manifest) { describe(manifest); };
-  out.each_member = [this](const auto& what) { admission_.each_member(what); };
+  out.newest = [this] {
+    return scheduler_.current();
+  };
+  out.describe = [this](proto::Manifest& manifest) {
+    describe(manifest);
+  };
+  out.each_member = [this](const auto& what) {
+    admission_.each_member(what);
+  };
   out.fetched = [this](version of, const at::Tensor& whole) {
     feed_.keep_whole(of, whole);
   };
-  out.collected = [this](const snapshot& what) { note_state(what); };
+  out.collected = [this](const snapshot& what) {
+    note_state(what);
+  };
   out.saved = [this](version what, const std::string& name) {
     tell(inputs::saved{what, name}, {});
   };
   out.best_saved = [this](const score& what) {
     best_ = {what.weights.value, what.accuracy, what.loss};
   };
-  out.failed = [this](const std::string& line) { fail_for_others(line); };
-  out.idle = [this] { note_idle(); };
+  out.failed = [this](const std::string& line) {
+    fail_for_others(line);
+  };
+  out.idle = [this] {
+    note_idle();
+  };
   return out;
 }
 
@@ -122,7 +145,9 @@ run_ending_calls parameter_server_state::ending_calls() {
             checkpoints_.give_up();
             checkpoints_.close();
           },
-          [this] { write_summary(); }};
+          [this] {
+            write_summary();
+          }};
 }
 
 // Every so many are acknowledged: until then requests may have to wait.
@@ -134,6 +159,49 @@ void parameter_server_state::tell_recorder(const note_ptr& what) {
           [](const caf::error&) {
             // It is dead: the supervisor ends the run.
           });
+}
+
+// -- the end ------------------------------------------------------------------
+
+void parameter_server_state::write_summary() {
+  feed_.close();
+  auto summary = make_summary();
+  tell(inputs::ended{summary.status, scheduler_.current(),
+                     summary.weights_sha256, summary.state_sha256},
+       {});
+  summary.status = ending_.status(); // The log may be lost.
+  auto last = std::make_shared<note>();
+  last->step = scheduler_.current().value;
+  last->time = elapsed();
+  last->what = notes::finished{std::move(summary), ending_.line()};
+  self_
+    ->request(parts_.recorder, to_timespan(parts_.finish_timeout),
+              finish_atom_v, note_ptr{std::move(last)})
+    .then([this] { leave_run(); },
+          [this](const caf::error& err) {
+            ending_.fail_late(
+              err == caf::sec::request_timeout
+                ? "the run directory took no lines for " +
+                    config::print(parts_.finish_timeout) +
+                    " s, and summary.json is not written: the disk takes no "
+                    "more; free it and go on with --resume auto"
+                : text_of(err));
+            leave_run();
+          });
+}
+
+void parameter_server_state::leave_run() {
+  auto status = exit_status::done;
+  if (ending_.has_failed())
+    status = exit_status::failed;
+  else if (ending_.status() == "stopped")
+    status = exit_status::try_again;
+  run_end how{static_cast<uint8_t>(status), ending_.line()};
+  self_->send(coordinator_, ended_atom_v, how);
+  shards_.send_home(how);
+  self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
+  self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
+  self_->quit();
 }
 
 // -- what it says of itself ---------------------------------------------------

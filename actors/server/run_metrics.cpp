@@ -43,8 +43,7 @@ void run_metrics::on_event(const event& what) {
 // -- inputs -------------------------------------------------------------------
 
 void run_metrics::take(const event& at, const inputs::started& what) {
-  record(at.newest,
-         notes::started{parts_.run_id, parts_.settings.policy.name});
+  record(at.newest, notes::started{parts_.run_id, parts_.settings.policy.name});
   if (what.from)
     record(at.newest, notes::resumed{what.server, parts_.changes});
 }

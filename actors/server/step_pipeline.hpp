@@ -1,6 +1,6 @@
 #pragma once
-// The tensor work that follows from a decision: gradients that are held, and the
-// steps that make the next version of them, here and on other shards.
+// The tensor work that follows from a decision: gradients that are held, and
+// the steps that make the next version of them, here and on other shards.
 //
 // A part of the server's state; not thread-safe.
 

@@ -25,9 +25,9 @@ struct version_feed_parts {
   server_model* model = nullptr;
   remote_crew* shards = nullptr;
   std::function<version()> newest;
-  uint64_t frequency = 0;    ///< Steps between versions that are due.
-  uint64_t epochs = 0;       ///< Complete when this life begins.
-  bool keeps_shown = false;  ///< For the best weights.
+  uint64_t frequency = 0;   ///< Steps between versions that are due.
+  uint64_t epochs = 0;      ///< Complete when this life begins.
+  bool keeps_shown = false; ///< For the best weights.
 };
 
 class version_feed {

@@ -1,0 +1,92 @@
+#include "actors/server/gathered_sums.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+caf::error over() {
+  return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+}
+
+caf::error no_part() {
+  return caf::make_error(errc::failed,
+                         std::string{"the sum of which it is part is void"});
+}
+
+} // namespace
+
+void gathered_sums::accept(const gradient_sum& of, new_push what) {
+  if (closed_)
+    return what.asks.deliver(over());
+  if (of.over)
+    return what.asks.deliver(no_part());
+  auto& all = open_[of.number];
+  all.what = of;
+  all.here.push_back(std::move(what));
+  auto whole = all.here.size() == of.pushes.size();
+  if (!whole && all.here.size() > 1)
+    return; // Who leaves meanwhile is heard of.
+  auto sound = in_order(all);
+  if (sound && !whole)
+    return;
+  auto found = std::move(open_.extract(of.number).mapped());
+  if (!sound)
+    return give_up(found);
+  calls_.when_ready([this, found = std::move(found)] { take(found); });
+}
+
+bool gathered_sums::in_order(const gathered& what) const {
+  auto once = [&what](const push_id& id) {
+    return std::ranges::count(what.here, id, [](const new_push& one) {
+             return one.header.id;
+           }) <= 1;
+  };
+  return std::ranges::all_of(what.what.pushes, calls_.knows) &&
+         std::ranges::all_of(what.what.pushes, once) &&
+         std::ranges::all_of(what.here, calls_.is_good);
+}
+
+// It may have waited for the recorder meanwhile.
+void gathered_sums::take(gathered what) {
+  if (!closed_ && !in_order(what))
+    return give_up(what);
+  sums_->take(what.what.number);
+  for (auto& one : what.here)
+    calls_.take(std::move(one));
+}
+
+void gathered_sums::give_up(const gathered& what) {
+  sums_->give_up(what.what.number);
+  for (auto one : what.here)
+    one.asks.deliver(no_part());
+}
+
+// Its samples are dealt out again in a moment.
+void gathered_sums::leave(worker_id who, incarnation life) {
+  if (!sums_)
+    return;
+  sums_->left(who, life);
+  std::vector<gathered> void_now;
+  std::erase_if(open_, [&](auto& one) {
+    auto is_theirs = [&](const push_id& id) {
+      return id.worker == who && id.life == life;
+    };
+    if (std::ranges::none_of(one.second.what.pushes, is_theirs))
+      return false;
+    void_now.push_back(std::move(one.second));
+    return true;
+  });
+  for (const auto& one : void_now)
+    give_up(one);
+}
+
+void gathered_sums::close() {
+  closed_ = true;
+  for (auto& [_, sum] : std::exchange(open_, {}))
+    for (auto& one : sum.here)
+      one.asks.deliver(over());
+}
+
+} // namespace troupe
