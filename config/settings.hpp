@@ -162,7 +162,7 @@ struct data_settings {
 /// [policy] Which policies there are, and what they take, is in policies.hpp.
 struct policy_settings {
   std::string name = "sync";
-  /// What was given of the parameters of any policy, by their names.
+  /// The parameters of any policy that differ from their defaults, by name.
   std::map<std::string, std::string, std::less<>> parameters;
 
   bool operator==(const policy_settings&) const = default;

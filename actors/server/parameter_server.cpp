@@ -22,7 +22,7 @@ parameter_server_state::parameter_server_state(pointer self,
                                                           self->clock().now())
                      : nullptr),
     metrics_(std::make_shared<run_metrics>(metrics_parts())),
-    admission_(make_admission_parts()), pipeline_(pipeline_parts()),
+    requests_(requests_parts()), pipeline_(pipeline_parts()),
     feed_(feed_parts()),
     checkpoints_(schedule_parts(), parts_.resumed
                                      ? std::optional{scheduler_.current()}
@@ -44,10 +44,10 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
   at::set_num_threads(parts_.threads);
   return {
     [this](push_atom, const push_header& header, const payload& gradient) {
-      return admission_.push(header, gradient);
+      return requests_.push(header, gradient);
     },
     [this](pull_atom, const pull_header& header) {
-      return admission_.pull(header);
+      return requests_.pull(header);
     },
     [this](watch_atom, version after) { return feed_.watch(after); },
     [this](score_atom, const score& found) { take_score(found); },
@@ -111,7 +111,7 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
                                     const owned_data& data,
                                     const worker_actor& handle) {
   scheduler_.enlist(who, life, data);
-  admission_.enlist(who, life, handle);
+  requests_.enlist(who, life, handle);
   transports_["worker-" + to_string(who)] = transport;
   decide(inputs::enlisted{who, life, transport, data});
 }
@@ -123,16 +123,16 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
 
 void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
-  admission_.leave_sums(who, life);
-  if (!scheduler_.knows(who, life) || !admission_.has(who))
+  requests_.leave_sums(who, life);
+  if (!scheduler_.knows(who, life) || !requests_.has(who))
     return;
-  admission_.leave(who);
+  requests_.leave(who);
   shards_.leave(who, life);
   if (ending_.begun()) // The weights stay as they are: no step closes any more.
-    return admission_.answer_left(reason);
+    return requests_.answer_left(reason);
   auto decided = scheduler_.leave(who, life);
   decide(inputs::left{who, life, reason}, std::move(decided));
-  admission_.answer_left(reason);
+  requests_.answer_left(reason);
 }
 
 void parameter_server_state::take_score(const score& found) {
@@ -205,11 +205,11 @@ void parameter_server_state::carry_out(const event& at) {
   if (at.decided.stop)
     return ending_.begin("completed", *at.decided.stop);
   for (const auto& ready : at.decided.release)
-    admission_.release(ready.worker,
-                       {scheduler_.current(), parts_.life, ready.leases},
-                       model_.newest());
+    requests_.release(ready.worker,
+                      {scheduler_.current(), parts_.life, ready.leases},
+                      model_.newest());
   for (auto who : at.decided.cancel)
-    admission_.cancel(who);
+    requests_.cancel(who);
 }
 
 void parameter_server_state::expel(worker_id who, incarnation life,
@@ -242,7 +242,7 @@ void parameter_server_state::keep_if_best(const score& found) {
 
 void parameter_server_state::send_home(const std::string& reason) {
   tell(inputs::ending{reason}, {});
-  admission_.close();
+  requests_.close();
   shards_.finish();
   pipeline_.clear();
   self_->send(coordinator_, ending_atom_v);

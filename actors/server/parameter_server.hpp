@@ -16,13 +16,13 @@
 #include "actors/cores/conductor.hpp"
 #include "actors/cores/note_window.hpp"
 #include "actors/remote_crew.hpp"
-#include "actors/server/admission.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
 #include "actors/server/event_log_writer.hpp"
 #include "actors/server/run_ending.hpp"
 #include "actors/server/run_metrics.hpp"
 #include "actors/server/step_pipeline.hpp"
 #include "actors/server/version_feed.hpp"
+#include "actors/server/worker_requests.hpp"
 #include "actors/server_model.hpp"
 #include "config/description.hpp"
 #include "config/one_line.hpp"
@@ -127,7 +127,7 @@ private:
 
   // (parameter_server_parts.cpp)
   run_metrics_parts metrics_parts();
-  admission_parts make_admission_parts();
+  worker_requests_parts requests_parts();
   step_pipeline_parts pipeline_parts();
   version_feed_parts feed_parts();
   checkpoint_schedule_parts schedule_parts();
@@ -158,7 +158,7 @@ private:
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;
   event_stream events_;
-  admission admission_;
+  worker_requests requests_;
   step_pipeline pipeline_;
   version_feed feed_;
   checkpoint_schedule checkpoints_;

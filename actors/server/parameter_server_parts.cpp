@@ -44,8 +44,8 @@ run_metrics_parts parameter_server_state::metrics_parts() {
   return out;
 }
 
-admission_parts parameter_server_state::make_admission_parts() {
-  admission_parts out;
+worker_requests_parts parameter_server_state::requests_parts() {
+  worker_requests_parts out;
   out.self = self_;
   out.scheduler = &scheduler_;
   out.model = &model_;
@@ -71,7 +71,7 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   out.model = &model_;
   out.shards = &shards_;
   out.settled = [this](const push_id& id) {
-    admission_.settle(id);
+    requests_.settle(id);
   };
   out.made = [this](version what) {
     last_update_ = self_->clock().now();
@@ -115,7 +115,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
     describe(manifest);
   };
   out.each_member = [this](const auto& what) {
-    admission_.each_member(what);
+    requests_.each_member(what);
   };
   out.fetched = [this](version of, const at::Tensor& whole) {
     feed_.keep_whole(of, whole);
@@ -155,7 +155,7 @@ void parameter_server_state::tell_recorder(const note_ptr& what) {
   if (!parts_.notes.send())
     return self_->send(parts_.recorder, note_atom_v, what);
   self_->request(parts_.recorder, caf::infinite, note_atom_v, what)
-    .then([this] { admission_.proceed(); },
+    .then([this] { requests_.proceed(); },
           [](const caf::error&) {
             // It is dead: the supervisor ends the run.
           });

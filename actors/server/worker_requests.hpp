@@ -21,14 +21,14 @@
 namespace troupe {
 
 /// What the server decides about requests that are in order.
-struct admission_calls {
+struct worker_requests_calls {
   std::function<void(const push_header&, const payload&)> push; ///< Sound.
   std::function<void(const pull_header&)> pull;
   /// A gradient is unusable, for this reason.
   std::function<void(const push_header&, errc, const std::string&)> refuse;
 };
 
-struct admission_parts {
+struct worker_requests_parts {
   lead_actor::pointer self;
   cores::conductor* scheduler = nullptr;
   const server_model* model = nullptr;
@@ -36,15 +36,15 @@ struct admission_parts {
   gradient_sums_ptr sums; ///< Where gradients are added up before; or null.
   /// How far the recorder may be behind: beyond that requests wait.
   cores::note_window* notes = nullptr;
-  admission_calls decide;
+  worker_requests_calls decide;
 };
 
-class admission {
+class worker_requests {
 public:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
   using weights_result = caf::result<release_header, payload>;
 
-  explicit admission(admission_parts parts);
+  explicit worker_requests(worker_requests_parts parts);
 
   // -- requests ---------------------------------------------------------------
 
@@ -113,7 +113,7 @@ private:
   void take_part(new_push one);
   gathered_sums_calls calls_of_sums();
 
-  admission_parts parts_;
+  worker_requests_parts parts_;
   policies::by_rank<member> members_;
   std::optional<weights_promise> left_;       ///< Of the one who has just left.
   std::deque<std::function<void()>> waiting_; ///< Requests, in their order.

@@ -1,4 +1,4 @@
-#include "actors/server/admission.hpp"
+#include "actors/server/worker_requests.hpp"
 
 #include <utility>
 
@@ -20,14 +20,14 @@ std::string reason_of(errc why) {
 
 } // namespace
 
-admission::admission(admission_parts parts)
+worker_requests::worker_requests(worker_requests_parts parts)
   : parts_(std::move(parts)), sums_(parts_.sums, calls_of_sums()) {
   // nop
 }
 
 // -- requests -----------------------------------------------------------------
 
-auto admission::push(const push_header& header, const payload& gradient)
+auto worker_requests::push(const push_header& header, const payload& gradient)
   -> weights_result {
   auto asks = parts_.self->make_response_promise<release_header, payload>();
   if (auto sum = sums_.find(header.id, gradient))
@@ -39,7 +39,7 @@ auto admission::push(const push_header& header, const payload& gradient)
   return asks;
 }
 
-auto admission::pull(const pull_header& header) -> weights_result {
+auto worker_requests::pull(const pull_header& header) -> weights_result {
   auto asks = parts_.self->make_response_promise<release_header, payload>();
   if (must_wait())
     waiting_.push_back([=, this] { accept(header, asks); });
@@ -49,11 +49,11 @@ auto admission::pull(const pull_header& header) -> weights_result {
 }
 
 // What nobody writes down must not be done either: notes would pile up.
-bool admission::must_wait() const {
+bool worker_requests::must_wait() const {
   return !closed_ && (parts_.notes->is_full() || !waiting_.empty());
 }
 
-void admission::proceed() {
+void worker_requests::proceed() {
   parts_.notes->acknowledge();
   while (!waiting_.empty() && !parts_.notes->is_full()) {
     auto next = std::move(waiting_.front());
@@ -62,8 +62,8 @@ void admission::proceed() {
   }
 }
 
-void admission::accept(const push_header& header, const payload& gradient,
-                       weights_promise asks) {
+void worker_requests::accept(const push_header& header, const payload& gradient,
+                             weights_promise asks) {
   request_id id{header.id.worker, header.id.life, header.request};
   if (auto err = objection(header)) {
     // What has arrived before may be held for a step.
@@ -84,8 +84,8 @@ void admission::accept(const push_header& header, const payload& gradient,
 }
 
 // All shards have their part, and it is known what it is worth.
-void admission::take(const push_header& header, const payload& gradient,
-                     bool sound) {
+void worker_requests::take(const push_header& header, const payload& gradient,
+                           bool sound) {
   if (sound)
     return parts_.decide.push(header, gradient);
   auto asks = std::exchange(members_.at(header.id.worker).asks, std::nullopt);
@@ -93,7 +93,7 @@ void admission::take(const push_header& header, const payload& gradient,
   parts_.shards->drop({header.id});
 }
 
-void admission::accept(const pull_header& header, weights_promise asks) {
+void worker_requests::accept(const pull_header& header, weights_promise asks) {
   request_id id{header.worker, header.life, header.request};
   push_id no_gradient{header.worker, header.life, sequence{0}};
   if (auto err = unwelcome(header.worker, header.life, header.server)) {
@@ -109,7 +109,7 @@ void admission::accept(const pull_header& header, weights_promise asks) {
 
 // -- what is in order ---------------------------------------------------------
 
-caf::error admission::objection(const push_header& header) {
+caf::error worker_requests::objection(const push_header& header) {
   if (auto err = unwelcome(header.id.worker, header.id.life, header.server))
     return err;
   switch (parts_.scheduler->admit(header.id)) {
@@ -125,8 +125,8 @@ caf::error admission::objection(const push_header& header) {
   }
 }
 
-caf::error admission::unwelcome(worker_id who, incarnation life,
-                                incarnation server) const {
+caf::error worker_requests::unwelcome(worker_id who, incarnation life,
+                                      incarnation server) const {
   if (closed_)
     return over();
   switch (parts_.scheduler->look_at(who, life, server)) {
@@ -144,15 +144,15 @@ caf::error admission::unwelcome(worker_id who, incarnation life,
 
 // Of all but its numbers. A gradient of somebody else's samples would count
 // them twice; of one that never fitted only the shape has come.
-errc admission::check(const push_header& header,
-                      const payload& gradient) const {
+errc worker_requests::check(const push_header& header,
+                            const payload& gradient) const {
   if (!parts_.scheduler->holds(header.id.worker, header.from, header.samples))
     return errc::protocol_violation;
   auto here = gradient || gradient.shape().bytes() == 0;
   return here && parts_.model->fits(gradient) ? errc::none : errc::wrong_size;
 }
 
-caf::error admission::refuse(const push_header& header, errc why) {
+caf::error worker_requests::refuse(const push_header& header, errc why) {
   auto reason = reason_of(why);
   parts_.decide.refuse(header, why, reason);
   return caf::make_error(why, "worker " + to_string(header.id.worker) + ": " +
@@ -161,14 +161,14 @@ caf::error admission::refuse(const push_header& header, errc why) {
 
 // The answer comes later. A worker has one request at a time; an earlier one
 // that is still open belongs to a lost connection.
-void admission::hold(const request_id& id, weights_promise asks) {
+void worker_requests::hold(const request_id& id, weights_promise asks) {
   auto& who = members_.at(id.worker);
   who.asks = std::move(asks);
   who.request = id.number;
 }
 
 // Whoever added up has seen that all numbers are finite.
-void admission::take_part(new_push one) {
+void worker_requests::take_part(new_push one) {
   const auto& id = one.header.id;
   if (closed_ || parts_.scheduler->admit(id) != cores::freshness::fresh)
     return one.asks.deliver(over());
@@ -176,7 +176,7 @@ void admission::take_part(new_push one) {
   take(one.header, one.gradient, true);
 }
 
-gathered_sums_calls admission::calls_of_sums() {
+gathered_sums_calls worker_requests::calls_of_sums() {
   gathered_sums_calls out;
   out.knows = [this](const push_id& id) {
     return parts_.scheduler->knows(id.worker, id.life);
@@ -201,28 +201,28 @@ gathered_sums_calls admission::calls_of_sums() {
 
 // -- members ------------------------------------------------------------------
 
-void admission::enlist(worker_id who, incarnation life,
-                       const worker_actor& handle) {
+void worker_requests::enlist(worker_id who, incarnation life,
+                             const worker_actor& handle) {
   members_[who] = member{life, handle, std::nullopt, sequence{0}, sequence{0}};
 }
 
-void admission::leave(worker_id who) {
+void worker_requests::leave(worker_id who) {
   left_ = std::move(members_.at(who).asks);
   members_.erase(who);
 }
 
-void admission::answer_left(const std::string& reason) {
+void worker_requests::answer_left(const std::string& reason) {
   if (auto asks = std::exchange(left_, std::nullopt))
     asks->deliver(caf::make_error(errc::unknown_member, reason));
 }
 
-void admission::settle(const push_id& id) {
+void worker_requests::settle(const push_id& id) {
   auto who = members_.find(id.worker);
   if (who != members_.end() && who->second.life == id.life)
     who->second.settled = id.seq;
 }
 
-void admission::each_member(
+void worker_requests::each_member(
   const std::function<void(const worker_actor&, sequence)>& what) const {
   for (const auto& [rank, who] : members_)
     what(who.handle, who.settled);
@@ -230,8 +230,8 @@ void admission::each_member(
 
 // -- answers ------------------------------------------------------------------
 
-void admission::release(worker_id who, const release_header& header,
-                        const payload& weights) {
+void worker_requests::release(worker_id who, const release_header& header,
+                              const payload& weights) {
   auto& waiting = members_.at(who);
   auto promise = std::exchange(waiting.asks, std::nullopt);
   if (!promise)
@@ -240,12 +240,12 @@ void admission::release(worker_id who, const release_header& header,
   promise->deliver(header, weights);
 }
 
-void admission::cancel(worker_id who) {
+void worker_requests::cancel(worker_id who) {
   parts_.self->send(members_.at(who).handle, cancel_atom_v,
                     parts_.scheduler->current());
 }
 
-void admission::close() {
+void worker_requests::close() {
   closed_ = true;
   sums_.close();
   for (auto& [who, state] : members_)
