@@ -1,0 +1,146 @@
+#pragma once
+// The state of a parameter server, but for tensors, from its events alone, as
+// they are read back from a log. A stand-by would do the same.
+
+#include "actors/restore.hpp"
+#include "actors/server/event_log_writer.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "actors/server/run_metrics.hpp"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+class server_fold {
+public:
+  explicit server_fold(const parameter_server_parts& parts)
+    : parts_(parts), scheduler_(make_conductor(parts)),
+      metrics_(metrics_parts()) {
+    // nop
+  }
+
+  /// Throws `std::logic_error` when the same input leads to another decision.
+  void apply(const proto::TapeEvent& from) {
+    event at;
+    at.decided = decide(from, at.what);
+    at.newest = scheduler_.current();
+    at.rates.assign(at.decided.updates.size(), 0);
+    proto::TapeEvent again;
+    event_log_writer log{[&](proto::TapeEvent& x) { again = x; }, {}};
+    log.on_event(at);
+    if (!google::protobuf::util::MessageDifferencer::Equals(
+          from.decision(), again.decision()))
+      throw std::logic_error("event " + std::to_string(from.number()) +
+                             " leads to another decision: " +
+                             again.decision().ShortDebugString());
+    metrics_.on_event(at);
+    if (refused_)
+      scheduler_.refuse(*std::exchange(refused_, std::nullopt));
+  }
+
+  version current() const { return scheduler_.current(); }
+
+  /// All of a checkpoint's manifest that is not a time.
+  proto::Manifest manifest() const {
+    proto::Manifest out;
+    fill_manifest(parts_, scheduler_, out);
+    metrics_.statistics().save(*out.mutable_counters(), {});
+    return out;
+  }
+
+private:
+  run_metrics_parts metrics_parts() {
+    run_metrics_parts out;
+    out.settings = parts_.settings;
+    out.scheduler = &scheduler_;
+    out.elapsed = [] { return 0.0; };
+    out.tell = [](const note_ptr&) {};
+    return out;
+  }
+
+  cores::orders decide(const proto::TapeEvent& from, input& what) {
+    cores::orders out;
+    if (from.has_started()) {
+      what = inputs::started{parts_.life};
+      out.stop = scheduler_.reached();
+    } else if (from.has_enlisted()) {
+      const auto& x = from.enlisted();
+      inputs::enlisted in{worker_id{x.worker()}, incarnation{x.life()},
+                          x.transport(), {x.samples(), x.data_digest()}};
+      scheduler_.enlist(in.who, in.life, in.data);
+      what = std::move(in);
+    } else if (from.has_joined()) {
+      inputs::joined in;
+      for (auto who : from.joined().workers())
+        in.who.push_back(worker_id{who});
+      out = scheduler_.join(in.who);
+      what = std::move(in);
+    } else if (from.has_left()) {
+      const auto& x = from.left();
+      inputs::left in{worker_id{x.worker()}, incarnation{x.life()}, x.reason()};
+      out = scheduler_.leave(in.who, in.life);
+      what = std::move(in);
+    } else if (from.has_pulled()) {
+      inputs::pulled in;
+      in.header.worker = worker_id{from.pulled().worker()};
+      in.header.life = incarnation{from.pulled().life()};
+      in.header.abandoned = lease_id{from.pulled().abandoned()};
+      out = scheduler_.pull(in.header.worker, in.header.abandoned);
+      what = std::move(in);
+    } else if (from.has_arrived()) {
+      out = arrive(from.arrived(), what);
+    } else if (from.has_scored()) {
+      inputs::scored in;
+      in.found.weights = version{from.scored().version()};
+      in.found.loss = from.scored().loss();
+      in.found.accuracy = from.scored().accuracy();
+      if (!over_)
+        out.stop = scheduler_.scored(in.found.accuracy);
+      what = std::move(in);
+    } else if (from.has_stopped()) {
+      what = inputs::stopped{};
+      over_ = true;
+    }
+    over_ = over_ || out.stop;
+    return out;
+  }
+
+  cores::orders arrive(const proto::TapeArrived& x, input& what) {
+    inputs::arrived in;
+    auto& header = in.header;
+    header.id = {worker_id{x.worker()}, incarnation{x.life()},
+                 sequence{x.sequence()}};
+    header.computed_on = version{x.computed_on()};
+    header.from = lease_id{x.lease().id()};
+    header.samples = x.lease().count();
+    header.loss = x.loss();
+    header.compute_seconds = x.compute_seconds();
+    header.wait_seconds = x.wait_seconds();
+    header.data_seconds = x.data_seconds();
+    header.skipped = x.skipped();
+    cores::push_facts facts{header.id, header.computed_on, header.from};
+    if (scheduler_.admit(header.id) != cores::freshness::fresh)
+      throw std::logic_error("a gradient comes twice: " + to_string(header.id));
+    cores::orders out;
+    if (x.refused().empty()) {
+      out = scheduler_.push(facts);
+    } else {
+      in.refused = errc::not_finite;
+      refused_ = facts;
+    }
+    what = std::move(in);
+    return out;
+  }
+
+  parameter_server_parts parts_;
+  cores::conductor scheduler_;
+  run_metrics metrics_;
+  std::optional<cores::push_facts> refused_;
+  bool over_ = false;
+};
+
+} // namespace troupe::test
