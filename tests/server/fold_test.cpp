@@ -1,0 +1,90 @@
+// The server's state is a function of its events: a fold over them, read back
+// from the log, has the same scheduler, ledger, policy and counts at every
+// version, whatever happened.
+
+#include "tests/policies/conformance.hpp"
+#include "tests/support/server_fold.hpp"
+#include "tests/support/theatre.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <random>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// Members come, go, push what is sound or not, and are pulled along.
+void play_at_random(theatre& on, std::mt19937_64& random) {
+  worker_id who{static_cast<uint32_t>(random() % 5)};
+  auto found = on.players.find(who);
+  auto dice = random() % 100;
+  if (found == on.players.end() || dice < 5) {
+    auto life = found == on.players.end() ? incarnation{1}
+                                          : found->second.life.next();
+    if (found != on.players.end())
+      on.leave(who);
+    on.enlist(who, life);
+    on.players[who].asks = on.pull(who);
+    on.house.tell(on.lead, join_atom_v, std::vector{who});
+  } else if (found->second.asks->values) {
+    on.settle(who);
+    auto x = dice < 10 ? std::numeric_limits<float>::quiet_NaN() : 0.01f;
+    on.push(who, x);
+  }
+}
+
+/// Without what the clock had to do with.
+std::string text_of(proto::Manifest what) {
+  what.clear_files();
+  what.clear_optimizer();
+  auto* counters = what.mutable_counters();
+  for (const auto* name : {"elapsed_seconds", "wall_seconds",
+                           "virtual_seconds"}) {
+    const auto* field = counters->GetDescriptor()->FindFieldByName(name);
+    if (field != nullptr)
+      counters->GetReflection()->ClearField(counters, field);
+  }
+  return what.DebugString();
+}
+
+} // namespace
+
+TEST_CASE("a fold over the events has the server's state at every version") {
+  for (const auto& policy : config::policy_names())
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      INFO("policy " << policy << ", seed " << seed);
+      theatre on;
+      std::vector<std::string> log;
+      on.settings.policy.name = policy;
+      on.settings.checkpoint.checkpoint_freq = 1;
+      on.settings.training.max_steps = 40;
+      on.tape = [&](proto::TapeEvent& event) {
+        log.push_back(event.SerializeAsString());
+      };
+      on.settings.cluster.workers = 3;
+      on.open_empty();
+      server_fold fold{on.parts()};
+      size_t read = 0;
+      uint64_t compared = 0;
+      std::mt19937_64 random{seed};
+      for (int i = 0; i < 200; ++i) {
+        play_at_random(on, random);
+        auto saved = on.writer->taken.size();
+        for (; read < log.size(); ++read) {
+          proto::TapeEvent event;
+          REQUIRE(event.ParseFromString(log[read]));
+          REQUIRE_NOTHROW(fold.apply(event));
+        }
+        if (saved == 0)
+          continue;
+        const auto& last = on.writer->taken.back()->manifest;
+        if (version{last.step()} != fold.current())
+          continue;
+        CHECK(text_of(last) == text_of(fold.manifest()));
+        ++compared;
+      }
+      CHECK(compared > 10);
+    }
+}
