@@ -71,7 +71,7 @@ TEST_CASE("a fold over the events has the server's state at every version") {
       std::mt19937_64 random{seed};
       for (int i = 0; i < 200; ++i) {
         play_at_random(on, random);
-        auto saved = on.writer->taken.size();
+        auto saved = on.writer->snapshots.size();
         for (; read < log.size(); ++read) {
           proto::TapeEvent event;
           REQUIRE(event.ParseFromString(log[read]));
@@ -79,7 +79,7 @@ TEST_CASE("a fold over the events has the server's state at every version") {
         }
         if (saved == 0)
           continue;
-        const auto& last = on.writer->taken.back()->manifest;
+        const auto& last = on.writer->snapshots.back()->manifest;
         if (version{last.step()} != fold.current())
           continue;
         CHECK(text_of(last) == text_of(fold.manifest()));
