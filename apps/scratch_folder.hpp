@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 #include "bench/child.hpp"
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -66,7 +66,7 @@ std::optional<double> peak_memory(pid_t id) {
 // What wait4(2) tells counts the memory of whoever started it, too.
 child::child(std::vector<std::string> command)
   : command_(std::move(command)), id_(start(command_)),
-    watcher_([this, id = id_](const std::stop_token& stop) {
+    memory_thread_([this, id = id_](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         if (auto found = peak_memory(id))
           peak_mib_ = *found;
@@ -89,7 +89,7 @@ cost child::wait() {
   while (::wait4(id_, &status, 0, &used) < 0)
     if (errno != EINTR)
       throw run_error("cannot wait for " + command_.front());
-  watcher_.request_stop();
+  memory_thread_.request_stop();
   id_ = 0;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     throw run_error("failed: " + shown(command_));

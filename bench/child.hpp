@@ -1,7 +1,7 @@
 #pragma once
 // Programs that are run, and what they cost.
 
-#include "actors/clock/wall_clock.hpp"
+#include "actors/runtime/wall_clock.hpp"
 #include "bench/figures.hpp"
 
 #include <sys/types.h>
@@ -39,7 +39,7 @@ private:
   wall_clock clock_;
   pid_t id_ = 0;
   std::atomic<double> peak_mib_ = 0;
-  std::jthread watcher_; ///< Of its memory.
+  std::jthread memory_thread_; ///< Of its memory.
 };
 
 /// Runs a command to its end.

@@ -1,7 +1,7 @@
 #include "bench/figures.hpp"
 
-#include "actors/clock/wall_clock.hpp"
-#include "config/failure.hpp"
+#include "actors/runtime/wall_clock.hpp"
+#include "config/text/failure.hpp"
 
 #include <nlohmann/json.hpp>
 #include <time.h>

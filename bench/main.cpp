@@ -2,7 +2,7 @@
 
 #include "apps/large_pages.hpp"
 #include "bench/topics.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,7 +26,7 @@ struct part {
 constexpr part parts[] = {
   {"transport/paths", bench::measure_transport},
   {"transport/overlap", bench::measure_overlap},
-  {"transport/packing", bench::measure_packing},
+  {"transport/packing", bench::measure_compression},
   {"server/step", bench::measure_server_step},
   {"data/batches", bench::measure_batches},
   {"train/lenet", bench::measure_lenet},

@@ -21,7 +21,7 @@ void measure_transport(const setting& how, report& out);
 void measure_overlap(const setting& how, report& out);
 
 /// Gradients that are made smaller, and whole again.
-void measure_packing(const setting& how, report& out);
+void measure_compression(const setting& how, report& out);
 
 // -- server: what a parameter server does with gradients ----------------------
 
@@ -33,7 +33,8 @@ void measure_server_step(const setting& how, report& out);
 /// Images a second of one core, from memory and from JPEG files.
 void measure_batches(const setting& how, report& out);
 
-// -- train: how fast a cast learns ------------------------------------------
+// -- train: how fast a cluster learns
+// ------------------------------------------
 
 /// Samples a second of two workers, beside LibTorch alone.
 void measure_lenet(const setting& how, report& out);
@@ -41,7 +42,7 @@ void measure_resnet(const setting& how, report& out);
 
 // -- simulate: the virtual clock ----------------------------------------------
 
-/// Policies and the conductor alone.
+/// Policies and the step scheduler alone.
 void measure_policy_events(const setting& how, report& out);
 
 /// Whole runs without gradients.

@@ -3,9 +3,9 @@
 // is done to each on its way into a batch, and how bytes become numbers. It
 // never changes after it was made: any number of threads may gather from it.
 
-#include "config/settings.hpp"
+#include "config/text/settings.hpp"
 #include "data/store.hpp"
-#include "data/transforms.hpp"
+#include "data/transforms/transforms.hpp"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a run's description says of its data (config/description.hpp).
 
-#include "config/description.hpp"
+#include "config/sources/description.hpp"
 #include "data/dataset.hpp"
 
 namespace troupe::data {

@@ -4,7 +4,7 @@ file(READ "${FILE}" bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 file(WRITE "${OUTPUT}"
-"#include \"data/embedded.hpp\"
+"#include \"data/formats/embedded.hpp\"
 
 namespace troupe::data {
 

@@ -1,4 +1,4 @@
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "data/digest.hpp"
 #include "data/store.hpp"
 

@@ -3,7 +3,7 @@
 // decoded when a sample is asked for. A store never changes after it was made;
 // any number of threads may load from it.
 
-#include "data/picture.hpp"
+#include "data/transforms/picture.hpp"
 
 #include <array>
 #include <cstdint>

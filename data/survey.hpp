@@ -2,7 +2,7 @@
 // What can be known of a data set before any of its samples is read, however
 // many there are. Any thread.
 
-#include "config/settings.hpp"
+#include "config/text/settings.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "config/text.hpp"
+#include "config/text/text.hpp"
 #include "messages/type_ids.hpp"
 
 #include <array>

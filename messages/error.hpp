@@ -18,7 +18,7 @@ enum class errc : uint8_t {
   none = 0,
   protocol_mismatch,  ///< The peer speaks another protocol version.
   settings_conflict,  ///< Explicit settings of two nodes differ.
-  unknown_member,     ///< Not, or no longer, in the cast.
+  unknown_member,     ///< Not, or no longer, in the cluster.
   stale_incarnation,  ///< A message of an earlier life of a worker or server.
   wrong_size,         ///< A gradient that does not fit the model.
   not_finite,         ///< A gradient with infinite or NaN numbers.

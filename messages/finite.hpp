@@ -4,8 +4,8 @@
 
 namespace troupe {
 
-/// Whether all numbers are finite; true for bytes, which are packed ones. One
-/// pass over the memory.
+/// Whether all numbers are finite; true for bytes, which are compressed ones.
+/// One pass over the memory.
 bool all_finite(const payload& numbers);
 
 } // namespace troupe

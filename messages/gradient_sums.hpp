@@ -3,7 +3,7 @@
 // lead sees them. The pushes of one sum come one by one, each with the mean of
 // all; they count together or not at all. Which of them belong together, and
 // what becomes of a sum that does not count, is known to whoever adds up
-// (transport/cast_root.hpp). Thread-safe.
+// (transport/collective_coordinator.hpp). Thread-safe.
 
 #include "messages/payload.hpp"
 #include "messages/types.hpp"

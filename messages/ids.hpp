@@ -40,7 +40,7 @@ bool inspect(Inspector& f, strong_id<Tag, Rep>& x) {
   return f.apply(x.value);
 }
 
-/// Rank of a worker in the cast: 0, 1, ... A returning worker keeps the rank
+/// Rank of a worker in the cluster: 0, 1, ... A returning worker keeps the rank
 /// when it is free and gets a new incarnation.
 using worker_id = strong_id<struct worker_tag, uint32_t>;
 

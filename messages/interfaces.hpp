@@ -28,14 +28,14 @@ using parameter_server_actor = caf::typed_actor<
 /// Computes gradients of its leases, one after another.
 using worker_actor = caf::typed_actor<
   // Begins to train as this member, through this link; gradients may go ahead
-  // of their pushes by the outlet, which may be null.
+  // of their pushes by the gradient stream, which may be null.
   result<void>(attach_atom, parameter_server_actor, registration,
-               gradient_outlet_ptr),
+               gradient_stream_ptr),
   // The link is gone: stops computing and waits to be attached anew.
   result<void>(detach_atom),
   // The computation on weights before this version is of no use any more.
   result<void>(cancel_atom, version),
-  // A checkpoint of this version was taken: what packing has left out up to
+  // A checkpoint of this version was taken: what compression has left out up to
   // this gradient is made durable.
   result<void>(write_atom, version, sequence),
   // Says that it is alive.
@@ -54,7 +54,7 @@ using evaluator_actor = caf::typed_actor<
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
-/// Who is in the cast.
+/// Who is in the cluster.
 using coordinator_actor = caf::typed_actor<
   // Makes a worker a member. Errors: rank_taken, settings_conflict,
   // shutting_down.
@@ -195,13 +195,13 @@ using supervisor_actor = caf::typed_actor<
   result<void>(ended_atom, run_end)>;
 
 /// Gets a worker, an evaluator or a shard onto the stage, and back onto it.
-using connector_actor = caf::typed_actor<
-  // Its place in the cast is lost: gets it a new one.
+using session_client_actor = caf::typed_actor<
+  // Its place in the cluster is lost: gets it a new one.
   result<void>(connect_atom),
   // Time for the next try.
   result<void>(tick_atom),
-  // Makes durable what packing has left out of a worker's gradients up to this
-  // one, with the checkpoint of this version.
+  // Makes durable what compression has left out of a worker's gradients up to
+  // this one, with the checkpoint of this version.
   result<void>(write_atom, version, push_id),
   // The run is over for it, or it cannot go on.
   result<void>(ended_atom, run_end),
@@ -212,7 +212,7 @@ using connector_actor = caf::typed_actor<
 
 /// The published actor. Its one handler never changes: a protobuf `Hello` in, a
 /// protobuf `Welcome` and the caller's gateway (or nobody) out.
-using doorkeeper_actor = caf::typed_actor<
+using admission_actor = caf::typed_actor<
   // Checks protocol version, run and settings of a peer.
   result<std::string, caf::strong_actor_ptr>(std::string)>;
 

@@ -24,7 +24,7 @@ namespace troupe {
 enum class element_type : uint8_t {
   float32 = 1,
   float64 = 2,
-  byte = 3 ///< A packed gradient (messages/transport/compression.hpp).
+  byte = 3 ///< A compressed gradient (messages/transport/compression.hpp).
 };
 
 /// Bytes of one element.

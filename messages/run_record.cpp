@@ -1,6 +1,6 @@
 #include "messages/run_record.hpp"
 
-#include "config/earlier_run.hpp"
+#include "config/sources/earlier_run.hpp"
 
 namespace troupe {
 
@@ -53,7 +53,7 @@ config::run_description described_by_config(const Record& from,
   out.run_id = from.run_id();
   out.life = life;
   out.settings =
-    config::cast_settings_of({"config.ini", from.config_ini(), true});
+    config::shared_settings_of({"config.ini", from.config_ini(), true});
   out.data.name = from.dataset();
   out.data.classes = from.classes();
   if (samples > 0)
@@ -106,7 +106,7 @@ config::run_description description_of(const proto::Manifest& from) {
   return described_by_config(from, samples, from.ps_incarnation());
 }
 
-config::run_description description_of(const proto::TapeBegin& from) {
+config::run_description description_of(const proto::LogBegin& from) {
   if (from.has_description())
     return description_of(from.description());
   return described_by_config(from, from.samples(), from.life());

@@ -3,10 +3,10 @@
 // and event logs and travels in the handshake. Those of release 0.1.0, which
 // have none, are described by the configuration that they hold.
 
-#include "config/description.hpp"
+#include "config/sources/description.hpp"
+#include "messages/proto/event_log.pb.h"
 #include "messages/proto/hello.pb.h"
 #include "messages/proto/manifest.pb.h"
-#include "messages/proto/tape.pb.h"
 
 namespace troupe {
 
@@ -16,7 +16,7 @@ config::run_description description_of(const proto::RunDescription& from);
 
 /// Throws `usage_error` if the configuration of an old one cannot be read.
 config::run_description description_of(const proto::Manifest& from);
-config::run_description description_of(const proto::TapeBegin& from);
+config::run_description description_of(const proto::LogBegin& from);
 
 inline config::run_description description_of(const proto::Welcome& from) {
   return description_of(from.description());

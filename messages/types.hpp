@@ -3,7 +3,7 @@
 // type ids that CAF writes on the wire for them.
 
 #include "messages/error.hpp"
-#include "messages/gradient_outlet.hpp"
+#include "messages/gradient_stream.hpp"
 #include "messages/ids.hpp"
 #include "messages/lease.hpp"
 #include "messages/payload.hpp"
@@ -101,7 +101,7 @@ struct registration {
   incarnation server;
 };
 
-/// How the run ended, for everybody in the cast.
+/// How the run ended, for everybody in the cluster.
 struct run_end {
   uint8_t status = 0; ///< `exit_status` of the receiver's process.
   std::string line;   ///< Why, for the user; empty when all went well.
@@ -193,7 +193,7 @@ struct compute_task {
   payload statistics;
   cancel_ptr cancel;
   /// Where the gradient may go while it is made; null: nowhere.
-  gradient_outlet_ptr outlet;
+  gradient_stream_ptr gradient_stream;
 };
 
 /// What came of a compute task.

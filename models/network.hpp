@@ -2,7 +2,7 @@
 // What the rest of Troupe knows of a neural network: its module, whose
 // parameters are bound to flat memory, and its forward pass.
 
-#include "config/settings.hpp"
+#include "config/text/settings.hpp"
 #include "models/dropout.hpp"
 #include "models/gradient_places.hpp"
 

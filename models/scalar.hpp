@@ -1,7 +1,7 @@
 #pragma once
 // Element types: from the settings' enum to LibTorch's.
 
-#include "config/settings.hpp"
+#include "config/text/settings.hpp"
 
 #include <c10/core/ScalarType.h>
 

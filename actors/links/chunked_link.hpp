@@ -5,7 +5,7 @@
 
 #include "actors/links/open_requests.hpp"
 #include "actors/links/outgoing.hpp"
-#include "messages/transport/chunked.hpp"
+#include "messages/transport/chunked/chunked.hpp"
 
 #include <map>
 #include <optional>

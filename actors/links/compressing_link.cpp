@@ -1,6 +1,6 @@
 #include "actors/links/compressing_link.hpp"
 
-#include "actors/spawning.hpp"
+#include "actors/runtime/spawning.hpp"
 #include "messages/payload_memory.hpp"
 
 #include <utility>
@@ -23,7 +23,7 @@ public:
 
   compressing_link_state(pointer self, compressing_link_parts parts)
     : self_(self), parts_(std::move(parts)),
-      memory_(parts_.codec->packed().bytes()), unpacker_(parts_.codec) {
+      memory_(parts_.codec->compressed().bytes()), unpacker_(parts_.codec) {
     // nop
   }
 
@@ -39,7 +39,7 @@ public:
       [this](push_atom, const push_header& header,
              const payload& gradient) -> weights_result {
         return self_->delegate(parts_.link, push_atom_v, header,
-                               packed(header.id, gradient));
+                               compressed(header.id, gradient));
       },
       [this](pull_atom, const pull_header& header) { return pull(header); },
       [this](watch_atom, version after) {
@@ -68,12 +68,12 @@ private:
   }
 
   /// What is no gradient of the model's size goes as it is: the server decides.
-  payload packed(const push_id& id, const payload& gradient) {
+  payload compressed(const push_id& id, const payload& gradient) {
     const auto& codec = *parts_.codec;
     if (!gradient || gradient.shape() != codec.plain())
       return gradient;
     auto memory = memory_.take();
-    std::span<std::byte> to{memory.get(), codec.packed().bytes()};
+    std::span<std::byte> to{memory.get(), codec.compressed().bytes()};
     auto from = numbers_of(gradient);
     if (parts_.left_out)
       parts_.left_out->pack(
@@ -84,7 +84,7 @@ private:
     else
       codec.pack(from, {}, {}, to);
     auto* data = memory.get();
-    payload out{codec.packed(), std::move(memory), data};
+    payload out{codec.compressed(), std::move(memory), data};
     return parts_.unpacks ? unpacker_.unpack(out) : out;
   }
 

@@ -4,7 +4,7 @@
 // for each peer; it ends with the peer, or with the peer's gateway.
 
 #include "actors/links/path_half.hpp"
-#include "messages/transport/compression.hpp"
+#include "messages/transport/compression/compression.hpp"
 
 namespace troupe {
 
@@ -12,7 +12,7 @@ struct framed_gateway_parts {
   parameter_server_actor server;
   gateway_actor gateway; ///< Of the same peer.
   transport::path_ptr way;
-  transport::codec_ptr codec{}; ///< By which gradients are packed; or null.
+  transport::codec_ptr codec{}; ///< By which gradients are compressed; or null.
 };
 
 class framed_gateway_state {

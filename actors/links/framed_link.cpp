@@ -1,6 +1,6 @@
 #include "actors/links/framed_link.hpp"
 
-#include "actors/clock/run_clock.hpp"
+#include "actors/runtime/run_clock.hpp"
 
 #include <utility>
 

@@ -1,9 +1,9 @@
 #include "actors/links/gateway.hpp"
 
-#include "actors/clock/run_clock.hpp"
 #include "actors/links/server_requests.hpp"
+#include "actors/runtime/run_clock.hpp"
 #include "messages/protocol.hpp"
-#include "messages/transport/socket.hpp"
+#include "messages/transport/wire/socket.hpp"
 
 #include <utility>
 

@@ -7,8 +7,8 @@
 
 #include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
-#include "messages/transport/chunked.hpp"
-#include "messages/transport/compression.hpp"
+#include "messages/transport/chunked/chunked.hpp"
+#include "messages/transport/compression/compression.hpp"
 
 #include <atomic>
 #include <map>
@@ -21,7 +21,7 @@ struct gateway_parts {
   parameter_server_actor server;
   coordinator_actor coordinator; ///< Nobody at shards besides the lead.
   payload_shape expected;        ///< Shape of gradients as they come.
-  transport::codec_ptr codec{};  ///< By which they are packed; or null.
+  transport::codec_ptr codec{};  ///< By which they are compressed; or null.
   /// Whoever said hello, before there is a link; may be nobody.
   caf::actor_addr caller{};
   /// s that the peer has from its hello to its link: it may load data between.

@@ -8,7 +8,7 @@
 
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
-#include "messages/transport/side_by_side.hpp"
+#include "messages/transport/wire/side_by_side.hpp"
 
 #include <map>
 #include <memory>

@@ -2,7 +2,7 @@
 // Payloads that leave an actor in pieces, each as far as its receiver has
 // granted. Belongs to one actor.
 
-#include "messages/transport/chunked.hpp"
+#include "messages/transport/chunked/chunked.hpp"
 
 #include <map>
 #include <utility>

@@ -1,9 +1,9 @@
 #include "actors/links/path_half.hpp"
 
-#include "actors/clock/run_clock.hpp"
-#include "actors/errands.hpp"
-#include "actors/spawning.hpp"
-#include "actors/unexpected.hpp"
+#include "actors/runtime/inline_execution.hpp"
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/unexpected.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -66,7 +66,7 @@ private:
     if (next->tensor.arriving())
       self_->send(owner_, frame_atom_v, std::move(next));
     else
-      run_errands(self_->system(), [this, &next] {
+      run_inline(self_->system(), [this, &next] {
         self_->send(owner_, frame_atom_v, std::move(next));
       });
   }

@@ -3,7 +3,7 @@
 // that wait on it. Belongs to one actor; closes the path when it goes.
 
 #include "messages/interfaces.hpp"
-#include "messages/transport/path.hpp"
+#include "messages/transport/wire/path.hpp"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 #include "actors/links/simulated_link.hpp"
 
-#include "actors/clock/run_clock.hpp"
-#include "actors/spawning.hpp"
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/spawning.hpp"
 
 #include <algorithm>
 #include <utility>

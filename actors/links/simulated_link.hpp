@@ -14,14 +14,15 @@ struct link_terms {
   double rate = std::numeric_limits<double>::infinity();
   /// Bytes of a tensor that is not there (`--gradients none`).
   uint64_t tensor_bytes = 0;
-  uint64_t packed_bytes = 0; ///< Of any gradient, if it is packed; else 0.
+  uint64_t compressed_bytes =
+    0; ///< Of any gradient, if it is compressed; else 0.
 
   uint64_t bytes_of(const payload& tensor) const {
     return tensor ? tensor.shape().bytes() : tensor_bytes;
   }
 
   uint64_t bytes_of_gradient(const payload& gradient) const {
-    return packed_bytes > 0 ? packed_bytes : bytes_of(gradient);
+    return compressed_bytes > 0 ? compressed_bytes : bytes_of(gradient);
   }
 
   bool delays() const {

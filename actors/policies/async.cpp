@@ -2,7 +2,7 @@
 
 #include "actors/policies/rows.hpp"
 #include "actors/policies/state_text.hpp"
-#include "config/settings.hpp"
+#include "config/text/settings.hpp"
 
 #include <algorithm>
 #include <limits>

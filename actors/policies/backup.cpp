@@ -1,8 +1,8 @@
 #include "actors/policies/backup.hpp"
 
-#include "actors/cores/planted.hpp"
+#include "actors/policies/mutation.hpp"
 #include "actors/policies/rows.hpp"
-#include "config/text.hpp"
+#include "config/text/text.hpp"
 
 #include <limits>
 #include <optional>
@@ -34,7 +34,7 @@ decision backup::on_join(std::span<const worker_id> who) {
 decision backup::on_leave(worker_id who) {
   decision out;
   round_.leave(who);
-  if (!planted(bug::barrier_stays))
+  if (!mutation(bug::barrier_stays))
     close_if_due(out);
   return out;
 }

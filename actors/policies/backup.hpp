@@ -10,8 +10,8 @@ namespace troupe::policies {
 /// - A step reads the newest version; all of its gradients are computed on it.
 /// - A gradient becomes visible with the close of its step, together with the
 ///   others, or never. The step closes with the first min(N-b, live) gradients
-///   of the current version. N is the configured size of the cast; `live` are
-///   those that take part in the step: the gradients that are in, and the
+///   of the current version. N is the configured size of the cluster; `live`
+///   are those that take part in the step: the gradients that are in, and the
 ///   members that compute, on an older version too, for they will take part.
 ///   Hence a dead worker uses up a backup; and a step that has gradients never
 ///   outlives its last computing member. The sum is in the order of worker ids.
@@ -27,9 +27,10 @@ namespace troupe::policies {
 ///   stays in the step.
 /// - A member that pulls goes on at once, in the open step.
 ///
-/// With b = 0 it decides as `sync` does while the cast has at most N members.
-/// A worker that is steadily slower than the others has hardly a gradient
-/// accepted: its samples are learned only because dropped leases return.
+/// With b = 0 it decides as `sync` does while the cluster has at most N
+/// members. A worker that is steadily slower than the others has hardly a
+/// gradient accepted: its samples are learned only because dropped leases
+/// return.
 class backup final : public policy {
 public:
   /// @pre 0 <= b < N

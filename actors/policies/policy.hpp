@@ -9,7 +9,7 @@
 //
 // Not thread-safe; one owner (the lead parameter server shard) calls it.
 
-#include "config/call_schema.hpp"
+#include "config/text/call_schema.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
@@ -82,15 +82,15 @@ class policy {
 public:
   virtual ~policy();
 
-  /// Begins at version `v` with an empty cast: at the start of a run, after a
-  /// resume, or when the policy takes over from another at a fence.
+  /// Begins at version `v` with an empty cluster: at the start of a run, after
+  /// a resume, or when the policy takes over from another at a fence.
   virtual void reset(version v) = 0;
 
   /// The version that the policy's decisions have reached so far.
   virtual version current() const = 0;
 
-  /// Workers enter the cast, in one go when training starts. Each is released
-  /// now or by a later decision. Joining twice is a programming error.
+  /// Workers enter the cluster, in one go when training starts. Each is
+  /// released now or by a later decision. Joining twice is a programming error.
   virtual decision on_join(std::span<const worker_id> who) = 0;
 
   /// A worker left (it ended, died or was silent). A gradient of its that was
@@ -105,8 +105,8 @@ public:
   /// gradient was refused) and asks for the newest weights.
   virtual decision on_pull(worker_id who) = 0;
 
-  /// The workers that the cast waits for at the moment, for the progress line;
-  /// empty when nobody is held.
+  /// The workers that the cluster waits for at the moment, for the progress
+  /// line; empty when nobody is held.
   virtual std::vector<worker_id> waiting_for() const = 0;
 
   /// The whole state as one line of text, `name key=value ...`

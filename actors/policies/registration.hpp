@@ -26,7 +26,7 @@
 // To be made before main begins; not thread-safe.
 
 #include "actors/policies/policy.hpp"
-#include "config/policies.hpp"
+#include "config/schema/policies.hpp"
 
 #include <functional>
 #include <memory>

@@ -2,8 +2,8 @@
 // its row, and its name in `in_tree`; the tests in tests/policies find it here.
 
 #include "actors/policies/rows.hpp"
-#include "config/failure.hpp"
-#include "config/value.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
 
 #include <map>
 #include <string>

@@ -1,10 +1,10 @@
 #include "actors/policies/ssp.hpp"
 
-#include "actors/cores/planted.hpp"
+#include "actors/policies/mutation.hpp"
 #include "actors/policies/rows.hpp"
 #include "actors/policies/state_text.hpp"
-#include "config/settings.hpp"
-#include "config/text.hpp"
+#include "config/text/settings.hpp"
+#include "config/text/text.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -12,23 +12,24 @@
 
 namespace troupe::policies {
 
-// -- the cast -----------------------------------------------------------------
+// -- the cluster
+// -----------------------------------------------------------------
 
-uint64_t ssp::cast::slowest() const {
+uint64_t ssp::clocks::slowest() const {
   return members_at.empty() ? 0 : members_at.begin()->first;
 }
 
-bool ssp::cast::holds(worker_id who, uint64_t clock) const {
+bool ssp::clocks::holds(worker_id who, uint64_t clock) const {
   return held.contains({clock, who});
 }
 
-void ssp::cast::enter(worker_id who, uint64_t clock) {
+void ssp::clocks::enter(worker_id who, uint64_t clock) {
   if (!clocks.try_emplace(who, clock).second)
     throw std::logic_error("worker " + to_string(who) + " joined twice");
   ++members_at[clock];
 }
 
-void ssp::cast::leave_clock(uint64_t clock) {
+void ssp::clocks::leave_clock(uint64_t clock) {
   auto i = members_at.find(clock);
   if (--i->second == 0)
     members_at.erase(i);
@@ -42,19 +43,19 @@ ssp::ssp(const policy_spec& spec)
 }
 
 void ssp::reset(version v) {
-  cast_ = cast{};
-  cast_.current = v;
+  clocks_ = clocks{};
+  clocks_.current = v;
 }
 
 version ssp::current() const {
-  return cast_.current;
+  return clocks_.current;
 }
 
 decision ssp::on_join(std::span<const worker_id> who) {
   decision out;
-  auto clock = planted(bug::joiner_at_zero) ? 0 : cast_.slowest();
+  auto clock = mutation(bug::joiner_at_zero) ? 0 : clocks_.slowest();
   for (auto id : who) {
-    cast_.enter(id, clock);
+    clocks_.enter(id, clock);
     out.release.push_back(id);
   }
   std::sort(out.release.begin(), out.release.end());
@@ -63,60 +64,60 @@ decision ssp::on_join(std::span<const worker_id> who) {
 
 decision ssp::on_leave(worker_id who) {
   decision out;
-  auto i = cast_.clocks.find(who);
-  if (i == cast_.clocks.end())
+  auto i = clocks_.clocks.find(who);
+  if (i == clocks_.clocks.end())
     return out;
-  cast_.held.erase({i->second, who});
-  cast_.leave_clock(i->second);
-  cast_.clocks.erase(i);
-  if (!planted(bug::barrier_stays))
+  clocks_.held.erase({i->second, who});
+  clocks_.leave_clock(i->second);
+  clocks_.clocks.erase(i);
+  if (!mutation(bug::barrier_stays))
     release_due(out);
   return out;
 }
 
 decision ssp::on_arrival(const arrival& what) {
   decision out;
-  auto i = cast_.clocks.find(what.id.worker);
-  if (i == cast_.clocks.end() || cast_.holds(i->first, i->second)) {
+  auto i = clocks_.clocks.find(what.id.worker);
+  if (i == clocks_.clocks.end() || clocks_.holds(i->first, i->second)) {
     out.drop.push_back(what.id);
     return out;
   }
   out.updates.push_back({{{what.id}}});
-  cast_.current = cast_.current.next();
+  clocks_.current = clocks_.current.next();
   // First up, then down: the slowest clock must not be lost in between.
-  ++cast_.members_at[i->second + 1];
-  cast_.leave_clock(i->second);
-  cast_.held.emplace(++i->second, i->first);
+  ++clocks_.members_at[i->second + 1];
+  clocks_.leave_clock(i->second);
+  clocks_.held.emplace(++i->second, i->first);
   release_due(out);
   return out;
 }
 
 decision ssp::on_pull(worker_id who) {
   decision out;
-  auto i = cast_.clocks.find(who);
-  if (i != cast_.clocks.end() && !cast_.holds(who, i->second))
+  auto i = clocks_.clocks.find(who);
+  if (i != clocks_.clocks.end() && !clocks_.holds(who, i->second))
     out.release.push_back(who);
   return out;
 }
 
 void ssp::release_due(decision& out) {
-  auto limit = cast_.slowest() + staleness_;
-  if (planted(bug::staleness_off_by_one))
+  auto limit = clocks_.slowest() + staleness_;
+  if (mutation(bug::staleness_off_by_one))
     ++limit;
-  auto i = cast_.held.begin();
-  while (i != cast_.held.end() && i->first <= limit) {
+  auto i = clocks_.held.begin();
+  while (i != clocks_.held.end() && i->first <= limit) {
     out.release.push_back(i->second);
-    i = cast_.held.erase(i);
+    i = clocks_.held.erase(i);
   }
   std::sort(out.release.begin(), out.release.end());
 }
 
 std::vector<worker_id> ssp::waiting_for() const {
   std::vector<worker_id> result;
-  if (cast_.held.empty())
+  if (clocks_.held.empty())
     return result;
-  for (auto& [who, clock] : cast_.clocks)
-    if (clock == cast_.slowest())
+  for (auto& [who, clock] : clocks_.clocks)
+    if (clock == clocks_.slowest())
       result.push_back(who);
   return result;
 }
@@ -125,14 +126,14 @@ std::vector<worker_id> ssp::waiting_for() const {
 
 std::string ssp::state() const {
   std::vector<uint64_t> clocks;
-  for (auto& [who, clock] : cast_.clocks)
+  for (auto& [who, clock] : clocks_.clocks)
     clocks.insert(clocks.end(), {who.value, clock});
   std::vector<uint64_t> held;
-  for (auto& [clock, who] : cast_.held)
+  for (auto& [clock, who] : clocks_.held)
     held.push_back(who.value);
   state_writer out{"ssp"};
   out.number("s", staleness_);
-  out.number("v", cast_.current.value);
+  out.number("v", clocks_.current.value);
   out.rows("clocks", 2, clocks);
   out.rows("held", 1, held);
   return out.str();

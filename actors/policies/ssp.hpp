@@ -20,15 +20,16 @@ namespace troupe::policies {
 ///   applied it is released if its clock minus the slowest clock is at most s,
 ///   else it is held until the slowest clock has risen. Releases of one event
 ///   are in the order of worker ids.
-/// - A joiner starts at the slowest member's clock (0 in an empty cast) and is
+/// - A joiner starts at the slowest member's clock (0 in an empty cluster) and
+/// is
 ///   released at once.
 /// - When a member leaves, the slowest clock may rise and others be released.
 /// - A member that pulls goes on at once; its clock stays.
 ///
 /// Staleness is at most (2s+1)(n-1) updates, n being the members that were in
-/// the cast while the gradient was computed (one that left and came back counts
-/// twice): each other member is at most s behind when the weights are read, and
-/// at most s+1 ahead when the gradient is applied.
+/// the cluster while the gradient was computed (one that left and came back
+/// counts twice): each other member is at most s behind when the weights are
+/// read, and at most s+1 ahead when the gradient is applied.
 ///
 /// It hides stragglers that come and go; a worker that is slow for good sets
 /// the pace whatever s is.
@@ -47,13 +48,13 @@ public:
 
 private:
   /// What a reset begins anew.
-  struct cast {
+  struct clocks {
     version current;
     by_rank<uint64_t> clocks;
     std::map<uint64_t, size_t> members_at; ///< Clock -> how many are there.
     std::set<std::pair<uint64_t, worker_id>> held;
 
-    /// The clock of the slowest member; 0 in an empty cast.
+    /// The clock of the slowest member; 0 in an empty cluster.
     uint64_t slowest() const;
 
     bool holds(worker_id who, uint64_t clock) const;
@@ -64,7 +65,7 @@ private:
   void release_due(decision& out);
 
   uint64_t staleness_; ///< s
-  cast cast_;
+  clocks clocks_;
 };
 
 } // namespace troupe::policies

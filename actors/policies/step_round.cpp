@@ -1,6 +1,6 @@
 #include "actors/policies/step_round.hpp"
 
-#include "actors/cores/planted.hpp"
+#include "actors/policies/mutation.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -53,7 +53,7 @@ void step_round::arrive(const arrival& what, decision& out) {
   auto i = members_.find(what.id.worker);
   if (i == members_.end() || i->second.now != state::computing) {
     out.drop.push_back(what.id);
-  } else if (what.computed_on != current_ && !planted(bug::late_applied)) {
+  } else if (what.computed_on != current_ && !mutation(bug::late_applied)) {
     out.drop.push_back(what.id);
     pull(i->first, out);
   } else {

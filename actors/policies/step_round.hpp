@@ -1,5 +1,6 @@
 #pragma once
-// The step that a cast makes together: the part that `sync` and `backup` share.
+// The step that a cluster makes together: the part that `sync` and `backup`
+// share.
 //
 // A member is in one of three states:
 //

@@ -1,8 +1,8 @@
 #include "actors/policies/sync.hpp"
 
-#include "actors/cores/planted.hpp"
+#include "actors/policies/mutation.hpp"
 #include "actors/policies/rows.hpp"
-#include "config/text.hpp"
+#include "config/text/text.hpp"
 
 namespace troupe::policies {
 
@@ -28,7 +28,7 @@ decision sync::on_join(std::span<const worker_id> who) {
 decision sync::on_leave(worker_id who) {
   decision out;
   round_.leave(who);
-  if (!planted(bug::barrier_stays))
+  if (!mutation(bug::barrier_stays))
     close_if_due(out);
   return out;
 }

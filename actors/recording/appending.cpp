@@ -1,6 +1,6 @@
 #include "actors/recording/appending.hpp"
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 #include "actors/recording/line_file.hpp"
 
 #include "actors/recording/appending.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>

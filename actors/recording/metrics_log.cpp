@@ -22,7 +22,7 @@ std::string text_of(const ordered_json& line) {
   return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// An update is most of the lines, and long in a large cast: its text is made
+// An update is most of the lines, and long in a large cluster: its text is made
 // without a tree of values in between. The same bytes as text_of would make.
 
 void put(std::string& out, uint64_t x) {

@@ -7,7 +7,7 @@
 // Not thread-safe; one owner. Throws `run_error` when the disk is full.
 
 #include "actors/recording/line_file.hpp"
-#include "config/resolve.hpp"
+#include "config/sources/resolve.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "actors/recording/metrics_tail.hpp"
 
-#include "config/failure.hpp"
-#include "config/input_file.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/input_file.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -19,7 +19,7 @@ struct progress_figures {
   double samples_per_second = 0;
   std::optional<double> accuracy;     ///< Of the last evaluation.
   std::optional<double> top5;         ///< The same of the five highest.
-  uint32_t workers = 0;               ///< In the cast now.
+  uint32_t workers = 0;               ///< In the cluster now.
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
 };
 

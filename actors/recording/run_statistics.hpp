@@ -38,7 +38,7 @@ public:
   /// staleness.
   static constexpr size_t max_staleness_place = 1023;
 
-  /// `workers`: the configured size of the cast; it grows as others join.
+  /// `workers`: the configured size of the cluster; it grows as others join.
   explicit run_statistics(uint32_t workers);
 
   // -- what happened ----------------------------------------------------------

@@ -1,6 +1,6 @@
 #include "actors/recording/summary.hpp"
 
-#include "models/durable_file.hpp"
+#include "models/storage/durable_file.hpp"
 
 #include <nlohmann/json.hpp>
 

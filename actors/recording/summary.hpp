@@ -1,7 +1,7 @@
 #pragma once
 // summary.json: what a run came to. Pure, but for the write.
 
-#include "config/resolve.hpp"
+#include "config/sources/resolve.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,7 +1,7 @@
 #include "actors/recording/tensorboard_log.hpp"
 
 #include "actors/recording/crc32c.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "messages/proto/tensorboard.pb.h"
 
 #include <fcntl.h>

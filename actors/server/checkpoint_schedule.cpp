@@ -1,6 +1,6 @@
 #include "actors/server/checkpoint_schedule.hpp"
 
-#include "actors/tensor_payload.hpp"
+#include "actors/runtime/tensor_payload.hpp"
 
 #include <memory>
 #include <utility>

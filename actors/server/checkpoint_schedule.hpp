@@ -5,9 +5,9 @@
 //
 // A part of the server's state; not thread-safe.
 
-#include "actors/remote_crew.hpp"
-#include "actors/server_model.hpp"
-#include "actors/snapshot.hpp"
+#include "actors/shards/shard_group.hpp"
+#include "actors/state/server_model.hpp"
+#include "actors/state/snapshot.hpp"
 #include "messages/interfaces.hpp"
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct checkpoint_schedule_parts {
   lead_actor::pointer self;
   checkpoint_writer_actor writer;
   server_model* model = nullptr;
-  remote_crew* shards = nullptr;
+  shard_group* shards = nullptr;
   uint64_t frequency = 1;
   /// There is something to go on from: weights, or samples that end.
   bool wanted = true;

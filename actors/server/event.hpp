@@ -7,7 +7,7 @@
 // Not thread-safe; one owner, the server, on whose thread subscribers are
 // called.
 
-#include "actors/cores/conductor.hpp"
+#include "actors/core/step_scheduler.hpp"
 #include "messages/proto/manifest.pb.h"
 #include "messages/types.hpp"
 

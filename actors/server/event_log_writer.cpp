@@ -6,7 +6,7 @@ namespace troupe {
 
 namespace {
 
-void put(const lease& what, proto::TapeLease& out) {
+void put(const lease& what, proto::LogLease& out) {
   out.set_id(what.id.value);
   out.set_epoch(what.epoch);
   out.set_first(what.first);
@@ -14,7 +14,7 @@ void put(const lease& what, proto::TapeLease& out) {
   out.set_part(what.part);
 }
 
-void put(const push_id& id, uint64_t staleness, proto::TapePush& out) {
+void put(const push_id& id, uint64_t staleness, proto::LogPush& out) {
   out.set_worker(id.worker.value);
   out.set_life(id.life.value);
   out.set_sequence(id.seq.value);

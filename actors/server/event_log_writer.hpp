@@ -6,7 +6,7 @@
 // Not thread-safe; one owner.
 
 #include "actors/server/event.hpp"
-#include "messages/proto/tape.pb.h"
+#include "messages/proto/event_log.pb.h"
 
 #include <functional>
 #include <utility>
@@ -15,14 +15,14 @@ namespace troupe {
 
 /// Takes an event. Throws `run_error` when it cannot (disk full): the run fails
 /// then. Called by the parameter server, in the order of its decisions.
-using tape_sink = std::function<void(proto::TapeEvent&)>;
+using event_sink = std::function<void(proto::LogEvent&)>;
 
 class event_log_writer final : public event_subscriber {
 public:
   using time_point = caf::actor_clock::time_point;
 
   /// Begins at `now`.
-  event_log_writer(tape_sink sink, time_point now)
+  event_log_writer(event_sink sink, time_point now)
     : sink_(std::move(sink)), start_(now) {
     // nop
   }
@@ -49,9 +49,9 @@ private:
   void fill(const inputs::ended& what);
   void fill(const cores::orders& decided);
 
-  tape_sink sink_;
+  event_sink sink_;
   time_point start_;
-  proto::TapeEvent event_; ///< Its memory is used again.
+  proto::LogEvent event_; ///< Its memory is used again.
 };
 
 } // namespace troupe

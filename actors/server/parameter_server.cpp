@@ -1,8 +1,8 @@
 #include "actors/server/parameter_server.hpp"
 
-#include "actors/restore.hpp"
-#include "config/failure.hpp"
-#include "config/value.hpp"
+#include "actors/server/restore.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -17,10 +17,10 @@ parameter_server_state::parameter_server_state(pointer self,
             [this](const caf::error& why) {
               ending_.fail("a parameter server shard failed: " + text_of(why));
             }),
-    scheduler_(make_conductor(parts_)), clock_(self), best_(parts_.best),
-    log_(parts_.tape ? std::make_shared<event_log_writer>(parts_.tape,
-                                                          self->clock().now())
-                     : nullptr),
+    scheduler_(make_step_scheduler(parts_)), clock_(self), best_(parts_.best),
+    log_(parts_.event_log ? std::make_shared<event_log_writer>(
+                              parts_.event_log, self->clock().now())
+                          : nullptr),
     metrics_(std::make_shared<run_metrics>(metrics_parts())),
     requests_(requests_parts()), pipeline_(pipeline_parts()),
     feed_(feed_parts()),

@@ -1,9 +1,10 @@
 #pragma once
 // The parameter server: owns the weights, takes gradients, and answers each
 // with the next weights when the policy says so. This is the lead shard: it
-// asks its conductor what a message means and carries the orders out, together
-// with the other shards, if there are any. What it owns lies in parts, one for
-// each thing that happens to a gradient (docs/design/0018-server-events.md).
+// asks its step scheduler what a message means and carries the orders out,
+// together with the other shards, if there are any. What it owns lies in parts,
+// one for each thing that happens to a gradient
+// (docs/design/0018-server-events.md).
 //
 // Has no thread of its own: whoever brings a gradient waits for what follows
 // from it, and takes the step (actors/errands.hpp).
@@ -11,11 +12,10 @@
 // With shards in processes of their own it has only its own range of each
 // version; what is scored or saved as a whole is fetched from them.
 
-#include "actors/clock/run_clock.hpp"
-#include "actors/clock/wall_clock.hpp"
-#include "actors/cores/conductor.hpp"
-#include "actors/cores/note_window.hpp"
-#include "actors/remote_crew.hpp"
+#include "actors/core/note_window.hpp"
+#include "actors/core/step_scheduler.hpp"
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/wall_clock.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
 #include "actors/server/event_log_writer.hpp"
 #include "actors/server/run_ending.hpp"
@@ -23,14 +23,15 @@
 #include "actors/server/step_pipeline.hpp"
 #include "actors/server/version_feed.hpp"
 #include "actors/server/worker_requests.hpp"
-#include "actors/server_model.hpp"
-#include "config/description.hpp"
-#include "config/one_line.hpp"
-#include "config/run_lock.hpp"
+#include "actors/shards/shard_group.hpp"
+#include "actors/state/server_model.hpp"
+#include "config/sources/description.hpp"
+#include "config/sources/run_lock.hpp"
+#include "config/text/one_line.hpp"
 #include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
-#include "models/best_weights.hpp"
-#include "models/lanes.hpp"
+#include "models/optim/lanes.hpp"
+#include "models/storage/best_weights.hpp"
 
 #include <exception>
 #include <functional>
@@ -69,7 +70,7 @@ struct parameter_server_parts {
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   /// Virtual clock: when the first computation began. Else empty.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
-  tape_sink tape; ///< Takes the events of this life; may be empty.
+  event_sink event_log; ///< Takes the events of this life; may be empty.
   /// Is told of each event last; or null. Virtual clock: the invariant checker.
   std::shared_ptr<event_subscriber> observer;
   gradient_sums_ptr sums;     ///< Where gradients are added up before; or null.
@@ -143,8 +144,8 @@ private:
   pointer self_;
   parameter_server_parts parts_;
   server_model model_;
-  remote_crew shards_;
-  cores::conductor scheduler_;
+  shard_group shards_;
+  cores::step_scheduler scheduler_;
   run_clock clock_;
   wall_clock wall_;
   recording::run_times before_; ///< Those of the checkpoint.

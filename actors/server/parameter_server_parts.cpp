@@ -1,11 +1,11 @@
 // How the parts of the parameter server are joined, and what it says of itself.
 
-#include "actors/restore.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "config/compression.hpp"
-#include "config/failure.hpp"
-#include "config/value.hpp"
-#include "config/version.hpp"
+#include "actors/server/restore.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
+#include "config/text/version.hpp"
+#include "config/values/compression.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -107,7 +107,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   out.wanted = model_.has_weights() || parts_.samples != cores::endless;
   out.has_error_feedback =
     config::parse_compression(parts_.settings.cluster.compression)
-      .keeps_residual();
+      .has_error_feedback();
   out.newest = [this] {
     return scheduler_.current();
   };

@@ -5,12 +5,12 @@
 //
 // Not thread-safe; one owner.
 
-#include "actors/clock/wall_clock.hpp"
-#include "actors/cores/push_hash.hpp"
-#include "actors/notes.hpp"
+#include "actors/core/push_hash.hpp"
+#include "actors/recording/notes.hpp"
 #include "actors/recording/run_statistics.hpp"
+#include "actors/runtime/wall_clock.hpp"
 #include "actors/server/event.hpp"
-#include "config/settings.hpp"
+#include "config/text/settings.hpp"
 
 #include <functional>
 #include <limits>
@@ -27,7 +27,7 @@ struct run_metrics_parts {
   /// That this start made.
   std::vector<config::change> changes;
   /// Of the server: who is waited for, how far the data has come.
-  const cores::conductor* scheduler = nullptr;
+  const cores::step_scheduler* scheduler = nullptr;
   std::function<double()> elapsed; ///< s on the run's clock.
   /// Takes a note for the recorder.
   std::function<void(note_ptr)> tell;

@@ -4,11 +4,11 @@
 //
 // A part of the server's state; not thread-safe.
 
-#include "actors/cores/conductor.hpp"
-#include "actors/cores/push_hash.hpp"
-#include "actors/remote_crew.hpp"
-#include "actors/server_model.hpp"
-#include "models/learning_rate.hpp"
+#include "actors/core/push_hash.hpp"
+#include "actors/core/step_scheduler.hpp"
+#include "actors/shards/shard_group.hpp"
+#include "actors/state/server_model.hpp"
+#include "models/optim/learning_rate.hpp"
 
 #include <functional>
 #include <unordered_map>
@@ -19,7 +19,7 @@ namespace troupe {
 struct step_pipeline_parts {
   config::training_settings settings;
   server_model* model = nullptr;
-  remote_crew* shards = nullptr;
+  shard_group* shards = nullptr;
   /// A gradient is in the weights, or will never be.
   std::function<void(const push_id&)> settled;
   /// A version is out.

@@ -8,9 +8,9 @@
 //
 // A part of the server's state; not thread-safe.
 
-#include "actors/cores/evaluation_board.hpp"
-#include "actors/remote_crew.hpp"
-#include "actors/server_model.hpp"
+#include "actors/core/evaluation_board.hpp"
+#include "actors/shards/shard_group.hpp"
+#include "actors/state/server_model.hpp"
 #include "messages/interfaces.hpp"
 
 #include <functional>
@@ -23,7 +23,7 @@ namespace troupe {
 struct version_feed_parts {
   lead_actor::pointer self;
   server_model* model = nullptr;
-  remote_crew* shards = nullptr;
+  shard_group* shards = nullptr;
   std::function<version()> newest;
   uint64_t frequency = 0;   ///< Steps between versions that are due.
   uint64_t epochs = 0;      ///< Complete when this life begins.
@@ -71,7 +71,7 @@ public:
 
 private:
   /// An evaluator that waits for a version after the one it has seen.
-  struct watcher {
+  struct invariant_checker {
     watch_promise asks;
     version after;
   };
@@ -83,7 +83,7 @@ private:
 
   version_feed_parts parts_;
   cores::evaluation_board board_;
-  std::vector<watcher> waiting_;
+  std::vector<invariant_checker> waiting_;
   uint32_t audience_ = 0;
   version due_version_;
   payload due_weights_; ///< The version that is due for scoring.

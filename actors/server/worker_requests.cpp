@@ -137,8 +137,8 @@ caf::error worker_requests::unwelcome(worker_id who, incarnation life,
                            std::string{"meant for an earlier life of the "
                                        "parameter server"});
   default:
-    return caf::make_error(errc::unknown_member,
-                           "worker " + to_string(who) + " is not in the cast");
+    return caf::make_error(errc::unknown_member, "worker " + to_string(who) +
+                                                   " is not in the cluster");
   }
 }
 

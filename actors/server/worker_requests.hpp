@@ -6,11 +6,11 @@
 //
 // A part of the server's state; not thread-safe.
 
-#include "actors/cores/conductor.hpp"
-#include "actors/cores/note_window.hpp"
-#include "actors/remote_crew.hpp"
+#include "actors/core/note_window.hpp"
+#include "actors/core/step_scheduler.hpp"
 #include "actors/server/gathered_sums.hpp"
-#include "actors/server_model.hpp"
+#include "actors/shards/shard_group.hpp"
+#include "actors/state/server_model.hpp"
 #include "messages/interfaces.hpp"
 
 #include <deque>
@@ -30,9 +30,9 @@ struct worker_requests_calls {
 
 struct worker_requests_parts {
   lead_actor::pointer self;
-  cores::conductor* scheduler = nullptr;
+  cores::step_scheduler* scheduler = nullptr;
   const server_model* model = nullptr;
-  remote_crew* shards = nullptr;
+  shard_group* shards = nullptr;
   gradient_sums_ptr sums; ///< Where gradients are added up before; or null.
   /// How far the recorder may be behind: beyond that requests wait.
   cores::note_window* notes = nullptr;

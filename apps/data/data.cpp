@@ -1,10 +1,10 @@
 #include "apps/data/data.hpp"
 
 #include "apps/data/fetch.hpp"
-#include "config/keys.hpp"
-#include "config/text.hpp"
-#include "config/value.hpp"
-#include "config/verb.hpp"
+#include "config/commands/verb.hpp"
+#include "config/schema/keys.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
 
 #include <unistd.h>
 

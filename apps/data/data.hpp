@@ -1,8 +1,8 @@
 #pragma once
 // `trainer_node data`: looks at the files of a data set, and cuts one.
 
-#include "config/failure.hpp"
-#include "data/registry.hpp"
+#include "config/text/failure.hpp"
+#include "data/formats/registry.hpp"
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 #include "apps/data/fetch.hpp"
 
-#include "config/failure.hpp"
-#include "data/tar.hpp"
+#include "config/text/failure.hpp"
+#include "data/formats/tar.hpp"
 
 #include <curl/curl.h>
 #include <openssl/evp.h>

@@ -1,10 +1,10 @@
 #include "apps/data/data.hpp"
-#include "config/limits.hpp"
-#include "data/idx.hpp"
-#include "data/image_file.hpp"
-#include "data/image_folder.hpp"
-#include "data/tar_shards.hpp"
-#include "models/durable_file.hpp"
+#include "config/schema/limits.hpp"
+#include "data/formats/idx.hpp"
+#include "data/formats/image_file.hpp"
+#include "data/formats/image_folder.hpp"
+#include "data/formats/tar_shards.hpp"
+#include "models/storage/durable_file.hpp"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 #include "apps/trainer_node/cores.hpp"
 
-#include "config/address.hpp"
-#include "config/value.hpp"
+#include "config/text/value.hpp"
+#include "config/values/address.hpp"
 
 #include <sched.h>
 #include <unistd.h>

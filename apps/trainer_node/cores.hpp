@@ -3,8 +3,8 @@
 // a container's quota pays for, and others whom the same launcher has started
 // on this host leave.
 
-#include "config/resolve.hpp"
-#include "config/settings.hpp"
+#include "config/sources/resolve.hpp"
+#include "config/text/settings.hpp"
 
 #include <cstdint>
 #include <filesystem>

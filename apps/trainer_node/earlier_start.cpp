@@ -1,8 +1,8 @@
 #include "apps/trainer_node/earlier_start.hpp"
 
-#include "config/failure.hpp"
-#include "config/train_dir.hpp"
-#include "models/durable_file.hpp"
+#include "config/sources/train_dir.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/durable_file.hpp"
 
 #include <optional>
 

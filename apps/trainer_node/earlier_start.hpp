@@ -2,9 +2,9 @@
 // Finds the run that a start goes on with, before the settings are complete:
 // those that were not given are the run's.
 
-#include "config/earlier_run.hpp"
-#include "config/run_lock.hpp"
-#include "models/checkpoint.hpp"
+#include "config/sources/earlier_run.hpp"
+#include "config/sources/run_lock.hpp"
+#include "models/storage/checkpoint.hpp"
 
 #include <functional>
 #include <memory>

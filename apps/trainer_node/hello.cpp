@@ -1,13 +1,13 @@
 #include "apps/trainer_node/hello.hpp"
 
-#include "config/cast.hpp"
-#include "config/failure.hpp"
-#include "config/script.hpp"
-#include "config/value.hpp"
-#include "config/version.hpp"
+#include "config/sources/shared_settings.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
+#include "config/text/version.hpp"
+#include "config/values/script.hpp"
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"
-#include "models/durable_file.hpp"
+#include "models/storage/durable_file.hpp"
 
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ proto::Hello make_hello(const config::resolved& config) {
   out.set_troupe_version(std::string{config::version()});
   out.set_role(print(config.values.what));
   out.set_name(name_of_process());
-  for (auto& [key, value] : config::explicit_cast_settings(config)) {
+  for (auto& [key, value] : config::explicit_shared_settings(config)) {
     auto* one = out.add_explicit_();
     one->set_key(key);
     one->set_value(value);
@@ -40,7 +40,7 @@ proto::Hello make_hello(const config::resolved& config) {
 config::settings join_settings(config::settings own,
                                const proto::Welcome& welcome) {
   auto run = description_of(welcome);
-  config::apply_cast_settings(own, run.settings);
+  config::apply_shared_settings(own, run.settings);
   config::require_allowed(own.training);
   const auto& network = own.training.network;
   config::run_description here;

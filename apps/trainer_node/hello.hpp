@@ -1,14 +1,14 @@
 #pragma once
-// What a node says to the doorkeeper of its run, and takes over from it.
+// What a node says to the admission of its run, and takes over from it.
 
-#include "config/resolve.hpp"
+#include "config/sources/resolve.hpp"
 #include "messages/proto/hello.pb.h"
 
 namespace troupe::app {
 
 proto::Hello make_hello(const config::resolved& config);
 
-/// The settings of this node, with those of the cast from the server. Throws
+/// The settings of this node, with those of the cluster from the server. Throws
 /// `run_error` when they are not valid here.
 config::settings join_settings(config::settings own,
                                const proto::Welcome& welcome);

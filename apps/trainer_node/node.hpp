@@ -1,11 +1,11 @@
 #pragma once
-// The casts of actors that a process can hold. Composition only: what the
+// The clusters of actors that a process can hold. Composition only: what the
 // actors do is theirs.
 
-#include "actors/simulation/machine.hpp"
-#include "actors/simulation/watcher.hpp"
+#include "apps/lab/simulation/invariant_checker.hpp"
+#include "apps/lab/simulation/machine.hpp"
 #include "apps/trainer_node/earlier_start.hpp"
-#include "config/resolve.hpp"
+#include "config/sources/resolve.hpp"
 #include "messages/interfaces.hpp"
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace troupe::app {
 struct node {
   std::function<void()> stop; ///< What a first Ctrl-C does.
 
-  // Of a cast with faults, else empty:
+  // Of a cluster with faults, else empty:
 
   /// The first broken promise, if any. `over`: the run has ended well.
   std::function<std::optional<std::string>(bool over)> breach = {};
@@ -42,7 +42,7 @@ struct server_options {
   bool silent = false; ///< Says nothing on stdout.
   /// Virtual clock: told of each computation, if set.
   std::function<void(const simulation::computation&)> watch;
-  /// A tape gives the cues: no coordinator, no workers, no evaluator.
+  /// An event log gives the cues: no coordinator, no workers, no evaluator.
   std::shared_ptr<const replay_plan> replay = nullptr;
   earlier_start earlier = {}; ///< Found when the settings were read.
 };
@@ -60,8 +60,9 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
                  const end_callback& on_end);
 
 /// A worker or an evaluator that looks for its parameter server.
-node start_performer(caf::actor_system& system, const config::resolved& config,
-                     const end_callback& on_end);
+node start_participant(caf::actor_system& system,
+                       const config::resolved& config,
+                       const end_callback& on_end);
 
 /// An evaluator that follows a folder of checkpoints, without any actor of
 /// others. Ends when the run's summary is there.

@@ -1,19 +1,19 @@
 #include "apps/trainer_node/origin.hpp"
 
-#include "actors/residual.hpp"
-#include "actors/restore.hpp"
-#include "actors/restore_ledger.hpp"
-#include "apps/trainer_node/faulty_cast.hpp"
-#include "config/cast.hpp"
-#include "config/failure.hpp"
-#include "config/report.hpp"
-#include "config/script.hpp"
+#include "actors/server/restore.hpp"
+#include "actors/server/restore_ledger.hpp"
+#include "actors/worker/error_feedback.hpp"
+#include "apps/trainer_node/faulty_cluster.hpp"
+#include "config/report/report.hpp"
+#include "config/sources/shared_settings.hpp"
+#include "config/text/failure.hpp"
+#include "config/values/script.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
-#include "models/checkpoint.hpp"
-#include "models/durable_file.hpp"
-#include "models/lives.hpp"
-#include "models/registry.hpp"
+#include "models/networks/registry.hpp"
+#include "models/storage/checkpoint.hpp"
+#include "models/storage/durable_file.hpp"
+#include "models/storage/lives.hpp"
 
 #include <cstdio>
 #include <random>
@@ -111,7 +111,7 @@ std::optional<std::string> complete_already(const parameter_server_parts& parts,
   if (!from.checkpoint ||
       !std::filesystem::exists(from.directory.path / "summary.json"))
     return std::nullopt;
-  return make_conductor(parts).reached();
+  return make_step_scheduler(parts).reached();
 }
 
 void settle(const origin& from, parameter_server_parts& parts,
@@ -129,7 +129,7 @@ void settle(const origin& from, parameter_server_parts& parts,
   if (from.checkpoint) {
     auto step = from.checkpoint->manifest.step();
     models::set_aside_newer(from.checkpoints(), step, say);
-    forget_residuals({folder, 0, from.run_id}, version{step});
+    forget_error_feedback({folder, 0, from.run_id}, version{step});
   }
   if (parts.settings.checkpoint.keep_best)
     parts.best = models::open_best(folder, from.run_id, say);
@@ -210,7 +210,7 @@ config::run_description describe(const config::resolved& config,
   config::run_description out;
   out.run_id = from.run_id;
   out.life = from.life.value;
-  out.settings = config::cast_settings(settings);
+  out.settings = config::shared_settings(settings);
   out.data = data.description;
   if (const auto& network = settings.training.network;
       config::is_script(network))

@@ -5,9 +5,9 @@
 #include "actors/server/parameter_server.hpp"
 #include "apps/trainer_node/earlier_start.hpp"
 #include "apps/trainer_node/replay.hpp"
-#include "config/description.hpp"
-#include "config/resolve.hpp"
-#include "config/train_dir.hpp"
+#include "config/sources/description.hpp"
+#include "config/sources/resolve.hpp"
+#include "config/sources/train_dir.hpp"
 #include "data/dataset.hpp"
 
 #include <filesystem>

@@ -1,13 +1,13 @@
 #include "apps/trainer_node/replay.hpp"
 
-#include "apps/trainer_node/tape.hpp"
-#include "config/cast.hpp"
-#include "config/failure.hpp"
-#include "config/replay.hpp"
-#include "config/version.hpp"
+#include "apps/trainer_node/event_log.hpp"
+#include "config/sources/replay.hpp"
+#include "config/sources/shared_settings.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/version.hpp"
 #include "messages/run_record.hpp"
-#include "models/best_weights.hpp"
-#include "models/checkpoint.hpp"
+#include "models/storage/best_weights.hpp"
+#include "models/storage/checkpoint.hpp"
 
 #include <cstdio>
 #include <utility>
@@ -18,8 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the checkpoint may be that a tape begins from.
-std::vector<fs::path> places_of(const std::string& name, const fs::path& tape,
+/// Where the checkpoint may be that an event log begins from.
+std::vector<fs::path> places_of(const std::string& name,
+                                const fs::path& event_log,
                                 const std::optional<std::string>& resume) {
   std::vector<fs::path> out;
   auto add_folder = [&](const fs::path& folder) {
@@ -27,7 +28,7 @@ std::vector<fs::path> places_of(const std::string& name, const fs::path& tape,
     out.push_back(folder / ("abandoned-" + name));
   };
   if (!resume || *resume == "auto") {
-    add_folder(tape.parent_path() / "checkpoints");
+    add_folder(event_log.parent_path() / "checkpoints");
     return out;
   }
   out.emplace_back(*resume);
@@ -46,45 +47,45 @@ std::string_view sum_of(const proto::Manifest& manifest, const char* file) {
 /// A replay of the life before makes the same checkpoint, with other times in
 /// its manifest: what counts are the tensors.
 void require_start(const models::loaded_checkpoint& found,
-                   const proto::TapeBegin& begin, const fs::path& tape) {
+                   const proto::LogBegin& begin, const fs::path& event_log) {
   const auto& manifest = found.manifest;
   if (manifest.step() != begin.start_version() ||
       sum_of(manifest, "model.safetensors") != begin.model_sha256() ||
       sum_of(manifest, "optimizer.safetensors") != begin.optimizer_sha256())
     throw run_error(found.path.string() + ": is not the checkpoint that " +
-                    tape.string() + " begins from (step " +
+                    event_log.string() + " begins from (step " +
                     std::to_string(begin.start_version()) +
                     ", other weights); name that with --resume PATH");
 }
 
 std::shared_ptr<const models::loaded_checkpoint>
-find_start(const proto::TapeBegin& begin, const fs::path& tape,
+find_start(const proto::LogBegin& begin, const fs::path& event_log,
            const std::optional<std::string>& resume) {
   if (begin.checkpoint().empty()) {
     if (resume)
-      throw usage_error("--resume " + *resume + ": " + tape.string() +
+      throw usage_error("--resume " + *resume + ": " + event_log.string() +
                         " begins from no checkpoint; leave it out");
     return nullptr;
   }
-  auto places = places_of(begin.checkpoint(), tape, resume);
+  auto places = places_of(begin.checkpoint(), event_log, resume);
   for (const auto& place : places) {
     if (!fs::exists(place / "manifest.pb"))
       continue;
     auto found = models::read_checkpoint(place);
-    require_start(found, begin, tape);
+    require_start(found, begin, event_log);
     return std::make_shared<const models::loaded_checkpoint>(std::move(found));
   }
-  throw run_error(tape.string() + ": life " + std::to_string(begin.life()) +
-                  " of the server began from the checkpoint " +
-                  begin.checkpoint() + ", which is not at " +
-                  places.front().string() +
-                  "; name its place with --resume PATH, or make it again: "
-                  "--replay of the tape before with --max-steps " +
-                  std::to_string(begin.start_version()));
+  throw run_error(
+    event_log.string() + ": life " + std::to_string(begin.life()) +
+    " of the server began from the checkpoint " + begin.checkpoint() +
+    ", which is not at " + places.front().string() +
+    "; name its place with --resume PATH, or make it again: "
+    "--replay of the event log before with --max-steps " +
+    std::to_string(begin.start_version()));
 }
 
 /// Says what may keep gradients from being those of the run, bit by bit.
-bool can_be_exact(const proto::TapeBegin& begin,
+bool can_be_exact(const proto::LogBegin& begin,
                   const std::function<void(const std::string&)>& say) {
   std::string why;
   if (begin.threads() != 1)
@@ -102,8 +103,8 @@ bool can_be_exact(const proto::TapeBegin& begin,
   return why.empty();
 }
 
-std::string name_of_settings(const fs::path& tape) {
-  return tape.string() + " (settings)";
+std::string name_of_settings(const fs::path& event_log) {
+  return event_log.string() + " (settings)";
 }
 
 } // namespace
@@ -111,11 +112,11 @@ std::string name_of_settings(const fs::path& tape) {
 std::shared_ptr<const replay_plan>
 plan_replay(const config::invocation& call,
             const std::function<void(const std::string&)>& say) {
-  const fs::path path = call.tape;
+  const fs::path path = call.event_log;
   auto out = std::make_shared<replay_plan>();
-  out->tape = std::make_shared<replay::script>(path);
+  out->event_log = std::make_shared<replay::recorded_run>(path);
   out->folder = fs::absolute(path).parent_path();
-  const auto& begin = out->tape->begin();
+  const auto& begin = out->event_log->begin();
   auto settings = config::resolve_replay(
     begin.config_ini(), name_of_settings(path), call.given_for_replay);
   if (config::digest(settings.all.values) != begin.config_digest())
@@ -124,7 +125,7 @@ plan_replay(const config::invocation& call,
                     "this release (it was made by trainer_node " +
                     begin.troupe_version() + ")");
   if (settings.may_stop_early)
-    out->tape->allow_early_stop();
+    out->event_log->allow_early_stop();
   out->config = std::move(settings.all);
   out->checkpoint = find_start(begin, path, settings.resume);
   out->run_id = begin.run_id();
@@ -137,17 +138,17 @@ plan_replay(const config::invocation& call,
 
 void require_same_run(const replay_plan& plan,
                       const parameter_server_parts& parts) {
-  auto run = description_of(plan.tape->begin());
+  auto run = description_of(plan.event_log->begin());
   auto all =
     config::differences(run, parts.description, config::relation::resume);
   if (!all.empty())
-    throw run_error(
-      "the run on the tape was another: " + config::to_string(all.front()) +
-      "; name the same data with --data-dir");
+    throw run_error("the run on the event log was another: " +
+                    config::to_string(all.front()) +
+                    "; name the same data with --data-dir");
 }
 
 void fetch_best(const replay_plan& plan, const fs::path& to) {
-  if (auto step = plan.tape->begin().best_step(); step > 0)
+  if (auto step = plan.event_log->begin().best_step(); step > 0)
     models::copy_best(plan.folder, to, step, plan.run_id);
 }
 

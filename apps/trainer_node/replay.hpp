@@ -3,8 +3,8 @@
 // virtual clock.
 
 #include "actors/server/parameter_server.hpp"
-#include "actors/replay/script.hpp"
-#include "config/command_line.hpp"
+#include "apps/lab/replay/recorded_run.hpp"
+#include "config/commands/command_line.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -13,11 +13,11 @@
 
 namespace troupe::app {
 
-/// A tape that can be re-enacted, with what the run began from.
+/// An event log that can be re-enacted, with what the run began from.
 struct replay_plan {
   config::resolved config;
-  std::shared_ptr<replay::script> tape;
-  std::filesystem::path folder;                                ///< Of the tape.
+  std::shared_ptr<replay::recorded_run> event_log;
+  std::filesystem::path folder; ///< Of the event log.
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
   std::string run_id;
   incarnation life{1};
@@ -25,19 +25,19 @@ struct replay_plan {
   bool strict = true; ///< Gradients must come out bit-equal.
 };
 
-/// Reads the tape's first event and finds its checkpoint. Says by `say` what
-/// may keep the weights from being bit-equal. Throws `failure`.
+/// Reads the event log's first event and finds its checkpoint. Says by `say`
+/// what may keep the weights from being bit-equal. Throws `failure`.
 std::shared_ptr<const replay_plan>
 plan_replay(const config::invocation& call,
             const std::function<void(const std::string&)>& say);
 
-/// Throws `run_error` when the parts are not those of the tape's run.
+/// Throws `run_error` when the parts are not those of the event log's run.
 void require_same_run(const replay_plan& plan,
                       const parameter_server_parts& parts);
 
 /// Gives the replay's run directory the best weights that the run had when the
-/// tape begins. If they are not beside the tape any more, the run found better
-/// ones, and so will the replay.
+/// event log begins. If they are not beside the event log any more, the run
+/// found better ones, and so will the replay.
 void fetch_best(const replay_plan& plan, const std::filesystem::path& to);
 
 } // namespace troupe::app

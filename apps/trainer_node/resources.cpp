@@ -1,8 +1,8 @@
 #include "apps/trainer_node/resources.hpp"
 
-#include "actors/path_choice.hpp"
+#include "actors/session/path_choice.hpp"
 #include "apps/trainer_node/cores.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "messages/transport/nccl/gpu_choice.hpp"
 
 #include <netdb.h>
@@ -81,17 +81,18 @@ transport::nccl::library_ptr nccl_for(const config::settings& settings) {
   return found->with_device(ours.device, std::move(ours.claim));
 }
 
-transport::cast_root_ptr
-cast_for(transport::nccl::library_ptr library, const payload_shape& weights,
-         const std::function<void(const std::string&)>& say) {
+transport::collective_coordinator_ptr
+collective_for(transport::nccl::library_ptr library,
+               const payload_shape& weights,
+               const std::function<void(const std::string&)>& say) {
   if (!library)
     return nullptr;
-  transport::cast_root_terms terms;
+  transport::collective_terms terms;
   terms.device = nccl_device(*library, false);
   terms.library = std::move(library);
   terms.weights = weights;
   terms.say = say;
-  return std::make_shared<transport::cast_root>(std::move(terms));
+  return std::make_shared<transport::collective_coordinator>(std::move(terms));
 }
 
 size_t terminal_width() {

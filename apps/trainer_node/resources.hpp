@@ -1,12 +1,12 @@
 #pragma once
 // What a process has: threads, a terminal, the time of day.
 
-#include "config/settings.hpp"
+#include "config/text/settings.hpp"
 #include "messages/payload.hpp"
-#include "messages/transport/cast_root.hpp"
+#include "messages/transport/nccl/collective_coordinator.hpp"
 #include "messages/transport/nccl/library.hpp"
-#include "messages/transport/shared_memory.hpp"
-#include "models/lanes.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
+#include "models/optim/lanes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -39,9 +39,10 @@ transport::nccl::library_ptr nccl_for(const config::settings& settings);
 
 /// With NCCL: where the workers of this server meet to add up their gradients
 /// on the way. Null without.
-transport::cast_root_ptr
-cast_for(transport::nccl::library_ptr library, const payload_shape& weights,
-         const std::function<void(const std::string&)>& say);
+transport::collective_coordinator_ptr
+collective_for(transport::nccl::library_ptr library,
+               const payload_shape& weights,
+               const std::function<void(const std::string&)>& say);
 
 /// Columns of the terminal on stdout, 0 when it is none.
 size_t terminal_width();

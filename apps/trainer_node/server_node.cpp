@@ -1,28 +1,28 @@
 // The process of the parameter server, and of `--simulate`.
 
-#include "actors/checkpoint_writer.hpp"
-#include "actors/coordinator.hpp"
-#include "actors/server/parameter_server.hpp"
-#include "actors/path_choice.hpp"
-#include "actors/recorder.hpp"
 #include "actors/recording/console.hpp"
-#include "actors/replay/prompter.hpp"
-#include "actors/restore.hpp"
-#include "actors/restore_ledger.hpp"
-#include "actors/simulation/stalling_recorder.hpp"
-#include "actors/spawning.hpp"
-#include "actors/supervisor.hpp"
-#include "apps/trainer_node/cast_of_one_process.hpp"
-#include "apps/trainer_node/faulty_cast.hpp"
-#include "apps/trainer_node/front_door.hpp"
+#include "actors/recording/recorder.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/supervisor.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "actors/server/restore.hpp"
+#include "actors/server/restore_ledger.hpp"
+#include "actors/session/coordinator.hpp"
+#include "actors/session/path_choice.hpp"
+#include "actors/state/checkpoint_writer.hpp"
+#include "apps/lab/replay/replay_driver.hpp"
+#include "apps/lab/simulation/stalling_recorder.hpp"
+#include "apps/trainer_node/event_log.hpp"
+#include "apps/trainer_node/faulty_cluster.hpp"
+#include "apps/trainer_node/listening_ports.hpp"
 #include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "apps/trainer_node/sizes.hpp"
-#include "apps/trainer_node/tape.hpp"
 #include "apps/trainer_node/tensor_ways.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "messages/run_record.hpp"
 
 #include <memory>
@@ -60,13 +60,13 @@ recorder_parts make_recorder_parts(const config::settings& settings,
 }
 
 /// All but the actors that it prompts. What the server keeps is checked against
-/// the tape from now on.
-replay::prompter_parts make_prompter_parts(const replay_plan& plan,
-                                           const computing_parts& computing,
-                                           parameter_server_parts& parts,
-                                           const speech& say) {
-  replay::prompter_parts out;
-  out.tape = plan.tape;
+/// the event log from now on.
+replay::replay_driver_parts
+make_replay_driver_parts(const replay_plan& plan,
+                         const computing_parts& computing,
+                         parameter_server_parts& parts, const speech& say) {
+  replay::replay_driver_parts out;
+  out.event_log = plan.event_log;
   for (const auto& own : computing.own_data)
     out.own_data.push_back({own->size(), own->digest()});
   if (computing.data.train)
@@ -79,27 +79,28 @@ replay::prompter_parts make_prompter_parts(const replay_plan& plan,
   parts.began = [began = out.began] {
     return *began;
   };
-  parts.tape = [tape = plan.tape, write = parts.tape](proto::TapeEvent& event) {
+  parts.event_log = [event_log = plan.event_log,
+                     write = parts.event_log](proto::LogEvent& event) {
     if (write)
       write(event);
-    tape->check(event);
+    event_log->check(event);
   };
   return out;
 }
 
-void keep_tape(parameter_server_parts& parts, const origin& from, int threads,
-               const speech& say) {
+void keep_event_log(parameter_server_parts& parts, const origin& from,
+                    int threads, const speech& say) {
   if (parts.settings.training.tape)
-    parts.tape = open_tape(from.directory.path, parts, threads, say);
+    parts.event_log = open_event_log(from.directory.path, parts, threads, say);
 }
 
 /// Parameter server with all its shards, recorder and checkpoint writer under
 /// one supervisor, which is told when any of them dies.
-class household {
+class local_actors {
 public:
-  household(caf::actor_system& system, const server_options& options,
-            parameter_server_parts parts, const origin& from,
-            const std::shared_ptr<simulation::machine>& machine = nullptr)
+  local_actors(caf::actor_system& system, const server_options& options,
+               parameter_server_parts parts, const origin& from,
+               const std::shared_ptr<simulation::machine>& machine = nullptr)
     : supervisor(spawn<supervisor_actor, supervisor_state>(
         system, placement::scheduled, supervisor_parts{options.on_end})) {
     auto recorder = spawn<recorder_actor, recorder_state>(
@@ -166,15 +167,16 @@ std::optional<cores::part_homes> homes_of(const config::settings& settings,
 }
 
 /// Starts the parameter server with all that die with it.
-server_life open_house(caf::actor_system& system, const server_options& options,
-                       const std::shared_ptr<simulation::machine>& machine,
-                       parameter_server_parts parts, const origin& from) {
+server_life open_server(caf::actor_system& system,
+                        const server_options& options,
+                        const std::shared_ptr<simulation::machine>& machine,
+                        parameter_server_parts parts, const origin& from) {
   auto settings = parts.settings;
   if (machine)
     parts.began = [machine] {
       return machine->began_in_life;
     };
-  household all{system, options, std::move(parts), from, machine};
+  local_actors all{system, options, std::move(parts), from, machine};
   // Without faults an actor of this process is silent only when it is dead, and
   // a death is told.
   auto pings = !machine || has_faults(settings);
@@ -195,7 +197,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   const auto& cluster = parts.settings.cluster;
   auto where = listens_at(cluster);
   auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
-  doorkeeper_parts door;
+  admission_parts door;
   door.settings = parts.settings;
   door.description = parts.description;
   door.weights = shape_of(layout);
@@ -205,7 +207,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   door.reception = open_reception(cluster, where.host, memory != nullptr);
   door.memory = memory;
   door.nccl = gpus.nccl;
-  door.cast = gpus.cast;
+  door.collective = gpus.collective;
   if (parts.remote_shards > 0) {
     auto ranges = cut_parameters(layout, cluster.shards);
     door.weights.count -= ranges.front().first;
@@ -222,33 +224,34 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   door.parameters = door.weights.count - statistics_of(layout);
   door.codec = codec_of(parts.settings, door.weights, layout);
   publish(system, supervisor,
-          spawn<doorkeeper_actor, doorkeeper_state>(
-            system, placement::scheduled, std::move(door)),
+          spawn<admission_actor, admission_state>(system, placement::scheduled,
+                                                  std::move(door)),
           where, say);
 }
 
-/// A prompter in the place of the coordinator and of all performers.
+/// A replay driver in the place of the coordinator and of all participants.
 node start_replay(caf::actor_system& system, const server_options& options,
                   const computing_parts& computing,
                   parameter_server_parts parts, const origin& from) {
-  auto prompter =
-    make_prompter_parts(*options.replay, computing, parts, voice_of(options));
-  household all{system, options, std::move(parts), from};
-  prompter.lead = all.lead;
-  prompter.supervisor = all.supervisor;
-  all.guard("prompter", spawn<replay::prompter_actor, replay::prompter_state>(
-                          system, placement::scheduled, std::move(prompter)));
+  auto replay_driver = make_replay_driver_parts(*options.replay, computing,
+                                                parts, voice_of(options));
+  local_actors all{system, options, std::move(parts), from};
+  replay_driver.lead = all.lead;
+  replay_driver.supervisor = all.supervisor;
+  all.guard("replay driver",
+            spawn<replay::replay_driver_actor, replay::replay_driver_state>(
+              system, placement::scheduled, std::move(replay_driver)));
   return {[lead = all.lead] {
     anon_send(lead, stop_atom_v);
   }};
 }
 
 /// The next life of a server that has died, as `--resume auto` starts it.
-server_life reopen_house(caf::actor_system& system, config::resolved config,
-                         const server_options& options, const run_data& data,
-                         const std::shared_ptr<simulation::machine>& machine,
-                         const std::shared_ptr<const config::run_lock>& lock,
-                         const std::shared_ptr<event_subscriber>& watch) {
+server_life reopen_server(caf::actor_system& system, config::resolved config,
+                          const server_options& options, const run_data& data,
+                          const std::shared_ptr<simulation::machine>& machine,
+                          const std::shared_ptr<const config::run_lock>& lock,
+                          const std::shared_ptr<event_subscriber>& watch) {
   auto& training = config.values.training;
   training.resume = "auto";
   training.overwrite = false;
@@ -257,8 +260,8 @@ server_life reopen_house(caf::actor_system& system, config::resolved config,
   auto parts = make_server_parts(config, data, from);
   parts.observer = watch;
   settle(from, parts, tell);
-  keep_tape(parts, from, threads_share(config.values), tell);
-  return open_house(system, options, machine, std::move(parts), from);
+  keep_event_log(parts, from, threads_share(config.values), tell);
+  return open_server(system, options, machine, std::move(parts), from);
 }
 
 node start_with_faults(caf::actor_system& system,
@@ -266,7 +269,7 @@ node start_with_faults(caf::actor_system& system,
                        const server_options& options, const run_data& data,
                        const computing_parts& computing,
                        const std::shared_ptr<simulation::machine>& machine,
-                       const payload_shape& weights, const packing& packs,
+                       const payload_shape& weights, const compression& packs,
                        const parameter_server_parts& first,
                        const origin& from) {
   auto later = config;
@@ -274,14 +277,14 @@ node start_with_faults(caf::actor_system& system,
   auto open = [=, &system](incarnation life,
                            const std::shared_ptr<event_subscriber>& watch) {
     if (life.value > 1)
-      return reopen_house(system, later, options, data, machine,
-                          from.directory.lock, watch);
+      return reopen_server(system, later, options, data, machine,
+                           from.directory.lock, watch);
     auto parts = first;
     parts.observer = watch;
-    return open_house(system, options, machine, std::move(parts), from);
+    return open_server(system, options, machine, std::move(parts), from);
   };
-  return start_faulty_cast({system, computing, machine, weights, packs,
-                            first.samples, std::move(open), options.on_end});
+  return start_faulty_cluster({system, computing, machine, weights, packs,
+                               first.samples, std::move(open), options.on_end});
 }
 
 } // namespace
@@ -304,7 +307,8 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     replay ? origin_of(*replay) : find_origin(settings, tell, options.earlier);
   auto parts = make_server_parts(config, data, from);
   if (replay)
-    parts.description.changes = description_of(replay->tape->begin()).changes;
+    parts.description.changes =
+      description_of(replay->event_log->begin()).changes;
   if (from.checkpoint)
     require_same_run(parts);
   if (config::has_remote_shards(settings))
@@ -322,7 +326,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   computing_parts computing{settings, data.sets,
                             replay ? replay->threads : threads_share(settings),
                             heap_memory(), data.own};
-  keep_tape(parts, from, computing.threads, tell);
+  keep_event_log(parts, from, computing.threads, tell);
   if (replay)
     return start_replay(system, options, computing, std::move(parts), from);
   std::shared_ptr<simulation::machine> machine;
@@ -330,7 +334,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     machine = simulation::make_machine(computing);
     machine->watch = options.watch;
   }
-  auto packs = packing_of(settings, from, layout);
+  auto packs = compression_of(settings, from, layout);
   if (has_faults(settings))
     return start_with_faults(system, config, options, data, computing, machine,
                              weights, packs, parts, from);
@@ -342,13 +346,13 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   gpu_paths gpus;
   if (!simulate)
     gpus = find_gpus(settings, layout, say);
-  parts.sums = gpus.cast;
-  auto life = open_house(system, options, machine, parts, from);
+  parts.sums = gpus.collective;
+  auto life = open_server(system, options, machine, parts, from);
   const auto& with = life.with;
   if (machine) {
-    fill_stage(system, computing, machine, weights, packs, with);
+    start_members(system, computing, machine, weights, packs, with);
   } else if (simulate) {
-    fill_stage(system, computing, packs, with);
+    start_members(system, computing, packs, with);
   } else {
     open_door(system, parts, life, layout, memory, gpus);
   }

@@ -1,12 +1,12 @@
 // The process of a parameter server shard with a rank above 0.
 
 #include "actors/recording/console.hpp"
-#include "actors/remote_shard.hpp"
-#include "actors/shard_connector.hpp"
-#include "actors/spawning.hpp"
-#include "actors/supervisor.hpp"
-#include "apps/trainer_node/front_door.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/supervisor.hpp"
+#include "actors/session/shard_session_client.hpp"
+#include "actors/shards/remote_shard.hpp"
 #include "apps/trainer_node/hello.hpp"
+#include "apps/trainer_node/listening_ports.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/resources.hpp"
 #include "messages/run_record.hpp"
@@ -36,7 +36,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   auto type = static_cast<element_type>(welcome.element_type());
   const auto& cluster = settings.cluster;
   auto where = listens_at(cluster);
-  doorkeeper_parts door;
+  admission_parts door;
   door.weights = {type, welcome.parameters()};
   door.whole = {type, welcome.region()};
   door.parameters = door.weights.count;
@@ -61,7 +61,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   door.description = description_of(welcome);
   door.server = shard;
   door.reception = open_reception(cluster, where.host, door.memory != nullptr);
-  auto keeper = spawn<doorkeeper_actor, doorkeeper_state>(
+  auto keeper = spawn<admission_actor, admission_state>(
     system, placement::scheduled, std::move(door));
   auto opened = publish(system, options.supervisor, keeper, where, say);
   return {shard, where.host, opened.port, std::move(opened.close)};
@@ -75,7 +75,7 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   require_port(listens_at(settings.cluster));
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
     system, placement::scheduled, supervisor_parts{on_end});
-  shard_connector_parts parts;
+  shard_session_client_parts parts;
   parts.host = settings.cluster.host;
   parts.port = settings.cluster.port;
   parts.rank = shard_id{*settings.cluster.rank};
@@ -87,7 +87,7 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.make = [&system, settings,
                 supervisor](const proto::Welcome& welcome,
                             const shard_registrar_actor& registrar,
-                            const connector_actor& home) {
+                            const session_client_actor& home) {
     return make_shard(system,
                       {settings, supervisor,
                        [home](const run_end& how) {
@@ -95,10 +95,10 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
                        }},
                       welcome, registrar);
   };
-  auto connector = spawn<connector_actor, shard_connector_state>(
+  auto session_client = spawn<session_client_actor, shard_session_client_state>(
     system, placement::detached, std::move(parts));
-  return {[connector] {
-    anon_send(connector, stop_atom_v);
+  return {[session_client] {
+    anon_send(session_client, stop_atom_v);
   }};
 }
 

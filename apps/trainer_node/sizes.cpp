@@ -1,12 +1,12 @@
 #include "apps/trainer_node/sizes.hpp"
 
-#include "actors/server_model.hpp"
+#include "actors/state/server_model.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/origin.hpp"
-#include "config/failure.hpp"
-#include "config/script.hpp"
+#include "config/text/failure.hpp"
+#include "config/values/script.hpp"
 #include "data/survey.hpp"
-#include "models/registry.hpp"
+#include "models/networks/registry.hpp"
 
 #include <filesystem>
 

@@ -2,8 +2,8 @@
 // How large the model of a run is, as far as that is known without reading a
 // sample.
 
-#include "config/plan.hpp"
-#include "models/flat_layout.hpp"
+#include "config/report/plan.hpp"
+#include "models/layout/flat_layout.hpp"
 
 namespace troupe::app {
 

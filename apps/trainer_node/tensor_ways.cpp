@@ -1,9 +1,9 @@
 #include "apps/trainer_node/tensor_ways.hpp"
 
-#include "actors/path_choice.hpp"
-#include "actors/server_model.hpp"
+#include "actors/session/path_choice.hpp"
+#include "actors/state/server_model.hpp"
 #include "apps/trainer_node/resources.hpp"
-#include "config/compression.hpp"
+#include "config/values/compression.hpp"
 
 namespace troupe::app {
 
@@ -20,8 +20,8 @@ transport::codec_ptr codec_of(const config::settings& settings,
     weights.count - statistics, statistics);
 }
 
-packing packing_of(const config::settings& settings, const origin& from,
-                   const models::flat_layout& layout) {
+compression compression_of(const config::settings& settings, const origin& from,
+                           const models::flat_layout& layout) {
   return {codec_of(settings, shape_of(layout), layout),
           {from.directory.path, settings.checkpoint.keep, from.run_id}};
 }
@@ -33,7 +33,7 @@ gpu_paths find_gpus(const config::settings& settings,
   if (!config::has_remote_shards(settings) &&
       !codec_of(settings, weights, layout) &&
       adds_up(settings, statistics_of(layout) > 0))
-    out.cast = cast_for(out.nccl, weights, say);
+    out.collective = collective_for(out.nccl, weights, say);
   return out;
 }
 

@@ -3,9 +3,9 @@
 
 #include "apps/scratch_folder.hpp"
 #include "bench/topics.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "data/dataset.hpp"
-#include "data/philox.hpp"
+#include "data/sampling/philox.hpp"
 
 #include <ATen/Parallel.h>
 #include <jpeglib.h>

@@ -2,10 +2,10 @@
 
 #include "bench/server/one_pass.hpp"
 #include "bench/topics.hpp"
-#include "config/failure.hpp"
-#include "models/aggregate.hpp"
-#include "models/optimizer.hpp"
-#include "models/weights_store.hpp"
+#include "config/text/failure.hpp"
+#include "models/layout/weights_store.hpp"
+#include "models/optim/aggregate.hpp"
+#include "models/optim/optimizer.hpp"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>

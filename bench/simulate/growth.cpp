@@ -4,7 +4,7 @@
 #include "apps/scratch_folder.hpp"
 #include "bench/child.hpp"
 #include "bench/topics.hpp"
-#include "config/policies.hpp"
+#include "config/schema/policies.hpp"
 
 #include <algorithm>
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 constexpr double most_seconds = 10;
 constexpr double most_mib = 2048;
 
-/// Smaller casts take less than a process needs to begin.
+/// Smaller clusters take less than a process needs to begin.
 constexpr uint32_t least_for_growth = 100;
 
 struct size {

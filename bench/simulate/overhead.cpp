@@ -1,12 +1,12 @@
 // Virtual runs with real gradients, beside a plain LibTorch loop over the same
 // batches with as many updates, in the same process and on the same thread.
 
+#include "apps/lab/virtual_run.hpp"
 #include "apps/scratch_folder.hpp"
-#include "apps/trainer_node/virtual_run.hpp"
 #include "bench/topics.hpp"
-#include "config/command_line.hpp"
+#include "config/commands/command_line.hpp"
 #include "data/dataset.hpp"
-#include "data/permutation.hpp"
+#include "data/sampling/permutation.hpp"
 #include "messages/lease.hpp"
 #include "models/network.hpp"
 
@@ -180,15 +180,15 @@ double run_bare(const shape& what) {
 /// The same for workers that have a model each, as workers do, and compute in
 /// turn: gradients lie in memory of their own until they are used, and so does
 /// what each knows of the weights. A gradient is applied to the weights alone.
-double run_bare_cast(const shape& what) {
+double run_bare_cluster(const shape& what) {
   at::set_num_threads(1);
   scene on{what};
   auto weights = on.make_network();
   auto optimizer = on.make_optimizer(*weights);
-  std::vector<std::shared_ptr<models::network>> cast;
+  std::vector<std::shared_ptr<models::network>> cluster;
   for (uint64_t i = 0; i < workers; ++i) {
-    cast.push_back(on.make_network());
-    for (auto& parameter : cast.back()->module().parameters())
+    cluster.push_back(on.make_network());
+    for (auto& parameter : cluster.back()->module().parameters())
       parameter.mutable_grad() = at::zeros_like(parameter);
   }
   auto targets = weights->module().parameters();
@@ -215,12 +215,12 @@ double run_bare_cast(const shape& what) {
     auto samples = samples_of(parts);
     auto first = turn;
     for (const auto& part : parts)
-      sum_of_losses += on.compute(*cast[turn++ % workers], part, samples);
+      sum_of_losses += on.compute(*cluster[turn++ % workers], part, samples);
     for (auto who = first; who < turn; ++who)
-      take(*cast[who % workers], who == first);
+      take(*cluster[who % workers], who == first);
     optimizer.step();
     for (auto who = first; who < turn; ++who)
-      hand_out(*cast[who % workers]);
+      hand_out(*cluster[who % workers]);
   }
   return sum_of_losses / static_cast<double>(what.updates);
 }
@@ -237,14 +237,14 @@ void measure(const shape& what, const setting& how, report& out) {
   size_t rounds = how.quick ? 1 : 5;
   double ours = 0;
   double theirs = 0;
-  double of_a_cast = 0;
+  double of_a_cluster = 0;
   auto gradients = static_cast<double>(what.updates * what.gradients);
   auto ms = [=](double seconds) {
     return seconds * 1e3 / gradients;
   };
   auto found = alternate(rounds,
                          {[&] { ours = run_in_virtual_time(what); },
-                          [&] { of_a_cast = run_bare_cast(what); },
+                          [&] { of_a_cluster = run_bare_cluster(what); },
                           [&] {
                             theirs = run_bare(what);
                           }},
@@ -255,7 +255,7 @@ void measure(const shape& what, const setting& how, report& out) {
                          });
   if (what.gradients > 1) {
     require_same(ours, theirs);
-    require_same(of_a_cast, theirs);
+    require_same(of_a_cluster, theirs);
   }
   auto name = "simulate/real_gradients/" + std::string{what.policy};
   auto add = [&](const std::string& unit, const char* reference, double value,

@@ -1,10 +1,10 @@
-// Plays casts against a policy, and against the conductor that the parameter
-// server asks: no actors, no messages, no tensors.
+// Plays clusters against a policy, and against the step scheduler that the
+// parameter server asks: no actors, no messages, no tensors.
 
-#include "actors/cores/conductor.hpp"
+#include "actors/core/step_scheduler.hpp"
 #include "bench/topics.hpp"
-#include "config/policies.hpp"
-#include "data/philox.hpp"
+#include "config/schema/policies.hpp"
+#include "data/sampling/philox.hpp"
 
 #include <functional>
 #include <memory>
@@ -56,12 +56,12 @@ std::vector<worker_id> ranks_below(uint32_t workers) {
   return out;
 }
 
-/// A policy and the cast that it decides for.
+/// A policy and the cluster that it decides for.
 class policy_player {
 public:
   policy_player(const std::string& name, uint32_t workers)
     : policy_(policies::make_policy(policies::read_spec(name, workers))),
-      cast_(workers) {
+      cluster_(workers) {
     policy_->reset(version{0});
     take(policy_->on_join(ranks_below(workers)));
   }
@@ -83,7 +83,7 @@ private:
 
   uint64_t play_one() {
     auto who = computing_.take_one(random_);
-    auto& its = cast_[who.value];
+    auto& its = cluster_[who.value];
     switch (random_.next_event()) {
     case event::arrival:
       its.last = its.last.next();
@@ -102,31 +102,31 @@ private:
 
   void take(const policies::decision& what) {
     for (auto who : what.release) {
-      cast_[who.value].reads = policy_->current();
+      cluster_[who.value].reads = policy_->current();
       computing_.add(who);
     }
   }
 
   std::unique_ptr<policies::policy> policy_;
-  std::vector<worker> cast_;
+  std::vector<worker> cluster_;
   crowd computing_;
   dice random_;
 };
 
-/// The same for a conductor, with its ledger, window and stop rule.
-class conductor_player {
+/// The same for a step scheduler, with its ledger, window and stop rule.
+class scheduler_player {
 public:
-  conductor_player(const std::string& name, uint32_t workers)
-    : conductor_(policies::make_policy(policies::read_spec(name, workers)),
+  scheduler_player(const std::string& name, uint32_t workers)
+    : scheduler_(policies::make_policy(policies::read_spec(name, workers)),
                  cores::lease_ledger{cores::endless, batch}, cores::stop_rule{},
                  version{0}),
-      cast_(workers) {
+      cluster_(workers) {
     auto all = ranks_below(workers);
     for (auto who : all)
-      conductor_.enlist(who, cast_[who.value].life);
-    take(conductor_.join(all));
+      scheduler_.enlist(who, cluster_[who.value].life);
+    take(scheduler_.join(all));
     for (auto who : all)
-      take(conductor_.pull(who, lease_id{0}));
+      take(scheduler_.pull(who, lease_id{0}));
   }
 
   uint64_t play(uint64_t at_least) {
@@ -168,45 +168,45 @@ private:
   }
 
   void arrive(worker_id who) {
-    auto& its = cast_[who.value];
+    auto& its = cluster_[who.value];
     auto from = take_work(its);
     its.last = its.last.next();
     push_id id{who, its.life, its.last};
-    if (conductor_.admit(id) == cores::freshness::fresh &&
-        conductor_.holds(who, from.id, from.count))
-      take(conductor_.push({id, its.reads, from.id}));
+    if (scheduler_.admit(id) == cores::freshness::fresh &&
+        scheduler_.holds(who, from.id, from.count))
+      take(scheduler_.push({id, its.reads, from.id}));
   }
 
   void pull(worker_id who) {
-    take(conductor_.pull(who, take_work(cast_[who.value]).id));
+    take(scheduler_.pull(who, take_work(cluster_[who.value]).id));
   }
 
   /// Leaves, joins again and asks for weights: three events.
   void rejoin(worker_id who) {
-    auto& its = cast_[who.value];
-    take(conductor_.leave(who, its.life));
+    auto& its = cluster_[who.value];
+    take(scheduler_.leave(who, its.life));
     its = {its.life.next(), sequence{0}, {}, {}};
-    conductor_.enlist(who, its.life);
-    take(conductor_.join({&who, 1}));
-    take(conductor_.pull(who, lease_id{0}));
+    scheduler_.enlist(who, its.life);
+    take(scheduler_.join({&who, 1}));
+    take(scheduler_.pull(who, lease_id{0}));
   }
 
   void take(const cores::orders& what) {
     for (const auto& next : what.release) {
-      auto& its = cast_[next.worker.value];
-      its.reads = conductor_.current();
+      auto& its = cluster_[next.worker.value];
+      its.reads = scheduler_.current();
       its.work.insert(its.work.end(), next.leases.begin(), next.leases.end());
       computing_.add(next.worker);
     }
   }
 
-  cores::conductor conductor_;
-  std::vector<worker> cast_;
+  cores::step_scheduler scheduler_;
+  std::vector<worker> cluster_;
   crowd computing_;
   dice random_;
 };
 
-/// A cast that is played on with, as in a long run.
+/// A cluster that is played on with, as in a long run.
 struct subject {
   std::string name;
   std::function<uint64_t(uint64_t at_least)> play;
@@ -229,7 +229,8 @@ std::vector<subject> subjects() {
   for (uint32_t workers : {16, 10000})
     for (const auto& policy : config::policy_names()) {
       out.push_back(subject_of<policy_player>("policy", policy, workers));
-      out.push_back(subject_of<conductor_player>("conductor", policy, workers));
+      out.push_back(
+        subject_of<scheduler_player>("step scheduler", policy, workers));
     }
   return out;
 }
@@ -240,7 +241,7 @@ void measure_policy_events(const setting& how, report& out) {
   size_t rounds = how.quick ? 1 : 5;
   uint64_t events = how.quick ? 20'000 : 1'000'000;
   out.begin("policy events a second of one core (arrivals, pulls, leaves, "
-            "joins), casts of 16 and 10,000");
+            "joins), clusters of 16 and 10,000");
   auto all = subjects();
   std::vector<std::function<void()>> works;
   for (auto& x : all) {

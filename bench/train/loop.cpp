@@ -2,10 +2,10 @@
 // loops on threads of their own train a network each, and nothing is shared: no
 // parameter server could be faster. Writes samples a second, of all together.
 
-#include "actors/clock/wall_clock.hpp"
-#include "config/settings.hpp"
+#include "actors/runtime/wall_clock.hpp"
+#include "config/text/settings.hpp"
 #include "data/dataset.hpp"
-#include "data/permutation.hpp"
+#include "data/sampling/permutation.hpp"
 #include "models/network.hpp"
 
 #include <torch/torch.h>

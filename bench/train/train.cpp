@@ -4,7 +4,7 @@
 #include "apps/scratch_folder.hpp"
 #include "bench/child.hpp"
 #include "bench/topics.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <nlohmann/json.hpp>
 

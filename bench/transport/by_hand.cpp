@@ -1,7 +1,7 @@
 #include "bench/transport/by_hand.hpp"
 
 #include "bench/transport/loopback.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <semaphore.h>
 #include <sys/mman.h>

@@ -1,16 +1,16 @@
 #include "bench/transport/links.hpp"
 
-#include "actors/errands.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
-#include "actors/path_choice.hpp"
-#include "actors/path_listener.hpp"
-#include "actors/spawning.hpp"
-#include "actors/tensor_payload.hpp"
-#include "config/failure.hpp"
-#include "models/optimizer.hpp"
-#include "models/weights_store.hpp"
+#include "actors/runtime/inline_execution.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/session/path_choice.hpp"
+#include "actors/session/path_listener.hpp"
+#include "config/text/failure.hpp"
+#include "models/layout/weights_store.hpp"
+#include "models/optim/optimizer.hpp"
 
 #include <vector>
 
@@ -146,9 +146,9 @@ private:
   uint64_t pushed_ = 0;
 };
 
-class stage final : public exchange {
+class server_loop final : public exchange {
 public:
-  stage(std::string path, size_t bytes, size_t workers, service what)
+  server_loop(std::string path, size_t bytes, size_t workers, service what)
     : path_(std::move(path)), shape_{element_type::float32, bytes / 4},
       system_(config_) {
     auto memory =
@@ -162,7 +162,7 @@ public:
         system_, placement::scheduled, connect(), gradient())));
   }
 
-  ~stage() override {
+  ~server_loop() override {
     if (reception_)
       reception_->close();
     drivers_.clear();
@@ -187,7 +187,7 @@ public:
 
 private:
   struct two_threads : caf::actor_system_config {
-    two_threads() { allow_errands(*this, 2); }
+    two_threads() { allow_inline_execution(*this, 2); }
   };
 
   template <class Handle>
@@ -288,7 +288,7 @@ coordinator_actor spawn_nobody(caf::actor_system& system) {
 
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
                                  size_t workers, service what) {
-  return std::make_unique<stage>(path, bytes, workers, what);
+  return std::make_unique<server_loop>(path, bytes, workers, what);
 }
 
 } // namespace troupe::bench

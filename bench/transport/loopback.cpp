@@ -1,6 +1,6 @@
 #include "bench/transport/loopback.hpp"
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,19 +1,19 @@
 // Steps of a worker whose parameter server is behind a slow line, with tensors
 // that travel while they are made and used, beside the same with whole ones.
 
-#include "actors/clock/run_clock.hpp"
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
-#include "actors/spawning.hpp"
-#include "actors/tensor_payload.hpp"
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/tensor_payload.hpp"
 #include "bench/topics.hpp"
 #include "bench/transport/links.hpp"
 #include "bench/transport/loopback.hpp"
-#include "config/failure.hpp"
-#include "messages/transport/stream_path.hpp"
-#include "models/compute.hpp"
-#include "models/flat_pool.hpp"
+#include "config/text/failure.hpp"
+#include "messages/transport/stream/stream_path.hpp"
+#include "models/engine/compute.hpp"
+#include "models/layout/flat_pool.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
@@ -100,7 +100,7 @@ private:
       about.arriving = [progress](uint64_t first, uint64_t last) {
         return progress->wait_for(first, last);
       };
-    auto* ahead = way_->outlet();
+    auto* ahead = way_->gradient_stream();
     if (ahead) {
       ahead->begin(to_payload(out));
       about.ready = [ahead](uint64_t first) {

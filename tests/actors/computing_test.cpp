@@ -1,10 +1,10 @@
 // The actor that computes gradients, with a path that takes them ahead and
 // weights that are still arriving.
 
-#include "actors/computing.hpp"
-#include "actors/errands.hpp"
-#include "actors/spawning.hpp"
-#include "actors/tensor_payload.hpp"
+#include "actors/runtime/inline_execution.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/worker/computing.hpp"
 #include "data/dataset.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -18,7 +18,7 @@ using namespace troupe;
 namespace {
 
 /// Keeps what it is told, and the bytes that were final then.
-struct listener : gradient_outlet {
+struct listener : gradient_stream {
   void begin(const payload& what) override { gradient = what; }
 
   void ready(uint64_t from) override {
@@ -37,7 +37,7 @@ struct listener : gradient_outlet {
 
 struct shop {
   struct two_threads : caf::actor_system_config {
-    two_threads() { allow_errands(*this, 2); }
+    two_threads() { allow_inline_execution(*this, 2); }
   };
 
   shop()
@@ -51,14 +51,15 @@ struct shop {
 
   ~shop() { caf::anon_send_exit(compute, caf::exit_reason::user_shutdown); }
 
-  gradient_report run(const payload& from, gradient_outlet_ptr outlet) {
+  gradient_report run(const payload& from,
+                      gradient_stream_ptr gradient_stream) {
     compute_task task;
     task.from = {lease_id{1}, 0, 0, 16};
     task.batch = std::make_shared<const data::batch>(
       parts.data.train->gather_range(0, 16, config::scalar_type::float32));
     task.weights = from;
     task.cancel = std::make_shared<std::atomic<bool>>(false);
-    task.outlet = std::move(outlet);
+    task.gradient_stream = std::move(gradient_stream);
     gradient_report out;
     std::string trouble;
     caf::scoped_actor self{system};

@@ -1,4 +1,4 @@
-#include "actors/coordinator.hpp"
+#include "actors/session/coordinator.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/members.hpp"
 
@@ -25,23 +25,23 @@ struct office {
     parts.lead = lead.handle;
     parts.supervisor = supervisor.handle;
     coordinator =
-      house.make<coordinator_actor, coordinator_state>(std::move(parts));
-    house.run();
+      actors.make<coordinator_actor, coordinator_state>(std::move(parts));
+    actors.run();
   }
 
   registered enter(const worker_stand_in& who,
                    const registration_request& wish = {}) {
     auto out =
-      house.ask<registration>(coordinator, register_atom_v, wish, who.handle);
-    house.run();
+      actors.ask<registration>(coordinator, register_atom_v, wish, who.handle);
+    actors.run();
     return out;
   }
 
-  worker_stand_in new_worker() { return make_worker_stand_in(house); }
+  worker_stand_in new_worker() { return make_worker_stand_in(actors); }
 
-  stage house;
-  lead_stand_in lead = make_lead_stand_in(house);
-  supervisor_stand_in supervisor = make_supervisor_stand_in(house);
+  actor_fixture actors;
+  lead_stand_in lead = make_lead_stand_in(actors);
+  supervisor_stand_in supervisor = make_supervisor_stand_in(actors);
   coordinator_actor coordinator;
 };
 
@@ -84,7 +84,7 @@ TEST_CASE("with files of their own ranks belong to data") {
   auto first = it.new_worker();
   CHECK(seat_of(it.enter(first, with(10, 1))).worker == w0);
   CHECK(it.enter(it.new_worker(), with(10, 1))->code() == errc::rank_taken);
-  it.house.kill(first.handle);
+  it.actors.kill(first.handle);
   auto other = it.enter(it.new_worker(), with(11, 1));
   CHECK(other->code() == errc::settings_conflict);
   CHECK(text_of(*other->error) ==
@@ -104,20 +104,20 @@ TEST_CASE("a worker whose link alone broke gets a new life for its old one") {
   REQUIRE(it.lead->left.size() == 1);
   CHECK(it.lead->left[0].worker == w1);
   CHECK(it.lead->left[0].life == incarnation{1});
-  it.house.kill(who.handle);
+  it.actors.kill(who.handle);
   CHECK(it.lead->left.size() == 2);
 }
 
 TEST_CASE("an evaluator that comes again is counted once") {
   office it{1};
-  auto who = make_evaluator_stand_in(it.house);
+  auto who = make_evaluator_stand_in(it.actors);
   for (int i = 0; i < 2; ++i)
-    it.house.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
-  it.house.run();
+    it.actors.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
+  it.actors.run();
   CHECK((it.lead->audience == std::vector<uint32_t>{1}));
 }
 
-TEST_CASE("the cast enters in one go when it is complete") {
+TEST_CASE("the cluster enters in one go when it is complete") {
   office it{3};
   for (int i = 0; i < 2; ++i) {
     it.enter(it.new_worker());
@@ -132,7 +132,8 @@ TEST_CASE("the cast enters in one go when it is complete") {
   CHECK((it.lead->joined[1] == std::vector{worker_id{3}}));
 }
 
-TEST_CASE("the cast enters in one go although the server is slow to enlist") {
+TEST_CASE(
+  "the cluster enters in one go although the server is slow to enlist") {
   office it{3};
   it.lead->holds = true;
   for (int i = 0; i < 3; ++i)
@@ -141,7 +142,7 @@ TEST_CASE("the cast enters in one go although the server is slow to enlist") {
   for (auto& what : it.lead->enlistments) {
     CHECK(it.lead->joined.empty());
     what.promise.deliver();
-    it.house.run();
+    it.actors.run();
   }
   REQUIRE(it.lead->joined.size() == 1);
   CHECK(it.lead->joined[0].size() == 3);
@@ -153,11 +154,11 @@ TEST_CASE("one who dies before it is enlisted does not hold the others up") {
   auto first = it.new_worker();
   it.enter(first);
   it.enter(it.new_worker());
-  it.house.kill(first.handle);
+  it.actors.kill(first.handle);
   it.enter(it.new_worker());
   for (auto& what : it.lead->enlistments)
     what.promise.deliver();
-  it.house.run();
+  it.actors.run();
   size_t entered = 0;
   for (const auto& group : it.lead->joined)
     entered += group.size();
@@ -168,16 +169,16 @@ TEST_CASE("after the join timeout training starts with those that are there") {
   office it{3, 10};
   auto first = it.new_worker();
   it.enter(first);
-  it.house.advance(9);
+  it.actors.advance(9);
   CHECK(it.lead->joined.empty());
-  it.house.advance(2);
+  it.actors.advance(2);
   REQUIRE(it.lead->joined.size() == 1);
   CHECK((it.lead->joined[0] == std::vector{w0}));
 }
 
 TEST_CASE("without a worker, training starts when the first one comes") {
   office it{3, 10};
-  it.house.advance(11);
+  it.actors.advance(11);
   CHECK(it.lead->joined.empty());
   it.enter(it.new_worker());
   CHECK(it.lead->joined.size() == 1);
@@ -188,7 +189,7 @@ TEST_CASE("a worker that dies leaves, and comes back as a new incarnation") {
   auto first = it.new_worker();
   it.enter(first);
   it.enter(it.new_worker());
-  it.house.kill(first.handle);
+  it.actors.kill(first.handle);
   REQUIRE(it.lead->left.size() == 1);
   CHECK(it.lead->left[0].worker == w0);
   CHECK(it.lead->left[0].life == incarnation{1});
@@ -204,13 +205,13 @@ TEST_CASE("a worker that is silent leaves; one that answers stays") {
   auto mute = it.new_worker();
   it.enter(talker);
   it.enter(mute);
-  it.house.advance(20);
+  it.actors.advance(20);
   CHECK(it.lead->left.empty());
   CHECK(talker->pings >= 8);
   mute->silent = true;
-  it.house.advance(6);
+  it.actors.advance(6);
   CHECK(it.lead->left.empty());
-  it.house.advance(8);
+  it.actors.advance(8);
   REQUIRE(it.lead->left.size() == 1);
   CHECK(it.lead->left[0].worker == w1);
   CHECK(it.lead->left[0].reason == "silent");
@@ -222,13 +223,13 @@ TEST_CASE("a silence that the coordinator slept through does not count") {
   auto mute = it.new_worker();
   it.enter(talker);
   it.enter(mute);
-  it.house.advance(5);
+  it.actors.advance(5);
   mute->silent = true;
   for (int i = 0; i < 3; ++i) {
-    it.house.oversleep(30);
+    it.actors.oversleep(30);
     CHECK(it.lead->left.empty());
   }
-  it.house.advance(14);
+  it.actors.advance(14);
   REQUIRE(it.lead->left.size() == 1);
   CHECK(it.lead->left[0].worker == w1);
 }
@@ -237,11 +238,11 @@ TEST_CASE("a worker that is expelled is told why") {
   office it{1};
   auto bad = it.new_worker();
   auto seat = seat_of(it.enter(bad));
-  it.house.tell(it.coordinator, leave_atom_v, seat.worker, incarnation{9},
-                std::string{"another life"});
+  it.actors.tell(it.coordinator, leave_atom_v, seat.worker, incarnation{9},
+                 std::string{"another life"});
   CHECK(it.lead->left.empty());
-  it.house.tell(it.coordinator, leave_atom_v, seat.worker, seat.life,
-                std::string{"expelled"});
+  it.actors.tell(it.coordinator, leave_atom_v, seat.worker, seat.life,
+                 std::string{"expelled"});
   REQUIRE(it.lead->left.size() == 1);
   REQUIRE(bad->stopped.size() == 1);
   CHECK(bad->stopped[0].status == 1);
@@ -250,15 +251,15 @@ TEST_CASE("a worker that is expelled is told why") {
 
 TEST_CASE("evaluators are counted") {
   office it{1};
-  auto first = make_evaluator_stand_in(it.house);
-  auto second = make_evaluator_stand_in(it.house);
+  auto first = make_evaluator_stand_in(it.actors);
+  auto second = make_evaluator_stand_in(it.actors);
   for (const auto& who : {first, second}) {
     auto life =
-      it.house.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
-    it.house.run();
+      it.actors.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
+    it.actors.run();
     CHECK(life->get<incarnation>() == incarnation{7});
   }
-  it.house.kill(first.handle);
+  it.actors.kill(first.handle);
   REQUIRE(it.lead->audience.size() == 3);
   CHECK(it.lead->audience[0] == 1);
   CHECK(it.lead->audience[1] == 2);
@@ -268,27 +269,27 @@ TEST_CASE("evaluators are counted") {
 TEST_CASE("at the end workers go home, then evaluators, then the coordinator") {
   office it{1};
   auto worker = it.new_worker();
-  auto evaluator = make_evaluator_stand_in(it.house);
+  auto evaluator = make_evaluator_stand_in(it.actors);
   it.enter(worker);
-  it.house.ask<incarnation>(it.coordinator, register_atom_v, evaluator.handle);
-  it.house.run();
-  it.house.tell(it.coordinator, ending_atom_v);
+  it.actors.ask<incarnation>(it.coordinator, register_atom_v, evaluator.handle);
+  it.actors.run();
+  it.actors.tell(it.coordinator, ending_atom_v);
   CHECK(worker->stopped.size() == 1);
   CHECK(evaluator->stopped.empty());
   CHECK(it.enter(it.new_worker())->code() == errc::shutting_down);
-  it.house.tell(it.coordinator, ended_atom_v, run_end{1, "disk full"});
+  it.actors.tell(it.coordinator, ended_atom_v, run_end{1, "disk full"});
   CHECK(evaluator->stopped.size() == 1);
   CHECK(it.supervisor->ended.empty());
   SECTION("when they have gone") {
-    it.house.kill(worker.handle);
+    it.actors.kill(worker.handle);
     CHECK(it.supervisor->ended.empty());
-    it.house.kill(evaluator.handle);
+    it.actors.kill(evaluator.handle);
   }
   SECTION("or after a grace") {
-    it.house.advance(3.5);
+    it.actors.advance(3.5);
   }
   REQUIRE(it.supervisor->ended.size() == 1);
   CHECK(it.supervisor->ended[0].status == 1);
   CHECK(it.supervisor->ended[0].line == "disk full");
-  CHECK_FALSE(it.house.alive(it.coordinator));
+  CHECK_FALSE(it.actors.alive(it.coordinator));
 }

@@ -1,7 +1,7 @@
 // Synchronous training is data parallel: N workers with batch B make the steps
 // of one worker with batch N*B. Runs the program, as a user does.
 
-#include "models/checkpoint.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/data/idx_files.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-#include "actors/evaluator.hpp"
+#include "actors/evaluator/evaluator.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
@@ -11,29 +11,29 @@ namespace {
 
 struct critic {
   critic() {
-    evaluator = house.make<evaluator_actor, evaluator_state>(
+    evaluator = actors.make<evaluator_actor, evaluator_state>(
       evaluator_parts{scorer.handle, home.handle});
-    house.tell(evaluator, attach_atom_v, server.handle);
+    actors.tell(evaluator, attach_atom_v, server.handle);
   }
 
   /// The server shows a version.
   void show(uint64_t number, bool last = false) {
     server->watches.back().deliver(watch_header{version{number}, last},
                                    constant_payload(2, 1));
-    house.run();
+    actors.run();
   }
 
   /// The scorer is done with its newest task.
   void score_newest() {
     auto what = scorer->versions.back();
     scorer->promises.back().deliver(score{what, 1, 0.5, 10, 0.1});
-    house.run();
+    actors.run();
   }
 
-  stage house;
-  scorer_stand_in scorer = make_scorer_stand_in(house);
-  connector_stand_in home = make_connector_stand_in(house);
-  server_stand_in server = make_server_stand_in(house);
+  actor_fixture actors;
+  scorer_stand_in scorer = make_scorer_stand_in(actors);
+  session_client_stand_in home = make_session_client_stand_in(actors);
+  server_stand_in server = make_server_stand_in(actors);
   evaluator_actor evaluator;
 };
 
@@ -66,19 +66,19 @@ TEST_CASE("after the last version an evaluator asks for no more") {
 TEST_CASE("an evaluator that loses its link forgets what it asked for") {
   critic it;
   SECTION("while it waits for a version") {
-    it.house.tell(it.evaluator, detach_atom_v);
+    it.actors.tell(it.evaluator, detach_atom_v);
     it.show(4);
     CHECK(it.scorer->versions.empty());
   }
   SECTION("while it scores") {
     it.show(4);
-    it.house.tell(it.evaluator, detach_atom_v);
+    it.actors.tell(it.evaluator, detach_atom_v);
     it.score_newest();
     CHECK(it.server->scores.empty());
   }
   // The new server may have rolled back: it begins anew.
-  auto other = make_server_stand_in(it.house);
-  it.house.tell(it.evaluator, attach_atom_v, other.handle);
+  auto other = make_server_stand_in(it.actors);
+  it.actors.tell(it.evaluator, attach_atom_v, other.handle);
   REQUIRE(other->watched.size() == 1);
   CHECK(other->watched[0] == version{0});
   CHECK(it.server->watched.size() == 1);
@@ -87,17 +87,17 @@ TEST_CASE("an evaluator that loses its link forgets what it asked for") {
 TEST_CASE("an evaluator answers while its scorer computes") {
   critic it;
   it.show(4);
-  auto ping = it.house.ask<>(it.evaluator, ping_atom_v);
-  it.house.run();
+  auto ping = it.actors.ask<>(it.evaluator, ping_atom_v);
+  it.actors.run();
   CHECK(ping->values);
 }
 
 TEST_CASE("an evaluator that is told to stop ends with its scorer") {
   critic it;
   it.show(4);
-  it.house.tell(it.evaluator, stop_atom_v, run_end{0, ""});
-  CHECK_FALSE(it.house.alive(it.evaluator));
-  CHECK_FALSE(it.house.alive(it.scorer.handle));
+  it.actors.tell(it.evaluator, stop_atom_v, run_end{0, ""});
+  CHECK_FALSE(it.actors.alive(it.evaluator));
+  CHECK_FALSE(it.actors.alive(it.scorer.handle));
   REQUIRE(it.home->ended.size() == 1);
   CHECK(it.home->ended[0].status == 0);
 }
@@ -107,11 +107,11 @@ TEST_CASE("an evaluator that cannot score says why and ends") {
   it.show(4);
   it.scorer->promises.back().deliver(
     caf::make_error(errc::failed, std::string{"out of memory"}));
-  it.house.run();
+  it.actors.run();
   REQUIRE(it.home->ended.size() == 1);
   CHECK(it.home->ended[0].status == 1);
   CHECK(it.home->ended[0].line == "out of memory");
-  CHECK_FALSE(it.house.alive(it.evaluator));
+  CHECK_FALSE(it.actors.alive(it.evaluator));
 }
 
 TEST_CASE("an evaluator looks for a new link when it does not understand an "
@@ -119,7 +119,7 @@ TEST_CASE("an evaluator looks for a new link when it does not understand an "
   critic it;
   auto refuse = [&](const caf::error& why) {
     it.server->watches.back().deliver(why);
-    it.house.run();
+    it.actors.run();
   };
   SECTION("but waits to be told when its link or the run is over") {
     refuse(caf::make_error(errc::shutting_down));
@@ -129,7 +129,7 @@ TEST_CASE("an evaluator looks for a new link when it does not understand an "
   for (int i = 1; i < 5; ++i) {
     refuse(caf::make_error(errc::failed, std::string{"no"}));
     CHECK(it.home->asked == i);
-    it.house.tell(it.evaluator, attach_atom_v, it.server.handle);
+    it.actors.tell(it.evaluator, attach_atom_v, it.server.handle);
   }
   CHECK(it.home->ended.empty());
   refuse(caf::make_error(errc::failed, std::string{"no"}));

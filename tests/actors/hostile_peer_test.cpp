@@ -7,10 +7,10 @@
 
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/gateway.hpp"
-#include "messages/transport/shm_path.hpp"
-#include "messages/transport/stream_path.hpp"
+#include "messages/transport/shm/shm_path.hpp"
+#include "messages/transport/stream/stream_path.hpp"
+#include "tests/support/server_fixture.hpp"
 #include "tests/support/sockets.hpp"
-#include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
@@ -64,14 +64,14 @@ uint64_t odd_number(dice& random, uint64_t around) {
 }
 
 /// A server with a worker that plays by the rules and one that does not.
-struct house_under_attack : theatre {
-  house_under_attack() {
+struct server_under_attack : server_fixture {
+  server_under_attack() {
     settings.training.network = "mnist_net";
     settings.policy.name = "async";
     samples = 100'000;
     open(2);
     shape = players.at(good).asks->get<payload>().shape();
-    gateway = house.make<gateway_actor, gateway_state>(
+    gateway = actors.make<gateway_actor, gateway_state>(
       gateway_parts{lead, coordinator.handle, shape});
     leases = players.at(hostile).leases;
   }
@@ -120,11 +120,11 @@ struct house_under_attack : theatre {
 
   /// Whether the good worker is served as if nothing had been.
   void check_serves() {
-    REQUIRE(house.alive(lead));
+    REQUIRE(actors.alive(lead));
     REQUIRE(recorder->finished.empty());
     auto& one = players.at(good);
     auto answer =
-      push(theatre::next_header(good), constant_payload(shape.count, 0));
+      push(server_fixture::next_header(good), constant_payload(shape.count, 0));
     REQUIRE(answer->values);
     CHECK(answer->get<payload>().shape() == shape);
     CHECK(answer->get<payload>());
@@ -156,7 +156,7 @@ descriptor make_region(dice& random, uint64_t bytes) {
   return out;
 }
 
-caf::byte_buffer header_of(house_under_attack& on, dice& random,
+caf::byte_buffer header_of(server_under_attack& on, dice& random,
                            frame_kind kind) {
   caf::byte_buffer out;
   if (kind == frame_kind::pull)
@@ -175,7 +175,7 @@ caf::byte_buffer header_of(house_under_attack& on, dice& random,
   return out;
 }
 
-parcel any_frame(house_under_attack& on, dice& random, bool shares_memory) {
+parcel any_frame(server_under_attack& on, dice& random, bool shares_memory) {
   const frame_kind likely[] = {frame_kind::push,   frame_kind::pull,
                                frame_kind::watch,  frame_kind::score,
                                frame_kind::let_go, frame_kind::piece};
@@ -260,7 +260,7 @@ private:
 
 void attack_by_frames(uint64_t seed, bool shares_memory) {
   dice random{seed};
-  house_under_attack on;
+  server_under_attack on;
   for (int path = 0; path < 2; ++path) {
     std::vector<parcel> frames;
     for (auto left = 1 + random() % 12; left > 0; --left)
@@ -274,10 +274,10 @@ void attack_by_frames(uint64_t seed, bool shares_memory) {
     else
       way = std::make_shared<stream_path>(std::move(far), terms);
     sender peer{std::move(near), std::move(frames)};
-    auto half = on.house.make<path_end_actor, framed_gateway_state>(
+    auto half = on.actors.make<path_end_actor, framed_gateway_state>(
       framed_gateway_parts{on.lead, on.gateway, std::move(way)});
-    on.house.run();
-    CHECK_FALSE(on.house.alive(half));
+    on.actors.run();
+    CHECK_FALSE(on.actors.alive(half));
     on.check_serves();
   }
 }
@@ -301,32 +301,32 @@ chunk any_chunk(dice& random, uint64_t transfer, uint64_t around) {
 
 void attack_by_chunks(uint64_t seed) {
   dice random{seed};
-  house_under_attack on;
+  server_under_attack on;
   for (auto left = 1 + random() % 24; left > 0; --left) {
     transfer_id id{random() % 3};
     switch (random() % 6) {
     case 0:
-      on.house.tell(on.gateway, pull_atom_v, id,
-                    pull_header{hostile, incarnation{1}, on.life,
-                                lease_id{odd_number(random, 2)},
-                                on.sent = on.sent.next()});
+      on.actors.tell(on.gateway, pull_atom_v, id,
+                     pull_header{hostile, incarnation{1}, on.life,
+                                 lease_id{odd_number(random, 2)},
+                                 on.sent = on.sent.next()});
       break;
     case 1:
-      on.house.tell(on.gateway, credit_atom_v, id,
-                    odd_number(random, on.shape.bytes()));
+      on.actors.tell(on.gateway, credit_atom_v, id,
+                     odd_number(random, on.shape.bytes()));
       break;
     case 2:
     case 3:
-      on.house.tell(on.gateway, push_atom_v, id, on.next_header(random),
-                    on.any_shape(random));
+      on.actors.tell(on.gateway, push_atom_v, id, on.next_header(random),
+                     on.any_shape(random));
       break;
     case 4: // Right, if the transfer has just begun.
-      on.house.tell(on.gateway, chunk_atom_v,
-                    make_chunk(id.value, 0, on.shape.bytes()));
+      on.actors.tell(on.gateway, chunk_atom_v,
+                     make_chunk(id.value, 0, on.shape.bytes()));
       break;
     default:
-      on.house.tell(on.gateway, chunk_atom_v,
-                    any_chunk(random, id.value, on.shape.bytes()));
+      on.actors.tell(on.gateway, chunk_atom_v,
+                     any_chunk(random, id.value, on.shape.bytes()));
     }
   }
   on.check_serves();
@@ -334,7 +334,7 @@ void attack_by_chunks(uint64_t seed) {
 
 void attack_the_registrar(uint64_t seed) {
   dice random{seed};
-  theatre on;
+  server_fixture on;
   on.elsewhere = true;
   on.settings.training.network = "mnist_net";
   on.settings.cluster.shards = 3;
@@ -346,8 +346,8 @@ void attack_the_registrar(uint64_t seed) {
   if (one_in(random, 2))
     what->slots = {at::zeros({static_cast<int64_t>(total)})};
   auto fetched =
-    on.house.ask<>(on.registrar, state_atom_v, shard_fetch_ptr{what});
-  on.house.run();
+    on.actors.ask<>(on.registrar, state_atom_v, shard_fetch_ptr{what});
+  on.actors.run();
   uint64_t next[] = {0, 0};
   for (auto left = 1 + random() % 24; left > 0; --left) {
     auto from = random() % 2;
@@ -362,7 +362,7 @@ void attack_the_registrar(uint64_t seed) {
     if (one_in(random, 10))
       rank = shard_id{static_cast<uint32_t>(odd_number(random, 2))};
     caf::send_as(on.remote[from], on.registrar, chunk_atom_v, rank, piece);
-    on.house.run();
+    on.actors.run();
   }
   // What is the lead's own, behind theirs, nobody has written to.
   auto theirs = static_cast<int64_t>(on.part_sizes[0] + on.part_sizes[1]);

@@ -5,7 +5,7 @@
 #include "actors/links/joined_link.hpp"
 #include "actors/links/local_link.hpp"
 #include "messages/protocol.hpp"
-#include "messages/transport/shared_memory.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
@@ -44,19 +44,19 @@ struct line_notes {
 /// actor that listens.
 struct line {
   explicit line(payload_shape weights = shape) : expected(weights) {
-    gateway = house.make<gateway_actor, gateway_state>(
+    gateway = actors.make<gateway_actor, gateway_state>(
       gateway_parts{server.handle, coordinator.handle, expected});
     auto listener =
-      house.stand_in<gateway_actor>([seen = seen, to = gateway](auto* self) {
+      actors.stand_in<gateway_actor>([seen = seen, to = gateway](auto* self) {
         return listen(self, seen, to);
       });
     link =
-      house.make<chunked_link_actor, chunked_link_state>(listener, expected);
+      actors.make<chunked_link_actor, chunked_link_state>(listener, expected);
     auto end = caf::actor_cast<link_end_actor>(link);
-    auto back = house.stand_in<link_end_actor>(
+    auto back = actors.stand_in<link_end_actor>(
       [seen = seen, end](auto* self) { return listen_back(self, seen, end); });
-    auto attached = house.ask<coordinator_actor>(gateway, attach_atom_v, back);
-    house.run();
+    auto attached = actors.ask<coordinator_actor>(gateway, attach_atom_v, back);
+    actors.run();
     REQUIRE(attached->values);
   }
 
@@ -121,46 +121,47 @@ struct line {
 
   weights_answer push(const push_header& header, const payload& gradient) {
     auto out =
-      house.ask<release_header, payload>(link, push_atom_v, header, gradient);
-    house.run();
+      actors.ask<release_header, payload>(link, push_atom_v, header, gradient);
+    actors.run();
     return out;
   }
 
   weights_answer pull() {
-    auto out = house.ask<release_header, payload>(
+    auto out = actors.ask<release_header, payload>(
       link, pull_atom_v,
       pull_header{worker_id{1}, incarnation{2}, incarnation{3}, lease_id{4}});
-    house.run();
+    actors.run();
     return out;
   }
 
   watch_answer watch() {
-    auto out = house.ask<watch_header, payload>(link, watch_atom_v, version{3});
-    house.run();
+    auto out =
+      actors.ask<watch_header, payload>(link, watch_atom_v, version{3});
+    actors.run();
     return out;
   }
 
   /// Another gateway, for this peer.
   gateway_actor new_gateway(const link_end_actor& peer) {
-    auto out = house.make<gateway_actor, gateway_state>(
+    auto out = actors.make<gateway_actor, gateway_state>(
       gateway_parts{server.handle, coordinator.handle, expected});
-    house.ask<coordinator_actor>(out, attach_atom_v, peer);
-    house.run();
+    actors.ask<coordinator_actor>(out, attach_atom_v, peer);
+    actors.run();
     return out;
   }
 
   payload_shape expected;
-  stage house;
+  actor_fixture actors;
   std::shared_ptr<line_notes> seen = std::make_shared<line_notes>();
-  server_stand_in server = make_server_stand_in(house);
-  coordinator_stand_in coordinator = make_coordinator_stand_in(house);
+  server_stand_in server = make_server_stand_in(actors);
+  coordinator_stand_in coordinator = make_coordinator_stand_in(actors);
   gateway_actor gateway;
   chunked_link_actor link;
 };
 
 /// A peer that takes everything and says nothing.
-link_end_actor make_deaf_peer(stage& house) {
-  return house.stand_in<link_end_actor>([](auto*) {
+link_end_actor make_deaf_peer(actor_fixture& actors) {
+  return actors.stand_in<link_end_actor>([](auto*) {
     return link_end_actor::behavior_type{
       [](release_atom, transfer_id, const release_header&,
          const payload_shape&) {},
@@ -180,26 +181,26 @@ const release_header release{
 // -- in one process -----------------------------------------------------------
 
 TEST_CASE("in one process a payload is its pointer, both ways") {
-  stage house;
-  auto server = make_server_stand_in(house);
-  auto link = spawn_local_link(house.system(), server.handle);
+  actor_fixture actors;
+  auto server = make_server_stand_in(actors);
+  auto link = spawn_local_link(actors.system(), server.handle);
   auto gradient = random_payload(1000, 1);
-  auto answer = house.ask<release_header, payload>(link, push_atom_v,
-                                                   numbered(1), gradient);
-  house.run();
+  auto answer = actors.ask<release_header, payload>(link, push_atom_v,
+                                                    numbered(1), gradient);
+  actors.run();
   REQUIRE(server->pushes.size() == 1);
   CHECK(server->pushes[0].gradient.bytes().data() == gradient.bytes().data());
   auto weights = random_payload(1000, 2);
   server->pushes[0].promise.deliver(release, weights);
-  house.run();
+  actors.run();
   CHECK(answer->get<payload>().bytes().data() == weights.bytes().data());
   CHECK(answer->get<release_header>().weights == version{8});
-  house.kill(link);
+  actors.kill(link);
 }
 
 TEST_CASE("parts of weights in memory of this host are not copied") {
   constexpr uint64_t page = 1024; // Numbers.
-  stage house;
+  actor_fixture actors;
   transport::shared_memory memory;
   auto part = [&](uint64_t count) {
     auto block = memory.take(count * 4);
@@ -207,23 +208,24 @@ TEST_CASE("parts of weights in memory of this host are not copied") {
     return payload{{element_type::float32, count}, std::move(block), data};
   };
   std::array parts{part(2 * page), part(page + 1)};
-  std::array servers{make_server_stand_in(house), make_server_stand_in(house)};
+  std::array servers{make_server_stand_in(actors),
+                     make_server_stand_in(actors)};
   joined_link_parts what;
   for (size_t i = 0; i < 2; ++i)
     what.parts.push_back({servers[i].handle, parts[i].shape().count});
   auto link =
-    house.make<parameter_server_actor, joined_link_state>(std::move(what));
+    actors.make<parameter_server_actor, joined_link_state>(std::move(what));
   auto gradient = random_payload(3 * page + 1, 1);
-  auto answer = house.ask<release_header, payload>(link, push_atom_v,
-                                                   numbered(1), gradient);
-  house.run();
+  auto answer = actors.ask<release_header, payload>(link, push_atom_v,
+                                                    numbered(1), gradient);
+  actors.run();
   for (size_t i = 0; i < 2; ++i) {
     REQUIRE(servers[i]->pushes.size() == 1);
     CHECK(servers[i]->pushes[0].gradient.bytes().data() ==
           gradient.bytes().data() + i * 2 * page * 4);
     servers[i]->pushes[0].promise.deliver(release, parts[i]);
   }
-  house.run();
+  actors.run();
   REQUIRE(answer->values);
   auto whole = answer->get<payload>();
   REQUIRE(whole.bytes().size() == gradient.bytes().size());
@@ -233,28 +235,29 @@ TEST_CASE("parts of weights in memory of this host are not copied") {
     *byte = std::byte{0x5a};
     CHECK(whole.bytes()[i * 2 * page * 4] == std::byte{0x5a});
   }
-  house.kill(link);
+  actors.kill(link);
 }
 
 TEST_CASE("in one process errors, versions and scores pass as they are") {
-  stage house;
-  auto server = make_server_stand_in(house);
-  auto link = spawn_local_link(house.system(), server.handle);
+  actor_fixture actors;
+  auto server = make_server_stand_in(actors);
+  auto link = spawn_local_link(actors.system(), server.handle);
   auto pull =
-    house.ask<release_header, payload>(link, pull_atom_v, pull_header{});
-  auto watch = house.ask<watch_header, payload>(link, watch_atom_v, version{3});
-  house.tell(link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
+    actors.ask<release_header, payload>(link, pull_atom_v, pull_header{});
+  auto watch =
+    actors.ask<watch_header, payload>(link, watch_atom_v, version{3});
+  actors.tell(link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
   server->pulls.at(0).promise.deliver(
     caf::make_error(errc::unknown_member, std::string{"who?"}));
   auto weights = random_payload(10, 2);
   server->watches.at(0).deliver(watch_header{version{4}, true}, weights);
-  house.run();
+  actors.run();
   CHECK(pull->code() == errc::unknown_member);
   CHECK(text_of(*pull->error) == "who?");
   CHECK(watch->get<payload>().bytes().data() == weights.bytes().data());
   CHECK(server->scores.size() == 1);
-  house.kill(server.handle);
-  CHECK_FALSE(house.alive(link));
+  actors.kill(server.handle);
+  CHECK_FALSE(actors.alive(link));
 }
 
 // -- in chunks ----------------------------------------------------------------
@@ -270,7 +273,7 @@ TEST_CASE("a push and its answer arrive whole, with the same bits") {
   CHECK(answer->open());
   auto weights = random_payload(size, 2);
   it.server->pushes[0].promise.deliver(release, weights);
-  it.house.run();
+  it.actors.run();
   CHECK(same_bytes(answer->get<payload>(), weights));
   CHECK(answer->get<release_header>().weights == version{8});
   CHECK((answer->get<release_header>().leases == release.leases));
@@ -280,7 +283,7 @@ TEST_CASE("messages carry 1 MiB at most, and 4 MiB are on the way at most") {
   line it;
   it.push(numbered(1), random_payload(size, 1));
   it.server->pushes.at(0).promise.deliver(release, random_payload(size, 2));
-  it.house.run();
+  it.actors.run();
   CHECK(it.seen->sizes.size() == 2 * 8);
   CHECK(std::ranges::max(it.seen->sizes) == 1u << 20);
   CHECK(it.seen->sent == size * 4);
@@ -299,7 +302,7 @@ TEST_CASE("a pull and a watch are answered with weights") {
   auto due = random_payload(size, 3);
   it.server->watches[0].deliver(watch_header{version{5}, true}, due);
   it.server->pulls[0].promise.deliver(release, weights);
-  it.house.run();
+  it.actors.run();
   CHECK(same_bytes(pull->get<payload>(), weights));
   CHECK(same_bytes(watch->get<payload>(), due));
   CHECK(watch->get<watch_header>().weights == version{5});
@@ -310,9 +313,9 @@ TEST_CASE("many requests at once do not mix") {
   line it;
   std::vector<weights_answer> answers;
   for (uint64_t i = 0; i < 6; ++i)
-    answers.push_back(it.house.ask<release_header, payload>(
+    answers.push_back(it.actors.ask<release_header, payload>(
       it.link, push_atom_v, numbered(i), random_payload(size, i)));
-  it.house.run();
+  it.actors.run();
   REQUIRE(it.server->pushes.size() == 6);
   for (const auto& push : it.server->pushes)
     CHECK(same_bytes(push.gradient, random_payload(size, push.header.samples)));
@@ -320,7 +323,7 @@ TEST_CASE("many requests at once do not mix") {
     push.promise.deliver(
       release_header{version{push.header.samples}, incarnation{3}, {}},
       random_payload(size, 100 + push.header.samples));
-  it.house.run();
+  it.actors.run();
   for (uint64_t i = 0; i < 6; ++i) {
     CHECK(answers[i]->get<release_header>().weights == version{i});
     CHECK(
@@ -330,7 +333,7 @@ TEST_CASE("many requests at once do not mix") {
 
 TEST_CASE("a score passes the line") {
   line it;
-  it.house.tell(it.link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
+  it.actors.tell(it.link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
   REQUIRE(it.server->scores.size() == 1);
   CHECK(it.server->scores[0].accuracy == 0.5);
 }
@@ -344,7 +347,7 @@ TEST_CASE("errors pass the line with code and text") {
   it.server->pushes.at(0).promise.deliver(no);
   it.server->pulls.at(0).promise.deliver(no);
   it.server->watches.at(0).deliver(no);
-  it.house.run();
+  it.actors.run();
   CHECK(push->code() == errc::not_finite);
   CHECK(text_of(*push->error) == "worker 1: NaN");
   CHECK(pull->code() == errc::not_finite);
@@ -365,8 +368,8 @@ TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
                        gradient.owner(),
                        random_payload(1, 1).bytes().data()};
     // Only the announcement, as a broken peer would send it.
-    it.house.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1),
-                  gradient.shape());
+    it.actors.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1),
+                   gradient.shape());
     REQUIRE(it.server->pushes.size() == 1);
     CHECK(it.server->pushes[0].gradient.shape() == gradient.shape());
     CHECK_FALSE(it.server->pushes[0].gradient);
@@ -378,7 +381,7 @@ TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
   CHECK_FALSE(it.server->pushes[0].gradient);
   it.server->pushes[0].promise.deliver(
     caf::make_error(errc::wrong_size, std::string{"no"}));
-  it.house.run();
+  it.actors.run();
   CHECK(answer->code() == errc::wrong_size);
   // The line is as good as before.
   auto next = it.push(numbered(2), random_payload(size, 2));
@@ -388,10 +391,10 @@ TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
 TEST_CASE("a peer that announces too many gradients loses its connection") {
   line it;
   for (uint64_t i = 0; i < max_pushes_in_flight; ++i)
-    it.house.tell(it.gateway, push_atom_v, transfer_id{i}, numbered(i), shape);
-  CHECK(it.house.alive(it.gateway));
-  it.house.tell(it.gateway, push_atom_v, transfer_id{99}, numbered(99), shape);
-  CHECK_FALSE(it.house.alive(it.gateway));
+    it.actors.tell(it.gateway, push_atom_v, transfer_id{i}, numbered(i), shape);
+  CHECK(it.actors.alive(it.gateway));
+  it.actors.tell(it.gateway, push_atom_v, transfer_id{99}, numbered(99), shape);
+  CHECK_FALSE(it.actors.alive(it.gateway));
   CHECK(it.server->pushes.empty());
 }
 
@@ -401,25 +404,25 @@ TEST_CASE("when the gateway is gone all open requests are told") {
   auto pull = it.pull();
   auto watch = it.watch();
   SECTION("it died") {
-    it.house.kill(it.gateway);
+    it.actors.kill(it.gateway);
   }
   SECTION("the server died") {
-    it.house.kill(it.server.handle);
+    it.actors.kill(it.server.handle);
   }
   CHECK(push->code() == errc::peer_lost);
   CHECK(pull->code() == errc::peer_lost);
   CHECK(watch->code() == errc::peer_lost);
-  CHECK_FALSE(it.house.alive(it.link));
-  CHECK_FALSE(it.house.alive(it.gateway));
+  CHECK_FALSE(it.actors.alive(it.link));
+  CHECK_FALSE(it.actors.alive(it.gateway));
 }
 
 TEST_CASE("a gateway ends with its link") {
   line it;
   auto gateway = it.new_gateway(caf::actor_cast<link_end_actor>(it.link));
-  CHECK(it.house.alive(gateway));
-  it.house.kill(it.link);
-  CHECK_FALSE(it.house.alive(gateway));
-  CHECK(it.house.alive(it.server.handle));
+  CHECK(it.actors.alive(gateway));
+  it.actors.kill(it.link);
+  CHECK_FALSE(it.actors.alive(gateway));
+  CHECK(it.actors.alive(it.server.handle));
 }
 
 TEST_CASE("an empty payload arrives, both ways") {
@@ -428,7 +431,7 @@ TEST_CASE("an empty payload arrives, both ways") {
   REQUIRE(it.server->pushes.size() == 1);
   CHECK(it.server->pushes[0].gradient);
   it.server->pushes[0].promise.deliver(release, random_payload(0, 1));
-  it.house.run();
+  it.actors.run();
   CHECK(answer->values);
 }
 
@@ -436,48 +439,48 @@ TEST_CASE("a link does not take weights of another size") {
   line it;
   auto pull = it.pull();
   it.server->pulls.at(0).promise.deliver(release, random_payload(size + 1, 1));
-  it.house.run();
+  it.actors.run();
   CHECK(pull->code() == errc::peer_lost);
-  CHECK_FALSE(it.house.alive(it.link));
+  CHECK_FALSE(it.actors.alive(it.link));
 }
 
 TEST_CASE("a peer that breaks the protocol is cut off") {
   line it;
   auto push = [&](uint64_t offset) {
     chunk piece{transfer_id{1}, offset, random_payload(4, 1), 16, nullptr};
-    it.house.tell(it.gateway, chunk_atom_v, piece);
+    it.actors.tell(it.gateway, chunk_atom_v, piece);
   };
   SECTION("a chunk out of place") {
-    it.house.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1), shape);
+    it.actors.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1), shape);
     push(0);
-    CHECK(it.house.alive(it.gateway));
+    CHECK(it.actors.alive(it.gateway));
     push(4);
-    CHECK_FALSE(it.house.alive(it.gateway));
+    CHECK_FALSE(it.actors.alive(it.gateway));
   }
   SECTION("credit for what was not sent") {
-    auto gateway = it.new_gateway(make_deaf_peer(it.house));
-    it.house.tell(gateway, pull_atom_v, transfer_id{1}, pull_header{});
+    auto gateway = it.new_gateway(make_deaf_peer(it.actors));
+    it.actors.tell(gateway, pull_atom_v, transfer_id{1}, pull_header{});
     it.server->pulls.at(0).promise.deliver(release, random_payload(size, 2));
-    it.house.run();
-    it.house.tell(gateway, credit_atom_v, transfer_id{1}, uint64_t{1} << 20);
-    CHECK(it.house.alive(gateway));
-    it.house.tell(gateway, credit_atom_v, transfer_id{1},
-                  (5u << 20) + uint64_t{1});
-    CHECK_FALSE(it.house.alive(gateway));
+    it.actors.run();
+    it.actors.tell(gateway, credit_atom_v, transfer_id{1}, uint64_t{1} << 20);
+    CHECK(it.actors.alive(gateway));
+    it.actors.tell(gateway, credit_atom_v, transfer_id{1},
+                   (5u << 20) + uint64_t{1});
+    CHECK_FALSE(it.actors.alive(gateway));
   }
   SECTION("a chunk that nobody announced is ignored") {
     push(0);
-    CHECK(it.house.alive(it.gateway));
+    CHECK(it.actors.alive(it.gateway));
   }
   SECTION("credit that nobody waits for is ignored") {
-    it.house.tell(it.gateway, credit_atom_v, transfer_id{9}, uint64_t{1});
-    CHECK(it.house.alive(it.gateway));
+    it.actors.tell(it.gateway, credit_atom_v, transfer_id{9}, uint64_t{1});
+    CHECK(it.actors.alive(it.gateway));
   }
 }
 
 TEST_CASE("an answer that nobody asked for cuts the line") {
   line it;
   auto end = caf::actor_cast<link_end_actor>(it.link);
-  it.house.tell(end, release_atom_v, transfer_id{77}, release, shape);
-  CHECK_FALSE(it.house.alive(it.link));
+  it.actors.tell(end, release_atom_v, transfer_id{77}, release, shape);
+  CHECK_FALSE(it.actors.alive(it.link));
 }

@@ -1,7 +1,7 @@
 // Evaluators, checkpoints, and how a run ends.
 
 #include "tests/support/members.hpp"
-#include "tests/support/theatre.hpp"
+#include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -10,15 +10,15 @@ using namespace troupe::test;
 
 namespace {
 
-watch_answer watch(theatre& play, version after) {
+watch_answer watch(server_fixture& play, version after) {
   auto out =
-    play.house.ask<watch_header, payload>(play.lead, watch_atom_v, after);
-  play.house.run();
+    play.actors.ask<watch_header, payload>(play.lead, watch_atom_v, after);
+  play.actors.run();
   return out;
 }
 
-void tell_score(theatre& play, version of, double accuracy) {
-  play.house.tell(play.lead, score_atom_v, score{of, 0.5, accuracy, 360, 0.1});
+void tell_score(server_fixture& play, version of, double accuracy) {
+  play.actors.tell(play.lead, score_atom_v, score{of, 0.5, accuracy, 360, 0.1});
 }
 
 } // namespace
@@ -26,7 +26,7 @@ void tell_score(theatre& play, version of, double accuracy) {
 // -- versions to score --------------------------------------------------------
 
 TEST_CASE("an evaluator gets the newest version that is due") {
-  theatre play;
+  server_fixture play;
   play.open(1);
   auto first = watch(play, version{0});
   CHECK(first->open());
@@ -46,7 +46,7 @@ TEST_CASE("an evaluator gets the newest version that is due") {
 }
 
 TEST_CASE("a score is recorded at its version") {
-  theatre play;
+  server_fixture play;
   play.open(1);
   for (int i = 0; i < 3; ++i)
     play.step();
@@ -62,7 +62,7 @@ TEST_CASE("a score is recorded at its version") {
 
 TEST_CASE(
   "every n-th version is saved; a slow writer never holds training up") {
-  theatre play;
+  server_fixture play;
   play.settings.checkpoint.checkpoint_freq = 2;
   play.writer->holds = true;
   play.open(1);
@@ -71,7 +71,7 @@ TEST_CASE(
   REQUIRE(play.writer->snapshots.size() == 1);
   CHECK(play.writer->snapshots[0]->manifest.step() == 2);
   play.writer->promises[0].deliver(std::string{"step-2"});
-  play.house.run();
+  play.actors.run();
   // Of 4 and 6, which came due meanwhile, the newest.
   REQUIRE(play.writer->snapshots.size() == 2);
   CHECK(play.writer->snapshots[1]->manifest.step() == 6);
@@ -80,7 +80,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a snapshot says which samples are in its weights") {
-  theatre play;
+  server_fixture play;
   play.samples = 100;
   play.settings.checkpoint.checkpoint_freq = 3;
   play.open(2);
@@ -98,8 +98,8 @@ TEST_CASE("a snapshot says which samples are in its weights") {
   CHECK(manifest.policy().name() == "sync");
 }
 
-TEST_CASE("with a checkpoint workers keep what packing left out up to it") {
-  theatre play;
+TEST_CASE("with a checkpoint workers keep what compression left out up to it") {
+  server_fixture play;
   play.settings.checkpoint.checkpoint_freq = 2;
   play.settings.policy.name = "async";
   play.settings.cluster.compression = "int8";
@@ -117,9 +117,9 @@ TEST_CASE("with a checkpoint workers keep what packing left out up to it") {
 }
 
 TEST_CASE(
-  "nothing is kept of gradients that are not packed, or lose for good") {
+  "nothing is kept of gradients that are not compressed, or lose for good") {
   for (std::string how : {"none", "fp16"}) {
-    theatre play;
+    server_fixture play;
     play.settings.checkpoint.checkpoint_freq = 1;
     play.settings.cluster.compression = how;
     play.open(1);
@@ -129,7 +129,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the end waits for what workers keep, but not for ever") {
-  theatre play;
+  server_fixture play;
   play.settings.training.max_steps = 1;
   play.settings.cluster.compression = "topk";
   play.open(2);
@@ -138,16 +138,16 @@ TEST_CASE("the end waits for what workers keep, but not for ever") {
   play.step();
   CHECK(play.recorder->finished.empty());
   play.players.at(w0).handle->unanswered.at(0).deliver();
-  play.house.run();
+  play.actors.run();
   CHECK(play.recorder->finished.empty());
-  play.house.advance(11);
+  play.actors.advance(11);
   CHECK(play.summary().status == "completed");
 }
 
 // -- the end ------------------------------------------------------------------
 
 TEST_CASE("a run that reaches max-steps ends in stages") {
-  theatre play;
+  server_fixture play;
   play.settings.training.max_steps = 3;
   play.open(2);
   play.step();
@@ -165,7 +165,7 @@ TEST_CASE("a run that reaches max-steps ends in stages") {
   // The summary waits for the checkpoint.
   CHECK(play.recorder->finished.empty());
   play.writer->promises.at(0).deliver(std::string{"step-3"});
-  play.house.run();
+  play.actors.run();
   CHECK(play.summary().status == "completed");
   CHECK(play.summary().steps == 3);
   CHECK(play.summary().samples_applied == 60);
@@ -174,16 +174,16 @@ TEST_CASE("a run that reaches max-steps ends in stages") {
   REQUIRE(play.coordinator->ended.size() == 1);
   CHECK(play.coordinator->ended[0].status == 0);
   CHECK(play.coordinator->ended[0].line.empty());
-  CHECK_FALSE(play.house.alive(play.lead));
-  CHECK_FALSE(play.house.alive(play.writer.handle));
-  CHECK_FALSE(play.house.alive(play.recorder.handle));
+  CHECK_FALSE(play.actors.alive(play.lead));
+  CHECK_FALSE(play.actors.alive(play.writer.handle));
+  CHECK_FALSE(play.actors.alive(play.recorder.handle));
 }
 
 TEST_CASE("the last version is scored before the run ends") {
-  theatre play;
+  server_fixture play;
   play.settings.training.max_steps = 3;
   play.open(1);
-  play.house.tell(play.lead, audience_atom_v, 1u);
+  play.actors.tell(play.lead, audience_atom_v, 1u);
   auto seen = watch(play, version{0});
   for (int i = 0; i < 2; ++i)
     play.step();
@@ -200,18 +200,18 @@ TEST_CASE("the last version is scored before the run ends") {
     CHECK(play.summary().final_accuracy == 0.75);
   }
   SECTION("it is not waited for longer than eval-timeout") {
-    play.house.advance(play.settings.evaluation.eval_timeout + 1);
+    play.actors.advance(play.settings.evaluation.eval_timeout + 1);
     CHECK(play.summary().status == "completed");
     CHECK_FALSE(play.summary().final_accuracy);
   }
   SECTION("nor when all evaluators are gone") {
-    play.house.tell(play.lead, audience_atom_v, 0u);
+    play.actors.tell(play.lead, audience_atom_v, 0u);
     CHECK(play.summary().status == "completed");
   }
 }
 
 TEST_CASE("an accuracy that is reached ends the run") {
-  theatre play;
+  server_fixture play;
   play.settings.training.target_accuracy = 0.9;
   play.open(1);
   play.step();
@@ -224,11 +224,11 @@ TEST_CASE("an accuracy that is reached ends the run") {
 }
 
 TEST_CASE("a signal ends the run with a checkpoint and a summary") {
-  theatre play;
+  server_fixture play;
   play.open(2);
   play.step();
   auto held = play.push(w0, 1);
-  play.house.tell(play.lead, stop_atom_v);
+  play.actors.tell(play.lead, stop_atom_v);
   CHECK(held->code() == errc::shutting_down);
   REQUIRE(play.writer->snapshots.size() == 1);
   CHECK(play.writer->snapshots[0]->manifest.step() == 1);
@@ -237,22 +237,22 @@ TEST_CASE("a signal ends the run with a checkpoint and a summary") {
 }
 
 TEST_CASE("who leaves while the run ends changes nothing any more") {
-  theatre play;
+  server_fixture play;
   play.open(2);
   play.step();
   play.push(w0, 1); // Held: the step waits for w1.
   play.writer->holds = true;
-  play.house.tell(play.lead, stop_atom_v);
+  play.actors.tell(play.lead, stop_atom_v);
   play.leave(w1);
   play.leave(w0);
   play.writer->promises.at(0).deliver(std::string{"step-1"});
-  play.house.run();
+  play.actors.run();
   CHECK(play.summary().steps == 1);
   CHECK(play.summary().gradients_applied == 2);
 }
 
 TEST_CASE("a checkpoint that cannot be written fails the run with its line") {
-  theatre play;
+  server_fixture play;
   play.settings.checkpoint.checkpoint_freq = 2;
   play.writer->fails =
     caf::make_error(errc::disk, std::string{"model: No space left"});
@@ -263,14 +263,14 @@ TEST_CASE("a checkpoint that cannot be written fails the run with its line") {
   REQUIRE(play.coordinator->ended.size() == 1);
   CHECK(play.coordinator->ended[0].status == 1);
   CHECK(play.coordinator->ended[0].line == "model: No space left");
-  CHECK_FALSE(play.house.alive(play.lead));
+  CHECK_FALSE(play.actors.alive(play.lead));
 }
 
 TEST_CASE("a run directory that cannot be written fails the run") {
-  theatre play;
+  server_fixture play;
   play.open(1);
   auto watching = watch(play, version{0});
-  play.house.tell(play.lead, refuse_atom_v, std::string{"metrics: full"});
+  play.actors.tell(play.lead, refuse_atom_v, std::string{"metrics: full"});
   CHECK(play.coordinator->ended.at(0).status == 1);
   CHECK(play.coordinator->ended.at(0).line == "metrics: full");
   CHECK(watching->code() == errc::shutting_down);

@@ -1,7 +1,7 @@
 // What workers see of the parameter server.
 
 #include "tests/support/members.hpp"
-#include "tests/support/theatre.hpp"
+#include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -33,15 +33,15 @@ version version_of(const weights_answer& from) {
 
 } // namespace
 
-TEST_CASE("the first pull is answered when the cast is complete") {
-  theatre play;
+TEST_CASE("the first pull is answered when the cluster is complete") {
+  server_fixture play;
   play.settings.cluster.workers = 2;
   play.open_empty();
   play.enlist(w0, incarnation{1});
   auto first = play.pull(w0);
   CHECK(first->open());
   play.enlist(w1, incarnation{1});
-  play.house.tell(play.lead, join_atom_v, std::vector{w0, w1});
+  play.actors.tell(play.lead, join_atom_v, std::vector{w0, w1});
   CHECK(version_of(first) == version{0});
   CHECK(first->get<release_header>().leases.size() == 2);
   CHECK(first->get<release_header>().server == play.life);
@@ -51,7 +51,7 @@ TEST_CASE("the first pull is answered when the cast is complete") {
 }
 
 TEST_CASE("sync: the reply to a push is held until all have pushed") {
-  theatre play;
+  server_fixture play;
   play.open(3);
   auto before = weights_of(play.players[w0].asks);
   auto first = play.push(w0, 1);
@@ -69,7 +69,7 @@ TEST_CASE("sync: the reply to a push is held until all have pushed") {
 }
 
 TEST_CASE("the gradients of a step count by their samples") {
-  theatre play;
+  server_fixture play;
   play.samples = 14;
   play.open(2);
   auto before = weights_of(play.players[w0].asks);
@@ -84,7 +84,7 @@ TEST_CASE("the gradients of a step count by their samples") {
 }
 
 TEST_CASE("async: a push is answered at once with weights that have seen it") {
-  theatre play;
+  server_fixture play;
   play.settings.policy.name = "async";
   play.open(2);
   auto before = weights_of(play.players[w0].asks);
@@ -102,7 +102,7 @@ TEST_CASE("async: a push is answered at once with weights that have seen it") {
 }
 
 TEST_CASE("a version never changes once it is out") {
-  theatre play;
+  server_fixture play;
   play.settings.policy.name = "async";
   play.settings.training.momentum = 0.9;
   play.open(1);
@@ -124,7 +124,7 @@ TEST_CASE("a version never changes once it is out") {
 }
 
 TEST_CASE("a gradient of wrong size is refused and counted") {
-  theatre play;
+  server_fixture play;
   play.open(2);
   errc expected = errc::wrong_size;
   payload gradient;
@@ -170,13 +170,13 @@ TEST_CASE("a gradient of wrong size is refused and counted") {
   CHECK(held->open());
   play.push(w1, 1);
   CHECK(version_of(held) == version{1});
-  play.house.tell(play.lead, stop_atom_v);
+  play.actors.tell(play.lead, stop_atom_v);
   CHECK(play.summary().gradients_refused == 1);
   CHECK(play.summary().gradients_applied == 2);
 }
 
 TEST_CASE("who sends nothing but bad gradients is expelled") {
-  theatre play;
+  server_fixture play;
   play.open(2);
   for (int i = 0; i < 20; ++i) {
     CHECK(play.coordinator->left.empty());
@@ -190,7 +190,7 @@ TEST_CASE("who sends nothing but bad gradients is expelled") {
 }
 
 TEST_CASE("a gradient is applied once") {
-  theatre play;
+  server_fixture play;
   play.settings.policy.name = "async";
   play.open(1);
   auto header = play.next_header(w0);
@@ -205,7 +205,7 @@ TEST_CASE("a gradient is applied once") {
 }
 
 TEST_CASE("a retry while the first is held is not held, too") {
-  theatre play;
+  server_fixture play;
   play.open(2);
   auto header = play.next_header(w0);
   auto gradient = constant_payload(lenet_size, 1);
@@ -219,7 +219,7 @@ TEST_CASE("a retry while the first is held is not held, too") {
 }
 
 TEST_CASE("a gradient of a lease that is not the worker's own is refused") {
-  theatre play;
+  server_fixture play;
   play.open(2);
   auto stolen = play.next_header(w1);
   SECTION("of another worker") {
@@ -237,23 +237,23 @@ TEST_CASE("a gradient of a lease that is not the worker's own is refused") {
 }
 
 TEST_CASE("what was meant for an earlier life of the server is refused") {
-  theatre play;
+  server_fixture play;
   play.life = incarnation{2};
   play.open(1);
   auto header = play.next_header(w0);
   header.server = incarnation{1};
   CHECK(play.push(header, constant_payload(lenet_size, 0))->code() ==
         errc::stale_incarnation);
-  auto pull = play.house.ask<release_header, payload>(
+  auto pull = play.actors.ask<release_header, payload>(
     play.lead, pull_atom_v,
     pull_header{w0, incarnation{1}, incarnation{1}, lease_id{0}});
-  play.house.run();
+  play.actors.run();
   CHECK(pull->code() == errc::stale_incarnation);
   CHECK(play.recorder->of<notes::update>().empty());
 }
 
 TEST_CASE("strangers are refused") {
-  theatre play;
+  server_fixture play;
   play.open(1);
   auto header = play.next_header(w0);
   header.id.worker = w2;
@@ -264,12 +264,12 @@ TEST_CASE("strangers are refused") {
 }
 
 TEST_CASE("a push of an earlier life of a worker is refused") {
-  theatre play;
+  server_fixture play;
   play.open(2);
   auto header = play.next_header(w0);
   play.leave(w0);
   play.enlist(w0, incarnation{2});
-  play.house.tell(play.lead, join_atom_v, std::vector{w0});
+  play.actors.tell(play.lead, join_atom_v, std::vector{w0});
   auto late = play.push(header, constant_payload(lenet_size, 1));
   CHECK(late->code() == errc::unknown_member);
   auto joined = play.pull(w0);
@@ -279,7 +279,7 @@ TEST_CASE("a push of an earlier life of a worker is refused") {
 }
 
 TEST_CASE("who leaves shrinks the barrier; its request is answered") {
-  theatre play;
+  server_fixture play;
   play.open(3);
   auto first = play.push(w0, 1);
   auto second = play.push(w1, 1);
@@ -302,20 +302,20 @@ TEST_CASE("who leaves shrinks the barrier; its request is answered") {
 }
 
 TEST_CASE("a departure of an earlier life is ignored") {
-  theatre play;
+  server_fixture play;
   play.open(1);
   play.leave(w0);
   play.enlist(w0, incarnation{2});
-  play.house.tell(play.lead, join_atom_v, std::vector{w0});
-  play.house.tell(play.lead, leave_atom_v, w0, incarnation{1},
-                  std::string{"late news"});
+  play.actors.tell(play.lead, join_atom_v, std::vector{w0});
+  play.actors.tell(play.lead, leave_atom_v, w0, incarnation{1},
+                   std::string{"late news"});
   play.players[w0].asks = play.pull(w0);
   CHECK(version_of(play.players[w0].asks) == version{0});
   CHECK(play.recorder->of<notes::left>().size() == 1);
 }
 
 TEST_CASE("backup: late ones are dropped or told to stop") {
-  theatre play;
+  server_fixture play;
   play.settings.policy.name = "backup";
   play.settings.policy.parameters["backup-workers"] = "1";
   SECTION("drop") {

@@ -1,7 +1,7 @@
 // Which path a node takes when one has broken.
 
-#include "actors/path_choice.hpp"
-#include "messages/transport/meeting.hpp"
+#include "actors/session/path_choice.hpp"
+#include "messages/transport/wire/meeting.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -2,7 +2,7 @@
 // the run comes to its end.
 
 #include "tests/support/members.hpp"
-#include "tests/support/theatre.hpp"
+#include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -12,7 +12,7 @@ using namespace troupe::test;
 namespace {
 
 /// Takes each answer and pushes the next, until one does not come.
-void push_on(theatre& play, worker_id who, int times) {
+void push_on(server_fixture& play, worker_id who, int times) {
   for (int i = 0; i < times; ++i) {
     auto& one = play.players.at(who);
     if (one.asks->open())
@@ -22,8 +22,8 @@ void push_on(theatre& play, worker_id who, int times) {
   }
 }
 
-/// An asynchronous cast, whose recorder may be so many notes behind.
-void open(theatre& play, uint64_t most, uint64_t batch) {
+/// An asynchronous cluster, whose recorder may be so many notes behind.
+void open(server_fixture& play, uint64_t most, uint64_t batch) {
   play.notes = cores::note_window{most, batch};
   play.settings.policy.name = "async";
   play.settings.checkpoint.checkpoint_freq = 1000000;
@@ -35,7 +35,7 @@ void open(theatre& play, uint64_t most, uint64_t batch) {
 } // namespace
 
 TEST_CASE("mailboxes do not grow when the recorder stalls") {
-  theatre play;
+  server_fixture play;
   open(play, 64, 16);
   push_on(play, w0, 100);
   auto before = play.recorder->notes.size();
@@ -53,7 +53,7 @@ TEST_CASE("mailboxes do not grow when the recorder stalls") {
   SECTION("and it goes on where it was when the recorder does") {
     play.recorder->holds = false;
     play.recorder->acknowledge();
-    play.house.run();
+    play.actors.run();
     for (auto& [who, one] : play.players) {
       REQUIRE(one.asks->values);
       play.settle(who);
@@ -73,42 +73,42 @@ TEST_CASE("mailboxes do not grow when the recorder stalls") {
     play.leave(w0);
     play.recorder->holds = false;
     play.recorder->acknowledge();
-    play.house.run();
+    play.actors.run();
     CHECK(waits->code() == errc::unknown_member);
   }
   SECTION("a run that is stopped answers all who wait") {
-    play.house.tell(play.lead, stop_atom_v);
+    play.actors.tell(play.lead, stop_atom_v);
     for (auto& [who, one] : play.players)
       CHECK(one.asks->code() == errc::shutting_down);
   }
 }
 
 TEST_CASE("a run whose recorder never comes back ends as failed, in time") {
-  theatre play;
+  server_fixture play;
   play.open(1);
   play.recorder->holds = true;
-  play.house.tell(play.lead, stop_atom_v);
+  play.actors.tell(play.lead, stop_atom_v);
   REQUIRE(play.recorder->finished.size() == 1);
-  play.house.advance(25);
+  play.actors.advance(25);
   CHECK(play.coordinator->ended.empty());
-  play.house.advance(10);
+  play.actors.advance(10);
   REQUIRE(play.coordinator->ended.size() == 1);
   const auto& how = play.coordinator->ended[0];
   CHECK(how.status == 1);
   CHECK(how.line.find("the run directory took no lines for 30 s") !=
         std::string::npos);
-  CHECK_FALSE(play.house.alive(play.lead));
+  CHECK_FALSE(play.actors.alive(play.lead));
 }
 
 TEST_CASE("a run whose last checkpoint is never written ends as failed") {
-  theatre play;
+  server_fixture play;
   play.open(1);
   play.writer->holds = true;
   play.step();
-  play.house.tell(play.lead, stop_atom_v);
-  play.house.advance(290);
+  play.actors.tell(play.lead, stop_atom_v);
+  play.actors.advance(290);
   CHECK(play.recorder->finished.empty());
-  play.house.advance(20);
+  play.actors.advance(20);
   REQUIRE(play.coordinator->ended.size() == 1);
   const auto& how = play.coordinator->ended[0];
   CHECK(how.status == 1);

@@ -1,7 +1,7 @@
 // Shards in processes of their own: what happens between two parts.
 
 #include "tests/support/members.hpp"
-#include "tests/support/theatre.hpp"
+#include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -10,8 +10,8 @@ using namespace troupe::test;
 
 namespace {
 
-std::unique_ptr<theatre> open(uint32_t shards, const char* policy) {
-  auto out = std::make_unique<theatre>();
+std::unique_ptr<server_fixture> open(uint32_t shards, const char* policy) {
+  auto out = std::make_unique<server_fixture>();
   out->elsewhere = true;
   out->settings.cluster.shards = shards;
   out->settings.policy.name = policy;
@@ -20,11 +20,12 @@ std::unique_ptr<theatre> open(uint32_t shards, const char* policy) {
 }
 
 /// The part of the first shard elsewhere of a gradient that is all `x`.
-weights_answer push_part(theatre& on, const push_header& header, float x) {
-  auto out = on.house.ask<release_header, payload>(
+weights_answer push_part(server_fixture& on, const push_header& header,
+                         float x) {
+  auto out = on.actors.ask<release_header, payload>(
     on.remote.at(0), push_atom_v, header,
     constant_payload(on.part_sizes.at(0), x));
-  on.house.run();
+  on.actors.run();
   return out;
 }
 
@@ -35,7 +36,7 @@ TEST_CASE("a worker that dies between two parts leaves no trace") {
   auto held = push_part(*on, on->next_header(w0), 4);
   CHECK(held->open());
   on->leave(w0);
-  on->house.run();
+  on->actors.run();
   CHECK(held->code() == errc::unknown_member);
   auto alone = open(2, "sync");
   alone->leave(w0);
@@ -51,17 +52,17 @@ TEST_CASE("a worker that dies between two parts leaves no trace") {
 TEST_CASE("a push is applied when its last part has come") {
   auto on = open(3, "async");
   auto header = on->next_header(w0);
-  auto lead_part = on->house.ask<release_header, payload>(
+  auto lead_part = on->actors.ask<release_header, payload>(
     on->lead, push_atom_v, header,
     constant_payload(lenet_size - on->part_sizes[0] - on->part_sizes[1], 0.5f));
-  on->house.run();
+  on->actors.run();
   auto first = push_part(*on, header, 0.5f);
   CHECK(lead_part->open());
   CHECK(first->open());
-  auto second = on->house.ask<release_header, payload>(
+  auto second = on->actors.ask<release_header, payload>(
     on->remote.at(1), push_atom_v, header,
     constant_payload(on->part_sizes[1], 0.5f));
-  on->house.run();
+  on->actors.run();
   for (const auto& part : {lead_part, first, second}) {
     REQUIRE(part->values);
     CHECK(part->get<release_header>().weights == version{1});
@@ -104,10 +105,10 @@ TEST_CASE("what comes twice to a shard is refused") {
 
 TEST_CASE("a shard that misses an order ends the run") {
   auto on = open(2, "sync");
-  on->house.tell(on->remote.at(0), order_atom_v,
-                 shard_step{version{5}, {}, {}, 0.1});
-  CHECK_FALSE(on->house.alive(on->remote.at(0)));
-  on->house.run();
+  on->actors.tell(on->remote.at(0), order_atom_v,
+                  shard_step{version{5}, {}, {}, 0.1});
+  CHECK_FALSE(on->actors.alive(on->remote.at(0)));
+  on->actors.run();
   CHECK(on->summary().status == "failed");
   auto line =
     std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
@@ -117,7 +118,7 @@ TEST_CASE("a shard that misses an order ends the run") {
 
 TEST_CASE("shards elsewhere hear how the run ends") {
   auto on = open(3, "sync");
-  on->house.tell(on->registrar, leave_atom_v, shard_id{2});
+  on->actors.tell(on->registrar, leave_atom_v, shard_id{2});
   CHECK(on->summary().status == "stopped");
   REQUIRE(on->ends.size() == 2);
   CHECK(on->ends[0].status == 75);
@@ -125,16 +126,16 @@ TEST_CASE("shards elsewhere hear how the run ends") {
 }
 
 TEST_CASE("a rank is taken once, and the roster says who is missing") {
-  theatre on;
+  server_fixture on;
   on.elsewhere = true;
   on.settings.cluster.shards = 3;
   on.open_empty();
   REQUIRE(on.roster->all());
   CHECK(on.roster->all()->at(1).port == 2);
   auto again =
-    on.house.ask<>(on.registrar, register_atom_v, shard_id{1},
-                   std::string{"there"}, uint16_t{9}, on.remote.at(0));
-  on.house.run();
+    on.actors.ask<>(on.registrar, register_atom_v, shard_id{1},
+                    std::string{"there"}, uint16_t{9}, on.remote.at(0));
+  on.actors.run();
   CHECK(again->code() == errc::rank_taken);
   shard_roster empty;
   empty.wait_for({shard_id{1}, shard_id{4}});
@@ -152,10 +153,10 @@ struct part_notes {
 
 using part_stand_in = stand_in<part_notes, parameter_server_actor>;
 
-part_stand_in make_part(stage& house) {
+part_stand_in make_part(actor_fixture& actors) {
   part_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<parameter_server_actor>([seen](auto* self) {
+  out.handle = actors.stand_in<parameter_server_actor>([seen](auto* self) {
     using weights = caf::result<release_header, payload>;
     auto hold = [seen, self]() -> weights {
       seen->asks.push_back(
@@ -185,11 +186,11 @@ release_header of_version(uint64_t x) {
 
 /// A joined link of 3 elements of a shard, and 2 of the lead.
 struct two_parts {
-  stage house;
-  part_stand_in shard = make_part(house);
-  part_stand_in lead = make_part(house);
+  actor_fixture actors;
+  part_stand_in shard = make_part(actors);
+  part_stand_in lead = make_part(actors);
   parameter_server_actor link =
-    house.make<parameter_server_actor, joined_link_state>(
+    actors.make<parameter_server_actor, joined_link_state>(
       joined_link_parts{{{shard.handle, 3}, {lead.handle, 2}}});
 };
 
@@ -198,9 +199,9 @@ struct two_parts {
 TEST_CASE("a joined link cuts gradients into views and joins answers") {
   two_parts on;
   auto gradient = constant_payload(5, 7);
-  auto answer = on.house.ask<release_header, payload>(on.link, push_atom_v,
-                                                      push_header{}, gradient);
-  on.house.run();
+  auto answer = on.actors.ask<release_header, payload>(on.link, push_atom_v,
+                                                       push_header{}, gradient);
+  on.actors.run();
   CHECK(on.shard->gradients.at(0).bytes().data() == gradient.bytes().data());
   CHECK(on.shard->gradients.at(0).shape().count == 3);
   CHECK(on.lead->gradients.at(0).bytes().data() ==
@@ -209,10 +210,10 @@ TEST_CASE("a joined link cuts gradients into views and joins answers") {
   auto header = of_version(4);
   header.leases = {{lease_id{1}, 2, 3, 4}};
   on.lead->asks.at(0).deliver(header, constant_payload(2, 2));
-  on.house.run();
+  on.actors.run();
   CHECK(answer->open());
   on.shard->asks.at(0).deliver(of_version(4), constant_payload(3, 2));
-  on.house.run();
+  on.actors.run();
   CHECK(same_bytes(answer->get<payload>(), constant_payload(5, 2)));
   CHECK((answer->get<release_header>().leases == header.leases));
 }
@@ -220,21 +221,21 @@ TEST_CASE("a joined link cuts gradients into views and joins answers") {
 TEST_CASE("a joined link refuses parts of two versions") {
   two_parts on;
   auto answer =
-    on.house.ask<release_header, payload>(on.link, pull_atom_v, pull_header{});
-  on.house.run();
+    on.actors.ask<release_header, payload>(on.link, pull_atom_v, pull_header{});
+  on.actors.run();
   on.shard->asks.at(0).deliver(of_version(3), constant_payload(3, 2));
   on.lead->asks.at(0).deliver(of_version(4), constant_payload(2, 2));
-  on.house.run();
+  on.actors.run();
   CHECK(answer->code() == errc::protocol_violation);
 }
 
 TEST_CASE("a joined link ends with its first part, and ends the others") {
   two_parts on;
   auto answer =
-    on.house.ask<release_header, payload>(on.link, pull_atom_v, pull_header{});
-  on.house.run();
-  on.house.kill(on.shard.handle);
+    on.actors.ask<release_header, payload>(on.link, pull_atom_v, pull_header{});
+  on.actors.run();
+  on.actors.kill(on.shard.handle);
   CHECK(answer->code() == errc::peer_lost);
-  CHECK_FALSE(on.house.alive(on.link));
-  CHECK_FALSE(on.house.alive(on.lead.handle));
+  CHECK_FALSE(on.actors.alive(on.link));
+  CHECK_FALSE(on.actors.alive(on.lead.handle));
 }

@@ -1,6 +1,6 @@
 // A parameter server's memory over a long run.
 
-#include "tests/support/theatre.hpp"
+#include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <unistd.h>
@@ -38,12 +38,12 @@ uint64_t resident() {
 }
 
 /// A worker that pushes one gradient after another until the run is over.
-void push_for_ever(theatre& on, worker_id who, const payload& gradient) {
+void push_for_ever(server_fixture& on, worker_id who, const payload& gradient) {
   struct state {
     sequence last{0};
     std::deque<lease> leases;
   };
-  on.house.system().spawn([&on, who, gradient](caf::event_based_actor* self) {
+  on.actors.system().spawn([&on, who, gradient](caf::event_based_actor* self) {
     auto own = std::make_shared<state>();
     auto next = std::make_shared<
       std::function<void(const release_header&, const payload&)>>();
@@ -82,7 +82,7 @@ TEST_CASE("a parameter server does not grow over 100,000 steps") {
   network.network = "resnet20";
   auto shape = shape_of_weights(network, 10);
   auto memory = std::make_shared<counted_memory>();
-  theatre on;
+  server_fixture on;
   on.memory = memory;
   on.settings.training.network = network.network;
   on.settings.training.momentum = 0.9;
@@ -106,7 +106,7 @@ TEST_CASE("a parameter server does not grow over 100,000 steps") {
     who.push_back(worker_id{i});
     push_for_ever(on, worker_id{i}, constant_payload(shape.count, 1e-9f));
   }
-  on.house.tell(on.lead, join_atom_v, who);
+  on.actors.tell(on.lead, join_atom_v, who);
   REQUIRE(on.summary().steps == steps);
   // The newest, the next, and what each worker still reads.
   CHECK(memory->taken <= 2 + workers);

@@ -1,10 +1,10 @@
 // What a checkpoint keeps of a parameter server, through the real writer.
 
-#include "actors/checkpoint_writer.hpp"
-#include "actors/tensor_payload.hpp"
-#include "config/failure.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/state/checkpoint_writer.hpp"
+#include "config/text/failure.hpp"
+#include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tests/support/theatre.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <catch2/catch_test_macros.hpp>
@@ -62,15 +62,15 @@ void save(const server_model& model, snapshot& out) {
 /// Saved with the writer that a run has, and read again.
 models::loaded_checkpoint save(const server_model& model, uint64_t step,
                                const std::filesystem::path& folder) {
-  stage house;
-  auto writer = house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+  actor_fixture actors;
+  auto writer = actors.make<checkpoint_writer_actor, checkpoint_writer_state>(
     checkpoint_writer_parts{folder, 3});
   auto what = std::make_shared<snapshot>();
   save(model, *what);
   what->manifest.set_step(step);
   auto written =
-    house.ask<std::string>(writer, write_atom_v, snapshot_ptr{what});
-  house.run();
+    actors.ask<std::string>(writer, write_atom_v, snapshot_ptr{what});
+  actors.run();
   REQUIRE(written->values);
   return models::read_checkpoint(folder / written->get<std::string>());
 }
@@ -216,21 +216,21 @@ TEST_CASE("a server that is resumed goes on at its version, in a new life") {
   testing::temporary_folder folder;
   auto checkpoint = std::make_shared<models::loaded_checkpoint>();
   {
-    theatre before;
+    server_fixture before;
     before.samples = 100;
     before.settings.checkpoint.checkpoint_freq = 3;
     before.open(2);
     for (int i = 0; i < 3; ++i)
       before.step(0.1f);
     auto writer =
-      before.house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+      before.actors.make<checkpoint_writer_actor, checkpoint_writer_state>(
         checkpoint_writer_parts{folder.path(), 3});
-    auto written = before.house.ask<std::string>(
+    auto written = before.actors.ask<std::string>(
       writer, write_atom_v, before.writer->snapshots.at(0));
-    before.house.run();
+    before.actors.run();
     *checkpoint = models::read_checkpoint(folder / written->get<std::string>());
   }
-  theatre after;
+  server_fixture after;
   after.samples = 100;
   after.life = incarnation{2};
   after.resumed = checkpoint;

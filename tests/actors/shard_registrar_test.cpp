@@ -1,6 +1,6 @@
 // The registrar of the shards: what it believes of whom.
 
-#include "actors/shard_registrar.hpp"
+#include "actors/shards/shard_registrar.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
@@ -19,11 +19,11 @@ struct shard_notes {
 
 using shard_stand_in = stand_in<shard_notes, remote_shard_actor>;
 
-shard_stand_in make_shard(stage& house) {
+shard_stand_in make_shard(actor_fixture& actors) {
   shard_stand_in out;
   auto seen = out.seen;
   using weights = caf::result<release_header, payload>;
-  out.handle = house.stand_in<remote_shard_actor>([seen](auto*) {
+  out.handle = actors.stand_in<remote_shard_actor>([seen](auto*) {
     auto no = [] {
       return caf::make_error(errc::failed);
     };
@@ -66,20 +66,20 @@ struct registry_office {
     auto beginning = [](uint64_t from, uint64_t count) {
       return shard_beginning{{from, count}, {}, constant_payload(2 * count, 0)};
     };
-    registrar = house.make<shard_registrar_actor, shard_registrar_state>(
+    registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
       shard_registrar_parts{
         lead.handle, {beginning(0, 10), beginning(10, 5)}, roster, 0});
   }
 
   void enter(shard_id rank, const shard_stand_in& who) {
-    house.tell(registrar, register_atom_v, rank, std::string{"here"},
-               uint16_t{1}, who.handle);
+    actors.tell(registrar, register_atom_v, rank, std::string{"here"},
+                uint16_t{1}, who.handle);
   }
 
   template <class... Ts>
   void say(const shard_stand_in& who, const Ts&... what) {
     caf::send_as(who.handle, registrar, what...);
-    house.run();
+    actors.run();
   }
 
   /// Both are there, and a version is wanted of them.
@@ -93,8 +93,8 @@ struct registry_office {
     what->transfer = wanted;
     what->weights = weights;
     what->slots = {slot};
-    fetched = house.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
-    house.run();
+    fetched = actors.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
+    actors.run();
   }
 
   /// So many bytes of a shard's state, all of them `x`.
@@ -113,12 +113,12 @@ struct registry_office {
     return rank == first ? one : two;
   }
 
-  stage house;
-  lead_stand_in lead = make_lead_stand_in(house);
+  actor_fixture actors;
+  lead_stand_in lead = make_lead_stand_in(actors);
   std::shared_ptr<shard_roster> roster = std::make_shared<shard_roster>();
   shard_registrar_actor registrar;
-  shard_stand_in one = make_shard(house);
-  shard_stand_in two = make_shard(house);
+  shard_stand_in one = make_shard(actors);
+  shard_stand_in two = make_shard(actors);
   at::Tensor weights = at::zeros({18});
   at::Tensor slot = at::zeros({18});
   answer_ptr<> fetched;
@@ -174,7 +174,7 @@ TEST_CASE("what is sent in another shard's name is not taken") {
   registry_office it;
   it.open();
   it.send(it.two, first, 0, 16);
-  it.send(make_shard(it.house), first, 0, 16);
+  it.send(make_shard(it.actors), first, 0, 16);
   CHECK(it.one->credit == 0);
   CHECK(it.two->credit == 0);
   CHECK(it.lead->refused.empty());
@@ -192,7 +192,7 @@ TEST_CASE("what a lost shard says does not count for the one that takes its "
   // Impossible: so much has not been sent.
   it.say(it.one, credit_atom_v, first, transfer_id{1}, uint64_t{1} << 40);
   CHECK(it.roster->missing() == "parameter server shard 1");
-  auto next = make_shard(it.house);
+  auto next = make_shard(it.actors);
   it.enter(first, next);
   it.say(it.one, attach_atom_v, first);
   CHECK_FALSE(it.roster->all());

@@ -1,9 +1,9 @@
 // Several shards that do the work of one: the same answers, the same bits.
 
-#include "actors/checkpoint_writer.hpp"
-#include "actors/tensor_payload.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/state/checkpoint_writer.hpp"
+#include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -18,9 +18,10 @@ namespace {
 enum class where { in_one_process, elsewhere };
 
 /// Opened with so many shards for two workers.
-std::unique_ptr<theatre> open(uint32_t shards, const std::string& optimizer,
-                              where are = where::in_one_process) {
-  auto out = std::make_unique<theatre>();
+std::unique_ptr<server_fixture> open(uint32_t shards,
+                                     const std::string& optimizer,
+                                     where are = where::in_one_process) {
+  auto out = std::make_unique<server_fixture>();
   out->elsewhere = are == where::elsewhere && shards > 1;
   out->settings.cluster.shards = shards;
   out->settings.training.optimizer = optimizer;
@@ -42,7 +43,7 @@ payload gradient_with(uint64_t index, float x, uint64_t seed = 1) {
   return std::move(memory).seal();
 }
 
-void step(theatre& on, uint64_t seed) {
+void step(server_fixture& on, uint64_t seed) {
   for (uint32_t i = 0; i < 2; ++i)
     on.players[worker_id{i}].asks =
       on.push(on.next_header(worker_id{i}), gradient_with(0, 0, seed + i));
@@ -50,18 +51,18 @@ void step(theatre& on, uint64_t seed) {
     on.settle(worker_id{i});
 }
 
-payload weights(theatre& on) {
+payload weights(server_fixture& on) {
   return on.players[worker_id{0}].asks->get<payload>();
 }
 
-models::loaded_checkpoint written(theatre& from,
+models::loaded_checkpoint written(server_fixture& from,
                                   const std::filesystem::path& folder) {
   auto writer =
-    from.house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+    from.actors.make<checkpoint_writer_actor, checkpoint_writer_state>(
       checkpoint_writer_parts{folder, 3});
-  auto name = from.house.ask<std::string>(writer, write_atom_v,
-                                          from.writer->snapshots.at(0));
-  from.house.run();
+  auto name = from.actors.ask<std::string>(writer, write_atom_v,
+                                           from.writer->snapshots.at(0));
+  from.actors.run();
   return models::read_checkpoint(folder / name->get<std::string>());
 }
 
@@ -116,7 +117,7 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
   testing::temporary_folder folder;
   std::vector<models::loaded_checkpoint> saved;
   for (uint32_t shards : {1u, 4u}) {
-    auto on = std::make_unique<theatre>();
+    auto on = std::make_unique<server_fixture>();
     on->elsewhere = are == where::elsewhere && shards > 1;
     on->settings.cluster.shards = shards;
     on->settings.training.optimizer = "adam";
@@ -136,7 +137,7 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
   for (auto& from : saved) {
     auto shared = std::make_shared<models::loaded_checkpoint>(std::move(from));
     for (uint32_t shards : {1u, 2u, 5u}) {
-      theatre on;
+      server_fixture on;
       on.life = incarnation{2};
       on.resumed = shared;
       on.elsewhere = are == where::elsewhere && shards > 1;

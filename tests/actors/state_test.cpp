@@ -1,13 +1,13 @@
 // The digest of all that training has made, and what must not be saved.
 
-#include "actors/checkpoint_writer.hpp"
-#include "actors/snapshot.hpp"
-#include "actors/tensor_payload.hpp"
-#include "models/best_weights.hpp"
-#include "models/checkpoint.hpp"
-#include "models/sha256.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/state/checkpoint_writer.hpp"
+#include "actors/state/snapshot.hpp"
+#include "models/storage/best_weights.hpp"
+#include "models/storage/checkpoint.hpp"
+#include "models/storage/sha256.hpp"
+#include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -24,10 +24,10 @@ using troupe::testing::temporary_folder;
 namespace {
 
 /// Two workers and three steps, to the end of the run.
-std::unique_ptr<theatre> trained(uint32_t shards, bool elsewhere,
-                                 const std::string& optimizer,
-                                 uint64_t checkpoint_freq) {
-  auto out = std::make_unique<theatre>();
+std::unique_ptr<server_fixture> trained(uint32_t shards, bool elsewhere,
+                                        const std::string& optimizer,
+                                        uint64_t checkpoint_freq) {
+  auto out = std::make_unique<server_fixture>();
   out->elsewhere = elsewhere;
   out->settings.cluster.shards = shards;
   out->settings.training.optimizer = optimizer;
@@ -49,13 +49,14 @@ std::string digest_of(const models::tensor_file& model,
   return models::to_hex(sum.finish());
 }
 
-answer_ptr<std::string> write(stage& house, const std::filesystem::path& run,
+answer_ptr<std::string> write(actor_fixture& actors,
+                              const std::filesystem::path& run,
                               const snapshot& what) {
-  auto writer = house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+  auto writer = actors.make<checkpoint_writer_actor, checkpoint_writer_state>(
     checkpoint_writer_parts{run / "checkpoints", 1});
-  auto out = house.ask<std::string>(
+  auto out = actors.ask<std::string>(
     writer, write_atom_v, snapshot_ptr{std::make_shared<const snapshot>(what)});
-  house.run();
+  actors.run();
   return out;
 }
 
@@ -83,7 +84,8 @@ TEST_CASE("the digest of the state is that of the last checkpoint, whatever "
     auto expected = one->summary().state_sha256;
     REQUIRE(expected);
     temporary_folder folder;
-    auto name = write(one->house, folder.path(), *one->writer->snapshots.at(0));
+    auto name =
+      write(one->actors, folder.path(), *one->writer->snapshots.at(0));
     auto saved = models::read_checkpoint(folder / "checkpoints" /
                                          name->get<std::string>());
     CHECK(*expected == digest_of(saved.model, saved.optimizer));
@@ -103,7 +105,7 @@ TEST_CASE("the digest of the state is that of the last checkpoint, whatever "
 
 TEST_CASE("the digest of the state sees the slots of the optimiser") {
   auto slow = trained(1, false, "sgd", 100);
-  theatre other;
+  server_fixture other;
   other.settings.training.max_steps = 3;
   other.open(2);
   for (int i = 0; i < 3; ++i)
@@ -130,8 +132,8 @@ TEST_CASE("numbers that are not finite never push out a good checkpoint") {
   auto dtype =
     GENERATE(config::scalar_type::float32, config::scalar_type::float64);
   temporary_folder run;
-  stage house;
-  REQUIRE(write(house, run.path(), small(10, dtype))->values);
+  actor_fixture actors;
+  REQUIRE(write(actors, run.path(), small(10, dtype))->values);
   auto bad = small(20, dtype);
   auto spoilt = to_tensor(bad.weights).clone();
   std::string name;
@@ -145,14 +147,14 @@ TEST_CASE("numbers that are not finite never push out a good checkpoint") {
     bad.slots[0].flat = to_payload(spoilt);
     name = "optim.momentum_buffer.fc.weight";
   }
-  auto no = write(house, run.path(), bad);
+  auto no = write(actors, run.path(), bad);
   CHECK(no->code() == errc::disk);
   CHECK(text_of(*no->error) ==
         "the training has diverged: at step 20 " + name +
           " has numbers that are not finite; nothing was saved, go on from an "
           "older checkpoint with a smaller --lr");
   bad.best = score{version{20}, 0.5, 0.5, 10, 0.1};
-  CHECK(write(house, run.path(), bad)->code() == errc::disk);
+  CHECK(write(actors, run.path(), bad)->code() == errc::disk);
   CHECK_FALSE(models::open_best(run.path(), ""));
   CHECK(models::find_checkpoint(run.path(), {}).manifest.step() == 10);
   CHECK(models::list_checkpoints(run / "checkpoints").size() == 1);
@@ -161,11 +163,11 @@ TEST_CASE("numbers that are not finite never push out a good checkpoint") {
 TEST_CASE("momentum that overflows into the weights fails the run with one "
           "line, and the older checkpoints stay") {
   temporary_folder run;
-  theatre play;
+  server_fixture play;
   play.settings.training.momentum = 0.9;
   play.settings.checkpoint.checkpoint_freq = 1;
   play.writer.handle =
-    play.house.make<checkpoint_writer_actor, checkpoint_writer_state>(
+    play.actors.make<checkpoint_writer_actor, checkpoint_writer_state>(
       checkpoint_writer_parts{run / "checkpoints", 2});
   play.open(1);
   // Each gradient is finite.

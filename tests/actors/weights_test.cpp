@@ -4,7 +4,7 @@
 #include "actors/policies/registration.hpp"
 #include "tests/support/members.hpp"
 #include "tests/support/paired_policy.hpp"
-#include "tests/support/theatre.hpp"
+#include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -30,15 +30,15 @@ const policies::register_policy known{
 
 /// By how much one step of gradients 1 (rank 0) and 4 (rank 1) lowers the
 /// weights, by samples alike; and the log of it.
-std::pair<float, proto::TapeUpdate> step_with(const std::string& lower,
-                                              bool elsewhere) {
-  theatre play;
-  proto::TapeUpdate found;
+std::pair<float, proto::LogUpdate> step_with(const std::string& lower,
+                                             bool elsewhere) {
+  server_fixture play;
+  proto::LogUpdate found;
   play.elsewhere = elsewhere;
   play.settings.cluster.shards = elsewhere ? 2 : 1;
   play.settings.policy.name = "paired";
   play.settings.policy.parameters["lower"] = lower;
-  play.tape = [&](proto::TapeEvent& event) {
+  play.event_log = [&](proto::LogEvent& event) {
     for (const auto& update : event.decision().updates())
       found = update;
   };

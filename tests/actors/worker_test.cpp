@@ -1,4 +1,4 @@
-#include "actors/worker.hpp"
+#include "actors/worker/worker.hpp"
 #include "data/dataset.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
@@ -15,7 +15,7 @@ const lease first_lease{lease_id{11}, 0, 0, 8};
 const lease second_lease{lease_id{12}, 0, 8, 8};
 const lease third_lease{lease_id{13}, 0, 16, 8};
 
-struct nowhere : gradient_outlet {
+struct nowhere : gradient_stream {
   void begin(const payload&) override {
     // nop
   }
@@ -32,23 +32,23 @@ struct nowhere : gradient_outlet {
 /// A worker with stand-ins for everybody around it.
 struct desk {
   desk() {
-    worker = house.make<worker_actor, worker_state>(
+    worker = actors.make<worker_actor, worker_state>(
       worker_parts{compute.handle, loader.handle, home.handle});
-    house.tell(worker, attach_atom_v, server.handle, role, outlet);
+    actors.tell(worker, attach_atom_v, server.handle, role, gradient_stream);
   }
 
   void give_weights(held_request<pull_header>& to, uint64_t number,
                     std::vector<lease> leases) {
     to.promise.deliver(release_header{version{number}, role.server, leases},
                        weights);
-    house.run();
+    actors.run();
   }
 
   void give_weights(held_request<push_header>& to, uint64_t number,
                     std::vector<lease> leases) {
     to.promise.deliver(release_header{version{number}, role.server, leases},
                        weights);
-    house.run();
+    actors.run();
   }
 
   /// The computation that began first is done, or has stopped when its token
@@ -62,21 +62,21 @@ struct desk {
     report.loss = 1.5;
     report.seconds = 0.25;
     compute->promises[task].deliver(report);
-    house.run();
+    actors.run();
   }
 
   bool cancelled(size_t task) const {
     return compute->tasks[task].cancel->load();
   }
 
-  stage house;
+  actor_fixture actors;
   payload weights = constant_payload(4, 1);
   batch_ptr batch = std::make_shared<data::batch>();
-  compute_stand_in compute = make_compute_stand_in(house);
-  loader_stand_in loader = make_loader_stand_in(house, batch);
-  connector_stand_in home = make_connector_stand_in(house);
-  server_stand_in server = make_server_stand_in(house);
-  gradient_outlet_ptr outlet = std::make_shared<nowhere>();
+  compute_stand_in compute = make_compute_stand_in(actors);
+  loader_stand_in loader = make_loader_stand_in(actors, batch);
+  session_client_stand_in home = make_session_client_stand_in(actors);
+  server_stand_in server = make_server_stand_in(actors);
+  gradient_stream_ptr gradient_stream = std::make_shared<nowhere>();
   worker_actor worker;
 };
 
@@ -103,13 +103,13 @@ TEST_CASE("a worker loads all of its leases and computes the first") {
   CHECK(it.compute->tasks[0].weights.bytes().data() ==
         it.weights.bytes().data());
   CHECK(it.compute->tasks[0].batch == it.batch);
-  CHECK(it.compute->tasks[0].outlet == it.outlet);
+  CHECK(it.compute->tasks[0].gradient_stream == it.gradient_stream);
 }
 
 TEST_CASE("a push tells all about its gradient") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
-  it.house.advance(0.5);
+  it.actors.advance(0.5);
   it.finish(0);
   REQUIRE(it.server->pushes.size() == 1);
   const auto& [header, gradient, promise] = it.server->pushes[0];
@@ -123,14 +123,14 @@ TEST_CASE("a push tells all about its gradient") {
   CHECK(number_of(gradient, 0) == 2);
 }
 
-TEST_CASE("what packing left out is kept by whoever packs") {
+TEST_CASE("what compression left out is kept by whoever packs") {
   desk it;
-  it.house.tell(it.worker, write_atom_v, version{7}, sequence{4});
+  it.actors.tell(it.worker, write_atom_v, version{7}, sequence{4});
   using all = std::vector<std::pair<version, push_id>>;
   CHECK((it.home->kept ==
          all{{version{7}, {role.worker, role.life, sequence{4}}}}));
-  it.house.tell(it.worker, detach_atom_v);
-  it.house.tell(it.worker, write_atom_v, version{8}, sequence{4});
+  it.actors.tell(it.worker, detach_atom_v);
+  it.actors.tell(it.worker, write_atom_v, version{8}, sequence{4});
   CHECK(it.home->kept.size() == 1);
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a worker has one push in flight and waits for its reply") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
   it.finish(0);
-  it.house.advance(3);
+  it.actors.advance(3);
   CHECK(it.compute->tasks.size() == 1);
   CHECK(it.server->pushes.size() == 1);
   it.give_weights(it.server->pushes[0], 8, {third_lease});
@@ -157,11 +157,11 @@ TEST_CASE("a worker waits for its batch, however late") {
   it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
   // The second batch is no use before the first.
   it.loader->promises[1].deliver(loaded_batch{second_lease, it.batch});
-  it.house.run();
+  it.actors.run();
   CHECK(it.compute->tasks.empty());
-  it.house.advance(2);
+  it.actors.advance(2);
   it.loader->promises[0].deliver(loaded_batch{first_lease, it.batch});
-  it.house.run();
+  it.actors.run();
   REQUIRE(it.compute->tasks.size() == 1);
   it.finish(0);
   CHECK(it.server->pushes.at(0).header.from == first_lease.id);
@@ -172,7 +172,7 @@ TEST_CASE("a worker that is cancelled gives its lease up and pulls") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
   SECTION("for a version after the one it reads") {
-    it.house.tell(it.worker, cancel_atom_v, version{8});
+    it.actors.tell(it.worker, cancel_atom_v, version{8});
     CHECK(it.cancelled(0));
     it.finish(0);
     CHECK(it.server->pushes.empty());
@@ -186,12 +186,12 @@ TEST_CASE("a worker that is cancelled gives its lease up and pulls") {
     CHECK(it.server->pushes[0].header.id.seq == sequence{1});
   }
   SECTION("but not for the version that it reads: that news is late") {
-    it.house.tell(it.worker, cancel_atom_v, version{7});
+    it.actors.tell(it.worker, cancel_atom_v, version{7});
     CHECK_FALSE(it.cancelled(0));
   }
   SECTION("too late: the push is on its way") {
     it.finish(0);
-    it.house.tell(it.worker, cancel_atom_v, version{8});
+    it.actors.tell(it.worker, cancel_atom_v, version{8});
     CHECK(it.server->pushes.size() == 1);
     CHECK(it.server->pulls.size() == 1);
   }
@@ -201,8 +201,8 @@ TEST_CASE("a worker answers while its compute actor computes") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease});
   REQUIRE(it.compute->tasks.size() == 1);
-  auto ping = it.house.ask<>(it.worker, ping_atom_v);
-  it.house.run();
+  auto ping = it.actors.ask<>(it.worker, ping_atom_v);
+  it.actors.run();
   CHECK(ping->values);
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a worker whose gradient is refused pulls and goes on") {
     it.finish(0);
     it.server->pushes[0].promise.deliver(
       caf::make_error(why, std::string{"refused"}));
-    it.house.run();
+    it.actors.run();
     REQUIRE(it.server->pulls.size() == 2);
     CHECK(it.server->pulls[1].header.abandoned == lease_id{0});
     it.give_weights(it.server->pulls[1], 7, {third_lease});
@@ -238,12 +238,12 @@ TEST_CASE("a worker that keeps its own statistics goes on from them") {
     it.finish(1, later);
     it.server->pushes[1].promise.deliver(
       caf::make_error(errc::not_finite, std::string{"refused"}));
-    it.house.run();
+    it.actors.run();
     it.give_weights(it.server->pulls.at(1), 8, {first_lease});
     CHECK(given(2) == own.bytes().data());
   }
   SECTION("not from those of a gradient that is cancelled") {
-    it.house.tell(it.worker, cancel_atom_v, version{9});
+    it.actors.tell(it.worker, cancel_atom_v, version{9});
     it.finish(1, later);
     it.give_weights(it.server->pulls.at(1), 9, {first_lease});
     CHECK(given(2) == own.bytes().data());
@@ -251,8 +251,8 @@ TEST_CASE("a worker that keeps its own statistics goes on from them") {
   SECTION("but not in its next life") {
     it.finish(1, later);
     const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
-    it.house.tell(it.worker, attach_atom_v, it.server.handle, next,
-                  gradient_outlet_ptr{});
+    it.actors.tell(it.worker, attach_atom_v, it.server.handle, next,
+                   gradient_stream_ptr{});
     it.give_weights(it.server->pulls.at(1), 9, {first_lease});
     CHECK(given(2) == nullptr);
   }
@@ -263,7 +263,7 @@ TEST_CASE("a worker that has lost its place asks for a new one") {
     desk it;
     it.server->pulls[0].promise.deliver(
       caf::make_error(why, std::string{"who?"}));
-    it.house.run();
+    it.actors.run();
     CHECK(it.home->asked == 1);
     CHECK(it.server->pulls.size() == 1);
   }
@@ -287,7 +287,7 @@ TEST_CASE(
       } else {
         it.server->pulls[0].promise.deliver(why);
       }
-      it.house.run();
+      it.actors.run();
       CHECK(it.home->asked == 1);
       CHECK(it.server->pulls.size() == 1);
     }
@@ -297,9 +297,9 @@ TEST_CASE("a worker waits to be told when its link or the run is over") {
   for (auto why : {errc::peer_lost, errc::shutting_down}) {
     desk it;
     it.server->pulls[0].promise.deliver(caf::make_error(why));
-    it.house.run();
+    it.actors.run();
     CHECK(it.home->asked == 0);
-    CHECK(it.house.alive(it.worker));
+    CHECK(it.actors.alive(it.worker));
   }
 }
 
@@ -308,10 +308,10 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
   desk it;
   auto refuse = [&](auto& what) {
     what.promise.deliver(caf::make_error(errc::failed, std::string{"no"}));
-    it.house.run();
+    it.actors.run();
     if (it.home->ended.empty())
-      it.house.tell(it.worker, attach_atom_v, it.server.handle, role,
-                    it.outlet);
+      it.actors.tell(it.worker, attach_atom_v, it.server.handle, role,
+                     it.gradient_stream);
   };
   for (size_t i = 0; i < 4; ++i)
     refuse(it.server->pulls.back());
@@ -343,13 +343,13 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
 TEST_CASE("a worker ignores answers of an earlier role") {
   desk it;
   const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
-  auto other = make_server_stand_in(it.house);
+  auto other = make_server_stand_in(it.actors);
   auto attach = [&] {
-    it.house.tell(it.worker, attach_atom_v, other.handle, next,
-                  gradient_outlet_ptr{});
+    it.actors.tell(it.worker, attach_atom_v, other.handle, next,
+                   gradient_stream_ptr{});
   };
   SECTION("weights") {
-    it.house.tell(it.worker, detach_atom_v);
+    it.actors.tell(it.worker, detach_atom_v);
     it.give_weights(it.server->pulls[0], 7, {first_lease});
     CHECK(it.loader->leases.empty());
     CHECK(it.compute->tasks.empty());
@@ -360,13 +360,13 @@ TEST_CASE("a worker ignores answers of an earlier role") {
     it.give_weights(it.server->pulls[0], 7, {first_lease});
     attach();
     it.loader->promises[0].deliver(loaded_batch{first_lease, it.batch});
-    it.house.run();
+    it.actors.run();
     CHECK(it.compute->tasks.empty());
     it.loader->holds = false;
   }
   SECTION("a gradient, computed meanwhile") {
     it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
-    it.house.tell(it.worker, detach_atom_v);
+    it.actors.tell(it.worker, detach_atom_v);
     CHECK(it.cancelled(0));
     attach();
     it.give_weights(other->pulls.at(0), 9, {third_lease, first_lease});
@@ -384,7 +384,7 @@ TEST_CASE("a worker ignores answers of an earlier role") {
   SECTION("a refusal") {
     attach();
     it.server->pulls[0].promise.deliver(caf::make_error(errc::unknown_member));
-    it.house.run();
+    it.actors.run();
     CHECK(it.home->asked == 0);
   }
   REQUIRE(other->pulls.size() == 1);
@@ -397,10 +397,10 @@ TEST_CASE("a worker ignores answers of an earlier role") {
 TEST_CASE("a worker that is told to stop ends with its helpers") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease});
-  it.house.tell(it.worker, stop_atom_v, run_end{0, ""});
-  CHECK_FALSE(it.house.alive(it.worker));
-  CHECK_FALSE(it.house.alive(it.compute.handle));
-  CHECK_FALSE(it.house.alive(it.loader.handle));
+  it.actors.tell(it.worker, stop_atom_v, run_end{0, ""});
+  CHECK_FALSE(it.actors.alive(it.worker));
+  CHECK_FALSE(it.actors.alive(it.compute.handle));
+  CHECK_FALSE(it.actors.alive(it.loader.handle));
   CHECK(it.cancelled(0));
   REQUIRE(it.home->ended.size() == 1);
   CHECK_FALSE(it.home->ended[0].failed());
@@ -419,9 +419,9 @@ TEST_CASE("a worker that cannot compute or load says why and leaves") {
     it.compute->promises[0].deliver(
       caf::make_error(errc::failed, std::string{"no such sample"}));
   }
-  it.house.run();
+  it.actors.run();
   REQUIRE(it.home->ended.size() == 1);
   CHECK(it.home->ended[0].status == 1);
   CHECK(it.home->ended[0].line == "no such sample");
-  CHECK_FALSE(it.house.alive(it.worker));
+  CHECK_FALSE(it.actors.alive(it.worker));
 }

@@ -83,10 +83,10 @@ TEST_CASE("transport, server, data and train have their figures") {
   CHECK(names.contains("transport/shm/4KB/2/push_add_pull"));
   CHECK(names.contains("transport/shm/45MB/2/push_add_pull_versions"));
   for (std::string policy : {"async", "sync"})
-    for (std::string cast : {"threads", "processes"}) {
-      CHECK(names.contains("train/lenet/" + policy + "/" + cast));
-      CHECK(names.contains("train/lenet/" + policy + "/" + cast + "/plain"));
-      CHECK(names.contains("train/resnet18/" + policy + "/" + cast));
+    for (std::string cluster : {"threads", "processes"}) {
+      CHECK(names.contains("train/lenet/" + policy + "/" + cluster));
+      CHECK(names.contains("train/lenet/" + policy + "/" + cluster + "/plain"));
+      CHECK(names.contains("train/resnet18/" + policy + "/" + cluster));
     }
   CHECK(names.contains("train/resnet18/server_memory"));
 }

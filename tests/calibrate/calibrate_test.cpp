@@ -1,10 +1,10 @@
-// From a virtual run's tape back to the distribution that it declared.
+// From a virtual run's event log back to the distribution that it declared.
 
-#include "actors/recording/tape_file.hpp"
-#include "apps/calibrate/calibrate.hpp"
-#include "apps/calibrate/fit.hpp"
-#include "apps/calibrate/recorded.hpp"
-#include "config/distribution.hpp"
+#include "actors/recording/event_log_file.hpp"
+#include "apps/lab/calibrate/calibrate.hpp"
+#include "apps/lab/calibrate/fit.hpp"
+#include "apps/lab/calibrate/recorded.hpp"
+#include "config/values/distribution.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/error_line.hpp"
 
@@ -32,7 +32,7 @@ std::filesystem::path record(const temporary_folder& folder,
 
 } // namespace
 
-TEST_CASE("the tape of a virtual run gives its distribution back") {
+TEST_CASE("the event log of a virtual run gives its distribution back") {
   struct {
     std::string declared;
     double tolerance;
@@ -84,18 +84,19 @@ TEST_CASE("cancelled computations are counted") {
 
 TEST_CASE("calibrate writes all figures as JSON") {
   temporary_folder folder;
-  auto tape = record(folder, "gamma(mean=1,cv=0.3)").string();
+  auto event_log = record(folder, "gamma(mean=1,cv=0.3)").string();
   auto file = (folder / "fit.json").string();
-  CHECK(calibrate({tape, "--json", file}) == exit_status::done);
+  CHECK(calibrate({event_log, "--json", file}) == exit_status::done);
   auto found = json::parse(text_of_file(file));
-  CHECK(found["tapes"] == json{tape});
+  CHECK(found["tapes"] == json{event_log});
   CHECK(found["workers"].size() == 8);
   CHECK(found["candidates"][0]["family"] == "gamma");
   CHECK(found["candidates"][0]["compute_time"] == found["best"]);
   CHECK(found["candidates"][0]["distance"] < found["chance_distance"]);
   CHECK(found["link_latency"].is_null());
   CHECK(found["workers"][3]["median_seconds"].get<double>() > 0.8);
-  CHECK(calibrate({tape, tape, "--json=" + file}) == exit_status::done);
+  CHECK(calibrate({event_log, event_log, "--json=" + file}) ==
+        exit_status::done);
   CHECK(json::parse(text_of_file(file))["gradients"] ==
         2 * found["gradients"].get<int>());
 }
@@ -103,7 +104,7 @@ TEST_CASE("calibrate writes all figures as JSON") {
 TEST_CASE("calibrate refuses in one line what it cannot fit") {
   temporary_folder folder;
   CHECK(error_line<usage_error>([] { calibrate({}); }) ==
-        "calibrate needs a tape: tape-<life>.pb, which a run with --tape "
+        "calibrate needs an event log: tape-<life>.pb, which a run with --tape "
         "leaves in its directory");
   CHECK(error_line<usage_error>([] {
           calibrate({"x.pb", "--jsn"});

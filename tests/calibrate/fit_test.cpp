@@ -1,8 +1,8 @@
 // Draws of the simulation's own distributions are recognised, and their
 // parameters found.
 
-#include "actors/simulation/durations.hpp"
-#include "apps/calibrate/fit.hpp"
+#include "apps/lab/calibrate/fit.hpp"
+#include "apps/lab/simulation/durations.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -23,7 +23,7 @@ times draw(const std::string& what, uint64_t seed) {
   simulation::durations from{config::parse_distribution(what), seed};
   times out;
   for (uint32_t who = 0; who < workers; ++who)
-    for (uint64_t n = 0; n < draws; ++n) // As a tape has them: in ns.
+    for (uint64_t n = 0; n < draws; ++n) // As an event log has them: in ns.
       out[who].push_back(std::round(from.draw(worker_id{who}, n) * 1e9) * 1e-9);
   return out;
 }

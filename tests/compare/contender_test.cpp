@@ -1,5 +1,5 @@
-#include "apps/compare/contender.hpp"
-#include "config/failure.hpp"
+#include "apps/lab/compare/contender.hpp"
+#include "config/text/failure.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

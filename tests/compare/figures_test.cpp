@@ -1,4 +1,4 @@
-#include "apps/compare/figures.hpp"
+#include "apps/lab/compare/figures.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-#include "apps/compare/compare.hpp"
-#include "apps/compare/plots.hpp"
+#include "apps/lab/compare/compare.hpp"
+#include "apps/lab/compare/plots.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

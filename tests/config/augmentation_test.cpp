@@ -1,6 +1,6 @@
-#include "config/augmentation.hpp"
-#include "config/tar_shards.hpp"
-#include "config/value.hpp"
+#include "config/text/value.hpp"
+#include "config/values/augmentation.hpp"
+#include "config/values/tar_shards.hpp"
 #include "tests/support/error_line.hpp"
 
 #include <catch2/catch_test_macros.hpp>

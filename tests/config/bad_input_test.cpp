@@ -14,8 +14,9 @@ struct bad {
 };
 
 constexpr bad bad_flags[] = {
-  {"", "nothing to do: give --simulate for the whole cast in one process, or "
-       "--role; --help shows all flags"},
+  {"",
+   "nothing to do: give --simulate for the whole cluster in one process, or "
+   "--role; --help shows all flags"},
   {"foo", "unexpected argument 'foo'; flags begin with --"},
   {"-lr 3", "unexpected argument '-lr'; did you mean '--lr'?"},
   {"--", "unexpected argument '--'; flags begin with --"},
@@ -270,7 +271,7 @@ TEST_CASE("a wrong value names the place where it stands", "[bad]") {
           parse({"--role", "ps", "--config", clock});
         })
           .starts_with(clock + ":2: [simulation] clock = virtual: is for the "
-                               "whole cast in one process"));
+                               "whole cluster in one process"));
   CHECK(complaint([] {
           parse({"--simulate"}, {{"TROUPE_TRAINING_BATCH_SIZE", "0"}});
         }) == "TROUPE_TRAINING_BATCH_SIZE=0: must be at least 1");

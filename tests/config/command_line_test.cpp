@@ -1,4 +1,4 @@
-#include "config/command_line.hpp"
+#include "config/commands/command_line.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-#include "config/description.hpp"
+#include "config/sources/description.hpp"
 #include "tests/config/samples.hpp"
 #include "tests/config/support.hpp"
 
@@ -16,7 +16,7 @@ run_description described() {
   run_description out;
   out.run_id = "r";
   out.life = 3;
-  out.settings = cast_settings(settings{});
+  out.settings = shared_settings(settings{});
   out.data = {
     "digits", 10, {1, 28, 28}, data_part{1437, 11, 12}, data_part{360, 21, 22}};
   out.network_sha256 = "ab";
@@ -55,7 +55,7 @@ TEST_CASE("every setting of the cluster counts but for those that are free",
     "cluster.workers",    "cluster.shards",           "training.epochs",
     "training.max-steps", "training.target-accuracy", "evaluation.eval-freq"};
   for (const auto& key : all_keys()) {
-    if (key.where != scope::cast)
+    if (key.where != scope::cluster)
       continue;
     INFO(key.id());
     auto here = described();

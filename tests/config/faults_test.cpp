@@ -1,6 +1,6 @@
-#include "config/failure.hpp"
-#include "config/faults.hpp"
-#include "config/value.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
+#include "config/values/faults.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -58,8 +58,9 @@ TEST_CASE("a wrong fault is named with file and line", "[faults]") {
   CHECK(complaint("crash(worker=1)") ==
         "f.txt:1: crash(worker=1): must begin with a time in seconds, as in "
         "'12.5 crash(worker=3,restart=4)'");
-  CHECK(complaint("1 cut(worker=4,for=1)") ==
-        "f.txt:1: 1 cut(worker=4,for=1): there is no worker 4: the cast has 4");
+  CHECK(
+    complaint("1 cut(worker=4,for=1)") ==
+    "f.txt:1: 1 cut(worker=4,for=1): there is no worker 4: the cluster has 4");
   CHECK(complaint("1 cut(worker=1)") ==
         "f.txt:1: 1 cut(worker=1): cut needs for, seconds that it lasts");
   CHECK(complaint("1 cut(worker=1,for=0)") ==

@@ -1,5 +1,5 @@
-#include "config/ini.hpp"
-#include "config/keys.hpp"
+#include "config/schema/keys.hpp"
+#include "config/sources/ini.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
-#include "config/faults.hpp"
-#include "config/ini.hpp"
-#include "config/input_file.hpp"
+#include "config/sources/ini.hpp"
+#include "config/text/input_file.hpp"
+#include "config/values/faults.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-#include "config/keys.hpp"
-#include "config/text.hpp"
+#include "config/schema/keys.hpp"
+#include "config/text/text.hpp"
 #include "tests/config/samples.hpp"
 #include "tests/config/support.hpp"
 

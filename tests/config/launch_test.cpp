@@ -1,4 +1,4 @@
-#include "config/launch.hpp"
+#include "config/sources/launch.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,7 +1,7 @@
 // A policy with its parameters, however it is written.
 
-#include "config/policies.hpp"
-#include "config/report.hpp"
+#include "config/report/report.hpp"
+#include "config/schema/policies.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-#include "config/lr_schedule.hpp"
-#include "config/report.hpp"
+#include "config/report/report.hpp"
+#include "config/values/lr_schedule.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
-#include "config/cast.hpp"
-#include "config/replay.hpp"
-#include "config/report.hpp"
+#include "config/report/report.hpp"
+#include "config/sources/replay.hpp"
+#include "config/sources/shared_settings.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -10,7 +10,7 @@ using namespace troupe::config::test;
 
 namespace {
 
-/// The settings of a run as its tape has them, and a replay of it.
+/// The settings of a run as its event log has them, and a replay of it.
 replay_settings replay_of(const std::string& run, const std::string& more) {
   auto ini = to_ini(parse(split(run)).config.values);
   auto call = parse(split("--replay x.pb " + more));
@@ -65,21 +65,25 @@ TEST_CASE("a replay may have other folders, checkpoints, and an earlier end",
 
 TEST_CASE("settings that make it another run are refused", "[replay]") {
   const std::string run = "--simulate --workers 3 --max-steps 9";
-  CHECK(complaint_about(run, "--workers 4") ==
-        "--workers 4: the run on the tape had 3, and a replay is that run: "
-        "leave it out");
-  CHECK(complaint_about(run, "--target-accuracy 0.9") ==
-        "--target-accuracy 0.9: the run on the tape had none, and a replay is "
-        "that run: leave it out");
-  CHECK(complaint_about(run, "--max-steps 10") ==
-        "--max-steps 10: the run on the tape ends at 9; a replay may only end "
-        "earlier");
+  CHECK(
+    complaint_about(run, "--workers 4") ==
+    "--workers 4: the run on the event log had 3, and a replay is that run: "
+    "leave it out");
+  CHECK(
+    complaint_about(run, "--target-accuracy 0.9") ==
+    "--target-accuracy 0.9: the run on the event log had none, and a replay is "
+    "that run: leave it out");
+  CHECK(
+    complaint_about(run, "--max-steps 10") ==
+    "--max-steps 10: the run on the event log ends at 9; a replay may only end "
+    "earlier");
   CHECK_NOTHROW(replay_of(run, "--workers 3 --max-steps 9 --lr 0.03"));
   for (const std::string flag :
        {"--simulate", "--role ps", "--check", "--print-config"})
-    CHECK(complaint([&] { parse(split("--replay x.pb " + flag)); }) ==
-          "--replay takes all settings from the tape and runs at once: leave "
-          "out --simulate, --role, --check and --print-config");
+    CHECK(
+      complaint([&] { parse(split("--replay x.pb " + flag)); }) ==
+      "--replay takes all settings from the event log and runs at once: leave "
+      "out --simulate, --role, --check and --print-config");
   CHECK(complaint([&] { parse(split("--replay x --replay y")); }) ==
         "--replay is given twice");
   CHECK(complaint([&] { parse(split("--replay")); }) ==

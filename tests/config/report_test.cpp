@@ -1,7 +1,7 @@
-#include "config/help.hpp"
-#include "config/ini.hpp"
-#include "config/plan.hpp"
-#include "config/report.hpp"
+#include "config/commands/help.hpp"
+#include "config/report/plan.hpp"
+#include "config/report/report.hpp"
+#include "config/sources/ini.hpp"
 #include "tests/config/samples.hpp"
 #include "tests/config/support.hpp"
 
@@ -191,7 +191,7 @@ TEST_CASE("the plan shows samples, classes and the memory of each role",
                "memory      this process 127.8 MB at most besides forward and "
                "backward: versions of the weights 16.0 MB, optimiser 8.0 MB, "
                "gradients 8.0 MB, checkpoints 24.0 MB, data set 55.0 MB, "
-               "batches 804.9 kB, what packing leaves out 16.0 MB\n") &&
+               "batches 804.9 kB, error feedback 16.0 MB\n") &&
                !ContainsSubstring("the evaluator "));
   CHECK_THAT(shown("--simulate", {2, {}, {}, 150'528, 0}),
              ContainsSubstring("samples are not counted here; 2 classes\n") &&

@@ -1,8 +1,8 @@
 #pragma once
 // What the tests of config/ share.
 
-#include "config/command_line.hpp"
-#include "config/failure.hpp"
+#include "config/commands/command_line.hpp"
+#include "config/text/failure.hpp"
 
 #include <unistd.h>
 

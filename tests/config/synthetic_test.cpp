@@ -1,5 +1,5 @@
-#include "config/synthetic.hpp"
-#include "config/value.hpp"
+#include "config/text/value.hpp"
+#include "config/values/synthetic.hpp"
 #include "tests/support/error_line.hpp"
 
 #include <catch2/catch_test_macros.hpp>

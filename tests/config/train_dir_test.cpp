@@ -1,4 +1,4 @@
-#include "config/train_dir.hpp"
+#include "config/sources/train_dir.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

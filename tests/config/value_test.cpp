@@ -1,8 +1,8 @@
-#include "config/address.hpp"
-#include "config/distribution.hpp"
-#include "config/limits.hpp"
-#include "config/text.hpp"
-#include "config/value.hpp"
+#include "config/schema/limits.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+#include "config/values/address.hpp"
+#include "config/values/distribution.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

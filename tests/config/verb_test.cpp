@@ -1,6 +1,6 @@
 // The command line of a verb, and its help.
 
-#include "config/verb.hpp"
+#include "config/commands/verb.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

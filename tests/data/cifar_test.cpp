@@ -1,6 +1,6 @@
-#include "config/failure.hpp"
-#include "data/cifar.hpp"
+#include "config/text/failure.hpp"
 #include "data/dataset.hpp"
+#include "data/formats/cifar.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/error_line.hpp"
 

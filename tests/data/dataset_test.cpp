@@ -1,7 +1,7 @@
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "data/dataset.hpp"
-#include "data/embedded.hpp"
-#include "data/idx.hpp"
+#include "data/formats/embedded.hpp"
+#include "data/formats/idx.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>

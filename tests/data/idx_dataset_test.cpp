@@ -1,4 +1,4 @@
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "data/dataset.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/support/error_line.hpp"

@@ -1,5 +1,5 @@
-#include "config/failure.hpp"
-#include "data/idx.hpp"
+#include "config/text/failure.hpp"
+#include "data/formats/idx.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/support/error_line.hpp"
 

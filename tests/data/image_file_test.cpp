@@ -1,6 +1,6 @@
-#include "config/failure.hpp"
-#include "data/image_file.hpp"
-#include "data/transforms.hpp"
+#include "config/text/failure.hpp"
+#include "data/formats/image_file.hpp"
+#include "data/transforms/transforms.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/error_line.hpp"
 

@@ -1,6 +1,6 @@
 // Who trains needs no files of tests, and who tests none of training.
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "data/dataset.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/error_line.hpp"

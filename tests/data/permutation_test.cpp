@@ -1,5 +1,5 @@
-#include "config/failure.hpp"
-#include "data/permutation.hpp"
+#include "config/text/failure.hpp"
+#include "data/sampling/permutation.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

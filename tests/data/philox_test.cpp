@@ -1,4 +1,4 @@
-#include "data/philox.hpp"
+#include "data/sampling/philox.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

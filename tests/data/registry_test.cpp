@@ -1,6 +1,6 @@
-#include "config/failure.hpp"
-#include "config/limits.hpp"
-#include "data/registry.hpp"
+#include "config/schema/limits.hpp"
+#include "config/text/failure.hpp"
+#include "data/formats/registry.hpp"
 #include "tests/support/error_line.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // What a look at a data set's files tells is what loading them finds.
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "data/dataset.hpp"
 #include "data/survey.hpp"
 #include "tests/data/image_files.hpp"

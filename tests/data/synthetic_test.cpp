@@ -1,5 +1,5 @@
 #include "data/dataset.hpp"
-#include "data/sources.hpp"
+#include "data/formats/sources.hpp"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "data/dataset.hpp"
-#include "data/tar_shards.hpp"
+#include "data/formats/tar_shards.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/error_line.hpp"
 

@@ -1,5 +1,5 @@
 #include "data/dataset.hpp"
-#include "data/transforms.hpp"
+#include "data/transforms/transforms.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>

@@ -1,7 +1,7 @@
 // Downloads from a server of the test's own.
 
 #include "apps/data/fetch.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/fetch/file_server.hpp"
 #include "tests/support/error_line.hpp"
@@ -145,16 +145,16 @@ TEST_CASE("what is not there, or nobody, is one line") {
   CHECK_THAT(scheme, ContainsSubstring("file:///etc/file: "));
 }
 
-TEST_CASE("members of an archive are unpacked beside it") {
+TEST_CASE("members of an archive are decompressed beside it") {
   file_server from;
   scratch_folder to;
   auto archive = gzip(tar_file({member("set/a.bin", text("first")),
                                 member("set/readme", text("not wanted")),
                                 member("set/b.bin", text("second"))}));
-  std::string packed{archive.begin(), archive.end()};
-  from.put("x.tar.gz", packed);
+  std::string compressed{archive.begin(), archive.end()};
+  from.put("x.tar.gz", compressed);
   remote_set what{
-    "x", from.url(), {{"x.tar.gz", md5_of(packed)}}, {"a.bin", "b.bin"}};
+    "x", from.url(), {{"x.tar.gz", md5_of(compressed)}}, {"a.bin", "b.bin"}};
   fetch_set(what, to.path(), "", ignore);
   CHECK(slurp(to.path() / "a.bin") == "first");
   CHECK(slurp(to.path() / "b.bin") == "second");

@@ -2,13 +2,13 @@
 // a byte for how (below), the manifest's and the model's length in two bytes
 // each, then manifest, model and optimizer.
 
-#include "models/checkpoint.hpp"
+#include "models/storage/checkpoint.hpp"
 
-#include "actors/server/parameter_server.hpp"
 #include "actors/recording/run_statistics.hpp"
-#include "actors/restore_ledger.hpp"
-#include "config/earlier_run.hpp"
-#include "config/value.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "actors/server/restore_ledger.hpp"
+#include "config/sources/earlier_run.hpp"
+#include "config/text/value.hpp"
 #include "messages/run_record.hpp"
 #include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/targets.hpp"
@@ -25,12 +25,13 @@ namespace fs = std::filesystem;
 /// Bits of the first byte.
 enum option : uint8_t {
   right_sums = 1, ///< Sizes and checksums are put right.
-  by_rank = 2,    ///< The cast shares out its samples by rank.
+  by_rank = 2,    ///< The cluster shares out its samples by rank.
   own_files = 4   ///< Each rank has files of its own.
 };
 
 constexpr uint64_t batch = 4;
-constexpr uint32_t most_workers = 1000; ///< A larger cast takes longer alone.
+constexpr uint32_t most_workers =
+  1000; ///< A larger cluster takes longer alone.
 constexpr uint32_t leases = 20;
 
 struct files {
@@ -132,7 +133,7 @@ void adopt(const proto::Manifest& from) {
   auto given = config::from_run(run, {}, config::role::simulate);
   auto here = config::resolve(given);
   config::require_same(here, run, {});
-  compare(description_of(from), config::cast_settings(here.values));
+  compare(description_of(from), config::shared_settings(here.values));
 }
 
 bool resume(std::shared_ptr<const models::loaded_checkpoint> from,

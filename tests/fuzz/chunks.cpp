@@ -4,7 +4,7 @@
 // other.
 
 #include "messages/interfaces.hpp"
-#include "messages/transport/chunked.hpp"
+#include "messages/transport/chunked/chunked.hpp"
 #include "tests/fuzz/targets.hpp"
 
 #include <caf/binary_deserializer.hpp>

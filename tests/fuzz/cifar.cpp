@@ -1,4 +1,4 @@
-#include "data/cifar.hpp"
+#include "data/formats/cifar.hpp"
 
 #include "tests/fuzz/targets.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
-// Descriptions of a run, which come from checkpoints, tapes and servers.
+// Descriptions of a run, which come from checkpoints, event logs and servers.
 
-#include "config/description.hpp"
+#include "config/sources/description.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz {
@@ -12,7 +12,7 @@ sample_description(const config::settings& settings) {
   config::run_description out;
   out.run_id = "00ff";
   out.life = 2;
-  out.settings = config::cast_settings(settings);
+  out.settings = config::shared_settings(settings);
   out.data = {"digits", 10, {1, 8, 8}, {{1437, 7, 8}}, {{360, 9, 10}}};
   out.network_sha256 = std::string(64, 'a');
   out.changes = {{100, 2, "training.lr", "0.1", "0.01"}};

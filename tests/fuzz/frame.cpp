@@ -2,9 +2,9 @@
 // path and which end of it, the others arrive. With shared memory the file of a
 // region comes along with the first of them.
 
-#include "messages/transport/compression.hpp"
-#include "messages/transport/shm_path.hpp"
-#include "messages/transport/stream_path.hpp"
+#include "messages/transport/compression/compression.hpp"
+#include "messages/transport/shm/shm_path.hpp"
+#include "messages/transport/stream/stream_path.hpp"
 #include "tests/fuzz/headers.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/support/sockets.hpp"
@@ -20,10 +20,10 @@ namespace {
 constexpr payload_shape weights{element_type::float32, 24};
 
 /// Bits of the first byte.
-enum option : uint8_t { shared = 1, overlap = 2, early = 4, is_packed = 8 };
+enum option : uint8_t { shared = 1, overlap = 2, early = 4, is_compressed = 8 };
 
 path_terms terms_of(uint8_t options, const codec_ptr& codec) {
-  path_terms out{codec ? codec->packed() : weights, 3};
+  path_terms out{codec ? codec->compressed() : weights, 3};
   out.whole = {element_type::float32, 32};
   if ((options & overlap) != 0)
     out.overlap = config::overlap_rule::on;
@@ -78,7 +78,7 @@ bool frame(bytes_view data) {
   static const auto block = memory.take(4096);
   static const auto region = memory.find(block.get(), 4096)->region;
   auto options = take_number<uint8_t>(data);
-  auto codec = (options & is_packed) == 0
+  auto codec = (options & is_compressed) == 0
                  ? nullptr
                  : make_codec({config::compression_kind::int8}, 16, 8);
   auto terms = terms_of(options, codec);

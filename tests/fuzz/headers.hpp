@@ -1,8 +1,9 @@
 #pragma once
-// Which header the frames of a kind have, as links, gateways and casts read it.
+// Which header the frames of a kind have, as links, gateways and clusters read
+// it.
 
-#include "messages/transport/cast_frames.hpp"
-#include "messages/transport/frame.hpp"
+#include "messages/transport/nccl/collective_frames.hpp"
+#include "messages/transport/wire/frame.hpp"
 
 namespace troupe::fuzz {
 
@@ -35,22 +36,22 @@ bool with_header_of(transport::frame_kind kind, Read read) {
     read(transport::refusal{});
     return true;
   case frame_kind::meet:
-    read(transport::cast_attendance{});
+    read(transport::collective_attendance{});
     return true;
-  case frame_kind::cast_call:
-    read(transport::cast_call{});
+  case frame_kind::collective_call:
+    read(transport::collective_call{});
     return true;
-  case frame_kind::cast_answer:
-    read(transport::cast_answer{});
+  case frame_kind::collective_answer:
+    read(transport::collective_answer{});
     return true;
-  case frame_kind::cast_open:
-    read(transport::cast_open{});
+  case frame_kind::collective_open:
+    read(transport::collective_open{});
     return true;
-  case frame_kind::cast_over:
-    read(transport::cast_over{});
+  case frame_kind::collective_over:
+    read(transport::collective_over{});
     return true;
   case frame_kind::give:
-    read(transport::cast_give{});
+    read(transport::collective_give{});
     return true;
   default:
     return false;

@@ -1,11 +1,11 @@
-// What a peer says at the door, as the doorkeeper takes it; and what a peer is
+// What a peer says at the door, as the admission takes it; and what a peer is
 // told there.
 
-#include "config/cast.hpp"
+#include "config/sources/shared_settings.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/run_record.hpp"
-#include "messages/transport/compression.hpp"
-#include "messages/transport/socket.hpp"
+#include "messages/transport/compression/compression.hpp"
+#include "messages/transport/wire/socket.hpp"
 #include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/targets.hpp"
 
@@ -29,7 +29,7 @@ config::pairs pairs_of(const Settings& from) {
   return out;
 }
 
-/// As a connector does with `cluster.compression`.
+/// As a session client does with `cluster.compression`.
 void make_codec(const config::settings& of, const proto::Welcome& welcome) {
   if (welcome.packed_parameters() > welcome.parameters())
     return;
@@ -37,12 +37,12 @@ void make_codec(const config::settings& of, const proto::Welcome& welcome) {
   auto codec =
     transport::make_codec(config::parse_compression(of.cluster.compression),
                           numbers, welcome.parameters() - numbers);
-  require(!codec || codec->numbers() == numbers, "all numbers are packed");
+  require(!codec || codec->numbers() == numbers, "all numbers are compressed");
 }
 
 /// A description comes through another welcome as it is.
 void pass_on(config::run_description what, const config::settings& of) {
-  what.settings = config::cast_settings(of);
+  what.settings = config::shared_settings(of);
   proto::Welcome welcome;
   put(what, *welcome.mutable_description());
   proto::Welcome arrived;
@@ -50,8 +50,8 @@ void pass_on(config::run_description what, const config::settings& of) {
           "a welcome can be read");
   require(description_of(arrived) == what, "a run comes through a welcome");
   config::settings taken_over;
-  config::apply_cast_settings(taken_over, what.settings);
-  require(config::cast_settings(taken_over) == what.settings,
+  config::apply_shared_settings(taken_over, what.settings);
+  require(config::shared_settings(taken_over) == what.settings,
           "settings come through a welcome");
 }
 
@@ -77,11 +77,11 @@ bool welcome(bytes_view data) {
   if (!parse(welcome, data))
     return false;
   config::settings own;
-  auto before = config::cast_settings(own);
+  auto before = config::shared_settings(own);
   auto run = description_of(welcome);
   compare(run, before);
-  auto fits = taken([&] { config::apply_cast_settings(own, run.settings); });
-  require(fits || config::cast_settings(own) == before,
+  auto fits = taken([&] { config::apply_shared_settings(own, run.settings); });
+  require(fits || config::shared_settings(own) == before,
           "settings that do not fit change nothing");
   if (!fits)
     return false;

@@ -1,4 +1,4 @@
-#include "data/idx.hpp"
+#include "data/formats/idx.hpp"
 
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"

@@ -1,5 +1,5 @@
-#include "data/image_file.hpp"
-#include "data/transforms.hpp"
+#include "data/formats/image_file.hpp"
+#include "data/transforms/transforms.hpp"
 #include "tests/fuzz/targets.hpp"
 
 namespace troupe::fuzz {

@@ -1,10 +1,10 @@
-#include "config/ini.hpp"
+#include "config/sources/ini.hpp"
 
-#include "config/keys.hpp"
-#include "config/plan.hpp"
-#include "config/report.hpp"
-#include "config/resolve.hpp"
-#include "config/validate.hpp"
+#include "config/report/plan.hpp"
+#include "config/report/report.hpp"
+#include "config/schema/keys.hpp"
+#include "config/sources/resolve.hpp"
+#include "config/sources/validate.hpp"
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 

@@ -1,12 +1,12 @@
-#include "config/cast.hpp"
+#include "config/sources/shared_settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"
-#include "messages/transport/chunked.hpp"
-#include "messages/transport/compression.hpp"
-#include "messages/transport/shm_path.hpp"
-#include "messages/transport/stream_path.hpp"
+#include "messages/transport/chunked/chunked.hpp"
+#include "messages/transport/compression/compression.hpp"
+#include "messages/transport/shm/shm_path.hpp"
+#include "messages/transport/stream/stream_path.hpp"
 #include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/headers.hpp"
 #include "tests/fuzz/seeds.hpp"
@@ -31,7 +31,7 @@ std::string hello_seed() {
   out.set_protocol(protocol_version);
   out.set_role("worker");
   out.set_name("host:42");
-  for (auto& [key, value] : config::cast_settings({})) {
+  for (auto& [key, value] : config::shared_settings({})) {
     auto* one = out.add_explicit_();
     one->set_key(key);
     one->set_value(value);
@@ -109,9 +109,9 @@ std::string frames(const conversation& what, const Ts&... more) {
   terms.overlap = what.overlap;
   auto [here, there] = test::socket_pair();
   Path way{std::move(here), terms, more...};
-  if (auto* outlet = way.outlet()) {
-    outlet->begin(what.tensor);
-    outlet->ready(0);
+  if (auto* gradient_stream = way.gradient_stream()) {
+    gradient_stream->begin(what.tensor);
+    gradient_stream->ready(0);
     way.write_rest();
   }
   way.send(frame_kind::push, transfer_id{1}, write_header(push_header{}),
@@ -126,10 +126,10 @@ std::string frames(const conversation& what, const Ts&... more) {
   return number(what.options) + received(there);
 }
 
-/// A gradient as the target wants it packed.
-payload packed_gradient() {
+/// A gradient as the target wants it compressed.
+payload compressed_gradient() {
   auto codec = make_codec({config::compression_kind::int8}, 16, 8);
-  payload_buffer out{codec->packed()};
+  payload_buffer out{codec->compressed()};
   std::vector<float> numbers(24, 0.5F);
   codec->pack(numbers, {}, {}, out.bytes());
   return std::move(out).seal();
@@ -140,7 +140,7 @@ inputs frame_seeds() {
   auto plain = frames<stream_path>({0});
   return {
     {"stream", plain},
-    {"packed", frames<stream_path>({8, packed_gradient()})},
+    {"packed", frames<stream_path>({8, compressed_gradient()})},
     {"early", number(uint8_t{6}) + plain.substr(1)},
     {"ahead", frames<stream_path>(
                 {2, test::random_payload(24, 2), config::overlap_rule::on})},
@@ -178,7 +178,7 @@ std::string chunks_seed() {
   return out;
 }
 
-inputs packed_seeds() {
+inputs compressed_seeds() {
   inputs out;
   for (auto kind :
        {config::compression_kind::fp16, config::compression_kind::bf16,
@@ -187,7 +187,7 @@ inputs packed_seeds() {
     std::vector<float> numbers(36), lost(33);
     for (size_t i = 0; i < numbers.size(); ++i)
       numbers[i] = static_cast<float>(i) - 7.5F;
-    std::string bytes(codec->packed().bytes(), '\0');
+    std::string bytes(codec->compressed().bytes(), '\0');
     codec->pack(numbers, {}, lost,
                 std::as_writable_bytes(std::span{bytes.data(), bytes.size()}));
     auto which = static_cast<uint8_t>(static_cast<int>(kind) - 1);
@@ -213,7 +213,7 @@ inputs peer_seeds(std::string_view format) {
   if (format == "chunks")
     return {{"whole", chunks_seed()}};
   if (format == "packed")
-    return packed_seeds();
+    return compressed_seeds();
   return {};
 }
 

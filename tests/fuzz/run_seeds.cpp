@@ -1,6 +1,6 @@
+#include "actors/recording/event_log_file.hpp"
 #include "actors/recording/metrics_log.hpp"
-#include "actors/recording/tape_file.hpp"
-#include "config/report.hpp"
+#include "config/report/report.hpp"
 #include "messages/run_record.hpp"
 #include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/seeds.hpp"
@@ -103,17 +103,18 @@ std::string checkpoint_seed(uint8_t how) {
          slurp(path / "optimizer.safetensors");
 }
 
-// -- tapes --------------------------------------------------------------------
+// -- event logs
+// --------------------------------------------------------------------
 
-using events = std::vector<proto::TapeEvent>;
+using events = std::vector<proto::LogEvent>;
 
-void put_lease(proto::TapeLease& to) {
+void put_lease(proto::LogLease& to) {
   to.set_id(1);
   to.set_first(12);
   to.set_count(4);
 }
 
-void put_decision(proto::TapeDecision& to, bool stops) {
+void put_decision(proto::LogDecision& to, bool stops) {
   auto* update = to.add_updates();
   update->set_makes(1);
   update->add_gradients()->set_sequence(1);
@@ -128,15 +129,15 @@ void put_decision(proto::TapeDecision& to, bool stops) {
   to.add_cancels(1);
 }
 
-events tape_events() {
+events log_events() {
   events all;
-  auto next = [&]() -> proto::TapeEvent& {
+  auto next = [&]() -> proto::LogEvent& {
     auto& event = all.emplace_back();
     event.set_time_ns(static_cast<int64_t>(all.size()) * 1000);
     return event;
   };
   auto& begin = *next().mutable_begin();
-  begin.set_format_version(recording::tape_format);
+  begin.set_format_version(recording::event_log_format);
   begin.set_troupe_version("0.1.0");
   begin.set_config_ini(config::to_ini({}));
   begin.set_life(1);
@@ -161,12 +162,12 @@ events tape_events() {
   return all;
 }
 
-inputs tape_seeds() {
+inputs event_log_seeds() {
   temporary_folder folder;
-  auto all = tape_events();
+  auto all = log_events();
   std::string one_by_one(1, '\1');
   {
-    recording::tape_writer file{folder / "tape"};
+    recording::event_log_file file{folder / "tape"};
     for (auto& event : all) {
       file.write(event);
       auto body = event.SerializeAsString();
@@ -202,7 +203,7 @@ inputs run_seeds(std::string_view format) {
             {"by-rank", checkpoint_seed(3)},
             {"own-files", checkpoint_seed(7)}};
   if (format == "tape")
-    return tape_seeds();
+    return event_log_seeds();
   if (format == "metrics")
     return metrics_seeds();
   return {};

@@ -1,4 +1,4 @@
-#include "models/safetensors.hpp"
+#include "models/storage/safetensors.hpp"
 
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"

@@ -1,16 +1,16 @@
 // A value of a setting, `section.key=value`, and the same value to each of the
 // grammars, whatever the key is.
 
-#include "config/address.hpp"
-#include "config/augmentation.hpp"
-#include "config/compression.hpp"
-#include "config/distribution.hpp"
-#include "config/faults.hpp"
-#include "config/keys.hpp"
-#include "config/lr_schedule.hpp"
-#include "config/synthetic.hpp"
-#include "config/tar_shards.hpp"
-#include "config/value.hpp"
+#include "config/schema/keys.hpp"
+#include "config/text/value.hpp"
+#include "config/values/address.hpp"
+#include "config/values/augmentation.hpp"
+#include "config/values/compression.hpp"
+#include "config/values/distribution.hpp"
+#include "config/values/faults.hpp"
+#include "config/values/lr_schedule.hpp"
+#include "config/values/synthetic.hpp"
+#include "config/values/tar_shards.hpp"
 #include "tests/fuzz/targets.hpp"
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "data/tar_shards.hpp"
+#include "data/formats/tar_shards.hpp"
 #include "tests/fuzz/targets.hpp"
 
 #include <algorithm>

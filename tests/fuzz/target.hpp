@@ -3,8 +3,8 @@
 // it. The reader takes them, or complains in one line; anything else that
 // leaves it is a finding.
 
-#include "config/failure.hpp"
-#include "config/text.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -14,7 +14,7 @@ constexpr std::array targets{
   target{"image", image},
   target{"safetensors", safetensors},
   target{"checkpoint", checkpoint},
-  target{"tape", tape},
+  target{"tape", event_log},
   target{"metrics", metrics},
   target{"ini", ini},
   target{"settings", settings},
@@ -24,7 +24,7 @@ constexpr std::array targets{
   target{"frame", frame},
   target{"header", header},
   target{"chunks", chunks},
-  target{"packed", packed},
+  target{"packed", compressed},
 };
 
 } // namespace

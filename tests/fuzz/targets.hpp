@@ -15,7 +15,7 @@ bool image(bytes_view);
 // Files of runs.
 bool safetensors(bytes_view);
 bool checkpoint(bytes_view);
-bool tape(bytes_view);
+bool event_log(bytes_view);
 bool metrics(bytes_view);
 
 // Settings.
@@ -29,7 +29,7 @@ bool message(bytes_view);
 bool frame(bytes_view);
 bool header(bytes_view);
 bool chunks(bytes_view);
-bool packed(bytes_view);
+bool compressed(bytes_view);
 
 struct target {
   std::string_view name; ///< And of the folder.

@@ -1,4 +1,4 @@
-#include "config/report.hpp"
+#include "config/report/report.hpp"
 #include "tests/config/samples.hpp"
 #include "tests/fuzz/seeds.hpp"
 

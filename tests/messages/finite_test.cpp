@@ -41,7 +41,7 @@ TEST_CASE("one number that is not finite is found wherever it is") {
   check<double>(element_type::float64);
 }
 
-TEST_CASE("packed bytes and no tensor at all count as finite") {
+TEST_CASE("compressed bytes and no tensor at all count as finite") {
   CHECK(all_finite(of(element_type::byte, std::vector<uint8_t>(9, 255))));
   CHECK(all_finite(payload{}));
 }

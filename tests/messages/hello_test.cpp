@@ -1,4 +1,4 @@
-// The doorkeeper's words must be understood by every version of Troupe.
+// The admission's words must be understood by every version of Troupe.
 
 #include "messages/proto/hello.pb.h"
 

@@ -60,7 +60,7 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<std::vector<push_id>> == 234);
   CHECK(id_of<shard_fetch_ptr> == 235);
   CHECK(id_of<owned_data> == 236);
-  CHECK(id_of<gradient_outlet_ptr> == 237);
+  CHECK(id_of<gradient_stream_ptr> == 237);
   CHECK(caf::id_block::troupe_data::end == 238);
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<cancel_atom> == 410);
   CHECK(id_of<ping_atom> == 411);
   CHECK(id_of<stop_atom> == 412);
-  CHECK(id_of<cast_atom> == 413);
+  CHECK(id_of<members_atom> == 413);
   CHECK(id_of<register_atom> == 414);
   CHECK(id_of<enlist_atom> == 415);
   CHECK(id_of<join_atom> == 416);

@@ -1,5 +1,5 @@
-#include "config/failure.hpp"
-#include "models/aggregate.hpp"
+#include "config/text/failure.hpp"
+#include "models/optim/aggregate.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>

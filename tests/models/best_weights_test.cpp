@@ -1,4 +1,4 @@
-#include "models/best_weights.hpp"
+#include "models/storage/best_weights.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,9 +1,9 @@
 // Running statistics and dropout: what forward has besides weights.
 
-#include "models/compute.hpp"
+#include "models/engine/compute.hpp"
+#include "models/engine/statistics.hpp"
 #include "models/network.hpp"
-#include "models/optimizer.hpp"
-#include "models/statistics.hpp"
+#include "models/optim/optimizer.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <ATen/Parallel.h>

@@ -1,7 +1,7 @@
 // Checkpoints that were damaged after they were written.
 
-#include "config/failure.hpp"
-#include "models/checkpoint.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,7 +1,7 @@
 // Checkpoints when the disk is full, closed to us, or the writer is killed.
 
-#include "config/failure.hpp"
-#include "models/checkpoint.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,5 +1,5 @@
-#include "config/failure.hpp"
-#include "models/safetensors.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/safetensors.hpp"
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // What the tests of checkpoints write.
 
-#include "models/checkpoint.hpp"
+#include "models/storage/checkpoint.hpp"
 
 #include <cstring>
 #include <string>

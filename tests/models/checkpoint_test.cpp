@@ -1,5 +1,5 @@
-#include "config/failure.hpp"
-#include "models/checkpoint.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,5 +1,5 @@
-#include "config/failure.hpp"
-#include "models/compute.hpp"
+#include "config/text/failure.hpp"
+#include "models/engine/compute.hpp"
 #include "models/network.hpp"
 #include "tests/support/error_line.hpp"
 

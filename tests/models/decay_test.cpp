@@ -1,7 +1,7 @@
-#include "models/clipping.hpp"
-#include "models/decay.hpp"
 #include "models/network.hpp"
-#include "models/optimizer.hpp"
+#include "models/optim/clipping.hpp"
+#include "models/optim/decay.hpp"
+#include "models/optim/optimizer.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <catch2/catch_approx.hpp>

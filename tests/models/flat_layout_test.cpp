@@ -1,5 +1,5 @@
-#include "config/failure.hpp"
-#include "models/flat_layout.hpp"
+#include "config/text/failure.hpp"
+#include "models/layout/flat_layout.hpp"
 #include "models/network.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/numbers.hpp"

@@ -1,4 +1,4 @@
-#include "models/lanes.hpp"
+#include "models/optim/lanes.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

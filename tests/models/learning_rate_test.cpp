@@ -1,7 +1,7 @@
 // Figures worked out by hand; at whole epochs they are those of PyTorch's
 // StepLR, MultiStepLR, CosineAnnealingLR and LinearLR.
 
-#include "models/learning_rate.hpp"
+#include "models/optim/learning_rate.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,11 +1,11 @@
 // Everything that trains, in a plain loop without actors.
 
 #include "data/dataset.hpp"
-#include "data/permutation.hpp"
-#include "models/aggregate.hpp"
-#include "models/compute.hpp"
-#include "models/optimizer.hpp"
-#include "models/weights_store.hpp"
+#include "data/sampling/permutation.hpp"
+#include "models/engine/compute.hpp"
+#include "models/layout/weights_store.hpp"
+#include "models/optim/aggregate.hpp"
+#include "models/optim/optimizer.hpp"
 
 #include <ATen/Parallel.h>
 #include <catch2/catch_test_macros.hpp>

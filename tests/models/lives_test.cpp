@@ -1,6 +1,6 @@
-#include "config/failure.hpp"
-#include "models/durable_file.hpp"
-#include "models/lives.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/durable_file.hpp"
+#include "models/storage/lives.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,7 +1,7 @@
-#include "config/failure.hpp"
-#include "models/flat_layout.hpp"
+#include "config/text/failure.hpp"
+#include "models/layout/flat_layout.hpp"
 #include "models/network.hpp"
-#include "models/registry.hpp"
+#include "models/networks/registry.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/numbers.hpp"
 

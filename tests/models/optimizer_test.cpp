@@ -1,7 +1,7 @@
-#include "config/failure.hpp"
-#include "config/memory.hpp"
-#include "models/flat_pool.hpp"
-#include "models/optimizer.hpp"
+#include "config/report/memory.hpp"
+#include "config/text/failure.hpp"
+#include "models/layout/flat_pool.hpp"
+#include "models/optim/optimizer.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/numbers.hpp"
 

@@ -2,7 +2,7 @@
 // that are still arriving.
 
 #include "messages/arrival.hpp"
-#include "models/compute.hpp"
+#include "models/engine/compute.hpp"
 
 #include <ATen/record_function.h>
 #include <catch2/catch_test_macros.hpp>

@@ -1,7 +1,7 @@
-#include "config/failure.hpp"
-#include "config/limits.hpp"
-#include "models/flat_layout.hpp"
-#include "models/registry.hpp"
+#include "config/schema/limits.hpp"
+#include "config/text/failure.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/networks/registry.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/numbers.hpp"
 

@@ -1,9 +1,9 @@
 // Networks that come as TorchScript files.
 
-#include "config/failure.hpp"
-#include "models/decay.hpp"
-#include "models/flat_layout.hpp"
-#include "models/script.hpp"
+#include "config/text/failure.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/networks/script.hpp"
+#include "models/optim/decay.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/temporary_folder.hpp"
 

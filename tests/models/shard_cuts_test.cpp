@@ -1,4 +1,4 @@
-#include "models/shard_cuts.hpp"
+#include "models/layout/shard_cuts.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

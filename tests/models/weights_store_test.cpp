@@ -1,4 +1,4 @@
-#include "models/weights_store.hpp"
+#include "models/layout/weights_store.hpp"
 #include "tests/support/numbers.hpp"
 
 #include <catch2/catch_test_macros.hpp>

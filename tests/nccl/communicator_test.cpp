@@ -1,5 +1,5 @@
 #include "messages/transport/nccl/communicator.hpp"
-#include "tests/nccl/cast.hpp"
+#include "tests/nccl/collective.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -8,7 +8,7 @@
 
 using namespace troupe::transport::nccl;
 using Catch::Matchers::ContainsSubstring;
-using fake::cast;
+using fake::cluster;
 
 namespace {
 
@@ -21,7 +21,7 @@ void check_clean() {
   CHECK(fake::violations() == std::vector<std::string>{});
 }
 
-bool done(cast& all, int rank, ticket number) {
+bool done(cluster& all, int rank, ticket number) {
   return all[rank].look(number).what == progress::done;
 }
 
@@ -31,7 +31,7 @@ bool done(cast& all, int rank, ticket number) {
 
 TEST_CASE("ranks meet, say goodbye and leave nothing behind") {
   {
-    cast all{3};
+    cluster all{3};
     CHECK(all[0].state() == phase::initialising);
     REQUIRE(all.until([&] { return all.all(phase::ready); }));
     for (auto& rank : all.ranks)
@@ -45,7 +45,7 @@ TEST_CASE("ranks meet, say goodbye and leave nothing behind") {
 TEST_CASE("a communicator that is dropped at any time is aborted once") {
   for (int rounds = 0; rounds < 8; ++rounds) {
     float x = 1;
-    cast all{2, 7};
+    cluster all{2, 7};
     all[0].submit({send_to(1, &x, 1)}, no_deadline);
     for (int i = 0; i < rounds; ++i)
       all.poll();
@@ -55,7 +55,7 @@ TEST_CASE("a communicator that is dropped at any time is aborted once") {
 }
 
 TEST_CASE("the caller's device stays the current one") {
-  cast all{2};
+  cluster all{2};
   int before = -1;
   all.lib->call().set_device(0);
   REQUIRE(all.until([&] { return all.all(phase::ready); }));
@@ -65,7 +65,7 @@ TEST_CASE("the caller's device stays the current one") {
 
 TEST_CASE("a rank that does not come fails the others in time") {
   {
-    cast all{3};
+    cluster all{3};
     all.away.insert(2);
     fake::wrong().never_meets.insert(2);
     auto begun = all.now;
@@ -91,7 +91,7 @@ TEST_CASE("beginning fails with a reason") {
     wrong.bad_device = true;
   }
   {
-    cast none{0};
+    cluster none{0};
     fake::wrong() = wrong;
     abi::unique_id id;
     none.lib->call().get_unique_id(&id);
@@ -107,7 +107,7 @@ TEST_CASE("beginning fails with a reason") {
 
 TEST_CASE("a goodbye that is not answered ends in an abort") {
   {
-    cast all{2};
+    cluster all{2};
     REQUIRE(all.until([&] { return all.all(phase::ready); }));
     fake::wrong().never_leaves.insert(0);
     all[0].close(all.now);
@@ -122,7 +122,7 @@ TEST_CASE("a goodbye that is not answered ends in an abort") {
 
 TEST_CASE("numbers go from one rank to another, in order") {
   {
-    cast all{2};
+    cluster all{2};
     std::mt19937_64 random{3};
     auto a = fake::numbers(1000, random);
     auto b = fake::numbers(10, random);
@@ -143,7 +143,7 @@ TEST_CASE("numbers go from one rank to another, in order") {
 
 TEST_CASE("both ways at once") {
   {
-    cast all{2};
+    cluster all{2};
     std::vector<double> a{1.5, 2.5}, b{3.5, 4.5}, x(2), y(2);
     auto type = data_type::float64;
     auto left = all[0].submit(
@@ -162,7 +162,7 @@ TEST_CASE("both ways at once") {
 
 TEST_CASE("numbers of 16 bits go as they are") {
   {
-    cast all{2};
+    cluster all{2};
     std::vector<uint16_t> a{1, 0xffff, 3}, x(4, 7);
     auto type = data_type::bfloat16;
     all[0].submit({send_to(1, a.data(), 3, type)}, no_deadline);
@@ -175,7 +175,7 @@ TEST_CASE("numbers of 16 bits go as they are") {
 
 TEST_CASE("nothing to move needs no other rank") {
   {
-    cast all{2};
+    cluster all{2};
     auto number = all[0].submit({send_to(1, nullptr, 0)}, no_deadline);
     CHECK(all.until([&] { return done(all, 0, number); }));
   }
@@ -184,7 +184,7 @@ TEST_CASE("nothing to move needs no other rank") {
 
 TEST_CASE("an operation waits for the stream that makes its numbers") {
   {
-    cast all{2};
+    cluster all{2};
     float a = 0, x = 0;
     auto stream = fake::busy_stream();
     auto number = all[0].submit({send_to(1, &a, 1)}, no_deadline, stream);
@@ -201,7 +201,7 @@ TEST_CASE("an operation waits for the stream that makes its numbers") {
 
 TEST_CASE("each rank's part of a sum has a scale of its own") {
   for (auto wide : {false, true}) {
-    cast all{3};
+    cluster all{3};
     auto type = wide ? data_type::float64 : data_type::float32;
     double own[] = {8, 8, 8};
     float narrow[] = {8, 8, 8};
@@ -224,7 +224,7 @@ TEST_CASE("each rank's part of a sum has a scale of its own") {
 }
 
 TEST_CASE("what cannot be is refused and harms nothing") {
-  cast all{2};
+  cluster all{2};
   float x = 0;
   using wrong = std::invalid_argument;
   CHECK_THROWS_AS(all[0].submit({send_to(0, &x, 1)}, 1), wrong);
@@ -243,7 +243,7 @@ TEST_CASE("what cannot be is refused and harms nothing") {
 
 TEST_CASE("an operation that a peer never joins ends at its deadline") {
   {
-    cast all{2};
+    cluster all{2};
     float x = 0;
     REQUIRE(all.until([&] { return all.all(phase::ready); }));
     auto number = all[0].submit({receive_from(1, &x, 1)}, all.now + 0.5);
@@ -259,7 +259,7 @@ TEST_CASE("an operation that a peer never joins ends at its deadline") {
 
 TEST_CASE("memory is given back only when the device has let go") {
   {
-    cast all{2};
+    cluster all{2};
     auto x = std::make_unique<float>(0.f);
     REQUIRE(all.until([&] { return all.all(phase::ready); }));
     auto number = all[0].submit({receive_from(1, x.get(), 1)}, no_deadline);
@@ -287,7 +287,7 @@ TEST_CASE("memory is given back only when the device has let go") {
 
 TEST_CASE("faults of calls, of the device and of others fail with a reason") {
   {
-    cast all{2};
+    cluster all{2};
     float x = 0;
     REQUIRE(all.until([&] { return all.all(phase::ready); }));
     auto number = all[0].submit({receive_from(1, &x, 1)}, all.now + 0.5);

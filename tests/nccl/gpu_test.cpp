@@ -2,7 +2,7 @@
 // where there are fewer and NCCL lets them; else as many ranks as GPUs. Skips
 // only without NCCL or a GPU; whatever else does not work is a failure.
 
-#include "messages/transport/nccl/ferry.hpp"
+#include "messages/transport/nccl/nccl_transfer.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -59,7 +59,7 @@ struct arriving {
 
   std::span<std::byte> target() { return memory.bytes(); }
 
-  ferry_done done() {
+  transfer_done done() {
     return [this](bool how) {
       there = how;
     };
@@ -74,9 +74,9 @@ struct arriving {
   }
 };
 
-/// A ferry for each rank, polled in turn by one thread.
-struct cast {
-  explicit cast(library_ptr library) : lib(std::move(library)) {
+/// A NCCL transfer for each rank, polled in turn by one thread.
+struct cluster {
+  explicit cluster(library_ptr library) : lib(std::move(library)) {
     // nop
   }
 
@@ -101,14 +101,14 @@ struct cast {
     auto code = lib->call().get_unique_id(&id);
     INFO(lib->explain(code));
     REQUIRE(code == abi::result::success);
-    ferry_terms terms;
+    nccl_transfer_terms terms;
     terms.id = to_bytes(id);
     terms.size = size;
     terms.largest = shape;
     terms.limits = {60, 10, 10};
     for (terms.rank = 0; terms.rank < size; ++terms.rank) {
       terms.device = terms.rank % lib->devices();
-      ranks.push_back(std::make_unique<ferry>(lib, terms, now()));
+      ranks.push_back(std::make_unique<nccl_transfer>(lib, terms, now()));
     }
     until([this] {
       return !failure().empty() ||
@@ -121,7 +121,9 @@ struct cast {
     return why.empty() && !all ? "not all ranks came in time" : why;
   }
 
-  ferry& operator[](int rank) { return *ranks[static_cast<size_t>(rank)]; }
+  nccl_transfer& operator[](int rank) {
+    return *ranks[static_cast<size_t>(rank)];
+  }
 
   std::string failure() {
     for (auto& one : ranks)
@@ -153,14 +155,14 @@ struct cast {
 
   library_ptr lib;
   int size = most_ranks;
-  std::vector<std::unique_ptr<ferry>> ranks;
+  std::vector<std::unique_ptr<nccl_transfer>> ranks;
 };
 
 } // namespace
 
 namespace {
 
-void push_and_answer(cast& all) {
+void push_and_answer(cluster& all) {
   arriving push, reply;
   all[1].send(0, numbers(1), {});
   all[0].receive(1, push.target(), shape.type, push.done());
@@ -173,7 +175,7 @@ void push_and_answer(cast& all) {
 }
 
 /// The workers' gradients to the server, and its weights to all of them.
-void step(cast& all) {
+void step(cluster& all) {
   arriving mean;
   std::vector<std::unique_ptr<arriving>> heard;
   auto share =
@@ -202,7 +204,7 @@ void step(cast& all) {
 }
 
 /// A rank stops, and the others meet anew.
-void next_membership(cast& all) {
+void next_membership(cluster& all) {
   arriving lost;
   all[1].hear(lost.target(), shape.type, lost.done());
   all[0].stop("gone", now());
@@ -218,7 +220,7 @@ void next_membership(cast& all) {
 } // namespace
 
 TEST_CASE("ranks on GPUs exchange, add up and publish the right bits") {
-  cast all{real_library()};
+  cluster all{real_library()};
   all.meet();
   // With nobody to exchange with: a sum of nothing, and a broadcast to nobody.
   step(all);

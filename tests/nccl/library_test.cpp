@@ -1,5 +1,5 @@
 #include "messages/transport/nccl/library.hpp"
-#include "tests/nccl/cast.hpp"
+#include "tests/nccl/collective.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -1,14 +1,14 @@
 // Random histories over the double: right bits in any order of polling, and no
 // hang, leak or silent loss whatever goes wrong.
 
-#include "tests/nccl/cast.hpp"
+#include "tests/nccl/collective.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <thread>
 
 using namespace troupe::transport::nccl;
-using fake::cast;
+using fake::cluster;
 
 namespace {
 
@@ -27,7 +27,7 @@ size_t at(int rank) {
 }
 
 struct history {
-  cast& all;
+  cluster& all;
   std::deque<act> acts; // Addresses stay.
   double deadline = no_deadline;
 
@@ -130,7 +130,7 @@ struct history {
   }
 };
 
-void break_something(cast& all, int rank) {
+void break_something(cluster& all, int rank) {
   auto& wrong = fake::wrong();
   wrong.notices_aborts = all.random() % 2 == 0;
   switch (all.random() % 9) {
@@ -176,7 +176,7 @@ TEST_CASE("without faults every history gives the right bits") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     {
-      cast all{2 + static_cast<int>(seed % 4), seed, 0.2 + 0.2 * (seed % 4)};
+      cluster all{2 + static_cast<int>(seed % 4), seed, 0.2 + 0.2 * (seed % 4)};
       history it{all, {}};
       for (int i = 0; i < 12; ++i) {
         it.add();
@@ -199,7 +199,7 @@ TEST_CASE(
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     {
-      cast all{2 + static_cast<int>(seed % 3), seed, 0.3 + 0.2 * (seed % 3)};
+      cluster all{2 + static_cast<int>(seed % 3), seed, 0.3 + 0.2 * (seed % 3)};
       history it{all, {}, all.now + 0.5};
       auto victim = static_cast<int>(all.random() % all.ranks.size());
       auto when = all.random() % 8;
@@ -224,7 +224,7 @@ TEST_CASE("ranks on threads of their own give the right bits") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
     {
-      cast all{3, seed, 0.9};
+      cluster all{3, seed, 0.9};
       history it{all, {}};
       for (int i = 0; i < 10; ++i)
         it.add();

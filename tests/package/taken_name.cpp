@@ -1,6 +1,6 @@
 // A program whose network has the name of one of ours.
 
-#include "models/registration.hpp"
+#include "models/networks/registration.hpp"
 
 namespace {
 

@@ -2,9 +2,9 @@
 // compare with PIL and torchvision. Reads commands, one a line, and writes raw
 // bytes, channels side by side, into the file that a command ends with.
 
-#include "data/image_file.hpp"
-#include "data/permutation.hpp"
-#include "data/registry.hpp"
+#include "data/formats/image_file.hpp"
+#include "data/formats/registry.hpp"
+#include "data/sampling/permutation.hpp"
 
 #include <ATen/Parallel.h>
 

@@ -2,11 +2,11 @@
 // same weights and inputs, and compares. Prints one line; exits 1 if keys or
 // shapes differ, or a number by more than 1e-5 of the largest of its tensor.
 
-#include "config/failure.hpp"
-#include "models/flat_layout.hpp"
+#include "config/text/failure.hpp"
 #include "models/gradient_places.hpp"
+#include "models/layout/flat_layout.hpp"
 #include "models/network.hpp"
-#include "models/safetensors.hpp"
+#include "models/storage/safetensors.hpp"
 
 #include <torch/torch.h>
 

@@ -4,7 +4,7 @@
 // `std::logic_error` with the event and the policy's state. Not thread-safe.
 
 #include "actors/policies/policy.hpp"
-#include "config/policies.hpp"
+#include "config/schema/policies.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // What every policy in the registry must do. A new policy is tested here
 // without a line of its own.
 
-#include "config/failure.hpp"
-#include "config/value.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
 #include "tests/policies/conformance.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,7 +1,7 @@
 // Laws of waiting that hold for every distribution of compute times, and the
 // time per step that an independent simulator found for some of them.
 
-#include "tests/support/cast_simulation.hpp"
+#include "tests/support/cluster_simulation.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
@@ -17,7 +17,7 @@ using policies::policy_spec;
 
 namespace {
 
-policy_spec cast_of(uint32_t workers, const char* name) {
+policy_spec cluster_of(uint32_t workers, const char* name) {
   return policies::read_spec(name, workers);
 }
 
@@ -33,8 +33,8 @@ policy_spec ssp_of(uint32_t workers, uint32_t staleness) {
                              workers);
 }
 
-/// Accepted gradients of `who` among those of its cast.
-double share(const cast_figures& figures, uint32_t who) {
+/// Accepted gradients of `who` among those of its cluster.
+double share(const cluster_figures& figures, uint32_t who) {
   return static_cast<double>(figures.applied_of[who]) /
          static_cast<double>(figures.applied);
 }
@@ -48,7 +48,8 @@ const compute_time one_slow = slow_time(gamma_time(1, 0.1), worker_id{0}, 4);
 TEST_CASE("async: mean staleness is N-1 for any compute time") {
   for (auto& takes : {skewed, transient, one_slow, constant_time(1)})
     for (uint32_t workers : {1, 2, 5, 16}) {
-      auto found = simulate_cast(cast_of(workers, "async"), takes, 20'000);
+      auto found =
+        simulate_cluster(cluster_of(workers, "async"), takes, 20'000);
       CHECK_THAT(found.mean_staleness, WithinAbs(workers - 1, 0.01 * workers));
     }
 }
@@ -57,45 +58,47 @@ TEST_CASE("ssp: staleness never exceeds (2s+1)(N-1)") {
   for (auto& takes : {skewed, transient, one_slow})
     for (uint32_t workers : {2, 5, 16})
       for (uint32_t s : {0, 1, 3}) {
-        auto found = simulate_cast(ssp_of(workers, s), takes, 5'000);
+        auto found = simulate_cluster(ssp_of(workers, s), takes, 5'000);
         CHECK(found.max_staleness <= (2 * s + 1) * (workers - 1));
       }
 }
 
 TEST_CASE("ssp: one slow worker sets the pace whatever s is") {
   for (uint32_t s : {0, 1, 3, 8}) {
-    auto found = simulate_cast(ssp_of(8, s), one_slow, 20'000);
+    auto found = simulate_cluster(ssp_of(8, s), one_slow, 20'000);
     CHECK_THAT(found.seconds_per_gradients(8), WithinRel(4.0, 0.03));
   }
 }
 
 TEST_CASE("sync and backup: gradients are never stale") {
   for (auto late : {"drop", "cancel"})
-    CHECK(simulate_cast(backup_of(5, 2, late), skewed, 2'000).max_staleness ==
-          0);
-  CHECK(simulate_cast(cast_of(5, "sync"), skewed, 2'000).max_staleness == 0);
+    CHECK(
+      simulate_cluster(backup_of(5, 2, late), skewed, 2'000).max_staleness ==
+      0);
+  CHECK(simulate_cluster(cluster_of(5, "sync"), skewed, 2'000).max_staleness ==
+        0);
 }
 
 TEST_CASE("sync: a step takes as long as its slowest worker") {
-  auto found = simulate_cast(cast_of(8, "sync"), constant_time(2), 100);
+  auto found = simulate_cluster(cluster_of(8, "sync"), constant_time(2), 100);
   CHECK(found.seconds_per_step() == 2);
   CHECK(found.applied == 800);
 }
 
 TEST_CASE("backup starves a steadily slower worker") {
   for (auto late : {"drop", "cancel"}) {
-    auto found = simulate_cast(backup_of(8, 1, late), one_slow, 5'000);
+    auto found = simulate_cluster(backup_of(8, 1, late), one_slow, 5'000);
     CHECK(share(found, 0) < 0.001);
     CHECK_THAT(share(found, 1), WithinRel(1.0 / 7, 0.01));
   }
-  auto fair = simulate_cast(ssp_of(8, 3), one_slow, 5'000);
+  auto fair = simulate_cluster(ssp_of(8, 3), one_slow, 5'000);
   CHECK_THAT(share(fair, 0), WithinRel(1.0 / 8, 0.01));
 }
 
 TEST_CASE("backup with b = 0 makes the steps of sync") {
-  auto sync = simulate_cast(cast_of(6, "sync"), skewed, 500);
+  auto sync = simulate_cluster(cluster_of(6, "sync"), skewed, 500);
   for (auto late : {"drop", "cancel"}) {
-    auto backup = simulate_cast(backup_of(6, 0, late), skewed, 500);
+    auto backup = simulate_cluster(backup_of(6, 0, late), skewed, 500);
     CHECK(backup.seconds == sync.seconds);
     CHECK(backup.dropped == 0);
   }
@@ -133,15 +136,16 @@ TEST_CASE("time per step of 16 workers agrees with the independent simulator") {
      {4.00, 4.00, 4.00}},
   };
   auto per_step = [&](const policy_spec& spec, const compute_time& takes) {
-    return simulate_cast(spec, takes, steps).seconds_per_step();
+    return simulate_cluster(spec, takes, steps).seconds_per_step();
   };
   // One gradient is one step of these policies.
   auto per_16 = [&](const policy_spec& spec, const compute_time& takes) {
-    return simulate_cast(spec, takes, steps * n).seconds_per_gradients(n);
+    return simulate_cluster(spec, takes, steps * n).seconds_per_gradients(n);
   };
   for (auto& x : table) {
     INFO(x.name);
-    CHECK_THAT(per_step(cast_of(n, "sync"), x.takes), WithinRel(x.sync, 0.03));
+    CHECK_THAT(per_step(cluster_of(n, "sync"), x.takes),
+               WithinRel(x.sync, 0.03));
     for (uint32_t b : {1, 2}) {
       INFO("b = " << b);
       auto [drop, cancel] = x.backup[b - 1];
@@ -150,7 +154,8 @@ TEST_CASE("time per step of 16 workers agrees with the independent simulator") {
       CHECK_THAT(per_step(backup_of(n, b, "cancel"), x.takes),
                  WithinRel(cancel, 0.03));
     }
-    CHECK_THAT(per_16(cast_of(n, "async"), x.takes), WithinRel(x.async, 0.03));
+    CHECK_THAT(per_16(cluster_of(n, "async"), x.takes),
+               WithinRel(x.async, 0.03));
     for (size_t i = 0; i < x.ssp.size(); ++i) {
       const uint32_t s[] = {1, 3, 8};
       INFO("s = " << s[i]);

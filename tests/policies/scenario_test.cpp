@@ -1,7 +1,7 @@
 // Short stories, one for each sentence in the headers of the policies. Workers
 // are numbers; the decision after each event is in words.
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/policies/audited_cluster.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -63,130 +63,130 @@ policy_spec ssp_spec(uint32_t staleness) {
 // -- sync ---------------------------------------------------------------------
 
 TEST_CASE("sync closes a step when all gradients are in") {
-  story cast{sync_spec()};
-  CHECK(cast.join({0, 1, 2}) == "release 0 1 2");
-  CHECK(cast.push(2) == "");
-  CHECK(cast.push(0) == "");
-  CHECK(cast.now() ==
+  story cluster{sync_spec()};
+  CHECK(cluster.join({0, 1, 2}) == "release 0 1 2");
+  CHECK(cluster.push(2) == "");
+  CHECK(cluster.push(0) == "");
+  CHECK(cluster.now() ==
         "sync v=0 members=0:2:0,1:1:0,2:2:0 gradients=2:1:1,0:1:1");
-  CHECK(cast.push(1) == "update 0 1 2, release 0 1 2");
-  CHECK(cast.now() == "sync v=1 members=0:1:1,1:1:1,2:1:1 gradients=");
+  CHECK(cluster.push(1) == "update 0 1 2, release 0 1 2");
+  CHECK(cluster.now() == "sync v=1 members=0:1:1,1:1:1,2:1:1 gradients=");
 }
 
 TEST_CASE("sync lets a joiner wait for the next step") {
-  story cast{sync_spec()};
-  cast.join({1, 2});
-  CHECK(cast.join({0}) == "");
-  CHECK(cast.push(1) == "");
-  CHECK(cast.push(2) == "update 1 2, release 0 1 2");
+  story cluster{sync_spec()};
+  cluster.join({1, 2});
+  CHECK(cluster.join({0}) == "");
+  CHECK(cluster.push(1) == "");
+  CHECK(cluster.push(2) == "update 1 2, release 0 1 2");
 }
 
 TEST_CASE("sync keeps the gradient of a member that left") {
-  story cast{sync_spec()};
-  cast.join({0, 1, 2});
-  cast.push(0);
-  CHECK(cast.leave(0) == "");
-  CHECK(cast.push(1) == "");
-  CHECK(cast.leave(2) == "update 0 1, release 1");
+  story cluster{sync_spec()};
+  cluster.join({0, 1, 2});
+  cluster.push(0);
+  CHECK(cluster.leave(0) == "");
+  CHECK(cluster.push(1) == "");
+  CHECK(cluster.leave(2) == "update 0 1, release 1");
 }
 
-TEST_CASE("sync closes the step of an empty cast") {
-  story cast{sync_spec()};
-  cast.join({0, 1});
-  cast.push(0);
-  cast.leave(0);
-  CHECK(cast.leave(1) == "update 0");
-  CHECK(cast.join({0}) == "release 0");
+TEST_CASE("sync closes the step of an empty cluster") {
+  story cluster{sync_spec()};
+  cluster.join({0, 1});
+  cluster.push(0);
+  cluster.leave(0);
+  CHECK(cluster.leave(1) == "update 0");
+  CHECK(cluster.join({0}) == "release 0");
 }
 
 TEST_CASE("sync releases joiners when the last computing member leaves") {
-  story cast{sync_spec()};
-  cast.join({0});
-  cast.join({1, 2});
-  CHECK(cast.leave(0) == "release 1 2");
-  CHECK(cast.now() == "sync v=0 members=1:1:0,2:1:0 gradients=");
+  story cluster{sync_spec()};
+  cluster.join({0});
+  cluster.join({1, 2});
+  CHECK(cluster.leave(0) == "release 1 2");
+  CHECK(cluster.now() == "sync v=0 members=1:1:0,2:1:0 gradients=");
 }
 
 TEST_CASE("sync lets a member that pulls go on in the same step") {
-  story cast{sync_spec()};
-  cast.join({0, 1});
-  cast.push(1);
-  CHECK(cast.pull(0) == "release 0");
-  CHECK(cast.push(0) == "update 0 1, release 0 1");
+  story cluster{sync_spec()};
+  cluster.join({0, 1});
+  cluster.push(1);
+  CHECK(cluster.pull(0) == "release 0");
+  CHECK(cluster.push(0) == "update 0 1, release 0 1");
 }
 
 // -- backup -------------------------------------------------------------------
 
 TEST_CASE("backup drops the gradients that come after the close") {
-  story cast{backup_spec(3, 1)};
-  cast.join({0, 1, 2});
-  CHECK(cast.push(2) == "");
-  CHECK(cast.push(0) == "update 0 2, release 0 2");
-  CHECK(cast.push(0) == "");
-  CHECK(cast.push(1) == "drop 1, release 1");
-  CHECK(cast.push(1) == "update 0 1, release 0 1");
+  story cluster{backup_spec(3, 1)};
+  cluster.join({0, 1, 2});
+  CHECK(cluster.push(2) == "");
+  CHECK(cluster.push(0) == "update 0 2, release 0 2");
+  CHECK(cluster.push(0) == "");
+  CHECK(cluster.push(1) == "drop 1, release 1");
+  CHECK(cluster.push(1) == "update 0 1, release 0 1");
 }
 
 TEST_CASE("backup cancels those that still compute at the close") {
-  story cast{backup_spec(4, 2, "cancel")};
-  cast.join({0, 1, 2, 3});
-  CHECK(cast.push(2) == "");
-  CHECK(cast.push(1) == "update 1 2, release 1 2, cancel 0 3");
-  CHECK(cast.pull(3) == "release 3");
-  CHECK(cast.push(3) == "");
+  story cluster{backup_spec(4, 2, "cancel")};
+  cluster.join({0, 1, 2, 3});
+  CHECK(cluster.push(2) == "");
+  CHECK(cluster.push(1) == "update 1 2, release 1 2, cancel 0 3");
+  CHECK(cluster.pull(3) == "release 3");
+  CHECK(cluster.push(3) == "");
   // 0 has not stopped yet: it is not told again.
-  CHECK(cast.push(2) == "update 2 3, release 2 3, cancel 1");
+  CHECK(cluster.push(2) == "update 2 3, release 2 3, cancel 1");
   // Its gradient crosses the cancellation.
-  CHECK(cast.push(0) == "drop 0, release 0");
+  CHECK(cluster.push(0) == "drop 0, release 0");
 }
 
 TEST_CASE("a dead worker uses up a backup") {
-  story cast{backup_spec(4, 1)};
-  cast.join({0, 1, 2, 3});
-  CHECK(cast.leave(3) == "");
-  cast.push(0);
-  cast.push(1);
-  CHECK(cast.push(2) == "update 0 1 2, release 0 1 2");
+  story cluster{backup_spec(4, 1)};
+  cluster.join({0, 1, 2, 3});
+  CHECK(cluster.leave(3) == "");
+  cluster.push(0);
+  cluster.push(1);
+  CHECK(cluster.push(2) == "update 0 1 2, release 0 1 2");
   SECTION("and with more dead than backups, all others are awaited") {
-    CHECK(cast.leave(2) == "");
-    CHECK(cast.push(0) == "");
-    CHECK(cast.push(1) == "update 0 1, release 0 1");
+    CHECK(cluster.leave(2) == "");
+    CHECK(cluster.push(0) == "");
+    CHECK(cluster.push(1) == "update 0 1, release 0 1");
   }
 }
 
 TEST_CASE("backup closes when the last computing member leaves") {
-  story cast{backup_spec(4, 1)};
-  cast.join({0, 1, 2});
-  cast.push(0);
-  CHECK(cast.leave(1) == "");
-  CHECK(cast.leave(2) == "update 0, release 0");
+  story cluster{backup_spec(4, 1)};
+  cluster.join({0, 1, 2});
+  cluster.push(0);
+  CHECK(cluster.leave(1) == "");
+  CHECK(cluster.leave(2) == "update 0, release 0");
 }
 
 TEST_CASE("backup waits for a straggler that it needs") {
-  story cast{backup_spec(3, 1)};
-  cast.join({0, 1, 2});
-  cast.push(0);
-  cast.push(1); // 2 straggles
-  CHECK(cast.leave(1) == "");
-  CHECK(cast.push(0) == "");
-  CHECK(cast.push(2) == "drop 2, release 2");
-  CHECK(cast.push(2) == "update 0 2, release 0 2");
+  story cluster{backup_spec(3, 1)};
+  cluster.join({0, 1, 2});
+  cluster.push(0);
+  cluster.push(1); // 2 straggles
+  CHECK(cluster.leave(1) == "");
+  CHECK(cluster.push(0) == "");
+  CHECK(cluster.push(2) == "drop 2, release 2");
+  CHECK(cluster.push(2) == "update 0 2, release 0 2");
 }
 
 TEST_CASE("backup keeps a gradient of a member that left, as one of N-b") {
-  story cast{backup_spec(4, 1)};
-  cast.join({0, 1, 2, 3});
-  cast.push(0);
-  CHECK(cast.leave(0) == "");
-  CHECK(cast.join({0}) == "");
-  cast.push(1);
-  CHECK(cast.push(2) == "update 0 1 2, release 0 1 2");
+  story cluster{backup_spec(4, 1)};
+  cluster.join({0, 1, 2, 3});
+  cluster.push(0);
+  CHECK(cluster.leave(0) == "");
+  CHECK(cluster.join({0}) == "");
+  cluster.push(1);
+  CHECK(cluster.push(2) == "update 0 1 2, release 0 1 2");
 }
 
 TEST_CASE("backup takes members beyond N for further backups") {
-  story cast{backup_spec(2, 1)};
-  cast.join({0, 1, 2});
-  CHECK(cast.push(2) == "update 2, release 2");
+  story cluster{backup_spec(2, 1)};
+  cluster.join({0, 1, 2});
+  CHECK(cluster.push(2) == "update 2, release 2");
 }
 
 TEST_CASE("backup needs fewer backups than workers") {
@@ -197,55 +197,55 @@ TEST_CASE("backup needs fewer backups than workers") {
 // -- ssp ----------------------------------------------------------------------
 
 TEST_CASE("ssp holds a worker that is more than s clocks ahead") {
-  story cast{ssp_spec(1)};
-  CHECK(cast.join({0, 1}) == "release 0 1");
-  CHECK(cast.push(0) == "update 0, release 0");
-  CHECK(cast.push(0) == "update 0");
-  CHECK(cast.now() == "ssp s=1 v=2 clocks=0:2,1:0 held=0");
-  CHECK(cast.push(1) == "update 1, release 0 1");
-  CHECK(cast.now() == "ssp s=1 v=3 clocks=0:2,1:1 held=");
+  story cluster{ssp_spec(1)};
+  CHECK(cluster.join({0, 1}) == "release 0 1");
+  CHECK(cluster.push(0) == "update 0, release 0");
+  CHECK(cluster.push(0) == "update 0");
+  CHECK(cluster.now() == "ssp s=1 v=2 clocks=0:2,1:0 held=0");
+  CHECK(cluster.push(1) == "update 1, release 0 1");
+  CHECK(cluster.now() == "ssp s=1 v=3 clocks=0:2,1:1 held=");
 }
 
 TEST_CASE("ssp with s = 0 waits like sync but applies on arrival") {
-  story cast{ssp_spec(0)};
-  cast.join({0, 1, 2});
-  CHECK(cast.push(2) == "update 2");
-  CHECK(cast.push(0) == "update 0");
-  CHECK(cast.push(1) == "update 1, release 0 1 2");
+  story cluster{ssp_spec(0)};
+  cluster.join({0, 1, 2});
+  CHECK(cluster.push(2) == "update 2");
+  CHECK(cluster.push(0) == "update 0");
+  CHECK(cluster.push(1) == "update 1, release 0 1 2");
 }
 
 TEST_CASE("ssp releases others when the slowest member leaves") {
-  story cast{ssp_spec(0)};
-  cast.join({0, 1, 2});
-  cast.push(0);
-  cast.push(1);
-  CHECK(cast.leave(2) == "release 0 1");
+  story cluster{ssp_spec(0)};
+  cluster.join({0, 1, 2});
+  cluster.push(0);
+  cluster.push(1);
+  CHECK(cluster.leave(2) == "release 0 1");
 }
 
 TEST_CASE("ssp starts a joiner at the slowest clock") {
-  story cast{ssp_spec(2)};
-  cast.join({0, 1});
+  story cluster{ssp_spec(2)};
+  cluster.join({0, 1});
   for (int i = 0; i < 4; ++i) {
-    cast.push(0);
-    cast.push(1);
+    cluster.push(0);
+    cluster.push(1);
   }
-  cast.push(0);
-  CHECK(cast.join({2, 3}) == "release 2 3");
-  CHECK(cast.now() == "ssp s=2 v=9 clocks=0:5,1:4,2:4,3:4 held=");
-  cast.leave(0);
-  cast.leave(1);
-  cast.leave(2);
-  cast.leave(3);
-  cast.join({5});
-  CHECK(cast.now() == "ssp s=2 v=9 clocks=5:0 held=");
+  cluster.push(0);
+  CHECK(cluster.join({2, 3}) == "release 2 3");
+  CHECK(cluster.now() == "ssp s=2 v=9 clocks=0:5,1:4,2:4,3:4 held=");
+  cluster.leave(0);
+  cluster.leave(1);
+  cluster.leave(2);
+  cluster.leave(3);
+  cluster.join({5});
+  CHECK(cluster.now() == "ssp s=2 v=9 clocks=5:0 held=");
 }
 
 TEST_CASE("ssp lets a member that pulls go on with the same clock") {
-  story cast{ssp_spec(0)};
-  cast.join({0, 1});
-  cast.push(0);
-  CHECK(cast.pull(1) == "release 1");
-  CHECK(cast.now() == "ssp s=0 v=1 clocks=0:1,1:0 held=0");
+  story cluster{ssp_spec(0)};
+  cluster.join({0, 1});
+  cluster.push(0);
+  CHECK(cluster.pull(1) == "release 1");
+  CHECK(cluster.now() == "ssp s=0 v=1 clocks=0:1,1:0 held=0");
 }
 
 TEST_CASE("the bound of ssp is (2s+1)(n-1) and does not overflow") {
@@ -263,12 +263,12 @@ TEST_CASE("the bound of ssp is (2s+1)(n-1) and does not overflow") {
 // -- async --------------------------------------------------------------------
 
 TEST_CASE("async applies every gradient at once and nobody waits") {
-  story cast{policies::read_spec("async", 3)};
-  CHECK(cast.join({0, 1}) == "release 0 1");
-  CHECK(cast.push(1) == "update 1, release 1");
-  CHECK(cast.push(1) == "update 1, release 1");
-  CHECK(cast.pull(0) == "release 0");
-  CHECK(cast.push(0) == "update 0, release 0");
-  CHECK(cast.leave(1) == "");
-  CHECK(cast.now() == "async v=3 members=0");
+  story cluster{policies::read_spec("async", 3)};
+  CHECK(cluster.join({0, 1}) == "release 0 1");
+  CHECK(cluster.push(1) == "update 1, release 1");
+  CHECK(cluster.push(1) == "update 1, release 1");
+  CHECK(cluster.pull(0) == "release 0");
+  CHECK(cluster.push(0) == "update 0, release 0");
+  CHECK(cluster.leave(1) == "");
+  CHECK(cluster.now() == "async v=3 members=0");
 }

@@ -1,9 +1,9 @@
 // Checkpoints and best weights when the power fails: after every single call
 // to the system, with any part of what was not synced lost.
 
-#include "config/failure.hpp"
-#include "models/best_weights.hpp"
-#include "models/checkpoint.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/best_weights.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/power/disk_image.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -98,11 +98,11 @@ struct expected {
 
   void take(const disk_event& event) {
     std::istringstream words{event.text};
-    std::string what, stage;
+    std::string what, actor_fixture;
     int number = 0;
-    words >> what >> stage >> number;
+    words >> what >> actor_fixture >> number;
     auto& all = what == "best" ? bests : checkpoints;
-    if (stage == "done")
+    if (actor_fixture == "done")
       all = {number};
     else
       all.insert(number);

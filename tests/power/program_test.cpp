@@ -1,10 +1,10 @@
 // The power fails while trainer_node trains: its calls to the system are
 // recorded, and what they may have left on the disk is gone on with.
 
-#include "config/failure.hpp"
-#include "models/checkpoint.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/power/disk_image.hpp"
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -62,7 +62,7 @@ uint64_t newest_step(const fs::path& run) {
 
 TEST_CASE("a run that lost power goes on from the last checkpoint that it "
           "told of") {
-  stage on;
+  actor_fixture on;
   auto disk = on.home() / "disk";
   auto trace = on.home() / "trace";
   auto script = fs::path{TROUPE_FIXTURES} / "0.1.0/killed/net.pt";
@@ -73,9 +73,9 @@ TEST_CASE("a run that lost power goes on from the last checkpoint that it "
   watched.environment = {{"LD_PRELOAD", TROUPE_DISK_RECORDER},
                          {disk_root_variable, disk.string()},
                          {disk_trace_variable, trace.string()}};
-  auto cast = on.start("recorded", flags{"--simulate"} + small, watched);
-  check_end(cast, 0);
-  INFO(cast.report());
+  auto cluster = on.start("recorded", flags{"--simulate"} + small, watched);
+  check_end(cluster, 0);
+  INFO(cluster.report());
   auto events = read_disk_trace(trace);
   // The script was there before, and is only read.
   std::erase_if(events,

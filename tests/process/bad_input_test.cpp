@@ -2,7 +2,7 @@
 // stderr, the right exit status, and nothing left half-written.
 
 #include "tests/data/image_files.hpp"
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <arpa/inet.h>
 #include <catch2/catch_test_macros.hpp>
@@ -56,7 +56,7 @@ void check_refusal(child& who, int status, const std::string& line) {
 
 /// Runs each row in home() of the stage, where nothing may change.
 template <size_t N>
-void check_table(stage& on, const row (&table)[N]) {
+void check_table(process_fixture& on, const row (&table)[N]) {
   for (const auto& [what, typed, status, line] : table) {
     INFO(what << ": trainer_node " << typed);
     auto before = files_below(on.home());
@@ -151,7 +151,7 @@ constexpr row bad_calls[] = {
   {"open network", "--role ps --host 0.0.0.0", 2,
    "--host 0\\.0\\.0\\.0: is no loopback address.*--insecure-network.*"},
   {"virtual time of one role", "--role ps --clock virtual", 2,
-   "--clock virtual: is for the whole cast in one process.*--simulate"},
+   "--clock virtual: is for the whole cluster in one process.*--simulate"},
   {"more shards than pages", "--simulate --shards 422", 2,
    "--shards 422: the weights of 'lenet' are 1724320 bytes, and each shard "
    "owns "
@@ -164,7 +164,7 @@ constexpr row bad_calls[] = {
 };
 
 TEST_CASE("Bad command lines and configurations") {
-  stage on;
+  process_fixture on;
   fs::create_directory(on.home() / "folder");
   spill(on.home() / "misspelt.ini", "[training]\nlr = 0.1\nmomentun = 0.9\n");
   spill(on.home() / "section.ini", "[trainning]\nlr = 0.1\n");
@@ -269,7 +269,7 @@ void write_bad_sets(const fs::path& home) {
 } // namespace
 
 TEST_CASE("Bad data files") {
-  stage on;
+  process_fixture on;
   auto at = [&](const char* folder) {
     return on.home() / folder;
   };
@@ -283,9 +283,9 @@ TEST_CASE("Bad data files") {
   magic[2] = 0x0d;
   write(at("magic") / "train-images-idx3-ubyte", magic);
   fs::remove(at("gzip") / "train-images-idx3-ubyte");
-  auto packed = idx::gzip(images);
-  packed.resize(packed.size() / 2);
-  write(at("gzip") / "train-images-idx3-ubyte.gz", packed);
+  auto compressed = idx::gzip(images);
+  compressed.resize(compressed.size() / 2);
+  write(at("gzip") / "train-images-idx3-ubyte.gz", compressed);
   idx::bytes labels(100, 0);
   labels[5] = 10;
   write(at("label") / "train-labels-idx1-ubyte", idx::labels_file(100, labels));
@@ -328,7 +328,7 @@ namespace {
 
 /// A short run with checkpoints at steps 2, 4 and 6: each the last of a start,
 /// since those between may be skipped while the disk is slow.
-void make_run(stage& on) {
+void make_run(process_fixture& on) {
   for (const auto* steps : {"2", "4", "6"}) {
     auto all = on.simulate({"--workers", "1", "--max-steps", steps, "--resume",
                             "--set", "cluster.evaluator=false"});
@@ -348,7 +348,7 @@ void flip_a_byte(const fs::path& path) {
 } // namespace
 
 TEST_CASE("Bad run directories and checkpoints of other runs") {
-  stage on;
+  process_fixture on;
   make_run(on);
   spill(on.home() / "file", "mine");
   write_data(on.home() / "good", 100);
@@ -363,7 +363,7 @@ TEST_CASE("Bad run directories and checkpoints of other runs") {
 }
 
 TEST_CASE("A damaged checkpoint gives way to the one before") {
-  stage on;
+  process_fixture on;
   make_run(on);
   auto checkpoint = on.run() / "checkpoints" / "step-00000006";
   for (const auto* file :
@@ -384,7 +384,7 @@ TEST_CASE("A damaged checkpoint gives way to the one before") {
 }
 
 TEST_CASE("Damaged checkpoints only") {
-  stage on;
+  process_fixture on;
   make_run(on);
   for (const auto& name : checkpoints_of(on.run()))
     flip_a_byte(on.run() / "checkpoints" / name / "model.safetensors");
@@ -410,7 +410,7 @@ TEST_CASE("Damaged checkpoints only") {
 namespace {
 
 /// A run that meets a full disk: it says so, and what is there is whole.
-void check_full(stage& on, child& who, const std::string& reason) {
+void check_full(process_fixture& on, child& who, const std::string& reason) {
   check_refusal(who, 1, ".*" + reason + ".*");
   for (const auto& name : files_below(on.run())) {
     INFO(name);
@@ -421,7 +421,7 @@ void check_full(stage& on, child& who, const std::string& reason) {
 } // namespace
 
 TEST_CASE("Files that may not grow") {
-  stage on;
+  process_fixture on;
   child_options how;
   how.largest_file = 1 << 20;
   auto who =
@@ -435,7 +435,7 @@ TEST_CASE("Files that may not grow") {
 }
 
 TEST_CASE("A full disk") {
-  stage on;
+  process_fixture on;
   fs::create_directory(on.run());
   // A file system of our own, in a view of our own: it goes when we go.
   if (::unshare(CLONE_NEWNS) != 0 ||
@@ -529,7 +529,7 @@ std::string greedy_header() {
 } // namespace
 
 TEST_CASE("A port that is in use") {
-  stage on;
+  process_fixture on;
   socket_guard taken{listen_on(on.port())};
   auto server = on.server({});
   check_refusal(server, 1,
@@ -539,7 +539,7 @@ TEST_CASE("A port that is in use") {
 }
 
 TEST_CASE("A peer that never answers") {
-  stage on;
+  process_fixture on;
   socket_guard mute{listen_on(on.port())};
   auto worker = on.worker({"--connect-timeout", "2"});
   check_refusal(worker, 1,
@@ -548,7 +548,7 @@ TEST_CASE("A peer that never answers") {
 }
 
 TEST_CASE("A peer that talks nonsense") {
-  stage on;
+  process_fixture on;
   socket_guard babbler{listen_on(on.port())};
   auto worker = on.worker({"--connect-timeout", "2"});
   auto text = noise(1000);
@@ -565,8 +565,8 @@ TEST_CASE("A peer that talks nonsense") {
     worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" + on.port() + ".*");
 }
 
-TEST_CASE("A node whose settings are not those of the cast") {
-  stage on;
+TEST_CASE("A node whose settings are not those of the cluster") {
+  process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1"});
   auto other = on.worker({"--batch-size", "32"});
   check_refusal(other, 2,
@@ -580,8 +580,8 @@ TEST_CASE("A node whose settings are not those of the cast") {
   check_end(worker, 0);
 }
 
-TEST_CASE("A node without what the cast needs") {
-  stage on;
+TEST_CASE("A node without what the cluster needs") {
+  process_fixture on;
   write_data(on.home() / "good", 100);
   write_data(on.home() / "other", 90);
   auto server = on.listening_server(
@@ -601,7 +601,7 @@ TEST_CASE("A node without what the cast needs") {
 }
 
 TEST_CASE("A rank that is taken") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--workers", "2", "--epochs", "1"});
   auto first = on.worker({"--rank", "0"});
   first.await("connected");
@@ -614,7 +614,7 @@ TEST_CASE("A rank that is taken") {
 }
 
 TEST_CASE("Strangers at the door do not disturb a run") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "4"});
   const std::string greetings[] = {"",
                                    "GET / HTTP/1.1\r\nHost: x\r\n\r\n",

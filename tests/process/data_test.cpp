@@ -2,7 +2,7 @@
 // split.
 
 #include "tests/data/image_files.hpp"
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -72,7 +72,7 @@ void write_shards(const fs::path& folder) {
 } // namespace
 
 TEST_CASE("ResNet-18 trains on CIFAR's files across processes, and resumes") {
-  stage on;
+  process_fixture on;
   write_cifar(on.home() / "data");
   const flags all{"--network",    "resnet18_cifar",
                   "--dataset",    "cifar10",
@@ -104,7 +104,7 @@ TEST_CASE("ResNet-18 trains on CIFAR's files across processes, and resumes") {
 }
 
 TEST_CASE("a virtual run on images is reproducible, whoever gets which") {
-  stage on;
+  process_fixture on;
   write_folder(on.home() / "data");
   std::vector<std::string> sums;
   for (const auto* name : {"one", "two"}) {
@@ -137,7 +137,7 @@ TEST_CASE("a virtual run on images is reproducible, whoever gets which") {
 }
 
 TEST_CASE("a damaged image ends a run with its name, or is done without") {
-  stage on;
+  process_fixture on;
   write_folder(on.home() / "data");
   write(on.home() / "data/train/dark/3.jpg", files::text("no image"));
   const flags all{"--simulate", "--network",    "resnet20", "--dataset",
@@ -163,7 +163,7 @@ TEST_CASE("a damaged image ends a run with its name, or is done without") {
 }
 
 TEST_CASE("a check looks for files and shows memory, but reads no sample") {
-  stage on;
+  process_fixture on;
   for (std::string part : {"train", "val"})
     for (std::string name : {"cat", "dog"})
       write(on.home() / "images" / part / name / "1.jpg",
@@ -187,7 +187,7 @@ TEST_CASE("a check looks for files and shows memory, but reads no sample") {
 }
 
 TEST_CASE("data check says what there is and what is damaged") {
-  stage on;
+  process_fixture on;
   write_cifar(on.home() / "cifar");
   write_folder(on.home() / "folder");
   write_shards(on.home() / "shards");
@@ -205,7 +205,7 @@ TEST_CASE("data check says what there is and what is damaged") {
 }
 
 TEST_CASE("data split cuts each kind of set into sets of that kind") {
-  stage on;
+  process_fixture on;
   write_cifar(on.home() / "cifar");
   write_folder(on.home() / "folder");
   write_shards(on.home() / "shards");

@@ -1,7 +1,7 @@
 // What dies, stalls or is told to stop while training, and what the others do.
 
-#include "models/safetensors.hpp"
-#include "tests/process/stage.hpp"
+#include "models/storage/safetensors.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -15,7 +15,8 @@ using namespace troupe::testing;
 
 namespace {
 
-std::vector<child> workers_of(stage& on, size_t count, const flags& more = {}) {
+std::vector<child> workers_of(process_fixture& on, size_t count,
+                              const flags& more = {}) {
   std::vector<child> result;
   for (size_t i = 0; i < count; ++i)
     result.push_back(on.worker(more));
@@ -34,7 +35,7 @@ auto is_joined(uint32_t who, uint64_t life) {
 }
 
 void kill_a_worker(const std::string& policy) {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(
     {"--policy", policy, "--workers", "3", "--epochs", "15"});
   auto workers = workers_of(on, 2);
@@ -78,7 +79,7 @@ TEST_CASE("async: a killed worker is missed and a new one takes part") {
 }
 
 TEST_CASE("backup: epochs end although a worker is always late") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(
     {"--policy", "backup", "--workers", "3", "--epochs", "3"});
   auto workers = workers_of(on, 3);
@@ -98,7 +99,7 @@ TEST_CASE("backup: epochs end although a worker is always late") {
 }
 
 TEST_CASE("A worker that stalls is dropped and comes back") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(
     {"--workers", "3", "--epochs", "15", "--liveness-timeout", "2"});
   auto workers = workers_of(on, 2, {"--liveness-timeout", "2"});
@@ -118,7 +119,7 @@ TEST_CASE("A worker that stalls is dropped and comes back") {
 }
 
 TEST_CASE("A worker that is told to stop leaves and the others go on") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--workers", "2", "--epochs", "10"});
   auto workers = workers_of(on, 2);
   on.await(server, "training", is_step(3));
@@ -135,7 +136,7 @@ TEST_CASE("A worker that is told to stop leaves and the others go on") {
 // -- the parameter server dies ------------------------------------------------
 
 TEST_CASE("A killed parameter server is resumed and its workers come back") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers",         "3",  "--epochs", "15",
                    "--checkpoint-freq", "10", "--policy", "ssp"};
   auto server = on.listening_server(what);
@@ -161,7 +162,7 @@ TEST_CASE("A killed parameter server is resumed and its workers come back") {
 }
 
 TEST_CASE("A parameter server that stalls is waited for") {
-  stage on;
+  process_fixture on;
   const flags soon{"--liveness-timeout", "2"};
   auto server =
     on.listening_server(soon + flags{"--workers", "2", "--epochs", "1000"});
@@ -184,7 +185,7 @@ TEST_CASE("A parameter server that stalls is waited for") {
 }
 
 TEST_CASE("Nodes give up when their parameter server is gone for good") {
-  stage on;
+  process_fixture on;
   const flags soon{"--connect-timeout", "1"};
   auto server = on.listening_server({"--workers", "1", "--epochs", "1000"});
   auto evaluator = on.evaluator(soon);
@@ -199,7 +200,7 @@ TEST_CASE("Nodes give up when their parameter server is gone for good") {
 }
 
 TEST_CASE("Workers wait for a parameter server that is not there yet") {
-  stage on;
+  process_fixture on;
   auto workers = workers_of(on, 2);
   for (auto& worker : workers)
     worker.await("waiting +for the parameter server at 127.0.0.1:" + on.port());
@@ -210,7 +211,7 @@ TEST_CASE("Workers wait for a parameter server that is not there yet") {
 }
 
 TEST_CASE("A worker gives up when no parameter server comes") {
-  stage on;
+  process_fixture on;
   auto worker = on.worker({"--connect-timeout", "1"});
   check_end(worker, 1);
   CHECK(worker.err() ==
@@ -222,7 +223,7 @@ TEST_CASE("A worker gives up when no parameter server comes") {
 // -- signals ------------------------------------------------------------------
 
 TEST_CASE("The parameter server stops at a signal and goes on later") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers",         "2",   "--epochs", "12",
                    "--checkpoint-freq", "1000"};
   auto server = on.listening_server(what);
@@ -247,7 +248,7 @@ TEST_CASE("The parameter server stops at a signal and goes on later") {
 }
 
 TEST_CASE("A second Ctrl-C ends the parameter server at once") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1000"});
   auto evaluator = on.evaluator({"--connect-timeout", "1"});
   evaluator.await("connected .* as evaluator");
@@ -263,7 +264,7 @@ TEST_CASE("A second Ctrl-C ends the parameter server at once") {
 
 TEST_CASE("A run in one process stops at each of the signals") {
   for (auto number : {SIGINT, SIGTERM, SIGUSR1}) {
-    stage on;
+    process_fixture on;
     auto all = on.simulate({"--workers", "2", "--epochs", "1000"});
     on.await(all, "training", is_step(2));
     all.signal(number);
@@ -277,7 +278,7 @@ TEST_CASE("A run in one process stops at each of the signals") {
 // -- the evaluator ------------------------------------------------------------
 
 TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
-  stage on;
+  process_fixture on;
   auto evaluator = on.evaluator({"--follow", on.run().string()});
   auto server = on.listening_server(
     {"--workers", "1", "--epochs", "3", "--checkpoint-freq", "20"});
@@ -292,7 +293,7 @@ TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
 
 TEST_CASE("A run ends without its evaluator") {
   for (auto number : {SIGKILL, SIGTERM}) {
-    stage on;
+    process_fixture on;
     auto server = on.listening_server({"--workers", "2", "--epochs", "5"});
     auto evaluator = on.evaluator();
     evaluator.await("connected .* as evaluator");
@@ -307,7 +308,7 @@ TEST_CASE("A run ends without its evaluator") {
 }
 
 TEST_CASE("A run waits only so long for the last score") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(
     {"--workers", "2", "--epochs", "2", "--eval-timeout", "1"});
   auto evaluator = on.evaluator();
@@ -347,7 +348,7 @@ void kill_both(uint64_t seed) {
       std::chrono::microseconds(static_cast<int64_t>(any(0, 2e5))));
   };
 
-  stage on;
+  process_fixture on;
   auto server = on.server(what);
   auto workers = workers_of(on, 3);
   auto first = any(0, 1.5);
@@ -384,7 +385,7 @@ TEST_CASE("the best weights are whole whenever the server is killed") {
   const flags what{
     "--workers",         "2", "--epochs",    "30", "--policy", "ssp",
     "--checkpoint-freq", "5", "--eval-freq", "1",  "--seed",   "3"};
-  stage on;
+  process_fixture on;
   auto server = on.server(what);
   auto workers = workers_of(on, 2);
   auto evaluator = on.evaluator();

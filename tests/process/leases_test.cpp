@@ -1,7 +1,7 @@
 // Each lease of a real run is settled exactly once, whoever is killed: by the
-// server's own tape, position by position, and not in total.
+// server's own event log, position by position, and not in total.
 
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 #include "tests/support/lease_account.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -28,8 +28,8 @@ auto is_joined(uint32_t who) {
 }
 
 /// A server and three workers, of which one after the other is killed.
-struct cast {
-  explicit cast(const std::string& policy)
+struct cluster {
+  explicit cluster(const std::string& policy)
     : settings(settings_of(policy)), server(on.listening_server(settings)) {
     for (uint32_t rank = 0; rank < 3; ++rank)
       workers.emplace(rank, on.worker({"--rank", std::to_string(rank)}));
@@ -59,8 +59,8 @@ struct cast {
       check_end(worker, 0);
   }
 
-  /// What the tapes say is right in itself, and is what the summary, the lines
-  /// and the last checkpoint say. Returns how many epochs are complete.
+  /// What the event logs say is right in itself, and is what the summary, the
+  /// lines and the last checkpoint say. Returns how many epochs are complete.
   uint64_t check(const lease_account& leases) {
     INFO(on.summary().dump(2));
     INFO(leases.returned() << " leases were returned");
@@ -77,14 +77,14 @@ struct cast {
     return whole;
   }
 
-  stage on;
+  process_fixture on;
   flags settings;
   child server;
   std::map<uint32_t, child> workers{};
 };
 
 void kill_workers(const std::string& policy) {
-  cast all{policy};
+  cluster all{policy};
   for (uint32_t rank : {2u, 0u, 1u}) {
     auto from = all.on.metrics().size();
     all.on.await(all.server, "an epoch", is_kind("epoch"), from);
@@ -118,7 +118,7 @@ TEST_CASE("async: each lease is settled once, although workers are killed") {
 }
 
 TEST_CASE("each lease is settled once, although the server is killed, too") {
-  cast all{"async"};
+  cluster all{"async"};
   auto& on = all.on;
   auto saved = on.await(all.server, "a checkpoint", is_kind("checkpoint"));
   on.await(all.server, "an epoch", is_kind("epoch"), saved);
@@ -139,6 +139,6 @@ TEST_CASE("each lease is settled once, although the server is killed, too") {
   lease_account leases;
   leases.add(on.run() / "tape-1.pb", resumed["step"]);
   auto life = std::to_string(resumed["incarnation"].get<uint64_t>());
-  leases.add(on.run() / ("tape-" + life + ".pb"));
+  leases.add(on.run() / ("event log-" + life + ".pb"));
   CHECK(all.check(leases) >= 1);
 }

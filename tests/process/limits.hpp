@@ -1,7 +1,7 @@
 #pragma once
 // Nodes whose operating system gives them little.
 
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <arpa/inet.h>
 #include <catch2/catch_test_macros.hpp>
@@ -71,7 +71,7 @@ inline void check_last_words(child& who, int status) {
 /// A worker under these limits, beside a server under none: it comes to an end,
 /// good or bad.
 inline int end_of_worker(const child_options& limits) {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(
     {"--workers", "1", "--max-steps", "3", "--threads", "1"});
   auto worker = on.start("worker",
@@ -87,7 +87,7 @@ inline int end_of_worker(const child_options& limits) {
 
 /// The other way round. A server that no worker can use is told to stop.
 inline int end_of_server(const child_options& limits) {
-  stage on;
+  process_fixture on;
   auto server = on.start("ps",
                          {"--role", "ps", "--port", on.port(), "--train-dir",
                           on.run().string(), "--workers", "1", "--max-steps",

@@ -8,7 +8,7 @@
 using namespace troupe::testing;
 
 TEST_CASE("Forty workers share the files of a server that may open 64") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--workers", "4", "--policy", "async",
                                      "--epochs", "1000", "--threads", "1"});
   server.may_open(64);

@@ -9,7 +9,7 @@ using namespace troupe::testing;
 
 TEST_CASE("A parameter server out of file descriptors rests, and lets nodes in "
           "when some are free") {
-  stage on;
+  process_fixture on;
   auto server =
     on.listening_server({"--workers", "1", "--epochs", "1", "--threads", "1"});
   server.may_open(64);
@@ -27,7 +27,7 @@ TEST_CASE("A parameter server out of file descriptors rests, and lets nodes in "
 }
 
 TEST_CASE("Members train on while the port is shut") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1000",
                                      "--policy", "async", "--threads", "1"});
   auto first = on.worker({"--threads", "1"});

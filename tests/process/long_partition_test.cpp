@@ -15,7 +15,7 @@ namespace {
 /// In place of metrics.jsonl: takes 64 KiB, then nothing until it is read.
 class blocked_log {
 public:
-  explicit blocked_log(const stage& on) {
+  explicit blocked_log(const process_fixture& on) {
     std::filesystem::create_directories(on.run());
     auto path = on.run() / "metrics.jsonl";
     if (mkfifo(path.c_str(), 0644) != 0)
@@ -77,7 +77,7 @@ void await_stillness(child& who) {
 } // namespace
 
 TEST_CASE("A disk that takes nothing holds training up, and nothing is lost") {
-  stage on;
+  process_fixture on;
   blocked_log log{on};
   auto all = on.simulate(many_updates);
   await_stillness(all);
@@ -95,7 +95,7 @@ TEST_CASE("A disk that takes nothing holds training up, and nothing is lost") {
 }
 
 TEST_CASE("A run that ends while the disk takes nothing ends as failed") {
-  stage on;
+  process_fixture on;
   blocked_log log{on};
   auto all = on.simulate(many_updates);
   await_stillness(all);
@@ -106,7 +106,7 @@ TEST_CASE("A run that ends while the disk takes nothing ends as failed") {
 }
 
 TEST_CASE("A path that carries nothing for good gives way to another") {
-  stage on;
+  process_fixture on;
   auto server =
     on.listening_server({"--workers", "2", "--max-steps", "400", "--transport",
                          "auto", "--policy", "sync"});

@@ -1,8 +1,8 @@
 // Networks with buffers and dropout through the whole program: checkpoints,
 // resumes, replays, the virtual clock, several processes.
 
-#include "models/safetensors.hpp"
-#include "tests/process/stage.hpp"
+#include "models/storage/safetensors.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -30,7 +30,7 @@ std::string model_in(const std::filesystem::path& run, const char* checkpoint) {
 }
 
 /// Simulates into a folder of that name.
-std::filesystem::path simulate(stage& on, const std::string& name,
+std::filesystem::path simulate(process_fixture& on, const std::string& name,
                                const flags& all) {
   auto run = on.home() / name;
   auto who =
@@ -52,7 +52,7 @@ double number_of(const troupe::models::tensor_file& file,
 } // namespace
 
 TEST_CASE("a checkpoint has the buffers under torchvision's names") {
-  stage on;
+  process_fixture on;
   auto run =
     simulate(on, "run", small + flags{"--max-steps", "6"} + virtual_clock);
   auto file = read_safetensors(run / "checkpoints" / "step-00000006" /
@@ -71,7 +71,7 @@ TEST_CASE("a checkpoint has the buffers under torchvision's names") {
 }
 
 TEST_CASE("a run that is resumed goes on with the same bits") {
-  stage on;
+  process_fixture on;
   auto all = virtual_clock + flags{"--workers", "1", "--checkpoint-freq", "4"};
   for (const auto& network :
        {small, flags{"--network", "mnist_net", "--threads", "1"}}) {
@@ -88,7 +88,7 @@ TEST_CASE("a run that is resumed goes on with the same bits") {
 
 TEST_CASE(
   "each rule for buffers is reproducible and leaves the weights alone") {
-  stage on;
+  process_fixture on;
   std::vector<std::string> models;
   for (const auto* rule : {"average", "first", "local"}) {
     auto all = small + virtual_clock +
@@ -104,12 +104,12 @@ TEST_CASE(
   CHECK(models[0] != models[1]); // `local` may differ in the last bits only.
 }
 
-TEST_CASE("a tape gives weights and statistics again, bit by bit") {
+TEST_CASE("an event log gives weights and statistics again, bit by bit") {
   for (const auto& more : {small + flags{"--buffers", "average"},
                            small + flags{"--buffers", "first"},
                            small + flags{"--buffers", "local"},
                            flags{"--network", "mnist_net", "--threads", "1"}}) {
-    stage on;
+    process_fixture on;
     auto run = simulate(on, "run",
                         more + flags{"--policy", "async", "--workers", "3",
                                      "--max-steps", "12", "--tape"});
@@ -117,14 +117,14 @@ TEST_CASE("a tape gives weights and statistics again, bit by bit") {
     auto who = on.start("replay", {"--replay", (run / "tape-1.pb").string(),
                                    "--train-dir", again.string()});
     check_end(who, 0, whole_run);
-    CHECK(who.said("replay       [0-9]+ events, all as on the tape"));
+    CHECK(who.said("replay       [0-9]+ events, all as on the event log"));
     CHECK(model_in(again, "step-00000012") == model_in(run, "step-00000012"));
     CHECK(read_summary(again)["final_loss"] == read_summary(run)["final_loss"]);
   }
 }
 
-TEST_CASE("a residual network trains across processes, and resumes") {
-  stage on;
+TEST_CASE("error feedback network trains across processes, and resumes") {
+  process_fixture on;
   auto all = small + flags{"--workers", "2",           "--checkpoint-freq",
                            "10",        "--eval-freq", "10"};
   for (const auto& more :

@@ -16,7 +16,7 @@ child_options into(const full_pipe& where) {
   return out;
 }
 
-flags run_in(const stage& on) {
+flags run_in(const process_fixture& on) {
   return {"--train-dir", on.run().string()};
 }
 
@@ -24,7 +24,7 @@ flags run_in(const stage& on) {
 
 TEST_CASE("A run whose output nobody reads trains to its end") {
   full_pipe nobody;
-  stage on;
+  process_fixture on;
   auto all = on.start("simulate",
                       flags{"--simulate", "--workers", "2", "--epochs", "3"} +
                         run_in(on),
@@ -35,7 +35,7 @@ TEST_CASE("A run whose output nobody reads trains to its end") {
 
 TEST_CASE("Nodes whose output nobody reads train to their end") {
   full_pipe nobody;
-  stage on;
+  process_fixture on;
   const flags port{"--port", on.port()};
   auto server =
     on.start("ps",
@@ -51,7 +51,7 @@ TEST_CASE("Nodes whose output nobody reads train to their end") {
 
 TEST_CASE("A run that fails says so, and ends, though nobody reads it") {
   full_pipe nobody;
-  stage on;
+  process_fixture on;
   std::filesystem::create_directories(on.run());
   auto all = on.start("simulate",
                       flags{"--simulate", "--dataset", "mnist", "--data-dir",
@@ -61,8 +61,8 @@ TEST_CASE("A run that fails says so, and ends, though nobody reads it") {
   check_end(all, 1);
 }
 
-TEST_CASE("A cast in one process that was stopped for long goes on whole") {
-  stage on;
+TEST_CASE("A cluster in one process that was stopped for long goes on whole") {
+  process_fixture on;
   auto all = on.simulate({"--workers", "3", "--epochs", "12",
                           "--liveness-timeout", "1", "--batch-size", "8"});
   on.await(all, "training", is_kind("update"));
@@ -77,7 +77,7 @@ TEST_CASE("A cast in one process that was stopped for long goes on whole") {
 }
 
 TEST_CASE("A worker that stalls for less than the limit keeps its place") {
-  stage on;
+  process_fixture on;
   const flags soon{"--liveness-timeout", "4"};
   auto server =
     on.listening_server(soon + flags{"--workers", "2", "--epochs", "10"});
@@ -95,7 +95,7 @@ TEST_CASE("A worker that stalls for less than the limit keeps its place") {
 }
 
 TEST_CASE("A worker whose actor connection alone carries nothing comes back") {
-  stage on;
+  process_fixture on;
   const flags soon{"--liveness-timeout", "2"};
   auto server = on.listening_server(
     soon + flags{"--workers", "2", "--epochs", "25", "--transport", "stream"});
@@ -125,7 +125,7 @@ TEST_CASE("A worker whose actor connection alone carries nothing comes back") {
 }
 
 TEST_CASE("A path that takes in nothing for a moment loses nothing") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(
     {"--workers", "2", "--epochs", "12", "--transport", "stream"});
   auto one = on.worker({"--overlap", "on"});

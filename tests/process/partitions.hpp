@@ -2,7 +2,7 @@
 // Things that stand between a node and what it needs, for tests: a network that
 // carries nothing for a while, a pipe that nobody reads.
 
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
@@ -185,7 +185,7 @@ private:
   std::array<int, 2> ends_{};
 };
 
-inline size_t count_of(const stage& on, const std::string& kind) {
+inline size_t count_of(const process_fixture& on, const std::string& kind) {
   size_t out = 0;
   for (const auto& line : on.metrics())
     out += line["kind"] == kind;

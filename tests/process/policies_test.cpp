@@ -1,7 +1,7 @@
 // Every policy trains the digits with the settings that a user gets who gives
 // none, in one process and across five.
 
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -58,7 +58,7 @@ void check_samples(const json& summary, const std::vector<json>& metrics,
   CHECK(summary["gradients_dropped"] == 0);
 }
 
-void check_run(stage& on, const std::string& policy, uint64_t workers,
+void check_run(process_fixture& on, const std::string& policy, uint64_t workers,
                const std::string& transport) {
   auto summary = on.summary();
   auto metrics = on.metrics();
@@ -108,14 +108,14 @@ void check_run(stage& on, const std::string& policy, uint64_t workers,
 }
 
 void train_in_one_process(const std::string& policy) {
-  stage on;
+  process_fixture on;
   auto all = on.simulate({"--policy", policy});
   check_end(all, 0, whole_run);
   check_run(on, policy, 4, "inproc");
 }
 
 void train_across_processes(const std::string& policy) {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--policy", policy, "--workers", "3"});
   auto evaluator = on.evaluator();
   evaluator.await("connected .* as evaluator");

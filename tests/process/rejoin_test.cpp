@@ -2,7 +2,7 @@
 // something else: they take part in what it is now, or end with one line.
 
 #include "tests/data/idx_files.hpp"
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -30,7 +30,7 @@ struct nodes {
 
 /// A run with a worker and an evaluator that is killed in its middle.
 nodes train_and_kill(
-  stage& on, const flags& server_flags, const flags& node_flags,
+  process_fixture& on, const flags& server_flags, const flags& node_flags,
   const std::function<bool(const json&)>& when = is_step(3)) {
   auto server = on.listening_server(first_run + server_flags);
   nodes out{on.worker(alone + node_flags), on.evaluator(node_flags)};
@@ -42,7 +42,7 @@ nodes train_and_kill(
 
 /// Starts the server again. The worker is held back until the evaluator has
 /// come: the run would be over before.
-child restart(stage& on, nodes& with, const flags& server_flags) {
+child restart(process_fixture& on, nodes& with, const flags& server_flags) {
   with.worker.signal(SIGSTOP);
   auto server = on.listening_server(server_flags);
   with.evaluator.await("connected[\\s\\S]*connected");
@@ -59,7 +59,7 @@ json summary_of(child& server, nodes& with, const std::filesystem::path& run) {
 
 /// What nodes that were never part of another run make of it.
 json fresh(const flags& server_flags, const flags& node_flags) {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(short_run + server_flags);
   auto evaluator = on.evaluator(node_flags);
   evaluator.await("connected");
@@ -70,7 +70,7 @@ json fresh(const flags& server_flags, const flags& node_flags) {
 /// The same of nodes that took part in the other run before.
 json rejoined(const flags& before, const flags& after,
               const flags& node_flags) {
-  stage on;
+  process_fixture on;
   auto all = train_and_kill(on, before, node_flags);
   auto server = restart(on, all, short_run + after + flags{"--overwrite"});
   auto out = summary_of(server, all, on.run());
@@ -112,7 +112,7 @@ TEST_CASE("Nodes take part in a run with an edited script") {
   write("2");
   auto wanted = fresh(what, allowed);
   write("1");
-  stage on;
+  process_fixture on;
   auto all = train_and_kill(on, what, allowed);
   write("2");
   auto server = restart(on, all, short_run + what + flags{"--overwrite"});
@@ -120,7 +120,7 @@ TEST_CASE("Nodes take part in a run with an edited script") {
 }
 
 TEST_CASE("Nodes whose files are not those of the new run end with a line") {
-  stage on;
+  process_fixture on;
   test::write_mnist(on.home() / "mine", 100, 1);
   test::write_mnist(on.home() / "theirs", 100, 2);
   auto data = [&](const std::string& name) {
@@ -142,7 +142,7 @@ TEST_CASE("Nodes whose files are not those of the new run end with a line") {
 }
 
 TEST_CASE("A node is held to the part of the data that it uses") {
-  stage on;
+  process_fixture on;
   for (const auto* name : {"all", "part"})
     test::write_mnist(on.home() / name, 100, 1);
   fs::remove(on.home() / "part/t10k-labels-idx1-ubyte");
@@ -165,7 +165,7 @@ TEST_CASE("A node is held to the part of the data that it uses") {
 }
 
 TEST_CASE("Nodes heed what a resumed run has changed deliberately") {
-  stage on;
+  process_fixture on;
   const flags often{"--checkpoint-freq", "2"};
   auto all = train_and_kill(on, often, {}, is_kind("checkpoint"));
   auto server =
@@ -184,7 +184,7 @@ TEST_CASE("Nodes heed what a resumed run has changed deliberately") {
 }
 
 TEST_CASE("Nodes of a run that is resumed as it was go on as they are") {
-  stage on;
+  process_fixture on;
   const flags often{"--checkpoint-freq", "2"};
   auto all = train_and_kill(on, often, {}, is_kind("checkpoint"));
   auto server = restart(on, all, {"--resume", "--max-steps", "40"});

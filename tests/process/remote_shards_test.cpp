@@ -1,6 +1,6 @@
 // Shards of the parameter server in processes of their own, with real workers.
 
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -12,7 +12,7 @@ namespace {
 
 /// The lead and the other shards of a run.
 struct server {
-  server(stage& on, int shards, const flags& more)
+  server(process_fixture& on, int shards, const flags& more)
     : lead(on.listening_server(flags{"--rank", "0"} + with_shards(shards) +
                                more)) {
     for (int k = 1; k < shards; ++k)
@@ -34,7 +34,7 @@ const flags two_epochs{"--policy",    "sync", "--workers", "2",
                        "--optimizer", "adam", "--lr",      "0.001"};
 
 json summary_of_one_process(const flags& what) {
-  stage on;
+  process_fixture on;
   auto lead = on.listening_server(what);
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
@@ -45,7 +45,7 @@ json summary_of_one_process(const flags& what) {
 }
 
 json summary_of(int shards, const flags& what) {
-  stage on;
+  process_fixture on;
   server all{on, shards, what};
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
@@ -82,8 +82,8 @@ TEST_CASE("shards in processes of their own make the weights of one") {
 TEST_CASE("shards elsewhere unpack what one server unpacks") {
   for (std::string how : {"bf16", "int8"}) {
     INFO(how);
-    auto packed = two_epochs + flags{"--compression", how};
-    check_same(summary_of(3, packed), summary_of_one_process(packed));
+    auto compressed = two_epochs + flags{"--compression", how};
+    check_same(summary_of(3, compressed), summary_of_one_process(compressed));
   }
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("shards elsewhere have the rate of a step and its exclusions") {
 TEST_CASE("workers come and go while shards are elsewhere") {
   for (std::string policy : {"async", "ssp", "sync", "backup"}) {
     INFO(policy);
-    stage on;
+    process_fixture on;
     server all{on,
                2,
                {"--policy", policy, "--workers", "2", "--epochs", "16",
@@ -142,7 +142,7 @@ TEST_CASE("workers come and go while shards are elsewhere") {
 
 TEST_CASE("a lead that is killed finds its shards again, and another number "
           "of them resumes") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers",         "2",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "async"};
   server all{on, 3, what};
@@ -169,7 +169,7 @@ TEST_CASE("a lead that is killed finds its shards again, and another number "
 
 TEST_CASE("a shard that dies ends the run with one line, and it can be "
           "resumed") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers",         "1",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "async"};
   server all{on, 2, what};
@@ -190,7 +190,7 @@ TEST_CASE("a shard that dies ends the run with one line, and it can be "
 }
 
 TEST_CASE("a signal to any shard stops the run with a checkpoint") {
-  stage on;
+  process_fixture on;
   server all{
     on, 2, {"--workers", "1", "--epochs", "1000", "--policy", "async"}};
   auto worker = on.worker();
@@ -203,7 +203,7 @@ TEST_CASE("a signal to any shard stops the run with a checkpoint") {
 }
 
 TEST_CASE("who is missing is said, and who does not fit") {
-  stage on;
+  process_fixture on;
   auto lead = on.listening_server(
     {"--rank", "0", "--shards", "3", "--workers", "1", "--epochs", "1"});
   auto first = on.shard(1, with_shards(3));
@@ -221,7 +221,7 @@ TEST_CASE("who is missing is said, and who does not fit") {
 }
 
 TEST_CASE("a server without shards elsewhere takes none") {
-  stage on;
+  process_fixture on;
   auto alone =
     on.listening_server({"--shards", "2", "--workers", "1", "--epochs", "1"});
   auto shard = on.shard(1, with_shards(2));

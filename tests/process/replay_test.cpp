@@ -1,8 +1,8 @@
-// Runs with real threads and real processes leave tapes, and the tapes give the
-// same weights again, bit by bit.
+// Runs with real threads and real processes leave event logs, and the event
+// logs give the same weights again, bit by bit.
 
-#include "actors/recording/tape_file.hpp"
-#include "tests/process/stage.hpp"
+#include "actors/recording/event_log_file.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -10,7 +10,7 @@
 #include <functional>
 
 using namespace troupe::testing;
-using troupe::proto::TapeEvent;
+using troupe::proto::LogEvent;
 
 namespace {
 
@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 /// Far above what a run takes by itself; other tests run meanwhile.
 constexpr std::chrono::seconds whole_run{240};
 
-child replay(stage& on, const fs::path& tape, const fs::path& into,
-             const flags& more = {}) {
+child replay(process_fixture& on, const fs::path& event_log,
+             const fs::path& into, const flags& more = {}) {
   return on.start(
     "replay",
-    flags{"--replay", tape.string(), "--train-dir", into.string()} + more);
+    flags{"--replay", event_log.string(), "--train-dir", into.string()} + more);
 }
 
 std::string weights_in(const fs::path& run, const std::string& checkpoint) {
@@ -45,41 +45,43 @@ json essence_of(const json& summary) {
   return out;
 }
 
-/// Replays a whole tape; its end must be that of the run.
-void check_replay(stage& on, const fs::path& tape, const fs::path& into,
-                  const json& summary, const flags& more = {}) {
-  auto again = replay(on, tape, into, more);
+/// Replays a whole event log; its end must be that of the run.
+void check_replay(process_fixture& on, const fs::path& event_log,
+                  const fs::path& into, const json& summary,
+                  const flags& more = {}) {
+  auto again = replay(on, event_log, into, more);
   check_end(again, 0, whole_run);
   INFO(again.report());
-  CHECK(again.said("replay       [0-9]+ events, all as on the tape"));
+  CHECK(again.said("replay       [0-9]+ events, all as on the event log"));
   CHECK(essence_of(read_summary(into)) == essence_of(summary));
 }
 
-std::vector<TapeEvent> read_tape(const fs::path& path) {
-  troupe::recording::tape_reader tape{path};
-  std::vector<TapeEvent> out(1);
-  *out[0].mutable_begin() = tape.begin();
-  for (TapeEvent event; tape.next(event);)
+std::vector<LogEvent> read_event_log(const fs::path& path) {
+  troupe::recording::event_log_reader event_log{path};
+  std::vector<LogEvent> out(1);
+  *out[0].mutable_begin() = event_log.begin();
+  for (LogEvent event; event_log.next(event);)
     out.push_back(event);
   return out;
 }
 
-/// A tape with changes, sealed as if it were genuine.
-void write_tape(const fs::path& path, const std::vector<TapeEvent>& events) {
-  troupe::recording::tape_writer tape{path};
+/// An event log with changes, sealed as if it were genuine.
+void write_event_log(const fs::path& path,
+                     const std::vector<LogEvent>& events) {
+  troupe::recording::event_log_file event_log{path};
   for (auto event : events)
-    tape.write(event);
+    event_log.write(event);
 }
 
-size_t find_event(const std::vector<TapeEvent>& events,
-                  const std::function<bool(const TapeEvent&)>& wanted) {
+size_t find_event(const std::vector<LogEvent>& events,
+                  const std::function<bool(const LogEvent&)>& wanted) {
   auto found = std::find_if(events.begin(), events.end(), wanted);
   REQUIRE(found != events.end());
   return static_cast<size_t>(found - events.begin());
 }
 
 void train_and_replay(const flags& policy, const std::string& late) {
-  stage on;
+  process_fixture on;
   auto all =
     on.simulate(flags{"--tape", "--threads", "1", "--workers", "3",
                       "--max-steps", "60", "--batch-size", "16", "--eval-freq",
@@ -91,14 +93,15 @@ void train_and_replay(const flags& policy, const std::string& late) {
     auto metrics = on.metrics();
     CHECK(std::any_of(metrics.begin(), metrics.end(), is_kind(late)));
   }
-  auto tape = on.run() / "tape-1.pb";
-  check_replay(on, tape, on.home() / "again", summary);
+  auto event_log = on.run() / "tape-1.pb";
+  check_replay(on, event_log, on.home() / "again", summary);
 
   // The state at any step is what a replay that stops there leaves.
-  auto part = replay(on, tape, on.home() / "part", {"--max-steps", "25"});
+  auto part = replay(on, event_log, on.home() / "part", {"--max-steps", "25"});
   check_end(part, 0, whole_run);
   INFO(part.report());
-  CHECK(part.said("replay       stopped at event [0-9]+; all as on the tape"));
+  CHECK(
+    part.said("replay       stopped at event [0-9]+; all as on the event log"));
   auto same = weights_in(on.home() / "part", "step-00000025") ==
               weights_in(on.run(), "step-00000025");
   CHECK(same);
@@ -108,29 +111,31 @@ void train_and_replay(const flags& policy, const std::string& late) {
 
 } // namespace
 
-TEST_CASE("sync: a tape gives the same weights again") {
+TEST_CASE("sync: an event log gives the same weights again") {
   train_and_replay({"--policy", "sync"}, "");
 }
 
-TEST_CASE("backup: a tape with late gradients gives the same weights again") {
+TEST_CASE(
+  "backup: an event log with late gradients gives the same weights again") {
   train_and_replay({"--policy", "backup"}, "dropped");
 }
 
-TEST_CASE("backup: a tape with cancelled work gives the same weights again") {
+TEST_CASE(
+  "backup: an event log with cancelled work gives the same weights again") {
   train_and_replay({"--policy", "backup", "--late", "cancel"}, "cancelled");
 }
 
-TEST_CASE("ssp: a tape gives the same weights again") {
+TEST_CASE("ssp: an event log gives the same weights again") {
   train_and_replay({"--policy", "ssp", "--staleness", "1"}, "");
 }
 
-TEST_CASE("async: a tape gives the same weights again") {
+TEST_CASE("async: an event log gives the same weights again") {
   train_and_replay({"--policy", "async"}, "");
 }
 
-TEST_CASE("processes, one of them killed: a tape gives the same weights "
+TEST_CASE("processes, one of them killed: an event log gives the same weights "
           "again") {
-  stage on;
+  process_fixture on;
   auto server =
     on.listening_server({"--policy", "ssp", "--workers", "3", "--epochs", "12",
                          "--tape", "--threads", "1"});
@@ -152,12 +157,13 @@ TEST_CASE("processes, one of them killed: a tape gives the same weights "
   check_replay(on, on.run() / "tape-1.pb", on.home() / "again", on.summary());
 }
 
-TEST_CASE("a killed server: both tapes give what it had and what came of it") {
-  stage on;
-  flags cast{"--policy", "async",  "--workers", "2", "--epochs",
-             "20",       "--tape", "--threads", "1", "--checkpoint-freq",
-             "40",       "--keep", "2"};
-  auto server = on.listening_server(cast);
+TEST_CASE(
+  "a killed server: both event logs give what it had and what came of it") {
+  process_fixture on;
+  flags cluster{"--policy", "async",  "--workers", "2", "--epochs",
+                "20",       "--tape", "--threads", "1", "--checkpoint-freq",
+                "40",       "--keep", "2"};
+  auto server = on.listening_server(cluster);
   auto workers = std::vector<child>{};
   for (int i = 0; i < 2; ++i)
     workers.push_back(on.worker({"--threads", "1"}));
@@ -165,9 +171,9 @@ TEST_CASE("a killed server: both tapes give what it had and what came of it") {
     return line["kind"] == "update" && line["step"] >= 100;
   });
   server.kill();
-  auto first = read_tape(on.run() / "tape-1.pb");
+  auto first = read_event_log(on.run() / "tape-1.pb");
   CHECK(!first.back().has_ended());
-  server = on.listening_server(cast + flags{"--resume", "auto"});
+  server = on.listening_server(cluster + flags{"--resume", "auto"});
   check_end(server, 0, whole_run);
   for (auto& worker : workers)
     check_end(worker, 0);
@@ -177,7 +183,7 @@ TEST_CASE("a killed server: both tapes give what it had and what came of it") {
   auto cut = replay(on, on.run() / "tape-1.pb", on.home() / "first");
   check_end(cut, 0, whole_run);
   INFO(cut.report());
-  CHECK(cut.said("replay       the tape ends after event " +
+  CHECK(cut.said("replay       the event log ends after event " +
                  std::to_string(first.size())));
   uint64_t made = 0;
   for (const auto& event : first)
@@ -187,15 +193,15 @@ TEST_CASE("a killed server: both tapes give what it had and what came of it") {
   CHECK(last["steps"] == made);
   CHECK(last["status"] == "stopped");
   auto kept = checkpoints_of(on.home() / "first");
-  REQUIRE(kept.size() == 2); // As `keep` on the tape says.
+  REQUIRE(kept.size() == 2); // As `keep` on the event log says.
   CHECK(std::stoull(kept.back().substr(5)) == made);
 
   // The second, from its checkpoint.
-  auto begin = read_tape(on.run() / "tape-2.pb").front().begin();
+  auto begin = read_event_log(on.run() / "tape-2.pb").front().begin();
   CHECK(begin.life() == 2);
   CHECK(begin.start_version() >= 80);
-  auto tape = on.run() / "tape-2.pb";
-  auto missing = replay(on, tape, on.home() / "second");
+  auto event_log = on.run() / "tape-2.pb";
+  auto missing = replay(on, event_log, on.home() / "second");
   check_end(missing, 1);
   INFO(missing.err());
   CHECK(missing.err().find("life 2 of the server began from the checkpoint " +
@@ -205,37 +211,37 @@ TEST_CASE("a killed server: both tapes give what it had and what came of it") {
   auto again = replay(on, on.run() / "tape-1.pb", on.home() / "start",
                       {"--max-steps", std::to_string(begin.start_version())});
   check_end(again, 0, whole_run);
-  check_replay(on, tape, on.home() / "second", summary,
+  check_replay(on, event_log, on.home() / "second", summary,
                {"--resume", (on.home() / "start").string()});
 }
 
-TEST_CASE("a tape that was tampered with is noticed, and where") {
-  stage on;
+TEST_CASE("an event log that was tampered with is noticed, and where") {
+  process_fixture on;
   auto all =
     on.simulate({"--policy", "sync", "--workers", "3", "--max-steps", "6",
                  "--batch-size", "8", "--tape", "--threads", "1"});
   check_end(all, 0, whole_run);
-  const auto events = read_tape(on.run() / "tape-1.pb");
-  auto complaint_of = [&](const std::vector<TapeEvent>& changed) {
-    auto tape = on.home() / "changed.pb";
-    fs::remove(tape);
-    write_tape(tape, changed);
-    auto again = replay(on, tape, on.home() / "again", {"--overwrite"});
+  const auto events = read_event_log(on.run() / "tape-1.pb");
+  auto complaint_of = [&](const std::vector<LogEvent>& changed) {
+    auto event_log = on.home() / "changed.pb";
+    fs::remove(event_log);
+    write_event_log(event_log, changed);
+    auto again = replay(on, event_log, on.home() / "again", {"--overwrite"});
     check_end(again, 1, whole_run);
     auto line = again.err();
-    auto about = "trainer_node: " + tape.string() + ": event ";
+    auto about = "trainer_node: " + event_log.string() + ": event ";
     INFO(line);
     REQUIRE(line.find(about) == 0);
     CHECK(std::count(line.begin(), line.end(), '\n') == 1);
     return line.substr(about.size());
   };
   auto is_step = [](uint64_t made) {
-    return [made](const TapeEvent& event) {
+    return [made](const LogEvent& event) {
       return event.decision().updates_size() == 1 &&
              event.decision().updates(0).makes() == made;
     };
   };
-  auto is_gradient = [](const TapeEvent& event) {
+  auto is_gradient = [](const LogEvent& event) {
     return event.has_arrived() && event.arrived().computed_on() == 3;
   };
 
@@ -247,10 +253,11 @@ TEST_CASE("a tape that was tampered with is noticed, and where") {
       ->mutable_updates(0)
       ->mutable_gradients()
       ->SwapElements(0, 1);
-    CHECK(complaint_of(changed) ==
-          std::to_string(at + 1) +
-            ": decision.updates[0].gradients[0].worker is 1 on the tape and 0 "
-            "in the replay\n");
+    CHECK(
+      complaint_of(changed) ==
+      std::to_string(at + 1) +
+        ": decision.updates[0].gradients[0].worker is 1 on the event log and 0 "
+        "in the replay\n");
   }
   SECTION("the version that a gradient was computed on") {
     auto changed = events;
@@ -278,7 +285,7 @@ TEST_CASE("a tape that was tampered with is noticed, and where") {
   SECTION("the weights at the end") {
     auto changed = events;
     auto at = find_event(
-      changed, [](const TapeEvent& event) { return event.has_ended(); });
+      changed, [](const LogEvent& event) { return event.has_ended(); });
     changed[at].mutable_ended()->set_weights_sha256("0");
     CHECK(complaint_of(changed).find(std::to_string(at + 1) +
                                      ": ended.weights_sha256 is ") == 0);
@@ -286,47 +293,49 @@ TEST_CASE("a tape that was tampered with is noticed, and where") {
   SECTION("the rest of the state at the end") {
     auto changed = events;
     auto at = find_event(
-      changed, [](const TapeEvent& event) { return event.has_ended(); });
+      changed, [](const LogEvent& event) { return event.has_ended(); });
     changed[at].mutable_ended()->set_state_sha256("0");
     CHECK(complaint_of(changed).find(std::to_string(at + 1) +
                                      ": ended.state_sha256 is ") == 0);
   }
 }
 
-TEST_CASE("a tape that does not tell of the state is replayed") {
-  stage on;
+TEST_CASE("an event log that does not tell of the state is replayed") {
+  process_fixture on;
   auto all = on.simulate(
     {"--workers", "2", "--max-steps", "4", "--tape", "--threads", "1"});
   check_end(all, 0, whole_run);
-  auto events = read_tape(on.run() / "tape-1.pb");
-  auto at = find_event(
-    events, [](const TapeEvent& event) { return event.has_ended(); });
+  auto events = read_event_log(on.run() / "tape-1.pb");
+  auto at =
+    find_event(events, [](const LogEvent& event) { return event.has_ended(); });
   events[at].mutable_ended()->clear_state_sha256();
-  write_tape(on.home() / "older.pb", events);
+  write_event_log(on.home() / "older.pb", events);
   check_replay(on, on.home() / "older.pb", on.home() / "again", on.summary());
 }
 
-TEST_CASE("a replay is of the tape's run and no other") {
-  stage on;
+TEST_CASE("a replay is of the event log's run and no other") {
+  process_fixture on;
   auto all = on.simulate({"--workers", "2", "--max-steps", "4", "--lr", "0.05",
                           "--tape", "--threads", "1"});
   check_end(all, 0, whole_run);
-  auto tape = (on.run() / "tape-1.pb").string();
+  auto event_log = (on.run() / "tape-1.pb").string();
   auto complaint = [&](const flags& more, int status) {
-    auto again = on.start("replay", flags{"--replay", tape, "--train-dir",
+    auto again = on.start("replay", flags{"--replay", event_log, "--train-dir",
                                           (on.home() / "again").string()} +
                                       more);
     check_end(again, status);
     return again.err();
   };
   CHECK(complaint({"--lr", "0.1"}, 2) ==
-        "trainer_node: --lr 0.1: the run on the tape had 0.05, and a replay is "
+        "trainer_node: --lr 0.1: the run on the event log had 0.05, and a "
+        "replay is "
         "that run: leave it out\n");
-  CHECK(complaint({"--max-steps", "5"}, 2) ==
-        "trainer_node: --max-steps 5: the run on the tape ends at 4; a replay "
-        "may only end earlier\n");
+  CHECK(
+    complaint({"--max-steps", "5"}, 2) ==
+    "trainer_node: --max-steps 5: the run on the event log ends at 4; a replay "
+    "may only end earlier\n");
   CHECK(complaint({"--resume", "x"}, 2) ==
-        "trainer_node: --resume x: " + tape +
+        "trainer_node: --resume x: " + event_log +
           " begins from no checkpoint; leave it out\n");
   CHECK(complaint({"--simulate"}, 2).find("--replay takes all settings") !=
         std::string::npos);
@@ -334,7 +343,7 @@ TEST_CASE("a replay is of the tape's run and no other") {
   CHECK(
     complaint({"--lr", "0.05", "--checkpoint-freq", "1", "--tape"}, 0).empty());
   CHECK(checkpoints_of(on.home() / "again").size() == 3);
-  // A replay's own tape is the run's again.
+  // A replay's own event log is the run's again.
   check_replay(on, on.home() / "again" / "tape-1.pb", on.home() / "third",
                on.summary());
   auto none = on.start("replay", {"--replay", "no.pb"});
@@ -342,8 +351,8 @@ TEST_CASE("a replay is of the tape's run and no other") {
   CHECK(none.err().find("trainer_node: cannot read no.pb") == 0);
 }
 
-TEST_CASE("a tape that cannot be written fails the run with one line") {
-  stage on;
+TEST_CASE("an event log that cannot be written fails the run with one line") {
+  process_fixture on;
   child_options how;
   how.largest_file = 60'000;
   auto all = on.start("full",

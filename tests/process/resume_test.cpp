@@ -1,8 +1,8 @@
 // Runs that go on: as what they were, or not at all.
 
 #include "tests/data/idx_files.hpp"
-#include "tests/process/stage.hpp"
-#include "tests/support/tape_account.hpp"
+#include "tests/process/process_fixture.hpp"
+#include "tests/support/event_log_account.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -17,18 +17,18 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A run that is stopped in the middle of an epoch, with a checkpoint.
-void run_and_stop(stage& on, const flags& what, uint64_t step) {
+void run_and_stop(process_fixture& on, const flags& what, uint64_t step) {
   auto all = on.simulate(what);
   on.await(all, "training", is_step(step));
   all.signal(SIGINT);
   check_end(all, 75);
 }
 
-proto::TapeBegin begin_of(const fs::path& tape) {
-  return recording::tape_reader{tape}.begin();
+proto::LogBegin begin_of(const fs::path& event_log) {
+  return recording::event_log_reader{event_log}.begin();
 }
 
-std::string setting(const proto::TapeBegin& of, const std::string& key) {
+std::string setting(const proto::LogBegin& of, const std::string& key) {
   for (const auto& one : of.description().settings())
     if (one.key() == key)
       return one.value();
@@ -36,7 +36,7 @@ std::string setting(const proto::TapeBegin& of, const std::string& key) {
 }
 
 /// What is refused leaves the run as it is.
-void check_refused(stage& on, const flags& more, int status,
+void check_refused(process_fixture& on, const flags& more, int status,
                    const std::string& line) {
   auto before = files_below(on.run());
   auto config = slurp(on.run() / "config.ini");
@@ -56,7 +56,7 @@ void check_refused(stage& on, const flags& more, int status,
 } // namespace
 
 TEST_CASE("A run resumed without its flags goes on as it was") {
-  stage on;
+  process_fixture on;
   run_and_stop(on,
                {"--seed", "3", "--policy", "ssp", "--staleness", "1",
                 "--workers", "2", "--epochs", "12", "--tape"},
@@ -73,7 +73,7 @@ TEST_CASE("A run resumed without its flags goes on as it was") {
   CHECK(first.description().data().SerializeAsString() ==
         second.description().data().SerializeAsString());
   // Each position of each epoch's order once, by the events of both lives.
-  test::tape_account account;
+  test::event_log_account account;
   account.add(on.run() / "tape-1.pb", second.start_version());
   account.add(on.run() / "tape-2.pb");
   for (uint64_t epoch = 0; epoch < 12; ++epoch)
@@ -86,7 +86,7 @@ TEST_CASE("A run resumed without its flags goes on as it was") {
 }
 
 TEST_CASE("What a resumed run may not have otherwise is refused") {
-  stage on;
+  process_fixture on;
   run_and_stop(on, {"--seed", "3", "--workers", "2", "--epochs", "50"}, 5);
   check_refused(on, {"--seed", "4"}, 2, "--seed 4: the run at ");
   check_refused(on, {"--dataset", "synthetic(samples=1437)"}, 2,
@@ -104,7 +104,7 @@ TEST_CASE("What a resumed run may not have otherwise is refused") {
 }
 
 TEST_CASE("A run is not resumed with other data of the same name") {
-  stage on;
+  process_fixture on;
   test::write_mnist(on.home() / "one", 100, 1);
   test::write_mnist(on.home() / "other", 100, 2);
   test::write_mnist(on.home() / "more", 110, 1);
@@ -123,7 +123,7 @@ TEST_CASE("A run is not resumed with other data of the same name") {
 }
 
 TEST_CASE("A deliberate change is taken, and kept in the run's records") {
-  stage on;
+  process_fixture on;
   const flags all{"--workers", "1", "--epochs", "50", "--tape", "--keep", "9"};
   run_and_stop(on, all, 5);
   auto who =
@@ -162,7 +162,7 @@ TEST_CASE("A deliberate change is taken, and kept in the run's records") {
 }
 
 TEST_CASE("Two processes do not share a run directory") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers", "1", "--epochs", "1000"};
   auto first = on.simulate(what);
   on.await(first, "training", is_step(2));
@@ -180,7 +180,7 @@ TEST_CASE("Two processes do not share a run directory") {
 }
 
 TEST_CASE("A killed process leaves no lock behind") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers", "1", "--checkpoint-freq", "5"};
   auto first = on.simulate(what + flags{"--epochs", "1000"});
   on.await(first, "a checkpoint", is_kind("checkpoint"));
@@ -190,7 +190,7 @@ TEST_CASE("A killed process leaves no lock behind") {
 }
 
 TEST_CASE("A resumed run that is killed does not look complete") {
-  stage on;
+  process_fixture on;
   auto first = on.simulate({"--workers", "1", "--max-steps", "5"});
   check_end(first, 0);
   REQUIRE(on.summary()["status"] == "completed");
@@ -202,7 +202,7 @@ TEST_CASE("A resumed run that is killed does not look complete") {
 }
 
 TEST_CASE("A follower goes on to the end of a resumed run") {
-  stage on;
+  process_fixture on;
   auto first = on.simulate({"--workers", "1", "--max-steps", "5"});
   check_end(first, 0);
   auto second = on.simulate({"--resume", "--max-steps", "300"});
@@ -215,7 +215,7 @@ TEST_CASE("A follower goes on to the end of a resumed run") {
 }
 
 TEST_CASE("Lives of a server never repeat, even without checkpoints") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers", "1",        "--checkpoint-freq",
                    "5",         "--epochs", "1000"};
   auto first = on.simulate(what);
@@ -233,7 +233,7 @@ TEST_CASE("Lives of a server never repeat, even without checkpoints") {
 }
 
 TEST_CASE("Overwrite keeps the old run when the new one cannot start") {
-  stage on;
+  process_fixture on;
   auto first = on.simulate({"--workers", "1", "--max-steps", "5"});
   check_end(first, 0);
   auto before = files_below(on.run());
@@ -252,7 +252,7 @@ TEST_CASE("Overwrite keeps the old run when the new one cannot start") {
 }
 
 TEST_CASE("The settings of a resumed run say where they come from") {
-  stage on;
+  process_fixture on;
   auto first =
     on.simulate({"--workers", "1", "--seed", "3", "--max-steps", "5"});
   check_end(first, 0);

@@ -2,15 +2,15 @@
 // server has none.
 
 #include "tests/data/idx_files.hpp"
-#include "tests/process/stage.hpp"
-#include "tests/support/tape_account.hpp"
+#include "tests/process/process_fixture.hpp"
+#include "tests/support/event_log_account.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <csignal>
 
 using namespace troupe::testing;
-using troupe::test::tape_account;
+using troupe::test::event_log_account;
 using troupe::test::write_mnist;
 
 namespace {
@@ -52,7 +52,7 @@ struct divided {
       (on.home() / ("all-in-3-parts/part-" + std::to_string(number))).string()};
   }
 
-  stage on;
+  process_fixture on;
 };
 
 } // namespace
@@ -90,7 +90,7 @@ TEST_CASE("a worker that comes back finds its rank by its files") {
   check_end(workers[1], 0);
   check_end(workers[2], 0);
 
-  tape_account kept;
+  event_log_account kept;
   kept.add(on.run() / "tape-1.pb");
   CHECK(kept.repeats() == 0);
   CHECK(kept.strays() == 0);
@@ -120,7 +120,7 @@ TEST_CASE("a run on files of their own is resumed and replayed") {
     check_end(evaluator, 0);
     sums.push_back(on.summary()["state_sha256"]);
   }
-  tape_account kept;
+  event_log_account kept;
   kept.add(on.run() / "tape-1.pb", 20);
   kept.add(on.run() / "tape-2.pb");
   CHECK(kept.repeats() == 0);
@@ -142,7 +142,7 @@ TEST_CASE("a run on files of their own is resumed and replayed") {
 }
 
 TEST_CASE("a server without files must know what they look like") {
-  stage on;
+  process_fixture on;
   auto server = on.server({"--dataset", "folder", "--sharding", "local"});
   CHECK(server.wait() == 2);
   CHECK(server.err() == "trainer_node: the data set folder needs --data-dir, "

@@ -1,6 +1,6 @@
 // Several shards in the process of the parameter server, with real workers.
 
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -17,7 +17,7 @@ const flags two_epochs{"--policy",    "sync", "--workers", "2",
 /// A run of two workers, to its end; the digest of all that comes out, the
 /// optimiser's slots included.
 std::string state_of(const flags& server_flags) {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(two_epochs + server_flags);
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
@@ -50,7 +50,7 @@ TEST_CASE("shards serve each path") {
 }
 
 TEST_CASE("a killed server of several shards goes on with another number") {
-  stage on;
+  process_fixture on;
   const flags what{"--workers",         "2",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "ssp"};
   auto server = on.listening_server(what + with_shards(3));
@@ -77,7 +77,7 @@ TEST_CASE("a killed server of several shards goes on with another number") {
 }
 
 TEST_CASE("a worker that is killed leaves several shards training") {
-  stage on;
+  process_fixture on;
   auto server =
     on.listening_server({"--workers", "2", "--epochs", "10", "--shards", "3"});
   auto first = on.worker();

@@ -1,7 +1,7 @@
 // Real nodes over each path that tensors can take, and what becomes of a run
 // when its path breaks.
 
-#include "tests/process/stage.hpp"
+#include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -38,7 +38,7 @@ const flags normalised{
 /// running statistics and the optimiser's slots, to the last bit.
 std::string state_over(const std::string& transport, const flags& more = {},
                        const flags& workers = {}) {
-  stage on;
+  process_fixture on;
   auto server =
     on.listening_server(three_epochs + flags{"--transport", transport} + more);
   auto first = on.worker(over(transport) + workers);
@@ -108,7 +108,7 @@ size_t regions_of(pid_t process) {
 void check_break(const std::string& transport, const std::string& next,
                  const flags& workers = {}) {
   INFO(transport);
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(
     {"--policy", "async", "--workers", "2", "--epochs", "20", "--transport",
      transport == "stream" ? "stream" : "auto"});
@@ -154,14 +154,14 @@ TEST_CASE("every path gives the same bits of float64") {
   }
 }
 
-TEST_CASE("packed gradients give the same weights over every path") {
+TEST_CASE("compressed gradients give the same weights over every path") {
   std::string before;
   for (std::string how : {"fp16", "topk(share=0.1)"}) {
     INFO(how);
-    const flags packed{"--compression", how};
-    auto expected = state_over("chunked", packed);
-    CHECK(state_over("stream", packed) == expected);
-    CHECK(state_over("shm", packed) == expected);
+    const flags compressed{"--compression", how};
+    auto expected = state_over("chunked", compressed);
+    CHECK(state_over("stream", compressed) == expected);
+    CHECK(state_over("shm", compressed) == expected);
     CHECK(expected != before);
     before = expected;
   }
@@ -175,10 +175,10 @@ TEST_CASE("tensors that travel while they are made and used give the same "
   }
 }
 
-TEST_CASE("workers that come again go on from what packing left out") {
+TEST_CASE("workers that come again go on from what compression left out") {
   const flags what{"--policy",  "sync", "--workers",     "2",
                    "--threads", "1",    "--compression", "topk(share=0.05)"};
-  auto weights_of = [&](stage& on, const flags& more) {
+  auto weights_of = [&](process_fixture& on, const flags& more) {
     auto server = on.listening_server(what + more);
     auto own = flags{"--threads", "1", "--train-dir", on.run().string()};
     // Ranks are asked for: each is to find what it left.
@@ -188,7 +188,7 @@ TEST_CASE("workers that come again go on from what packing left out") {
       check_end(*one, 0);
     return on.summary()["state_sha256"].get<std::string>();
   };
-  stage whole, parts;
+  process_fixture whole, parts;
   auto expected = weights_of(whole, {"--max-steps", "20"});
   weights_of(parts, {"--max-steps", "9"});
   CHECK(weights_of(parts, {"--max-steps", "20", "--resume", "auto"}) ==
@@ -209,7 +209,7 @@ TEST_CASE("a stream that breaks gives way to chunks") {
 }
 
 TEST_CASE("a path that is not offered is refused with a line") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server({"--transport", "chunked"});
   auto worker = on.worker(over("shm"));
   check_end(worker, 1);
@@ -220,7 +220,7 @@ TEST_CASE("a path that is not offered is refused with a line") {
 
 TEST_CASE("without shared memory the stream is taken, with a line that says "
           "why") {
-  stage on;
+  process_fixture on;
   auto server = on.listening_server(three_epochs);
   child_options small;
   small.largest_file = 60'000; // Less than a gradient.
@@ -238,7 +238,7 @@ TEST_CASE("without shared memory the stream is taken, with a line that says "
 }
 
 TEST_CASE("workers killed again and again leave nothing at the server") {
-  stage on;
+  process_fixture on;
   std::mt19937_64 random{7};
   auto server = on.listening_server(
     {"--policy", "async", "--workers", "2", "--epochs", "1000"});

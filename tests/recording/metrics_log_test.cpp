@@ -1,5 +1,5 @@
 #include "actors/recording/metrics_log.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/support/members.hpp"
 #include "tests/support/temporary_folder.hpp"
 

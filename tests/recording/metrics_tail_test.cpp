@@ -1,6 +1,6 @@
 #include "actors/recording/metrics_log.hpp"
 #include "actors/recording/metrics_tail.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

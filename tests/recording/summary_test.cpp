@@ -1,5 +1,5 @@
 #include "actors/recording/summary.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

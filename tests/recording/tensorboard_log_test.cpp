@@ -1,6 +1,6 @@
 #include "actors/recording/crc32c.hpp"
 #include "actors/recording/tensorboard_log.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

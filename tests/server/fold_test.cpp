@@ -3,8 +3,8 @@
 // version, whatever happened.
 
 #include "tests/policies/conformance.hpp"
+#include "tests/support/server_fixture.hpp"
 #include "tests/support/server_fold.hpp"
-#include "tests/support/theatre.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -16,18 +16,18 @@ using namespace troupe::test;
 namespace {
 
 /// Members come, go, push what is sound or not, and are pulled along.
-void play_at_random(theatre& on, std::mt19937_64& random) {
+void play_at_random(server_fixture& on, std::mt19937_64& random) {
   worker_id who{static_cast<uint32_t>(random() % 5)};
   auto found = on.players.find(who);
   auto dice = random() % 100;
   if (found == on.players.end() || dice < 5) {
-    auto life = found == on.players.end() ? incarnation{1}
-                                          : found->second.life.next();
+    auto life =
+      found == on.players.end() ? incarnation{1} : found->second.life.next();
     if (found != on.players.end())
       on.leave(who);
     on.enlist(who, life);
     on.players[who].asks = on.pull(who);
-    on.house.tell(on.lead, join_atom_v, std::vector{who});
+    on.actors.tell(on.lead, join_atom_v, std::vector{who});
   } else if (found->second.asks->values) {
     on.settle(who);
     auto x = dice < 10 ? std::numeric_limits<float>::quiet_NaN() : 0.01f;
@@ -40,8 +40,8 @@ std::string text_of(proto::Manifest what) {
   what.clear_files();
   what.clear_optimizer();
   auto* counters = what.mutable_counters();
-  for (const auto* name : {"elapsed_seconds", "wall_seconds",
-                           "virtual_seconds"}) {
+  for (const auto* name :
+       {"elapsed_seconds", "wall_seconds", "virtual_seconds"}) {
     const auto* field = counters->GetDescriptor()->FindFieldByName(name);
     if (field != nullptr)
       counters->GetReflection()->ClearField(counters, field);
@@ -55,12 +55,12 @@ TEST_CASE("a fold over the events has the server's state at every version") {
   for (const auto& policy : config::policy_names())
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       INFO("policy " << policy << ", seed " << seed);
-      theatre on;
+      server_fixture on;
       std::vector<std::string> log;
       on.settings.policy.name = policy;
       on.settings.checkpoint.checkpoint_freq = 1;
       on.settings.training.max_steps = 40;
-      on.tape = [&](proto::TapeEvent& event) {
+      on.event_log = [&](proto::LogEvent& event) {
         log.push_back(event.SerializeAsString());
       };
       on.settings.cluster.workers = 3;
@@ -73,7 +73,7 @@ TEST_CASE("a fold over the events has the server's state at every version") {
         play_at_random(on, random);
         auto saved = on.writer->snapshots.size();
         for (; read < log.size(); ++read) {
-          proto::TapeEvent event;
+          proto::LogEvent event;
           REQUIRE(event.ParseFromString(log[read]));
           REQUIRE_NOTHROW(fold.apply(event));
         }

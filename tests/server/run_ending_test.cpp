@@ -12,12 +12,12 @@ namespace {
 /// What the ending asks for, in its order.
 struct asked {
   std::vector<std::string> what;
-  run_ending uut{{[this](const std::string& reason) {
-                    what.push_back("home: " + reason);
-                  },
-                  [this] { what.push_back("work"); },
-                  [this] { what.push_back("give up"); },
-                  [this] { what.push_back("close"); }}};
+  run_ending uut{
+    {[this](const std::string& reason) { what.push_back("home: " + reason); },
+     [this] { what.push_back("work"); }, [this] { what.push_back("give up"); },
+     [this] {
+       what.push_back("close");
+     }}};
 };
 
 using strings = std::vector<std::string>;
@@ -82,7 +82,9 @@ TEST_CASE("what fails while workers are sent home asks for no last work") {
   run_ending* uut = nullptr;
   run_ending on{{[&](const std::string&) { uut->fail("log lost"); },
                  [&] { what.emplace_back("work"); }, [] {},
-                 [&] { what.emplace_back("close"); }}};
+                 [&] {
+                   what.emplace_back("close");
+                 }}};
   uut = &on;
   on.begin("completed", "done");
   CHECK(what == std::vector<std::string>{"close"});

@@ -34,18 +34,18 @@ TEST_CASE("a longer run with scores and checkpoints is the same twice") {
   CHECK(run(with_other_times).sha256() != first.sha256());
 }
 
-TEST_CASE("packed gradients train, and not to the same weights") {
+TEST_CASE("compressed gradients train, and not to the same weights") {
   const std::vector<std::string> arguments{"--workers", "3",      "--epochs",
                                            "6",         "--seed", "2"};
   auto plain = run(arguments);
   for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.05)"}) {
     INFO(how);
-    auto packed = arguments;
-    packed.insert(packed.end(), {"--compression", how});
-    auto outcome = run(packed);
+    auto compressed = arguments;
+    compressed.insert(compressed.end(), {"--compression", how});
+    auto outcome = run(compressed);
     CHECK(outcome.sha256() != plain.sha256());
     CHECK(outcome.summary["final_accuracy"] > 0.9);
-    CHECK(run(packed).sha256() == outcome.sha256());
+    CHECK(run(compressed).sha256() == outcome.sha256());
   }
 }
 
@@ -55,12 +55,12 @@ TEST_CASE("smaller gradients take less time on a slow link") {
     "--link-rate", "1e6", "--policy",    "async", "--compression", "none"};
   auto plain = run(arguments);
   arguments.back() = "topk(share=0.01)";
-  auto packed = run(arguments);
+  auto compressed = run(arguments);
   // 1.7 MB both ways, or on the way back alone.
-  CHECK(packed.seconds() < 0.75 * plain.seconds());
+  CHECK(compressed.seconds() < 0.75 * plain.seconds());
 }
 
-TEST_CASE("what packing left out is there again when a run is resumed") {
+TEST_CASE("what compression left out is there again when a run is resumed") {
   for (std::string how : {"fp16", "int8", "topk(share=0.02)"}) {
     INFO(how);
     const std::vector<std::string> common{

@@ -1,4 +1,4 @@
-#include "actors/simulation/durations.hpp"
+#include "apps/lab/simulation/durations.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-#include "actors/cores/fault_draw.hpp"
+#include "actors/core/fault_draw.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

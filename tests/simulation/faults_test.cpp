@@ -1,6 +1,6 @@
 // Faults one by one: what the production actors make of them, in virtual time.
 
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/simulation/virtual_test.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -147,7 +147,7 @@ TEST_CASE("a cut in one direction ends the connection, too") {
   }
 }
 
-TEST_CASE("a run that stood still as a whole goes on with its whole cast") {
+TEST_CASE("a run that stood still as a whole goes on with its whole cluster") {
   auto found = run_with("5.5 pause(for=100)\n110 pause(for=3)",
                         {"--workers", "3", "--max-steps", "40"});
   CHECK(found.all("left").empty());
@@ -238,7 +238,7 @@ TEST_CASE("runs with faults are the same twice, and learn") {
   CHECK(first.counts.rolled_back == 1);
 }
 
-TEST_CASE("a cast that is left without anybody breaks a promise") {
+TEST_CASE("a cluster that is left without anybody breaks a promise") {
   try {
     run_with("5.5 crash(worker=0)\n6.5 crash(worker=1)",
              {"--workers", "2", "--max-steps", "30"});

@@ -1,6 +1,6 @@
 #include "actors/links/simulated_link.hpp"
+#include "tests/support/actor_fixture.hpp"
 #include "tests/support/payloads.hpp"
-#include "tests/support/stage.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -15,7 +15,7 @@ using weights_answer = answer_ptr<release_header, payload>;
 struct far_server {
   explicit far_server(const link_terms& terms) {
     auto count = arrived;
-    server = house.stand_in<parameter_server_actor>([count](auto*) {
+    server = actors.stand_in<parameter_server_actor>([count](auto*) {
       auto answer = [count] {
         ++*count;
         return caf::result<release_header, payload>{release_header{},
@@ -30,17 +30,17 @@ struct far_server {
         [count](score_atom, const score&) { ++*count; },
       };
     });
-    link = spawn_simulated_link(house.system(), server, terms);
+    link = spawn_simulated_link(actors.system(), server, terms);
   }
 
   weights_answer push() {
-    auto out = house.ask<release_header, payload>(
+    auto out = actors.ask<release_header, payload>(
       link, push_atom_v, push_header{}, constant_payload(500, 1));
-    house.run();
+    actors.run();
     return out;
   }
 
-  stage house;
+  actor_fixture actors;
   std::shared_ptr<int> arrived = std::make_shared<int>(0);
   parameter_server_actor server;
   parameter_server_actor link;
@@ -51,14 +51,14 @@ struct far_server {
 TEST_CASE("a message takes its bytes over the rate and the latency") {
   far_server far{{0.5, 1000}};
   auto answer = far.push(); // 2000 bytes up, 1000 down
-  far.house.advance(2.45);
+  far.actors.advance(2.45);
   CHECK(*far.arrived == 0);
-  far.house.advance(0.1);
+  far.actors.advance(0.1);
   CHECK(*far.arrived == 1);
   CHECK(answer->open());
-  far.house.advance(1.4);
+  far.actors.advance(1.4);
   CHECK(answer->open());
-  far.house.advance(0.2);
+  far.actors.advance(0.2);
   CHECK(answer->values.has_value());
 }
 
@@ -66,21 +66,21 @@ TEST_CASE("messages queue behind each other, each way by itself") {
   far_server far{{0, 1000}};
   far.push();
   auto second = far.push();
-  far.house.advance(3.9);
+  far.actors.advance(3.9);
   CHECK(*far.arrived == 1);
-  far.house.advance(0.15);
+  far.actors.advance(0.15);
   CHECK(*far.arrived == 2);
-  far.house.advance(1.1);
+  far.actors.advance(1.1);
   CHECK(second->values.has_value());
 }
 
 TEST_CASE("a link passes errors on and ends with its server") {
   far_server far{{0.1}};
   auto watched =
-    far.house.ask<watch_header, payload>(far.link, watch_atom_v, version{0});
-  far.house.run();
-  far.house.advance(0.3);
+    far.actors.ask<watch_header, payload>(far.link, watch_atom_v, version{0});
+  far.actors.run();
+  far.actors.advance(0.3);
   CHECK(watched->code() == errc::shutting_down);
-  far.house.kill(far.server);
-  CHECK_FALSE(far.house.alive(far.link));
+  far.actors.kill(far.server);
+  CHECK_FALSE(far.actors.alive(far.link));
 }

@@ -2,9 +2,9 @@
 // not depend on shards.
 
 #include "apps/trainer_node/replay.hpp"
-#include "models/best_weights.hpp"
-#include "models/checkpoint.hpp"
-#include "models/learning_rate.hpp"
+#include "models/optim/learning_rate.hpp"
+#include "models/storage/best_weights.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/simulation/virtual_test.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -56,9 +56,10 @@ json figures(json summary) {
   return summary;
 }
 
-virtual_outcome replayed(const fs::path& tape, const fs::path& folder,
+virtual_outcome replayed(const fs::path& event_log, const fs::path& folder,
                          const words& more = {}) {
-  auto all = words{"--replay", tape.string(), "--train-dir", folder.string()};
+  auto all =
+    words{"--replay", event_log.string(), "--train-dir", folder.string()};
   auto call = config::parse_command_line(all + more, config::environment{});
   app::virtual_run_options options;
   options.silent = true;
@@ -157,7 +158,8 @@ TEST_CASE("a recipe has the bits of one shard with any number of them") {
         run(normalised).sha256());
 }
 
-TEST_CASE("a recipe is the same again from its tape, best weights included") {
+TEST_CASE(
+  "a recipe is the same again from its event log, best weights included") {
   for (auto policy : {"sync", "backup", "ssp", "async"}) {
     INFO(policy);
     temporary_folder folder;

@@ -1,9 +1,9 @@
-// Tapes of virtual runs of every kind, re-enacted: the same notes in the same
-// order, the same weights.
+// Event logs of virtual runs of every kind, re-enacted: the same notes in the
+// same order, the same weights.
 
-#include "actors/recording/tape_file.hpp"
+#include "actors/recording/event_log_file.hpp"
 #include "apps/trainer_node/replay.hpp"
-#include "config/failure.hpp"
+#include "config/text/failure.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/error_line.hpp"
 
@@ -11,7 +11,7 @@
 
 using namespace troupe;
 using namespace troupe::test;
-using proto::TapeEvent;
+using proto::LogEvent;
 using testing::temporary_folder;
 
 namespace {
@@ -24,9 +24,9 @@ struct replay_outcome {
   std::string metrics;
 };
 
-replay_outcome replay_in(const fs::path& folder, const fs::path& tape,
+replay_outcome replay_in(const fs::path& folder, const fs::path& event_log,
                          std::vector<std::string> more = {}) {
-  std::vector<std::string> all{"--replay", tape.string(), "--train-dir",
+  std::vector<std::string> all{"--replay", event_log.string(), "--train-dir",
                                folder.string()};
   all.insert(all.end(), more.begin(), more.end());
   auto call = config::parse_command_line(all, config::environment{});
@@ -58,22 +58,22 @@ void check_same(const std::vector<std::string>& arguments) {
   REQUIRE(again.summary["state_sha256"] == first.summary["state_sha256"]);
 }
 
-std::vector<TapeEvent> read_tape(const fs::path& path) {
-  recording::tape_reader tape{path};
-  std::vector<TapeEvent> out(1);
-  *out[0].mutable_begin() = tape.begin();
-  for (TapeEvent event; tape.next(event);)
+std::vector<LogEvent> read_event_log(const fs::path& path) {
+  recording::event_log_reader event_log{path};
+  std::vector<LogEvent> out(1);
+  *out[0].mutable_begin() = event_log.begin();
+  for (LogEvent event; event_log.next(event);)
     out.push_back(event);
   return out;
 }
 
-/// The tape up to a gradient in the middle, which is refused.
+/// The event log up to a gradient in the middle, which is refused.
 fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
   run_in(folder / "run", {"--workers", "2", "--policy", "async", "--max-steps",
                           "8", "--batch-size", "8", "--tape"});
-  recording::tape_writer out{folder / "refused.pb"};
+  recording::event_log_file out{folder / "refused.pb"};
   int arrived = 0;
-  for (auto event : read_tape(folder / "run" / "tape-1.pb")) {
+  for (auto event : read_event_log(folder / "run" / "tape-1.pb")) {
     auto last = event.has_arrived() && ++arrived == 6;
     if (last) {
       auto& what = *event.mutable_arrived();
@@ -114,7 +114,7 @@ TEST_CASE("a whole run with epochs, scores and checkpoints is the same again") {
   CHECK(without_wall_clock(again.summary) == without_wall_clock(first.summary));
 }
 
-TEST_CASE("a tape without gradients is the same again") {
+TEST_CASE("an event log without gradients is the same again") {
   temporary_folder folder;
   auto first =
     run_in(folder / "run", {"--gradients", "none", "--workers", "50",
@@ -160,15 +160,15 @@ TEST_CASE("refusals of every kind are re-enacted") {
   for (std::string why : {"wrong_size", "not_finite", "protocol_violation"}) {
     INFO(why);
     temporary_folder folder;
-    auto tape = refuse_one(folder, why);
-    auto again = replay_in(folder / "again", tape);
+    auto event_log = refuse_one(folder, why);
+    auto again = replay_in(folder / "again", event_log);
     CHECK(again.end.line.empty());
     CHECK(again.summary["gradients_refused"] == 1);
     CHECK(again.summary["steps"] == 5);
   }
 }
 
-TEST_CASE("a resumed run's tape begins where its checkpoint is") {
+TEST_CASE("a resumed run's event log begins where its checkpoint is") {
   temporary_folder folder;
   auto run = folder / "run";
   run_in(run, {"--max-steps", "10", "--workers", "2", "--tape"});
@@ -190,17 +190,17 @@ TEST_CASE("a resumed run's tape begins where its checkpoint is") {
   CHECK(line.find("is not the checkpoint that") != std::string::npos);
 }
 
-TEST_CASE("a life that left no checkpoint keeps its tape") {
+TEST_CASE("a life that left no checkpoint keeps its event log") {
   temporary_folder folder;
   auto run = folder / "run";
   std::vector<std::string> half{"--max-steps", "10", "--workers", "2",
                                 "--tape"};
   run_in(run, half);
-  auto tape = text_of_file(run / "tape-1.pb");
+  auto event_log = text_of_file(run / "tape-1.pb");
   fs::remove_all(run / "checkpoints");
   half.insert(half.end(), {"--resume", "auto"});
   run_in(run, half);
-  CHECK(text_of_file(run / "tape-1.pb") == tape);
+  CHECK(text_of_file(run / "tape-1.pb") == event_log);
   for (const auto* name : {"tape-1.pb", "tape-2.pb"}) {
     auto again = replay_in(folder / name, run / name);
     CHECK(again.end.line.empty());

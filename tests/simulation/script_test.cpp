@@ -1,7 +1,7 @@
-// A network that comes as a TorchScript file, trained by the whole cast.
+// A network that comes as a TorchScript file, trained by the whole cluster.
 
-#include "config/failure.hpp"
-#include "models/checkpoint.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/checkpoint.hpp"
 #include "tests/simulation/virtual_test.hpp"
 
 #include <catch2/catch_test_macros.hpp>

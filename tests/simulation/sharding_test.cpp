@@ -2,12 +2,12 @@
 // workers that leave, and runs that are resumed and replayed.
 
 #include "apps/trainer_node/replay.hpp"
-#include "config/failure.hpp"
-#include "data/permutation.hpp"
+#include "config/text/failure.hpp"
+#include "data/sampling/permutation.hpp"
 #include "tests/data/idx_files.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/error_line.hpp"
-#include "tests/support/tape_account.hpp"
+#include "tests/support/event_log_account.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -28,7 +28,7 @@ strings operator+(strings left, const strings& right) {
 
 constexpr uint64_t samples = 90;
 
-/// A small run that leaves a tape.
+/// A small run that leaves an event log.
 strings small(uint32_t workers, const strings& more) {
   return strings{"--dataset",
                  "synthetic(shape=1x28x28,classes=10,samples=90)",
@@ -45,7 +45,7 @@ strings small(uint32_t workers, const strings& more) {
 }
 
 /// How often each sample of the data set was applied in an epoch.
-std::vector<int> samples_of(const tape_account& from, uint64_t epoch,
+std::vector<int> samples_of(const event_log_account& from, uint64_t epoch,
                             uint32_t shares) {
   data::epoch_order order{3, samples, shares};
   std::vector<int> out(samples);
@@ -111,7 +111,7 @@ TEST_CASE("each sample is in the weights once an epoch, leased and static") {
       small(workers, strings{"--sharding"} + sharding +
                        strings{"--policy", "async", "--compute-time",
                                "gamma(mean=1,cv=0.3)", "--epochs", "2"}));
-    tape_account kept;
+    event_log_account kept;
     kept.add(folder / "run/tape-1.pb");
     auto share = samples / workers;
     if (sharding.size() == 1 && share * workers < samples)
@@ -129,7 +129,7 @@ TEST_CASE("each sample is in the weights once an epoch, leased and static") {
   }
 }
 
-TEST_CASE("a static run is reproducible, and its tape can be replayed") {
+TEST_CASE("a static run is reproducible, and its event log can be replayed") {
   temporary_folder folder;
   auto all = small(3, {"--sharding", "static", "--policy", "ssp", "--epochs",
                        "2", "--compute-time", "exp(offset=0.5,mean=0.5)"});
@@ -146,7 +146,7 @@ TEST_CASE("a static run goes on where its checkpoint was") {
   };
   run_in(folder / "run", with({"--max-steps", "2"}));
   run_in(folder / "run", with({"--epochs", "2", "--resume"}));
-  tape_account kept;
+  event_log_account kept;
   kept.add(folder / "run/tape-1.pb", 2);
   kept.add(folder / "run/tape-2.pb");
   CHECK(kept.repeats() == 0);
@@ -165,7 +165,7 @@ TEST_CASE("a static run goes on where its checkpoint was") {
 }
 
 TEST_CASE("what a lost worker has not done is left out, and counted") {
-  auto run_with = [](const std::string& fault, tape_account& kept) {
+  auto run_with = [](const std::string& fault, event_log_account& kept) {
     temporary_folder folder;
     testing::spill(folder / "faults.txt", fault);
     auto found =
@@ -177,7 +177,7 @@ TEST_CASE("what a lost worker has not done is left out, and counted") {
     return found;
   };
   // Shares of 30: four steps make an epoch; the third is under way at 2.5 s.
-  tape_account gone;
+  event_log_account gone;
   auto lost = run_with("2.5 crash(worker=1)", gone);
   CHECK(lost.summary["samples_left_out"] == 14 + 30 + 30);
   CHECK(lost.summary["samples_applied"] == 270 - 74);
@@ -187,7 +187,7 @@ TEST_CASE("what a lost worker has not done is left out, and counted") {
   CHECK(gone.of(2)[0].size() == 30);
   CHECK(gone.repeats() == 0);
   // It is back before the others have done the epoch, and goes on behind them.
-  tape_account back;
+  event_log_account back;
   auto returned = run_with("2.5 crash(worker=1,restart=1)", back);
   CHECK(returned.summary["samples_left_out"] == 0);
   for (uint64_t epoch = 0; epoch < 3; ++epoch)
@@ -211,7 +211,7 @@ TEST_CASE("each rank trains on its own files, of whatever size") {
   write_parts(folder / "parts");
   auto all = local(folder / "parts", {"--policy", "async", "--epochs", "2"});
   auto found = run_in(folder / "run", all);
-  tape_account kept;
+  event_log_account kept;
   kept.add(folder / "run/tape-1.pb");
   CHECK(kept.repeats() == 0);
   CHECK(kept.strays() == 0);
@@ -233,14 +233,14 @@ TEST_CASE("a run on files of their own goes on where its checkpoint was") {
   run_in(folder / "run", local(folder / "parts", {"--max-steps", "3"}));
   run_in(folder / "run",
          local(folder / "parts", {"--epochs", "1", "--resume"}));
-  tape_account kept;
+  event_log_account kept;
   kept.add(folder / "run/tape-1.pb", 3);
   kept.add(folder / "run/tape-2.pb");
   CHECK(kept.repeats() == 0);
   CHECK(kept.samples_of(0) == 81);
 }
 
-TEST_CASE("a tape is not replayed with other parts") {
+TEST_CASE("an event log is not replayed with other parts") {
   temporary_folder folder;
   write_parts(folder / "parts");
   run_in(folder / "run", local(folder / "parts", {"--max-steps", "3"}));

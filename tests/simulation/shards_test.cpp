@@ -30,9 +30,9 @@ json figures(json summary) {
   return summary;
 }
 
-json replayed(const std::filesystem::path& tape,
+json replayed(const std::filesystem::path& event_log,
               const std::filesystem::path& folder) {
-  words all{"--replay", tape.string(), "--train-dir", folder.string()};
+  words all{"--replay", event_log.string(), "--train-dir", folder.string()};
   auto call = config::parse_command_line(all, config::environment{});
   app::virtual_run_options options;
   options.silent = true;
@@ -87,7 +87,7 @@ TEST_CASE("a checkpoint of any number of shards is that of one") {
   }
 }
 
-TEST_CASE("a tape of several shards is the same again") {
+TEST_CASE("an event log of several shards is the same again") {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     INFO("seed " << seed);
     temporary_folder folder;

@@ -1,8 +1,8 @@
 #pragma once
-// Runs of small casts under random faults, each a function of its number.
+// Runs of small clusters under random faults, each a function of its number.
 
-#include "apps/trainer_node/virtual_run.hpp"
-#include "config/command_line.hpp"
+#include "apps/lab/virtual_run.hpp"
+#include "config/commands/command_line.hpp"
 
 #include <cstdint>
 #include <cstdlib>

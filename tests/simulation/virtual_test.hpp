@@ -1,8 +1,8 @@
 #pragma once
 // Runs under the virtual clock, in the process of the test.
 
-#include "apps/trainer_node/virtual_run.hpp"
-#include "config/command_line.hpp"
+#include "apps/lab/virtual_run.hpp"
+#include "config/commands/command_line.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <nlohmann/json.hpp>

@@ -2,9 +2,9 @@
 // Stand-ins for actors of ours. Each keeps what it was told; those that answer
 // later keep the promise for the test to deliver.
 
-#include "actors/notes.hpp"
-#include "actors/snapshot.hpp"
-#include "tests/support/stage.hpp"
+#include "actors/recording/notes.hpp"
+#include "actors/state/snapshot.hpp"
+#include "tests/support/actor_fixture.hpp"
 
 #include <functional>
 #include <memory>
@@ -37,7 +37,7 @@ struct worker_notes {
   int detached = 0;
   std::vector<version> cancelled;
   std::vector<run_end> stopped;
-  std::vector<std::pair<version, sequence>> kept; ///< Residuals.
+  std::vector<std::pair<version, sequence>> kept; ///< Error feedback.
   int pings = 0;
   bool silent = false; ///< Leaves pings unanswered.
   bool slow = false;   ///< The same for what it is told to keep.
@@ -46,13 +46,13 @@ struct worker_notes {
 
 using worker_stand_in = stand_in<worker_notes, worker_actor>;
 
-inline worker_stand_in make_worker_stand_in(stage& house) {
+inline worker_stand_in make_worker_stand_in(actor_fixture& actors) {
   worker_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<worker_actor>([seen](auto* self) {
+  out.handle = actors.stand_in<worker_actor>([seen](auto* self) {
     return worker_actor::behavior_type{
       [seen](attach_atom, const parameter_server_actor&, const registration& as,
-             const gradient_outlet_ptr&) { seen->attached.push_back(as); },
+             const gradient_stream_ptr&) { seen->attached.push_back(as); },
       [seen](detach_atom) { ++seen->detached; },
       [seen](cancel_atom, version before) {
         seen->cancelled.push_back(before);
@@ -88,10 +88,10 @@ struct evaluator_notes {
 
 using evaluator_stand_in = stand_in<evaluator_notes, evaluator_actor>;
 
-inline evaluator_stand_in make_evaluator_stand_in(stage& house) {
+inline evaluator_stand_in make_evaluator_stand_in(actor_fixture& actors) {
   evaluator_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<evaluator_actor>([seen](auto*) {
+  out.handle = actors.stand_in<evaluator_actor>([seen](auto*) {
     return evaluator_actor::behavior_type{
       [](attach_atom, const parameter_server_actor&) {},
       [](detach_atom) {},
@@ -112,10 +112,10 @@ struct coordinator_notes {
 
 using coordinator_stand_in = stand_in<coordinator_notes, coordinator_actor>;
 
-inline coordinator_stand_in make_coordinator_stand_in(stage& house) {
+inline coordinator_stand_in make_coordinator_stand_in(actor_fixture& actors) {
   coordinator_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<coordinator_actor>([seen](auto*) {
+  out.handle = actors.stand_in<coordinator_actor>([seen](auto*) {
     return coordinator_actor::behavior_type{
       [](register_atom, const registration_request&, const worker_actor&) {
         return registration{};
@@ -154,11 +154,11 @@ struct server_notes {
 
 using server_stand_in = stand_in<server_notes, parameter_server_actor>;
 
-inline server_stand_in make_server_stand_in(stage& house) {
+inline server_stand_in make_server_stand_in(actor_fixture& actors) {
   server_stand_in out;
   auto seen = out.seen;
   using weights = caf::result<release_header, payload>;
-  out.handle = house.stand_in<parameter_server_actor>([seen](auto* self) {
+  out.handle = actors.stand_in<parameter_server_actor>([seen](auto* self) {
     return parameter_server_actor::behavior_type{
       [=](push_atom, const push_header& header,
           const payload& gradient) -> weights {
@@ -203,14 +203,14 @@ struct lead_notes {
 
 using lead_stand_in = stand_in<lead_notes, lead_actor>;
 
-inline lead_stand_in make_lead_stand_in(stage& house) {
+inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
   lead_stand_in out;
   auto seen = out.seen;
   using weights = caf::result<release_header, payload>;
   auto no = [] {
     return caf::make_error(errc::failed);
   };
-  out.handle = house.stand_in<lead_actor>([=](auto* self) {
+  out.handle = actors.stand_in<lead_actor>([=](auto* self) {
     return lead_actor::behavior_type{
       [=](push_atom, const push_header&, const payload&) -> weights {
         return no();
@@ -281,10 +281,10 @@ struct recorder_notes {
 
 using recorder_stand_in = stand_in<recorder_notes, recorder_actor>;
 
-inline recorder_stand_in make_recorder_stand_in(stage& house) {
+inline recorder_stand_in make_recorder_stand_in(actor_fixture& actors) {
   recorder_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<recorder_actor>([seen](auto* self) {
+  out.handle = actors.stand_in<recorder_actor>([seen](auto* self) {
     auto answer = [seen, self]() -> caf::result<void> {
       if (!seen->holds)
         return caf::unit;
@@ -318,10 +318,10 @@ struct writer_notes {
 
 using writer_stand_in = stand_in<writer_notes, checkpoint_writer_actor>;
 
-inline writer_stand_in make_writer_stand_in(stage& house) {
+inline writer_stand_in make_writer_stand_in(actor_fixture& actors) {
   writer_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<checkpoint_writer_actor>([seen](auto* self) {
+  out.handle = actors.stand_in<checkpoint_writer_actor>([seen](auto* self) {
     return checkpoint_writer_actor::behavior_type{
       [=](write_atom, const snapshot_ptr& what) -> caf::result<std::string> {
         seen->snapshots.push_back(what);
@@ -340,19 +340,21 @@ inline writer_stand_in make_writer_stand_in(stage& house) {
 
 // -- at the side of a worker or an evaluator ----------------------------------
 
-struct connector_notes {
+struct session_client_notes {
   int asked = 0;
-  std::vector<std::pair<version, push_id>> kept; ///< Residuals.
+  std::vector<std::pair<version, push_id>> kept; ///< Error feedback.
   std::vector<run_end> ended;
 };
 
-using connector_stand_in = stand_in<connector_notes, connector_actor>;
+using session_client_stand_in =
+  stand_in<session_client_notes, session_client_actor>;
 
-inline connector_stand_in make_connector_stand_in(stage& house) {
-  connector_stand_in out;
+inline session_client_stand_in
+make_session_client_stand_in(actor_fixture& actors) {
+  session_client_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<connector_actor>([seen](auto*) {
-    return connector_actor::behavior_type{
+  out.handle = actors.stand_in<session_client_actor>([seen](auto*) {
+    return session_client_actor::behavior_type{
       [seen](connect_atom) { ++seen->asked; },
       [seen](write_atom, version at, const push_id& settled) {
         seen->kept.emplace_back(at, settled);
@@ -373,10 +375,10 @@ struct compute_notes {
 
 using compute_stand_in = stand_in<compute_notes, compute_actor>;
 
-inline compute_stand_in make_compute_stand_in(stage& house) {
+inline compute_stand_in make_compute_stand_in(actor_fixture& actors) {
   compute_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<compute_actor>([seen](auto* self) {
+  out.handle = actors.stand_in<compute_actor>([seen](auto* self) {
     return compute_actor::behavior_type{
       [=](compute_atom,
           const compute_task& task) -> caf::result<gradient_report> {
@@ -399,10 +401,11 @@ struct loader_notes {
 
 using loader_stand_in = stand_in<loader_notes, loader_actor>;
 
-inline loader_stand_in make_loader_stand_in(stage& house, batch_ptr batch) {
+inline loader_stand_in make_loader_stand_in(actor_fixture& actors,
+                                            batch_ptr batch) {
   loader_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<loader_actor>([seen, batch](auto* self) {
+  out.handle = actors.stand_in<loader_actor>([seen, batch](auto* self) {
     return loader_actor::behavior_type{
       [=](load_atom, const lease& what) -> caf::result<loaded_batch> {
         seen->leases.push_back(what);
@@ -425,10 +428,10 @@ struct scorer_notes {
 
 using scorer_stand_in = stand_in<scorer_notes, scorer_actor>;
 
-inline scorer_stand_in make_scorer_stand_in(stage& house) {
+inline scorer_stand_in make_scorer_stand_in(actor_fixture& actors) {
   scorer_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<scorer_actor>([seen](auto* self) {
+  out.handle = actors.stand_in<scorer_actor>([seen](auto* self) {
     return scorer_actor::behavior_type{
       [=](evaluate_atom, version what,
           const payload& weights) -> caf::result<score> {
@@ -448,10 +451,10 @@ struct supervisor_notes {
 
 using supervisor_stand_in = stand_in<supervisor_notes, supervisor_actor>;
 
-inline supervisor_stand_in make_supervisor_stand_in(stage& house) {
+inline supervisor_stand_in make_supervisor_stand_in(actor_fixture& actors) {
   supervisor_stand_in out;
   auto seen = out.seen;
-  out.handle = house.stand_in<supervisor_actor>([seen](auto*) {
+  out.handle = actors.stand_in<supervisor_actor>([seen](auto*) {
     return supervisor_actor::behavior_type{
       [](attach_atom, const std::string&, const caf::strong_actor_ptr&) {},
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },

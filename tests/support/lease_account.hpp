@@ -1,8 +1,8 @@
 #pragma once
-// What became of each lease of a run, by its tapes: handed out once, and then
-// applied once, or returned once, before its samples go to anybody else.
+// What became of each lease of a run, by its event logs: handed out once, and
+// then applied once, or returned once, before its samples go to anybody else.
 
-#include "actors/recording/tape_file.hpp"
+#include "actors/recording/event_log_file.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,12 +19,12 @@ class lease_account {
 public:
   /// Adds a life of the server; of its updates those up to version `last`, from
   /// which the next life goes on.
-  void add(const std::filesystem::path& tape, uint64_t last = UINT64_MAX) {
-    recording::tape_reader from{tape};
+  void add(const std::filesystem::path& event_log, uint64_t last = UINT64_MAX) {
+    recording::event_log_reader from{event_log};
     out_.clear();
     held_.clear();
     seen_.clear();
-    for (proto::TapeEvent event; from.next(event);) {
+    for (proto::LogEvent event; from.next(event);) {
       if (event.has_pulled() && event.pulled().abandoned() != 0)
         give_back(event.pulled().abandoned(), "abandoned");
       if (event.has_arrived())
@@ -57,7 +57,7 @@ public:
 
 private:
   struct lent {
-    proto::TapeLease what;
+    proto::LogLease what;
     uint32_t worker = 0;
   };
 
@@ -72,7 +72,7 @@ private:
     breaches_.push_back("lease " + std::to_string(id) + " " + what);
   }
 
-  void take(const proto::TapeArrived& what) {
+  void take(const proto::LogArrived& what) {
     auto id = what.lease().id();
     auto found = out_.find(id);
     if (!what.refused().empty()) {
@@ -113,7 +113,7 @@ private:
     return 0;
   }
 
-  void follow(const proto::TapeDecision& what, uint64_t last) {
+  void follow(const proto::LogDecision& what, uint64_t last) {
     for (const auto& late : what.drops())
       give_back(let_go(id_of(late)), "dropped");
     for (const auto& step : what.updates())
@@ -136,7 +136,7 @@ private:
                        " of epoch " + std::to_string(what.epoch()) + " again");
   }
 
-  void hand_out(const proto::TapeLease& what, uint32_t worker) {
+  void hand_out(const proto::LogLease& what, uint32_t worker) {
     if (!seen_.insert(what.id()).second)
       complain(what.id(), "was handed out twice");
     for (const auto& [id, other] : out_)

@@ -1,8 +1,8 @@
 #pragma once
 // Types of numbers, and a step of an optimiser in place.
 
-#include "config/settings.hpp"
-#include "models/optimizer.hpp"
+#include "config/text/settings.hpp"
+#include "models/optim/optimizer.hpp"
 
 namespace troupe::test {
 

@@ -2,9 +2,9 @@
 // The state of a parameter server, but for tensors, from its events alone, as
 // they are read back from a log. A stand-by would do the same.
 
-#include "actors/restore.hpp"
 #include "actors/server/event_log_writer.hpp"
 #include "actors/server/parameter_server.hpp"
+#include "actors/server/restore.hpp"
 #include "actors/server/run_metrics.hpp"
 
 #include <google/protobuf/util/message_differencer.h>
@@ -18,25 +18,25 @@ namespace troupe::test {
 class server_fold {
 public:
   explicit server_fold(const parameter_server_parts& parts)
-    : parts_(parts), scheduler_(make_conductor(parts)),
+    : parts_(parts), scheduler_(make_step_scheduler(parts)),
       metrics_(metrics_parts()) {
     // nop
   }
 
   /// Throws `std::logic_error` when the same input leads to another decision.
-  void apply(const proto::TapeEvent& from) {
+  void apply(const proto::LogEvent& from) {
     event at;
     at.decided = decide(from, at.what);
     at.newest = scheduler_.current();
     at.rates.assign(at.decided.updates.size(), 0);
-    proto::TapeEvent again;
-    event_log_writer log{[&](proto::TapeEvent& x) { again = x; }, {}};
+    proto::LogEvent again;
+    event_log_writer log{[&](proto::LogEvent& x) { again = x; }, {}};
     log.on_event(at);
-    if (!google::protobuf::util::MessageDifferencer::Equals(
-          from.decision(), again.decision()))
-      throw std::logic_error("event " + std::to_string(from.number()) +
-                             " leads to another decision: " +
-                             again.decision().ShortDebugString());
+    if (!google::protobuf::util::MessageDifferencer::Equals(from.decision(),
+                                                            again.decision()))
+      throw std::logic_error(
+        "event " + std::to_string(from.number()) +
+        " leads to another decision: " + again.decision().ShortDebugString());
     metrics_.on_event(at);
     if (refused_)
       scheduler_.refuse(*std::exchange(refused_, std::nullopt));
@@ -57,20 +57,25 @@ private:
     run_metrics_parts out;
     out.settings = parts_.settings;
     out.scheduler = &scheduler_;
-    out.elapsed = [] { return 0.0; };
-    out.tell = [](const note_ptr&) {};
+    out.elapsed = [] {
+      return 0.0;
+    };
+    out.tell = [](const note_ptr&) {
+    };
     return out;
   }
 
-  cores::orders decide(const proto::TapeEvent& from, input& what) {
+  cores::orders decide(const proto::LogEvent& from, input& what) {
     cores::orders out;
     if (from.has_started()) {
       what = inputs::started{parts_.life};
       out.stop = scheduler_.reached();
     } else if (from.has_enlisted()) {
       const auto& x = from.enlisted();
-      inputs::enlisted in{worker_id{x.worker()}, incarnation{x.life()},
-                          x.transport(), {x.samples(), x.data_digest()}};
+      inputs::enlisted in{worker_id{x.worker()},
+                          incarnation{x.life()},
+                          x.transport(),
+                          {x.samples(), x.data_digest()}};
       scheduler_.enlist(in.who, in.life, in.data);
       what = std::move(in);
     } else if (from.has_joined()) {
@@ -109,7 +114,7 @@ private:
     return out;
   }
 
-  cores::orders arrive(const proto::TapeArrived& x, input& what) {
+  cores::orders arrive(const proto::LogArrived& x, input& what) {
     inputs::arrived in;
     auto& header = in.header;
     header.id = {worker_id{x.worker()}, incarnation{x.life()},
@@ -137,7 +142,7 @@ private:
   }
 
   parameter_server_parts parts_;
-  cores::conductor scheduler_;
+  cores::step_scheduler scheduler_;
   run_metrics metrics_;
   std::optional<cores::push_facts> refused_;
   bool over_ = false;

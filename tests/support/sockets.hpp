@@ -1,6 +1,6 @@
 #pragma once
 
-#include "messages/transport/socket.hpp"
+#include "messages/transport/wire/socket.hpp"
 
 #include <sys/socket.h>
 

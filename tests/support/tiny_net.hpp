@@ -2,10 +2,10 @@
 // A network of 210 parameters, known as "tiny", for tests that count steps and
 // not what they are worth.
 
-#include "models/layers.hpp"
-#include "models/linear.hpp"
 #include "models/network.hpp"
-#include "models/registration.hpp"
+#include "models/networks/layers.hpp"
+#include "models/networks/linear.hpp"
+#include "models/networks/registration.hpp"
 
 #include <torch/nn/module.h>
 

@@ -1,4 +1,4 @@
-#include "messages/transport/chunked.hpp"
+#include "messages/transport/chunked/chunked.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

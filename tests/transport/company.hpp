@@ -2,7 +2,7 @@
 // Both ends of the paths of several workers over a double of NCCL, in real
 // threads, and a stand-in for a synchronous server; without actors.
 
-#include "messages/transport/cast_path.hpp"
+#include "messages/transport/nccl/collective_path.hpp"
 #include "messages/types.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/payloads.hpp"
@@ -149,7 +149,7 @@ class company {
 public:
   explicit company(uint64_t seed = 1, double waiting = 10) {
     fake::reset(seed);
-    cast_root_terms terms;
+    collective_terms terms;
     terms.library = fake::library();
     terms.weights = shape;
     terms.limits = limits;
@@ -162,7 +162,7 @@ public:
     };
     terms.rules.pause = .01;
     terms.rules.failures = 1000;
-    root = std::make_shared<cast_root>(std::move(terms));
+    root = std::make_shared<collective_coordinator>(std::move(terms));
     server_ = std::async(std::launch::async, [this] { serve(); });
   }
 
@@ -188,12 +188,12 @@ public:
     auto number = ends_.size();
     workers_.push_back(std::make_shared<inbox>());
     ends_.push_back(
-      {std::make_unique<served>(
-         std::make_shared<cast_path>(std::move(near), path_terms{shape}, with),
-         workers_.back(), number),
-       std::make_unique<served>(
-         std::make_shared<cast_end>(std::move(far), path_terms{shape}, root),
-         requests_, number)});
+      {std::make_unique<served>(std::make_shared<collective_path>(
+                                  std::move(near), path_terms{shape}, with),
+                                workers_.back(), number),
+       std::make_unique<served>(std::make_shared<collective_end>(
+                                  std::move(far), path_terms{shape}, root),
+                                requests_, number)});
     present_.insert(number);
     return number;
   }
@@ -264,7 +264,7 @@ public:
     return said_.find(words) != std::string::npos;
   }
 
-  cast_root_ptr root;
+  collective_coordinator_ptr root;
 
 private:
   static constexpr nccl::patience limits{.5, .5, .2};

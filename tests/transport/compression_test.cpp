@@ -1,6 +1,6 @@
-#include "messages/transport/compression.hpp"
-#include "messages/transport/half.hpp"
-#include "messages/transport/socket.hpp"
+#include "messages/transport/compression/compression.hpp"
+#include "messages/transport/wire/half.hpp"
+#include "messages/transport/wire/socket.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -37,18 +37,18 @@ numbers random_numbers(size_t count, uint64_t seed) {
   return out;
 }
 
-struct packed {
+struct compressed {
   std::vector<std::byte> bytes;
   numbers lost;
   bool finite = false;
 };
 
-packed pack(const gradient_codec& codec, const numbers& gradient,
-            const numbers& residual = {}) {
-  packed out{std::vector<std::byte>(codec.packed().bytes()),
-             numbers(codec.how().keeps_residual() ? codec.numbers() : 0),
-             false};
-  out.finite = codec.pack(gradient, residual, out.lost, out.bytes);
+compressed pack(const gradient_codec& codec, const numbers& gradient,
+                const numbers& error_feedback = {}) {
+  compressed out{
+    std::vector<std::byte>(codec.compressed().bytes()),
+    numbers(codec.how().has_error_feedback() ? codec.numbers() : 0), false};
+  out.finite = codec.pack(gradient, error_feedback, out.lost, out.bytes);
   return out;
 }
 
@@ -124,16 +124,17 @@ TEST_CASE("what is too large for a half stays finite", "[compression]") {
 
 // -- codecs -------------------------------------------------------------------
 
-TEST_CASE("a packed gradient has the size that it promises", "[compression]") {
-  CHECK(gradient_codec{fp16, 1000, 10}.packed().bytes() == 2040);
-  CHECK(gradient_codec{bf16, 1000, 0}.packed().bytes() == 2000);
-  CHECK(gradient_codec{int8, 1025, 1}.packed().bytes() == 4 + 8 + 1025);
-  CHECK(gradient_codec{topk, 1000, 2}.packed().bytes() == 8 + 80);
-  CHECK(gradient_codec{topk, 1, 0}.packed().bytes() == 8);
+TEST_CASE("a compressed gradient has the size that it promises",
+          "[compression]") {
+  CHECK(gradient_codec{fp16, 1000, 10}.compressed().bytes() == 2040);
+  CHECK(gradient_codec{bf16, 1000, 0}.compressed().bytes() == 2000);
+  CHECK(gradient_codec{int8, 1025, 1}.compressed().bytes() == 4 + 8 + 1025);
+  CHECK(gradient_codec{topk, 1000, 2}.compressed().bytes() == 8 + 80);
+  CHECK(gradient_codec{topk, 1, 0}.compressed().bytes() == 8);
   CHECK(gradient_codec{fp16, 1000, 10}.plain().count == 1010);
 }
 
-TEST_CASE("packing loses no more than the format says", "[compression]") {
+TEST_CASE("compression loses no more than the format says", "[compression]") {
   auto count = GENERATE(1, 2, 1023, 1024, 1025, 5000);
   auto seed = GENERATE(range(1, 6));
   auto gradient = random_numbers(count, seed);
@@ -183,25 +184,27 @@ TEST_CASE("running statistics travel as they are", "[compression]") {
                            gradient.begin() + 1400, gradient.end()));
 }
 
-TEST_CASE("what packing loses comes with later gradients", "[compression]") {
+TEST_CASE("what compression loses comes with later gradients",
+          "[compression]") {
   auto how = GENERATE(int8, topk, compression{compression_kind::topk, 0.2});
   const gradient_codec codec{how, 3000, 0};
   std::vector<double> given(3000), arrived(3000);
-  numbers residual;
+  numbers error_feedback;
   for (uint64_t step = 1; step <= 50; ++step) {
     auto gradient = random_numbers(3000, step);
-    auto sent = pack(codec, gradient, residual);
+    auto sent = pack(codec, gradient, error_feedback);
     REQUIRE(sent.finite);
     auto back = unpack(codec, sent.bytes);
     for (size_t i = 0; i < 3000; ++i) {
       given[i] += gradient[i];
       arrived[i] += back[i];
     }
-    residual = sent.lost;
+    error_feedback = sent.lost;
   }
   for (size_t i = 0; i < 3000; ++i)
-    if (!(std::abs(given[i] - arrived[i] - residual[i]) < 1e-6))
-      FAIL("number " << i << " lost " << given[i] - arrived[i] - residual[i]);
+    if (!(std::abs(given[i] - arrived[i] - error_feedback[i]) < 1e-6))
+      FAIL("number " << i << " lost "
+                     << given[i] - arrived[i] - error_feedback[i]);
 }
 
 TEST_CASE("a gradient that is not finite arrives as one", "[compression]") {
@@ -236,7 +239,7 @@ TEST_CASE("positions out of place are refused", "[compression]") {
   CHECK_NOTHROW(unpack(codec, good));
 }
 
-TEST_CASE("a payload that was not packed is of no use as a gradient",
+TEST_CASE("a payload that was not compressed is of no use as a gradient",
           "[compression]") {
   auto codec = make_codec(fp16, 100, 0);
   unpacker far{codec};
@@ -247,9 +250,9 @@ TEST_CASE("a payload that was not packed is of no use as a gradient",
   // Only its shape arrived.
   CHECK(far.unpack(payload{codec->plain(), nullptr, nullptr}).shape() !=
         codec->plain());
-  payload_buffer packed{codec->packed()};
-  std::ranges::fill(packed.bytes(), std::byte{0});
-  auto taken = far.unpack(std::move(packed).seal());
+  payload_buffer compressed{codec->compressed()};
+  std::ranges::fill(compressed.bytes(), std::byte{0});
+  auto taken = far.unpack(std::move(compressed).seal());
   REQUIRE(taken);
   CHECK(taken.shape() == codec->plain());
   CHECK(make_codec({}, 100, 0) == nullptr);

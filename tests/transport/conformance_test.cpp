@@ -29,13 +29,13 @@ const bool has_nccl = [] {
 /// All paths that there are.
 std::string any_path() {
   return GENERATE(as<std::string>{}, "inproc", "chunked", "stream", "shm",
-                  "nccl", "cast");
+                  "nccl", "collective");
 }
 
 /// Those between processes.
 std::string any_far_path() {
   return GENERATE(as<std::string>{}, "chunked", "stream", "shm", "nccl",
-                  "cast");
+                  "collective");
 }
 
 outcome push(caf::scoped_actor& self, const parameter_server_actor& link,
@@ -297,11 +297,11 @@ TEST_CASE("NCCL that broke gives way to the stream, and to nothing else") {
   CHECK(next() == "stream");
 }
 
-TEST_CASE("a cast of one worker takes NCCL, once both ends have met") {
-  rig it{"cast", {f32, 1000}};
+TEST_CASE("a cluster of one worker takes NCCL, once both ends have met") {
+  rig it{"collective", {f32, 1000}};
   auto link = it.connect();
   CHECK(push(it, link, 1).header);
-  REQUIRE(eventually([&] { return it.cast->is_open(); }));
+  REQUIRE(eventually([&] { return it.collective->is_open(); }));
   auto before = fake::transfers() + fake::broadcasts();
   for (uint64_t i = 2; i <= 20; ++i) {
     auto found = push(it, link, i);

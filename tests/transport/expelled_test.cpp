@@ -2,9 +2,9 @@
 // a worker whose gradients are never finite goes, after twenty of them, and the
 // others train on as if it had not been there.
 
-#include "actors/coordinator.hpp"
+#include "actors/runtime/supervisor.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "actors/supervisor.hpp"
+#include "actors/session/coordinator.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/tiny_net.hpp"
@@ -65,7 +65,7 @@ public:
   std::map<worker_id, int> departures;
 };
 
-struct house {
+struct actors {
   std::shared_ptr<sample_book> book = std::make_shared<sample_book>();
   coordinator_actor coordinator;
   std::vector<caf::actor> others;
@@ -74,8 +74,8 @@ struct house {
     std::make_shared<std::optional<recording::summary>>();
 };
 
-parameter_server_actor open_house(caf::actor_system& system, house& all,
-                                  const gradient_sums_ptr& sums) {
+parameter_server_actor open_server(caf::actor_system& system, actors& all,
+                                   const gradient_sums_ptr& sums) {
   auto recorder = system.spawn(
     [summary = all.summary](
       recorder_actor::pointer self) -> recorder_actor::behavior_type {
@@ -129,7 +129,7 @@ worker_actor make_handle(caf::actor_system& system,
     [stopped](worker_actor::pointer self) -> worker_actor::behavior_type {
       return {
         [](attach_atom, const parameter_server_actor&, const registration&,
-           const gradient_outlet_ptr&) {},
+           const gradient_stream_ptr&) {},
         [](detach_atom) {},
         [](cancel_atom, version) {},
         [](write_atom, version, sequence) {},
@@ -145,7 +145,7 @@ worker_actor make_handle(caf::actor_system& system,
 /// A worker, in a thread of its own; says which answers ended it.
 class player {
 public:
-  player(rig& at, house& with, worker_id who)
+  player(rig& at, actors& with, worker_id who)
     : self_(at.system()), link_(at.connect()),
       handle_(make_handle(at.system(), stopped_)) {
     registration_request wish;
@@ -228,18 +228,18 @@ private:
 void check_expulsion(const std::string& kind) {
   fake::reset(3);
   nccl_of_rigs = fake::library;
-  house all;
+  actors all;
   auto ended = all.ended.get_future();
   rig at{kind,
          {element_type::float32, tiny_size},
          [&](caf::actor_system& system, const gradient_sums_ptr& sums) {
-           return open_house(system, all, sums);
+           return open_server(system, all, sums);
          }};
-  std::vector<std::unique_ptr<player>> cast;
+  std::vector<std::unique_ptr<player>> collective;
   for (uint32_t i = 0; i < members; ++i)
-    cast.push_back(std::make_unique<player>(at, all, worker_id{i}));
+    collective.push_back(std::make_unique<player>(at, all, worker_id{i}));
   std::vector<std::future<errc>> runs;
-  for (auto& one : cast)
+  for (auto& one : collective)
     runs.push_back(
       std::async(std::launch::async, [&one] { return one->train(); }));
   REQUIRE(ended.wait_for(long_enough) == std::future_status::ready);
@@ -260,7 +260,7 @@ void check_expulsion(const std::string& kind) {
   }
   REQUIRE(all.summary->has_value());
   CHECK((*all.summary)->samples_applied == applied);
-  cast.clear();
+  collective.clear();
   for (const auto& one : all.others)
     caf::anon_send_exit(one, caf::exit_reason::kill);
 }
@@ -269,7 +269,7 @@ void check_expulsion(const std::string& kind) {
 
 TEST_CASE("Twenty refusals expel the one who caused them, over every path") {
   for (const char* kind :
-       {"inproc", "chunked", "stream", "shm", "nccl", "cast"}) {
+       {"inproc", "chunked", "stream", "shm", "nccl", "collective"}) {
     INFO(kind);
     check_expulsion(kind);
   }

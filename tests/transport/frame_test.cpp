@@ -1,6 +1,6 @@
 // Frames as bytes.
 
-#include "messages/transport/frame.hpp"
+#include "messages/transport/wire/frame.hpp"
 #include "tests/support/wire.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -68,10 +68,10 @@ TEST_CASE("kinds of frames and carriages have these numbers") {
   CHECK(static_cast<int>(frame_kind::piece) == 9);
   CHECK(static_cast<int>(frame_kind::meet) == 10);
   CHECK(static_cast<int>(frame_kind::call) == 11);
-  CHECK(static_cast<int>(frame_kind::cast_call) == 12);
-  CHECK(static_cast<int>(frame_kind::cast_answer) == 13);
-  CHECK(static_cast<int>(frame_kind::cast_open) == 14);
-  CHECK(static_cast<int>(frame_kind::cast_over) == 15);
+  CHECK(static_cast<int>(frame_kind::collective_call) == 12);
+  CHECK(static_cast<int>(frame_kind::collective_answer) == 13);
+  CHECK(static_cast<int>(frame_kind::collective_open) == 14);
+  CHECK(static_cast<int>(frame_kind::collective_over) == 15);
   CHECK(static_cast<int>(frame_kind::offer) == 16);
   CHECK(static_cast<int>(frame_kind::give) == 17);
   CHECK(static_cast<int>(frame_kind::fetch) == 18);

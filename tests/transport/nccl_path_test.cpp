@@ -1,6 +1,6 @@
 // The ends of a path over NCCL, over a double of it, without actors.
 
-#include "messages/transport/nccl_path.hpp"
+#include "messages/transport/nccl/nccl_path.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"

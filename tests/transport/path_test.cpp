@@ -1,8 +1,8 @@
 // The ends of a path without actors: what is malformed, slow, or gone.
 
-#include "messages/transport/descriptor_limit.hpp"
-#include "messages/transport/meeting.hpp"
-#include "messages/transport/stream_path.hpp"
+#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/wire/descriptor_limit.hpp"
+#include "messages/transport/wire/meeting.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
 

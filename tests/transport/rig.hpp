@@ -2,14 +2,14 @@
 // A worker's end and a server's end in real threads, with any path between
 // them.
 
-#include "actors/errands.hpp"
 #include "actors/links/chunked_link.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
-#include "actors/path_choice.hpp"
-#include "actors/path_listener.hpp"
-#include "actors/spawning.hpp"
+#include "actors/runtime/inline_execution.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/session/path_choice.hpp"
+#include "actors/session/path_listener.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -177,9 +177,10 @@ public:
   explicit rig(std::string kind, payload_shape shape,
                const server_maker& make = {})
     : kind_(std::move(kind)), shape_(shape), system_(config_) {
-    if (kind_ == "cast")
-      make_cast();
-    server_ = make ? make(system_, cast) : make_server(system_, log, cast);
+    if (kind_ == "collective")
+      make_cluster();
+    server_ =
+      make ? make(system_, collective) : make_server(system_, log, collective);
     coordinator_ = system_.spawn(
       [](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
         return {
@@ -237,7 +238,7 @@ public:
     out.set_stream_port(reception_->port());
     out.set_shm_name(reception_->name());
     out.set_nccl(name() == "nccl");
-    out.set_cast(cast != nullptr);
+    out.set_collective(collective != nullptr);
     out.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, out.token(), peer);
     return out;
@@ -269,27 +270,29 @@ public:
     std::make_shared<transport::shared_memory>();
   std::shared_ptr<transport::shared_memory> servers_memory =
     std::make_shared<transport::shared_memory>();
-  gateway_actor gateway;         ///< Of the link that was made last.
-  transport::cast_root_ptr cast; ///< Of that kind: where the workers meet.
+  gateway_actor gateway; ///< Of the link that was made last.
+  transport::collective_coordinator_ptr
+    collective; ///< Of that kind: where the workers meet.
 
 private:
   struct config : caf::actor_system_config {
-    config() { allow_errands(*this, 2); }
+    config() { allow_inline_execution(*this, 2); }
   };
 
   /// As `--transport` has it.
-  std::string name() const { return kind_ == "cast" ? "nccl" : kind_; }
+  std::string name() const { return kind_ == "collective" ? "nccl" : kind_; }
 
   transport::nccl::library_ptr nccl() const {
     return name() == "nccl" ? nccl_of_rigs() : nullptr;
   }
 
-  void make_cast() {
-    transport::cast_root_terms where;
+  void make_cluster() {
+    transport::collective_terms where;
     where.library = nccl();
     where.weights = shape_;
     where.settling = 0;
-    cast = std::make_shared<transport::cast_root>(std::move(where));
+    collective =
+      std::make_shared<transport::collective_coordinator>(std::move(where));
   }
 
   void listen() {
@@ -299,8 +302,15 @@ private:
     reception_ = std::make_shared<transport::reception>(terms);
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::detached,
-      path_listener_parts{
-        reception_, server_, shape_, servers_memory, {}, {}, 0, nccl(), cast}));
+      path_listener_parts{reception_,
+                          server_,
+                          shape_,
+                          servers_memory,
+                          {},
+                          {},
+                          0,
+                          nccl(),
+                          collective}));
   }
 
   template <class LinkEnd>

@@ -1,7 +1,7 @@
 // What is particular to shared memory: who reads what, for how long, and what
 // is not mapped.
 
-#include "messages/transport/shm_path.hpp"
+#include "messages/transport/shm/shm_path.hpp"
 #include "tests/support/payloads.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-#include "messages/transport/shared_memory.hpp"
-#include "messages/transport/side_by_side.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
+#include "messages/transport/wire/side_by_side.hpp"
 #include "tests/support/payloads.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// Who meets whom in the NCCL communicator of a whole cast, and when: the
+// Who meets whom in the NCCL communicator of a whole cluster, and when: the
 // parameter server's part, which decides; the worker's part is to come when it
 // is called. The members of a pair never change, which needs none of this.
 //

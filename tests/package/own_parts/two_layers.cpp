@@ -1,6 +1,6 @@
 // A small network that Troupe does not know.
 
-#include <models/registration.hpp>
+#include <models/networks/registration.hpp>
 #include <torch/nn/modules/linear.h>
 
 #include <memory>

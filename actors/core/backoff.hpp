@@ -1,0 +1,45 @@
+#pragma once
+// When to try again: the one helper for retries.
+
+#include "actors/core/counter_random.hpp"
+
+#include <optional>
+
+namespace troupe::cores {
+
+/// All times in seconds.
+struct backoff_rules {
+  double first = 0.1;  ///< Delay before the second try, without jitter.
+  double factor = 2;   ///< Each delay is so much longer than the one before ...
+  double cap = 5;      ///< ... up to this.
+  double jitter = 0.5; ///< Up to this share of a delay is taken off by chance,
+                       ///< so that many clients do not come back at once.
+  double give_up = 60; ///< After so long in all, infinity for never.
+};
+
+/// The delays of one series of tries. A value; the clock is an argument.
+class backoff {
+public:
+  /// Begins a series at `now`. Give each client a seed of its own.
+  backoff(const backoff_rules& rules, counter_random random, double now);
+
+  /// A try has failed at `now`: the seconds until the next one, or nothing when
+  /// it is time to give up. The last try is made when the total is reached.
+  std::optional<double> next(double now);
+
+  /// A try has succeeded: the next failure begins a new series.
+  void reset();
+
+  /// Failures in this series so far.
+  uint32_t failures() const { return failures_; }
+
+private:
+  backoff_rules rules_;
+  counter_random random_;
+  double began_;
+  double delay_;
+  uint32_t failures_ = 0;
+  bool waiting_ = false; ///< For the failure that begins a new series.
+};
+
+} // namespace troupe::cores

@@ -1,0 +1,119 @@
+#pragma once
+// Who is in the cluster: ranks, lives, liveness, and when training starts.
+//
+// Every change (a worker in, a worker out) has a number, 1, 2, ..., so that a
+// decision can name the cluster that it was made for. A rank that comes back
+// gets a higher incarnation than it ever had; what an older one still says is
+// ignored. Times are seconds of any one clock and are arguments.
+//
+// A value. Not thread-safe; one owner.
+
+#include "messages/ids.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace troupe::cores {
+
+struct membership_rules {
+  uint32_t workers = 1;     ///< Training starts when so many have joined ...
+  double join_timeout = 60; ///< ... or after so many s, with at least one.
+  uint32_t max_ranks = 1u << 16; ///< Ranks are below this.
+};
+
+/// A place in the cluster, as it was given out.
+struct seat {
+  worker_id worker;
+  incarnation life;
+  uint64_t change = 0; ///< The number of the change that gave it.
+
+  bool operator==(const seat&) const = default;
+};
+
+/// Why a worker got no seat.
+enum class turned_away : uint8_t {
+  rank_taken = 1, ///< The rank that it asked for is live.
+  rank_too_high,  ///< The rank that it asked for is not below `max_ranks`.
+  cluster_full    ///< All ranks are live.
+};
+
+std::string_view to_string(turned_away x);
+
+class membership {
+public:
+  /// An empty cluster that begins to wait for workers at `now`.
+  membership(const membership_rules& rules, double now);
+
+  // -- joining and leaving ----------------------------------------------------
+
+  /// Gives a seat: the rank asked for, or else the lowest free one. Ranks from
+  /// `workers` on go to those that come when all others are live.
+  std::variant<seat, turned_away> admit(std::optional<worker_id> rank,
+                                        double now);
+
+  /// Takes the seat back. False when this life of the worker has none (it is
+  /// unknown, has left, or is an older one).
+  bool leave(worker_id who, incarnation life);
+
+  /// Recalls that `who` once had this life, in an earlier run of the server:
+  /// its next one will be higher.
+  void remember(worker_id who, incarnation life);
+
+  // -- liveness ---------------------------------------------------------------
+
+  /// This life of the worker gave a sign. False when it has no seat.
+  bool heard(worker_id who, incarnation life, double now);
+
+  /// Nobody was listened to for so many s, which is nobody's silence.
+  void excuse(double seconds, double now);
+
+  /// Members without a sign for longer than `timeout`, in the order of ranks.
+  std::vector<seat> silent(double now, double timeout) const;
+
+  // -- start of training ------------------------------------------------------
+
+  /// True once: when training is to start. Ask after each admission, and when
+  /// the join timeout is over.
+  bool start_if_due(double now);
+
+  bool started() const { return started_; }
+
+  /// When the join timeout is over.
+  double join_deadline() const { return opened_ + rules_.join_timeout; }
+
+  // -- properties -------------------------------------------------------------
+
+  /// True when this life of the worker has a seat.
+  bool contains(worker_id who, incarnation life) const;
+
+  size_t size() const { return live_.size(); }
+
+  /// The number of the newest change; 0 before the first.
+  uint64_t change() const { return change_; }
+
+  /// The cluster, in the order of ranks.
+  std::vector<seat> members() const;
+
+private:
+  struct member {
+    seat place;
+    double heard;
+  };
+
+  void occupy(uint32_t rank);
+
+  membership_rules rules_;
+  double opened_;
+  bool started_ = false;
+  uint64_t change_ = 0;
+  std::map<worker_id, member> live_;
+  std::map<worker_id, incarnation> lives_; ///< The highest of each rank.
+  std::set<uint32_t> free_;                ///< Free ranks below `top_`.
+  uint32_t top_ = 0; ///< Ranks from here on were never given out.
+};
+
+} // namespace troupe::cores

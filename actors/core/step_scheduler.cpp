@@ -1,0 +1,243 @@
+#include "actors/core/step_scheduler.hpp"
+
+#include "actors/policies/mutation.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe::cores {
+
+step_scheduler::step_scheduler(std::unique_ptr<policies::policy> policy,
+                               data_ledger ledger, stop_rule stop,
+                               version start, incarnation server)
+  : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop),
+    server_(server) {
+  policy_->reset(start);
+}
+
+standing step_scheduler::look_at(worker_id who, incarnation life,
+                                 incarnation server) const {
+  if (server != server_ && !mutation(bug::earlier_server))
+    return standing::earlier_server;
+  return knows(who, life) ? standing::welcome : standing::stranger;
+}
+
+void step_scheduler::enlist(worker_id who, incarnation life,
+                            const owned_data& data) {
+  if (data.samples > 0 && ledger_.has_parts())
+    ledger_.own(who, data);
+  window_.set_incarnation(who, life);
+  member fresh;
+  fresh.life = life;
+  auto& known = members_[who];
+  members_ -= known.where != place::enlisted;
+  known = std::move(fresh);
+}
+
+orders step_scheduler::join(std::span<const worker_id> who) {
+  std::vector<worker_id> entering;
+  for (auto id : who) {
+    auto found = members_.find(id);
+    if (found == members_.end() || found->second.where != place::enlisted)
+      continue;
+    found->second.where = place::waiting;
+    ledger_.enter(id);
+    ++members_;
+    entering.push_back(id);
+  }
+  return carry_out(policy_->on_join(entering));
+}
+
+orders step_scheduler::leave(worker_id who, incarnation life) {
+  if (!knows(who, life))
+    return {};
+  auto gone = std::move(members_.at(who));
+  members_.erase(who);
+  for (auto id : gone.leases)
+    if (!mutation(bug::lease_kept_on_leave))
+      ledger_.give_back(id);
+  ledger_.leave(who);
+  window_.forget(who);
+  refusals_.forget(who);
+  if (gone.where == place::enlisted)
+    return {};
+  --members_;
+  return carry_out(policy_->on_leave(who));
+}
+
+freshness step_scheduler::admit(const push_id& id) {
+  return window_.admit(id);
+}
+
+bool step_scheduler::is_fresh(const push_id& id) const {
+  return window_.look_at(id) == freshness::fresh;
+}
+
+orders step_scheduler::push(const push_facts& what) {
+  auto& who = members_.at(what.id.worker);
+  who.where = place::held;
+  who.asked = true;
+  std::erase(who.leases, what.from);
+  refusals_.sound(what.id.worker);
+  held_[what.id] = {what.computed_on, what.from};
+  return carry_out(policy_->on_arrival({what.id, what.computed_on}));
+}
+
+bool step_scheduler::refuse(const push_facts& what) {
+  give_back(members_.at(what.id.worker), what.from);
+  window_.done(what.id);
+  return refusals_.refused(what.id.worker);
+}
+
+orders step_scheduler::pull(worker_id who, lease_id abandoned) {
+  auto& asking = members_.at(who);
+  asking.asked = true;
+  switch (asking.where) {
+  case place::working:
+  case place::released: {
+    auto late = std::erase(asking.leases, abandoned) != 0;
+    auto out = carry_out(policy_->on_pull(who));
+    if (late)
+      ledger_.give_up(abandoned);
+    return out;
+  }
+  default: // Its release comes with a later decision.
+    return {};
+  }
+}
+
+std::optional<std::string> step_scheduler::scored(double accuracy) {
+  if (stop_.scored(accuracy) == stop_reason::none)
+    return std::nullopt;
+  return stop_.line();
+}
+
+std::optional<std::string> step_scheduler::reached() {
+  return end_after(current());
+}
+
+bool step_scheduler::knows(worker_id who, incarnation life) const {
+  auto found = members_.find(who);
+  return found != members_.end() &&
+         (found->second.life == life || mutation(bug::stale_incarnation));
+}
+
+bool step_scheduler::holds(worker_id who, lease_id id, uint64_t samples) const {
+  const auto& theirs = members_.at(who).leases;
+  const auto* what = ledger_.find(id);
+  if (mutation(bug::deduplication_off) || mutation(bug::stale_incarnation))
+    return true;
+  return what != nullptr && what->count == samples &&
+         std::ranges::find(theirs, id) != theirs.end();
+}
+
+// What came too late returns only after the release: one who is always late
+// would else get the same work for ever, and the epoch never end.
+orders step_scheduler::carry_out(policies::decision what) {
+  orders out;
+  std::vector<lease_id> late;
+  for (const auto& id : what.drop)
+    late.push_back(drop(id, out));
+  for (const auto& step : what.updates)
+    for (const auto& [id, weight] : step.gradients)
+      if (weight == 0)
+        late.push_back(drop(id, out));
+  auto makes = version{current().value - what.updates.size()};
+  for (const auto& step : what.updates) {
+    makes = makes.next();
+    if (mutation(bug::version_skipped) && makes.value % 8 == 0)
+      makes = makes.next();
+    out.updates.push_back(apply(step, makes));
+    if (out.stop = end_after(makes); out.stop)
+      break;
+  }
+  if (!out.stop) {
+    release(what.release, out);
+    out.cancel = std::move(what.cancel);
+  }
+  for (auto id : late)
+    if (mutation(bug::lease_settled_unapplied))
+      ledger_.settle(id);
+    else if (!mutation(bug::lease_kept_on_drop))
+      ledger_.give_up(id);
+  return out;
+}
+
+// Returns the lease, which goes back later.
+lease_id step_scheduler::drop(const push_id& id, orders& out) {
+  auto gone = std::move(held_.extract(id).mapped());
+  out.drop.push_back({id, current().value - gone.computed_on.value});
+  window_.done(id);
+  return gone.from;
+}
+
+update_order step_scheduler::apply(const policies::update& step,
+                                   version makes) {
+  update_order out{makes, {}, step.rate_factor};
+  for (const auto& [id, weight] : step.gradients) {
+    if (weight == 0)
+      continue;
+    auto part = std::move(held_.extract(id).mapped());
+    out.gradients.push_back(
+      {id, makes.value - 1 - part.computed_on.value, weight});
+    ledger_.settle(part.from);
+    window_.done(id);
+  }
+  if (out.gradients.empty())
+    throw std::logic_error("the policy makes version " + to_string(makes) +
+                           " of no gradient");
+  if (mutation(bug::update_lost) && out.gradients.size() > 1)
+    out.gradients.pop_back();
+  return out;
+}
+
+std::optional<std::string> step_scheduler::end_after(version made) {
+  if (stop_.updated(made.value, ledger_.epochs_completed()) ==
+      stop_reason::none)
+    return std::nullopt;
+  return stop_.line();
+}
+
+void step_scheduler::release(std::span<const worker_id> who, orders& out) {
+  grant(who);
+  for (auto id : who) {
+    auto found = members_.find(id);
+    if (found == members_.end())
+      continue;
+    if (!found->second.asked) {
+      found->second.where = place::released;
+      continue;
+    }
+    window_.answered(id);
+    out.release.push_back(hand_over(id, found->second));
+  }
+}
+
+// In rounds, so that the first step of a cluster covers the first samples and
+// each worker's second lease lies in the next step.
+void step_scheduler::grant(std::span<const worker_id> who) {
+  for (size_t round = 1; round <= leases_ahead; ++round) {
+    for (auto id : who) {
+      auto found = members_.find(id);
+      if (found == members_.end() || found->second.leases.size() >= round)
+        continue;
+      auto work = ledger_.grant(id);
+      found->second.leases.push_back(work.id);
+      found->second.to_send.push_back(work);
+    }
+  }
+}
+
+release_order step_scheduler::hand_over(worker_id id, member& who) {
+  who.where = place::working;
+  who.asked = false;
+  return {id, std::exchange(who.to_send, {})};
+}
+
+void step_scheduler::give_back(member& who, lease_id id) {
+  if (std::erase(who.leases, id) != 0)
+    ledger_.give_back(id);
+}
+
+} // namespace troupe::cores

@@ -1,0 +1,184 @@
+#pragma once
+// The head of the lead shard: what a push, a pull, a join or a departure means
+// for the whole cluster. It joins the aggregation policy, the lease ledger, the
+// push window and the stop rule, so that a gradient is applied exactly when its
+// lease settles, and a checkpoint of a version holds just the leases settled in
+// it.
+//
+// Pure: no actors, no tensors, no clock. The parameter server carries its
+// orders out in the order of their members. Not thread-safe; one owner.
+
+#include "actors/core/data_ledger.hpp"
+#include "actors/core/push_hash.hpp"
+#include "actors/core/push_window.hpp"
+#include "actors/core/refusals.hpp"
+#include "actors/core/stop_rule.hpp"
+#include "actors/policies/by_rank.hpp"
+#include "actors/policies/policy.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace troupe::cores {
+
+/// What the step scheduler is told about a gradient.
+struct push_facts {
+  push_id id;
+  version computed_on;
+  lease_id from;
+};
+
+/// A gradient that makes part of a step.
+struct applied_push {
+  push_id id;
+  uint64_t staleness = 0; ///< In updates.
+  double weight = 1;      ///< In the mean of the step; see `policies::part`.
+};
+
+/// A gradient that is forgotten.
+struct dropped_push {
+  push_id id;
+  uint64_t staleness = 0;
+};
+
+/// A step to carry out.
+struct update_order {
+  version makes;                       ///< The version that it produces.
+  std::vector<applied_push> gradients; ///< In the order of the sum.
+  double rate_factor = 1;              ///< Of this step's learning rate.
+};
+
+/// A worker that gets the newest weights.
+struct release_order {
+  worker_id worker;
+  std::vector<lease> leases; ///< Work on top of what it still has.
+};
+
+/// Whether a message of a worker is for us to handle.
+enum class standing : uint8_t {
+  welcome,
+  earlier_server, ///< Meant for an earlier life of this server.
+  stranger        ///< Not a life of a worker that is enlisted.
+};
+
+struct orders {
+  std::vector<dropped_push> drop;
+  std::vector<update_order> updates;
+  std::vector<release_order> release;
+  std::vector<worker_id> cancel;
+  /// Set when an update reached the end of the run: nothing follows it.
+  std::optional<std::string> stop;
+};
+
+/// Leases that a worker has at a time: the one it computes and the next, which
+/// its loader prepares meanwhile.
+inline constexpr size_t leases_ahead = 2;
+
+class step_scheduler {
+public:
+  /// Begins at version `start`, in this life of the server.
+  step_scheduler(std::unique_ptr<policies::policy> policy, data_ledger ledger,
+                 stop_rule stop, version start,
+                 incarnation server = incarnation{1});
+
+  /// To be asked first of whatever a worker sends. `server` is the life of the
+  /// server that it is meant for.
+  standing look_at(worker_id who, incarnation life, incarnation server) const;
+
+  /// A worker is known, though not yet part of the cluster. `data` is what it
+  /// has to itself, if anything.
+  void enlist(worker_id who, incarnation life, const owned_data& data = {});
+
+  /// Enlisted workers enter the cluster.
+  orders join(std::span<const worker_id> who);
+
+  /// A worker left; all of its leases return but those of gradients that the
+  /// policy holds. Ignored for an earlier life.
+  orders leave(worker_id who, incarnation life);
+
+  /// What the push window says of a gradient that is welcome. Only a fresh one
+  /// goes on to `push` or `refuse`.
+  freshness admit(const push_id& id);
+
+  /// Whether `admit` would say that it is fresh.
+  bool is_fresh(const push_id& id) const;
+
+  /// A sound gradient arrived.
+  orders push(const push_facts& what);
+
+  /// A gradient is unusable. Its lease returns; the worker will pull. Returns
+  /// true when the worker has sent too many of them and is to be expelled.
+  bool refuse(const push_facts& what);
+
+  /// A worker asks for weights. `abandoned` is the lease that it gave up.
+  orders pull(worker_id who, lease_id abandoned);
+
+  /// An evaluator found this accuracy. Returns why the run ends, if it does.
+  std::optional<std::string> scored(double accuracy);
+
+  /// Why the run is over where it stands, if it is: a resumed run may have
+  /// reached its limits before.
+  std::optional<std::string> reached();
+
+  /// Does the worker have this lease, of so many samples?
+  bool holds(worker_id who, lease_id id, uint64_t samples) const;
+
+  version current() const { return policy_->current(); }
+
+  const policies::policy& policy() const { return *policy_; }
+
+  const data_ledger& ledger() const { return ledger_; }
+
+  /// Workers in the cluster.
+  size_t members() const { return members_; }
+
+  /// Is this life of the worker enlisted or in the cluster?
+  bool knows(worker_id who, incarnation life) const;
+
+private:
+  enum class place : uint8_t {
+    enlisted, ///< Known; the policy has not heard of it.
+    waiting,  ///< In the cluster, not yet released.
+    released, ///< Released, but it has not asked for the weights yet.
+    working,  ///< Has weights and computes.
+    held      ///< Its gradient is with the policy.
+  };
+
+  struct member {
+    incarnation life;
+    place where = place::enlisted;
+    bool asked = false; ///< Its request for weights lies at the server.
+    std::vector<lease_id> leases; ///< Granted; neither pushed nor returned.
+    std::vector<lease> to_send;   ///< Of these, those it was not yet told of.
+  };
+
+  struct held_push {
+    version computed_on;
+    lease_id from;
+  };
+
+  orders carry_out(policies::decision what);
+  std::optional<std::string> end_after(version made);
+  lease_id drop(const push_id& id, orders& out);
+  update_order apply(const policies::update& step, version makes);
+  void release(std::span<const worker_id> who, orders& out);
+  void grant(std::span<const worker_id> who);
+  release_order hand_over(worker_id id, member& who);
+  void give_back(member& who, lease_id id);
+
+  std::unique_ptr<policies::policy> policy_;
+  data_ledger ledger_;
+  stop_rule stop_;
+  incarnation server_;
+  push_window window_;
+  refusals refusals_;
+  policies::by_rank<member> members_;
+  size_t members_ = 0; ///< Of these, those not merely enlisted; asked for at
+                       ///< every update.
+  std::unordered_map<push_id, held_push, push_hash> held_;
+};
+
+} // namespace troupe::cores

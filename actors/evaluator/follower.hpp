@@ -1,0 +1,59 @@
+#pragma once
+// An evaluator without a parameter server: follows a folder of checkpoints and
+// scores each newest one, as evaluators on a shared file system do. It ends
+// when the run's summary is there and its last checkpoint is scored.
+
+#include "actors/worker/computing.hpp"
+#include "config/sources/description.hpp"
+#include "messages/interfaces.hpp"
+#include "models/storage/checkpoint.hpp"
+
+#include <filesystem>
+#include <optional>
+
+namespace troupe {
+
+/// Looks at the folder when told to, and tells itself again.
+using follower_actor = caf::typed_actor<
+  // Looks for a newer checkpoint.
+  result<void>(tick_atom),
+  // A signal: ends.
+  result<void>(ended_atom, run_end)>;
+
+struct follower_parts {
+  config::settings settings;
+  std::filesystem::path folder; ///< A run directory, or its `checkpoints`.
+  int threads = 1;
+  supervisor_actor supervisor;
+};
+
+class follower_state {
+public:
+  using pointer = follower_actor::stateful_pointer<follower_state>;
+
+  static constexpr const char* name = "troupe.follower";
+
+  follower_state(pointer self, follower_parts parts);
+
+  follower_actor::behavior_type make_behavior();
+
+private:
+  void look();
+  bool look_at_newest();
+  void prepare(config::run_description run);
+  void evaluate(version what, const payload& weights);
+  void take(const score& found);
+  void end(const run_end& how);
+
+  pointer self_;
+  follower_parts parts_;
+  std::filesystem::path checkpoints_;
+  std::filesystem::path summary_;
+  std::optional<version> seen_;
+  config::settings settings_;   ///< Of this node, with the run's.
+  config::run_description run_; ///< For which the scorer was made.
+  scorer_actor scorer_;
+  int64_t classes_ = 0;
+};
+
+} // namespace troupe

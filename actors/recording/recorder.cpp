@@ -1,0 +1,220 @@
+#include "actors/recording/recorder.hpp"
+
+#include "actors/recording/console.hpp"
+#include "actors/recording/metrics_tail.hpp"
+#include "config/text/one_line.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using recording::line_file;
+
+/// Workers of a cluster whose first joining is said one by one.
+constexpr uint32_t most_said = 64;
+
+/// Bytes that are gathered, and for how many s at most.
+constexpr size_t most_gathered = 1 << 16;
+constexpr double flush_interval = 1;
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
+  return text;
+}
+
+std::string top5_of(const score& found) {
+  return std::isnan(found.accuracy_top5)
+           ? ""
+           : "  top-5 " + percent(found.accuracy_top5);
+}
+
+} // namespace
+
+recorder_state::recorder_state(pointer self, recorder_parts parts)
+  : self_(self), parts_(std::move(parts)),
+    last_step_before_(parts_.resume_step ? recording::last_update_step(
+                                             parts_.folder / "metrics.jsonl")
+                                         : std::nullopt),
+    metrics_(parts_.folder / "metrics.jsonl",
+             parts_.resume_step ? line_file::mode::resume
+                                : line_file::mode::fresh,
+             parts_.gathers ? most_gathered : 0),
+    tensorboard_(parts_.folder, parts_.started_at, parts_.resume_step,
+                 parts_.gathers ? most_gathered : 0),
+    progress_(parts_.terminal_width) {
+  // nop
+}
+
+recorder_actor::behavior_type recorder_state::make_behavior() {
+  return {
+    [this](note_atom, const note_ptr& what) { return write(*what); },
+    [this](finish_atom, const note_ptr& what) { return finish(*what); },
+  };
+}
+
+// The parameter server does not wait for notes, so it is told of the first one
+// that could not be written.
+caf::result<void> recorder_state::write(const note& what) try {
+  if (!trouble_) {
+    std::visit([&](const auto& kind) { put(what, kind); }, what.what);
+    flush_if_due();
+  }
+  return caf::unit;
+} catch (const std::exception& err) {
+  trouble_ = one_line(err);
+  self_->send(caf::actor_cast<lead_actor>(self_->current_sender()),
+              refuse_atom_v, *trouble_);
+  return caf::unit;
+}
+
+caf::result<void> recorder_state::finish(const note& what) try {
+  std::visit([&](const auto& kind) { put(what, kind); }, what.what);
+  metrics_.flush();
+  tensorboard_.flush();
+  self_->quit();
+  return caf::unit;
+} catch (const std::exception& err) {
+  self_->quit();
+  return caf::make_error(errc::disk, one_line(err));
+}
+
+// -- training -----------------------------------------------------------------
+
+void recorder_state::put(const note& at, const notes::update& what) {
+  metrics_.update(
+    {at.step, at.time, what.loss, what.epoch, what.lr, what.gradients});
+  double staleness = 0;
+  for (const auto& part : what.gradients)
+    staleness += static_cast<double>(part.staleness);
+  tensorboard_.update(at.step, at.time,
+                      {what.loss, what.samples_per_second,
+                       staleness / static_cast<double>(what.gradients.size()),
+                       what.lr});
+  if (!what.progress)
+    return;
+  auto text = progress_.show(*what.progress, wall_.elapsed());
+  if (text && !parts_.silent)
+    recording::console::standard_output().show(*text);
+}
+
+void recorder_state::put(const note& at, const notes::evaluation& what) {
+  const auto& found = what.found;
+  metrics_.evaluation({found.weights.value, at.time, found.loss, found.accuracy,
+                       found.samples, found.accuracy_top5});
+  tensorboard_.evaluation(found.weights.value, at.time, found.loss,
+                          found.accuracy, found.accuracy_top5);
+  char loss[32];
+  std::snprintf(loss, sizeof loss, "%.4f", found.loss.value);
+  say("evaluation   step " + to_string(found.weights) + "  accuracy " +
+      percent(found.accuracy) + "  loss " + loss + top5_of(found));
+}
+
+void recorder_state::put(const note& at, const notes::epoch& what) {
+  metrics_.epoch(at.step, at.time, what.number);
+}
+
+void recorder_state::put(const note& at, const notes::dropped& what) {
+  metrics_.dropped(at.step, at.time, what.who, what.staleness, what.samples);
+}
+
+void recorder_state::put(const note& at, const notes::cancelled& what) {
+  metrics_.cancelled(at.step, at.time, what.who);
+}
+
+void recorder_state::put(const note& at, const notes::refused& what) {
+  metrics_.refused(at.step, at.time, what.who, what.reason);
+  if (wall_.elapsed() - refusal_said_ < 1) // The log has them all.
+    return;
+  refusal_said_ = wall_.elapsed();
+  say("refused      worker " + to_string(what.who) + ": " + what.reason);
+}
+
+// -- the cluster
+// -----------------------------------------------------------------
+
+void recorder_state::put(const note& at, const notes::joined& what) {
+  metrics_.joined(at.step, at.time, what.who, what.life);
+  if (parts_.workers > most_said && what.life.value == 1)
+    return; // The log has them all.
+  say("joined       worker " + to_string(what.who) +
+      (what.life.value > 1 ? " (life " + to_string(what.life) + ")" : ""));
+}
+
+void recorder_state::put(const note& at, const notes::left& what) {
+  metrics_.left(at.step, at.time, what.who, what.life, what.reason);
+  say("left         worker " + to_string(what.who) + ": " + what.reason);
+}
+
+// -- the run ------------------------------------------------------------------
+
+void recorder_state::put(const note& at, const notes::started& what) {
+  if (parts_.resume_step)
+    return;
+  metrics_.started({at.step, at.time, what.run_id, parts_.network,
+                    parts_.dataset, what.policy, parts_.workers, parts_.shards,
+                    parts_.seed});
+}
+
+void recorder_state::put(const note& at, const notes::resumed& what) {
+  std::optional<uint64_t> lost;
+  if (last_step_before_)
+    lost = *last_step_before_ - std::min(*last_step_before_, at.step);
+  metrics_.resumed(at.step, at.time, what.server, lost, what.changes);
+  say("resumed      from step " + std::to_string(at.step) +
+      (lost ? "; " + std::to_string(*lost) +
+                " updates made after it were rolled back"
+            : ""));
+}
+
+void recorder_state::put(const note& at, const notes::checkpoint& what) {
+  metrics_.checkpoint(at.step, at.time, what.name);
+  say("checkpoint   " + what.name);
+}
+
+void recorder_state::put(const note& at, const notes::warning& what) {
+  metrics_.warning(at.step, at.time, what.text);
+  say("warning      " + what.text);
+}
+
+void recorder_state::put(const note& at, const notes::stopping& what) {
+  metrics_.stopping(at.step, at.time, what.reason);
+  show(progress_.show_last(what.progress));
+  say("stopping     " + what.reason);
+}
+
+void recorder_state::put(const note& at, const notes::finished& what) {
+  const auto& summary = what.summary;
+  metrics_.finished(at.step, at.time, summary.status);
+  recording::write_summary(parts_.folder / "summary.json", summary);
+  std::string accuracy;
+  if (summary.final_accuracy)
+    accuracy = ", accuracy " + percent(*summary.final_accuracy);
+  say(summary.status + std::string(13 - summary.status.size(), ' ') +
+      std::to_string(summary.steps) + " steps" + accuracy + "; " +
+      (parts_.folder / "summary.json").string());
+}
+
+void recorder_state::flush_if_due() {
+  if (!parts_.gathers || wall_.elapsed() - flushed_ < flush_interval)
+    return;
+  flushed_ = wall_.elapsed();
+  metrics_.flush();
+  tensorboard_.flush();
+}
+
+void recorder_state::say(const std::string& line) {
+  show(progress_.clear() + line + "\n");
+}
+
+void recorder_state::show(const std::string& text) {
+  if (!parts_.silent)
+    recording::console::standard_output().write(text);
+}
+
+} // namespace troupe

@@ -1,0 +1,79 @@
+#pragma once
+// The recorder: writes the run directory (metrics, TensorBoard events, summary)
+// and tells on stdout how the run goes, on a thread of its own.
+
+#include "actors/recording/notes.hpp"
+#include "actors/recording/tensorboard_log.hpp"
+#include "actors/runtime/wall_clock.hpp"
+#include "messages/interfaces.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace troupe {
+
+struct recorder_parts {
+  std::filesystem::path folder; ///< The run directory, which exists.
+  std::string network;
+  std::string dataset;
+  uint32_t workers = 0;
+  uint32_t shards = 1;
+  uint64_t seed = 0;
+  size_t terminal_width = 0;           ///< 0: stdout is no terminal.
+  double started_at = 0;               ///< s since 1970, for TensorBoard.
+  std::optional<uint64_t> resume_step; ///< Goes on from this step.
+  bool silent = false;                 ///< Says nothing on stdout.
+  /// Lines and records may be written up to a second late, and are whole only
+  /// at the end: for runs that nobody resumes, where they are most of the work.
+  bool gathers = false;
+};
+
+class recorder_state {
+public:
+  using pointer = recorder_actor::stateful_pointer<recorder_state>;
+
+  static constexpr const char* name = "troupe.recorder";
+
+  /// Throws `run_error` when a file cannot be opened.
+  recorder_state(pointer self, recorder_parts parts);
+
+  recorder_actor::behavior_type make_behavior();
+
+private:
+  caf::result<void> write(const note& what);
+  caf::result<void> finish(const note& what);
+
+  // One overload a kind of note: what goes where.
+  void put(const note& at, const notes::started& what);
+  void put(const note& at, const notes::resumed& what);
+  void put(const note& at, const notes::update& what);
+  void put(const note& at, const notes::evaluation& what);
+  void put(const note& at, const notes::joined& what);
+  void put(const note& at, const notes::left& what);
+  void put(const note& at, const notes::dropped& what);
+  void put(const note& at, const notes::cancelled& what);
+  void put(const note& at, const notes::refused& what);
+  void put(const note& at, const notes::epoch& what);
+  void put(const note& at, const notes::checkpoint& what);
+  void put(const note& at, const notes::warning& what);
+  void put(const note& at, const notes::stopping& what);
+  void put(const note& at, const notes::finished& what);
+
+  void flush_if_due();
+  void say(const std::string& line);
+  void show(const std::string& text);
+
+  pointer self_;
+  recorder_parts parts_;
+  std::optional<uint64_t> last_step_before_; ///< Of the log that is resumed.
+  recording::metrics_log metrics_;
+  recording::tensorboard_log tensorboard_;
+  recording::progress progress_;
+  wall_clock wall_;          ///< For stdout: a person waits in real time.
+  double refusal_said_ = -1; ///< When stdout was last told of a refusal.
+  double flushed_ = 0;       ///< When what is gathered was last written.
+  std::optional<std::string> trouble_; ///< The first write that failed.
+};
+
+} // namespace troupe

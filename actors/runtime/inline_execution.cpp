@@ -1,0 +1,151 @@
+#include "actors/runtime/inline_execution.hpp"
+
+#include <caf/execution_unit.hpp>
+#include <caf/policy/work_sharing.hpp>
+#include <caf/resumable.hpp>
+#include <caf/scheduler/coordinator.hpp>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+class inline_execution;
+
+/// Those that this thread collects or runs.
+thread_local inline_execution* at_hand = nullptr;
+
+/// Messages of an actor that are handled at a time. More would keep the thread
+/// from its own work when everybody asks the same actor.
+constexpr size_t at_a_time = 1;
+
+class inline_execution final : public caf::execution_unit {
+public:
+  using caf::execution_unit::execution_unit;
+
+  /// An actor that ran here may be made to speak later and elsewhere.
+  void exec_later(caf::resumable* job) override {
+    if (at_hand == this)
+      ready_.push_back(job);
+    else
+      system().scheduler().enqueue(job);
+  }
+
+  void collect(const std::function<void()>& begin) {
+    auto before = std::exchange(at_hand, this);
+    try {
+      begin();
+    } catch (...) {
+      at_hand = before;
+      leave_all_to_others();
+      throw;
+    }
+    at_hand = before;
+  }
+
+  void run() {
+    auto before = std::exchange(at_hand, this);
+    while (!ready_.empty()) {
+      auto* job = take();
+      if (job->resume(this, at_a_time) == caf::resumable::resume_later)
+        leave_to_others(job);
+      else
+        caf::intrusive_ptr_release(job);
+    }
+    at_hand = before;
+  }
+
+private:
+  caf::resumable* take() {
+    auto* job = ready_.front();
+    ready_.pop_front();
+    return job;
+  }
+
+  void leave_to_others(caf::resumable* job) {
+    auto before = std::exchange(at_hand, nullptr);
+    system().scheduler().enqueue(job);
+    at_hand = before;
+  }
+
+  void leave_all_to_others() {
+    while (!ready_.empty())
+      leave_to_others(take());
+  }
+
+  std::deque<caf::resumable*> ready_;
+};
+
+using shared_queue = caf::scheduler::coordinator<caf::policy::work_sharing>;
+
+/// CAF's scheduler with one queue for all of its threads. A thread that runs
+/// inline execution keeps to itself what it makes ready.
+class scheduler final : public shared_queue {
+public:
+  using shared_queue::shared_queue;
+
+  static void add_module_options(caf::actor_system_config&) {
+    // CAF has those of the scheduler already.
+  }
+
+  static module* make(caf::actor_system& system, caf::detail::type_list<>) {
+    return new scheduler(system);
+  }
+
+  void enqueue(caf::resumable* job) override {
+    if (at_hand != nullptr && &at_hand->system() == &system())
+      at_hand->exec_later(job);
+    else
+      shared_queue::enqueue(job);
+  }
+
+  void run_inline(const std::function<void()>& begin) {
+    auto give_back = [this](inline_execution* mine) {
+      std::lock_guard guard{mutex_};
+      idle_.push_back(mine);
+    };
+    std::unique_ptr<inline_execution, decltype(give_back)> mine{borrow(),
+                                                                give_back};
+    mine->collect(begin);
+    mine->run();
+  }
+
+private:
+  inline_execution* borrow() {
+    std::lock_guard guard{mutex_};
+    if (idle_.empty()) {
+      all_.push_back(std::make_unique<inline_execution>(&system()));
+      idle_.reserve(all_.size()); // So that giving back cannot fail.
+      return all_.back().get();
+    }
+    auto* result = idle_.back();
+    idle_.pop_back();
+    return result;
+  }
+
+  std::mutex mutex_;
+  /// An actor remembers where it ran last, so these live as long as all actors.
+  std::vector<std::unique_ptr<inline_execution>> all_;
+  std::vector<inline_execution*> idle_;
+};
+
+} // namespace
+
+void allow_inline_execution(caf::actor_system_config& config, size_t threads) {
+  config.set("caf.scheduler.max-threads", threads);
+  config.load<scheduler>();
+}
+
+void run_inline(caf::actor_system& system, const std::function<void()>& begin) {
+  if (auto* ours = dynamic_cast<scheduler*>(&system.scheduler()))
+    ours->run_inline(begin);
+  else
+    begin();
+}
+
+} // namespace troupe

@@ -1,0 +1,29 @@
+#pragma once
+// The one place where actors are made, and where what differs between releases
+// of CAF is hidden.
+
+#include "actors/runtime/virtual_time.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/spawn_options.hpp>
+
+#include <utility>
+
+namespace troupe {
+
+/// Where an actor runs. Actors that compute, load or write files are detached
+/// (a thread of their own); all others share the scheduler's threads. In
+/// virtual time all run on the thread that drives the clock.
+enum class placement { scheduled, detached };
+
+/// Makes an actor with interface `Handle` from its state class, whose
+/// constructor takes the typed self pointer and then `args`.
+template <class Handle, class State, class... Args>
+Handle spawn(caf::actor_system& system, placement where, Args&&... args) {
+  using impl = typename Handle::template stateful_impl<State>;
+  if (where == placement::detached && !virtual_time::rules(system))
+    return system.spawn<impl, caf::detached>(std::forward<Args>(args)...);
+  return system.spawn<impl>(std::forward<Args>(args)...);
+}
+
+} // namespace troupe

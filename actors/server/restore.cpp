@@ -1,0 +1,102 @@
+#include "actors/server/restore.hpp"
+
+#include "actors/server/parameter_server.hpp"
+#include "actors/server/restore_ledger.hpp"
+#include "config/schema/policies.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/version.hpp"
+#include "messages/run_record.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+cores::stop_limits make_limits(const config::training_settings& settings) {
+  return {settings.epochs, settings.max_steps, settings.target_accuracy};
+}
+
+} // namespace
+
+policies::policy_spec make_policy_spec(const config::settings& settings) {
+  return {settings.policy.name, settings.cluster.workers,
+          config::arguments_of(settings.policy)};
+}
+
+server_model make_server_model(const parameter_server_parts& parts) {
+  const auto& settings = parts.settings.training;
+  if (parts.settings.simulation.gradients == "none")
+    return {};
+  shared_work with{parts.remote_shards + 1, parts.across};
+  if (parts.resumed)
+    return {settings, parts.classes, *parts.resumed, parts.memory, with};
+  return {settings, parts.classes, parts.memory, with};
+}
+
+std::vector<shard_beginning>
+make_beginnings(const parameter_server_parts& parts) {
+  return make_beginnings(parts.settings.training, parts.classes,
+                         parts.settings.cluster.shards, parts.resumed.get());
+}
+
+// The policy begins anew at the version of a checkpoint: its members are gone
+// and join again.
+cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
+  version start{parts.resumed ? parts.resumed->manifest.step() : 0};
+  return {
+    policies::make_policy(make_policy_spec(parts.settings)), make_ledger(parts),
+    cores::stop_rule{make_limits(parts.settings.training)}, start, parts.life};
+}
+
+void require_same_run(const parameter_server_parts& parts) {
+  const auto& resumed = *parts.resumed;
+  auto run = description_of(resumed.manifest);
+  for (const auto& what :
+       config::differences(run, parts.description, config::relation::resume)) {
+    if (what.key.empty())
+      throw run_error(resumed.path.string() +
+                      ": the run is of other data, or "
+                      "another network, than there is here: " +
+                      config::to_string(what));
+    auto deliberate = std::ranges::any_of(
+      parts.description.changes, [&](const config::change& one) {
+        return one.key == what.key && one.after == what.here;
+      });
+    if (!deliberate)
+      throw usage_error(resumed.path.string() + ": the run has " + what.what +
+                        " = " + config::or_not_set(what.run) + ", not " +
+                        config::or_not_set(what.here));
+  }
+}
+
+void require_fitting(const parameter_server_parts& parts) {
+  make_step_scheduler(parts);
+  make_server_model(parts);
+}
+
+void fill_manifest(const parameter_server_parts& parts,
+                   const cores::step_scheduler& step_scheduler,
+                   proto::Manifest& out) {
+  out.set_troupe_version(std::string{config::version()});
+  out.set_step(step_scheduler.current().value);
+  out.set_run_id(parts.run_id);
+  out.set_network(parts.settings.training.network);
+  out.set_dataset(parts.dataset);
+  out.set_classes(static_cast<uint32_t>(parts.classes));
+  out.set_seed(parts.settings.training.seed);
+  put(parts.description, *out.mutable_description());
+  out.set_config_digest(parts.config_digest);
+  out.set_config_ini(parts.config_ini);
+  out.set_ps_incarnation(parts.life.value);
+  auto spec = make_policy_spec(parts.settings);
+  auto* policy = out.mutable_policy();
+  policy->set_name(spec.name);
+  policy->set_workers(spec.workers);
+  for (const auto& [name, value] : spec.parameters)
+    (*policy->mutable_parameters())[name] = value;
+  policy->set_state(step_scheduler.policy().state());
+  fill_ledger(parts, step_scheduler.ledger(), *out.mutable_ledger());
+}
+
+} // namespace troupe

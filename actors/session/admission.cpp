@@ -1,0 +1,180 @@
+#include "actors/session/admission.hpp"
+
+#include "actors/links/gateway.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/session/path_listener.hpp"
+#include "config/sources/shared_settings.hpp"
+#include "config/text/version.hpp"
+#include "messages/protocol.hpp"
+#include "messages/run_record.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+bool is_shard(const proto::Hello& hello) {
+  return hello.role() == "ps";
+}
+
+/// Why the two do not fit; empty when they do.
+std::string misfit(const proto::Hello& hello,
+                   const config::settings& settings) {
+  if (hello.protocol() != protocol_version)
+    return "protocol version " + std::to_string(hello.protocol()) + " of the " +
+           hello.role() + " (troupe " + hello.troupe_version() +
+           ") is not the parameter server's " +
+           std::to_string(protocol_version) + " (troupe " +
+           std::string{config::version()} +
+           "); run the same release on all nodes";
+  config::pairs explicit_settings;
+  for (const auto& one : hello.explicit_())
+    explicit_settings.emplace_back(one.key(), one.value());
+  return config::conflicts(settings, explicit_settings);
+}
+
+} // namespace
+
+admission_state::admission_state(pointer self, admission_parts parts)
+  : self_(self), parts_(std::move(parts)) {
+  // nop
+}
+
+admission_state::~admission_state() {
+  if (parts_.reception)
+    parts_.reception->close();
+}
+
+admission_actor::behavior_type admission_state::make_behavior() {
+  self_->monitor(parts_.server);
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    if (down.source == parts_.server.address())
+      self_->quit();
+    else if (listener_ && down.source == listener_.address())
+      self_->quit(down.reason);
+  });
+  if (parts_.reception) {
+    listener_ = spawn<path_listener_actor, path_listener_state>(
+      self_->system(), placement::detached,
+      path_listener_parts{parts_.reception, parts_.server, parts_.weights,
+                          parts_.memory, parts_.whole, parts_.codec,
+                          parts_.parameters * size_of(parts_.weights.type),
+                          parts_.nccl, parts_.collective});
+    self_->monitor(listener_);
+  }
+  return {[this](const std::string& hello) {
+    return meet(hello);
+  }};
+}
+
+caf::result<std::string, caf::strong_actor_ptr>
+admission_state::meet(const std::string& bytes) {
+  proto::Hello hello;
+  proto::Welcome welcome;
+  welcome.set_protocol(protocol_version);
+  welcome.set_troupe_version(std::string{config::version()});
+  auto refusal = hello.ParseFromString(bytes) ? objection(hello)
+                                              : "the hello cannot be read";
+  auto early = refusal.empty() && parts_.roster && !is_shard(hello) &&
+               !parts_.roster->all();
+  if (early)
+    refusal = "it waits for " + parts_.roster->missing();
+  if (!refusal.empty()) {
+    welcome.set_refusal(refusal);
+    welcome.set_later(early);
+    return {welcome.SerializeAsString(), caf::strong_actor_ptr{}};
+  }
+  let_in(hello, welcome);
+  if (is_shard(hello))
+    return {welcome.SerializeAsString(),
+            caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar)};
+  const auto& from = self_->current_sender();
+  auto gateway = receive(from ? from->address() : caf::actor_addr{});
+  if (parts_.reception)
+    offer_paths(*welcome.mutable_paths(), gateway);
+  return {welcome.SerializeAsString(),
+          caf::actor_cast<caf::strong_actor_ptr>(gateway)};
+}
+
+// Who says hello again has given up what it was given before.
+gateway_actor admission_state::receive(const caf::actor_addr& caller) {
+  std::erase_if(expected_, [&](const visitor& who) {
+    auto settled = who.settled->load();
+    auto again = !settled && caller && who.caller == caller;
+    if (again)
+      send_away(who);
+    return settled || again;
+  });
+  if (expected_.size() == parts_.most_expected) {
+    send_away(expected_.front());
+    expected_.pop_front();
+  }
+  auto settled = std::make_shared<std::atomic<bool>>(false);
+  auto out = spawn<gateway_actor, gateway_state>(
+    self_->system(), placement::scheduled,
+    gateway_parts{parts_.server, parts_.coordinator,
+                  parts_.codec ? parts_.codec->compressed() : parts_.weights,
+                  parts_.codec, caller, parts_.patience, settled});
+  expected_.push_back({out.address(), caller, settled});
+  return out;
+}
+
+void admission_state::send_away(const visitor& who) {
+  if (auto gateway = caf::actor_cast<caf::strong_actor_ptr>(who.gateway))
+    self_->send_exit(caf::actor_cast<gateway_actor>(gateway),
+                     caf::exit_reason::user_shutdown);
+}
+
+std::string admission_state::objection(const proto::Hello& hello) const {
+  if (auto why = misfit(hello, parts_.settings); !why.empty())
+    return why;
+  if (!is_shard(hello))
+    return {};
+  if (!parts_.registrar)
+    return "it has no shards in processes of their own: start it with "
+           "--rank 0, or leave this one out";
+  if (hello.rank() == 0 || hello.rank() >= parts_.settings.cluster.shards)
+    return "--rank " + std::to_string(hello.rank()) +
+           " does not fit: the run has " +
+           std::to_string(parts_.settings.cluster.shards) + " shards";
+  return {};
+}
+
+void admission_state::let_in(const proto::Hello& hello,
+                             proto::Welcome& welcome) const {
+  auto worker = hello.role() == "worker";
+  welcome.set_accepted(true);
+  put(parts_.description, *welcome.mutable_description());
+  welcome.set_server_incarnation(parts_.description.life);
+  auto count = (worker ? parts_.weights : parts_.whole).count;
+  welcome.set_parameters(is_shard(hello) ? parts_.shard_counts[hello.rank()]
+                                         : count);
+  welcome.set_region(parts_.whole.count);
+  if (parts_.codec)
+    welcome.set_packed_parameters(parts_.codec->numbers());
+  welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
+  if (!worker || !parts_.roster)
+    return;
+  auto others = parts_.roster->all().value();
+  for (const auto& where : others) {
+    auto* shard = welcome.add_shards();
+    shard->set_host(where.host);
+    shard->set_port(where.port);
+  }
+}
+
+void admission_state::offer_paths(proto::PathOffer& offer,
+                                  const gateway_actor& peer) {
+  auto token = transport::random_token();
+  offer.set_stream_port(parts_.reception->port());
+  offer.set_shm_name(parts_.reception->name());
+  offer.set_nccl(parts_.nccl != nullptr);
+  offer.set_collective(parts_.collective != nullptr);
+  offer.set_token(token);
+  self_->send(listener_, enlist_atom_v, std::move(token), peer);
+  parts_.reception->nudge();
+}
+
+} // namespace troupe

@@ -1,0 +1,222 @@
+#include "actors/session/coordinator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// s that members have to go home before the house closes without them.
+constexpr double grace = 3;
+
+/// Ticks in the time of a silence that is too long.
+constexpr double ticks = 4;
+
+} // namespace
+
+coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
+  : self_(self), parts_(std::move(parts)), clock_(self),
+    membership_(parts_.rules, 0) {
+  // nop
+}
+
+coordinator_actor::behavior_type coordinator_state::make_behavior() {
+  self_->set_down_handler(
+    [this](const caf::down_msg& down) { lost(down.source, down.reason); });
+  self_->send(parts_.lead, attach_atom_v, coordinator_actor{self_});
+  self_->delayed_send(self_, to_timespan(parts_.rules.join_timeout),
+                      join_atom_v);
+  tick();
+  return {
+    [this](register_atom, const registration_request& wish,
+           const worker_actor& who) { return admit(wish, who); },
+    [this](register_atom, const evaluator_actor& who) { return admit(who); },
+    [this](leave_atom, worker_id who, incarnation life,
+           const std::string& reason) { expel(who, life, reason); },
+    [this](join_atom) { start_if_due(); },
+    [this](ending_atom) { send_workers_home(); },
+    [this](ended_atom, const run_end& how) { close(how); },
+    [this](tick_atom) { tick(); },
+  };
+}
+
+// -- joining and leaving ------------------------------------------------------
+
+// The server learns of a member before the member learns of its place, so that
+// its first request finds it known.
+caf::result<registration>
+coordinator_state::admit(const registration_request& wish,
+                         const worker_actor& who) {
+  if (ending_)
+    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+  give_back_seat_of(who);
+  auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
+  if (!parts_.homes)
+    return admit_to(rank, wish, who);
+  auto home = parts_.homes->settle(
+    rank, wish.data, [this](worker_id x) { return workers_.contains(x); });
+  if (auto* no = std::get_if<cores::no_home>(&home))
+    return caf::make_error(
+      no->for_good ? errc::settings_conflict : errc::rank_taken, no->line);
+  return admit_to(std::get<worker_id>(home), wish, who);
+}
+
+caf::result<registration>
+coordinator_state::admit_to(std::optional<worker_id> rank,
+                            const registration_request& wish,
+                            const worker_actor& who) {
+  auto place = membership_.admit(rank, now());
+  if (auto* no = std::get_if<cores::turned_away>(&place))
+    return caf::make_error(
+      errc::rank_taken,
+      "no place for the worker: " + std::string{to_string(*no)} +
+        (rank ? " (rank " + to_string(*rank) + ")" : ""));
+  auto seat = std::get<cores::seat>(place);
+  self_->monitor(who);
+  workers_[seat.worker] = {who, seat.life};
+  ranks_[who.address()] = seat.worker;
+  auto promise = self_->make_response_promise<registration>();
+  self_
+    ->request(parts_.lead, caf::infinite, enlist_atom_v, seat.worker, seat.life,
+              wish.transport, wish.data, who)
+    .then(
+      [this, promise, seat]() mutable {
+        promise.deliver(registration{seat.worker, seat.life, parts_.server});
+        if (membership_.contains(seat.worker, seat.life))
+          gathered_.push_back(seat.worker);
+        start_if_due();
+      },
+      [promise](const caf::error&) mutable {
+        promise.deliver(
+          caf::make_error(errc::shutting_down, std::string{"the run is over"}));
+      });
+  return promise;
+}
+
+// Only its link broke, not the connection: nobody has told that it left.
+void coordinator_state::give_back_seat_of(const worker_actor& who) {
+  if (auto found = ranks_.find(who.address()); found != ranks_.end())
+    leave(found->second, workers_.at(found->second).life, "its link broke");
+}
+
+incarnation coordinator_state::admit(const evaluator_actor& who) {
+  if (std::ranges::find(evaluators_, who) != evaluators_.end())
+    return parts_.server;
+  self_->monitor(who);
+  evaluators_.push_back(who);
+  self_->send(parts_.lead, audience_atom_v,
+              static_cast<uint32_t>(evaluators_.size()));
+  return parts_.server;
+}
+
+void coordinator_state::leave(worker_id who, incarnation life,
+                              const std::string& reason) {
+  if (!membership_.leave(who, life))
+    return;
+  const auto& handle = workers_.at(who).handle;
+  self_->demonitor(handle);
+  ranks_.erase(handle.address());
+  workers_.erase(who);
+  std::erase(gathered_, who);
+  self_->send(parts_.lead, leave_atom_v, who, life, reason);
+}
+
+void coordinator_state::expel(worker_id who, incarnation life,
+                              const std::string& reason) {
+  if (!membership_.contains(who, life))
+    return;
+  self_->send(workers_.at(who).handle, stop_atom_v,
+              run_end{1, "worker " + to_string(who) + " " + reason});
+  leave(who, life, reason);
+}
+
+void coordinator_state::lost(const caf::actor_addr& who,
+                             const caf::error& why) {
+  auto is_lost = [&](const auto& handle) {
+    return handle.address() == who;
+  };
+  if (auto found = ranks_.find(who); found != ranks_.end()) {
+    auto id = found->second;
+    leave(id, workers_.at(id).life,
+          why && why != caf::exit_reason::user_shutdown ? "connection lost"
+                                                        : "it ended");
+  } else if (std::erase_if(evaluators_, is_lost) != 0) {
+    self_->send(parts_.lead, audience_atom_v,
+                static_cast<uint32_t>(evaluators_.size()));
+  }
+  leave_if_alone();
+}
+
+// Not before the server knows all members, so that the first step has them all.
+void coordinator_state::start_if_due() {
+  if (!membership_.started() &&
+      (gathered_.size() < workers_.size() || !membership_.start_if_due(now())))
+    return;
+  if (!gathered_.empty())
+    self_->send(parts_.lead, join_atom_v, std::exchange(gathered_, {}));
+}
+
+// -- liveness -----------------------------------------------------------------
+
+// Whoever slept himself, as a stopped process does, has heard nobody: the
+// answers of that time are still in the mail.
+void coordinator_state::tick() {
+  if (ending_ || parts_.liveness_timeout == 0)
+    return;
+  if (auto late = now() - tick_due_; late > tick_interval() / ticks)
+    membership_.excuse(late, now());
+  tick_due_ = now() + tick_interval();
+  for (const auto& seat : membership_.silent(now(), parts_.liveness_timeout))
+    leave(seat.worker, seat.life, "silent");
+  ping();
+  self_->delayed_send(self_, to_timespan(tick_interval()), tick_atom_v);
+}
+
+double coordinator_state::tick_interval() const {
+  return parts_.liveness_timeout / ticks;
+}
+
+void coordinator_state::ping() {
+  for (const auto& [id, who] : workers_)
+    self_
+      ->request(who.handle, to_timespan(parts_.liveness_timeout), ping_atom_v)
+      .then([this, id = id,
+             life = who.life] { membership_.heard(id, life, now()); },
+            [](const caf::error&) {
+              // Its silence speaks for itself.
+            });
+}
+
+// -- the end ------------------------------------------------------------------
+
+void coordinator_state::send_workers_home() {
+  ending_ = true;
+  for (const auto& [id, who] : workers_)
+    self_->send(who.handle, stop_atom_v, run_end{});
+}
+
+void coordinator_state::close(const run_end& how) {
+  if (ended_) // The grace is over.
+    workers_.clear(), ranks_.clear(), evaluators_.clear();
+  else
+    self_->delayed_send(self_, to_timespan(grace), ended_atom_v, how);
+  if (!ended_)
+    for (const auto& who : evaluators_)
+      self_->send(who, stop_atom_v, run_end{});
+  ended_ = how;
+  leave_if_alone();
+}
+
+void coordinator_state::leave_if_alone() {
+  if (!ended_ || !workers_.empty() || !evaluators_.empty())
+    return;
+  self_->send(parts_.supervisor, ended_atom_v, *ended_);
+  self_->quit();
+}
+
+double coordinator_state::now() const {
+  return clock_.elapsed(self_);
+}
+
+} // namespace troupe

@@ -1,0 +1,64 @@
+#include "actors/session/handshake.hpp"
+
+#include "actors/runtime/run_clock.hpp"
+
+#include <caf/io/middleman.hpp>
+
+#include <set>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+void greet(session_client_actor::pointer self, connection_attempts& attempts,
+           const admission_actor& door, double patience,
+           const std::string& hello, const door_opens& then) {
+  self->request(door, to_timespan(patience), hello)
+    .then(attempts.in_this_one([then](const std::string& bytes,
+                                      const caf::strong_actor_ptr& inside) {
+      proto::Welcome welcome;
+      if (!welcome.ParseFromString(bytes))
+        then.refusal(caf::make_error(
+          errc::protocol_mismatch, std::string{"the welcome cannot be read"}));
+      else if (welcome.later())
+        then.later(welcome.refusal());
+      else if (!welcome.accepted() || !inside)
+        then.refusal(
+          caf::make_error(errc::settings_conflict, welcome.refusal()));
+      else
+        then.welcome(welcome, inside);
+    }),
+          attempts.in_this_one(
+            [then](const caf::error& why) { then.later(text_of(why)); }));
+}
+
+} // namespace
+
+void handshake(session_client_actor::pointer self,
+               connection_attempts& attempts, const std::string& host,
+               uint16_t port, double patience, const proto::Hello& hello,
+               door_opens then) {
+  auto bytes = hello.SerializeAsString();
+  self
+    ->request(self->system().middleman().actor_handle(), to_timespan(patience),
+              caf::connect_atom_v, host, port)
+    .then(attempts.in_this_one([self, &attempts, patience, bytes,
+                                then](const caf::node_id&,
+                                      const caf::strong_actor_ptr& ptr,
+                                      const std::set<std::string>& interface) {
+      auto& system = self->system();
+      if (!ptr || !system.assignable(interface,
+                                     system.message_types<admission_actor>()))
+        then.refusal(caf::make_error(
+          errc::protocol_mismatch,
+          std::string{"the peer there is no parameter server"}));
+      else
+        greet(self, attempts, caf::actor_cast<admission_actor>(ptr), patience,
+              bytes, then);
+    }),
+          attempts.in_this_one(
+            [then](const caf::error&) { then.later("nobody answers there"); }));
+}
+
+} // namespace troupe

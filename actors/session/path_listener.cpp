@@ -1,0 +1,95 @@
+#include "actors/session/path_listener.hpp"
+
+#include "actors/links/framed_gateway.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/unexpected.hpp"
+#include "actors/session/path_choice.hpp"
+#include "messages/protocol.hpp"
+#include "messages/transport/nccl/collective_path.hpp"
+#include "messages/transport/nccl/nccl_path.hpp"
+#include "messages/transport/shm/shm_path.hpp"
+#include "messages/transport/stream/stream_path.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace troupe {
+
+path_listener_state::path_listener_state(pointer self,
+                                         path_listener_parts parts)
+  : self_(self), parts_(std::move(parts)) {
+  on_unexpected(self_, [](const std::string&) {});
+}
+
+path_listener_actor::behavior_type path_listener_state::make_behavior() {
+  self_->set_down_handler(
+    [this](const caf::down_msg& down) { forget(down.source); });
+  self_->send(self_, tick_atom_v);
+  return {
+    [this](enlist_atom, const std::string& token, const gateway_actor& peer) {
+      expect(token, peer);
+    },
+    [this](tick_atom) { look(); },
+  };
+}
+
+// A peer may be here before we have read the message that announces it: that
+// lies between two looks.
+void path_listener_state::look() {
+  if (guests_.empty()) {
+    guests_ = parts_.reception->wait();
+    if (parts_.reception->is_closed())
+      return self_->quit();
+  } else {
+    for (auto& who : std::exchange(guests_, {}))
+      admit(std::move(who));
+  }
+  self_->send(self_, tick_atom_v);
+}
+
+void path_listener_state::expect(const std::string& token,
+                                 const gateway_actor& peer) {
+  awaited_.emplace(token, peer.address());
+  self_->monitor(peer);
+}
+
+void path_listener_state::forget(const caf::actor_addr& peer) {
+  std::erase_if(awaited_, [&](const auto& one) { return one.second == peer; });
+}
+
+// Whoever is not awaited is a stranger: the connection closes as it goes.
+void path_listener_state::admit(transport::guest who) try {
+  auto found = awaited_.find(who.token);
+  if (found == awaited_.end())
+    return;
+  auto gateway = caf::actor_cast<caf::strong_actor_ptr>(found->second);
+  awaited_.erase(found);
+  if (!gateway)
+    return;
+  who.welcome();
+  spawn<path_end_actor, framed_gateway_state>(
+    self_->system(), placement::scheduled,
+    framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
+                         path_to(who), parts_.codec});
+} catch (const std::exception&) {
+  // He is gone again, or there is nothing to serve him with: he will see.
+}
+
+transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
+  auto gradients = parts_.codec ? parts_.codec->compressed() : parts_.weights;
+  transport::path_terms terms{gradients, max_pushes_in_flight, parts_.whole,
+                              parts_.weights, parts_.parameter_bytes};
+  if (who.same_host)
+    return std::make_shared<transport::shm_path>(std::move(who.line), terms,
+                                                 parts_.memory, false);
+  if (parts_.collective)
+    return std::make_shared<transport::collective_end>(
+      std::move(who.line), terms, parts_.collective);
+  if (parts_.nccl)
+    return std::make_shared<transport::nccl_path>(
+      std::move(who.line), terms,
+      transport::nccl_terms{parts_.nccl, nccl_device(*parts_.nccl, false)});
+  return std::make_shared<transport::stream_path>(std::move(who.line), terms);
+}
+
+} // namespace troupe

@@ -1,0 +1,385 @@
+#include "actors/links/chunked_link.hpp"
+#include "actors/links/framed_link.hpp"
+#include "actors/links/joined_gradient_stream.hpp"
+#include "actors/links/joined_link.hpp"
+#include "actors/recording/console.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/unexpected.hpp"
+#include "actors/session/handshake.hpp"
+#include "actors/session/session_client.hpp"
+#include "config/text/failure.hpp"
+#include "messages/run_record.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using recording::say;
+
+/// How gradients for this server are compressed; null: not at all.
+transport::codec_ptr codec_of(const proto::Welcome& welcome) {
+  if (welcome.packed_parameters() > welcome.parameters())
+    throw transport::path_error("its numbers of parameters do not agree");
+  for (const auto& one : welcome.description().settings())
+    if (one.key() == "cluster.compression")
+      return transport::make_codec(
+        config::parse_compression(one.value()), welcome.packed_parameters(),
+        welcome.parameters() - welcome.packed_parameters());
+  return nullptr;
+}
+
+} // namespace
+
+remote_session_client_state::remote_session_client_state(
+  pointer self, remote_session_client_parts parts)
+  : self_(self), parts_(std::move(parts)), clock_(self),
+    attempts_(parts_.connect_timeout, parts_.jitter_seed),
+    paths_(parts_.transport, parts_.memory, say, parts_.nccl) {
+  on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
+}
+
+session_client_actor::behavior_type
+remote_session_client_state::make_behavior() {
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    for (const auto& one : doors_)
+      if (one.link && down.source == one.link.address()) {
+        look_at_path(one.path, down.reason);
+        return lost();
+      }
+  });
+  connect();
+  return {
+    [this](connect_atom) {
+      if (!attempts_.under_way())
+        lost();
+    },
+    [this](tick_atom) { connect(); },
+    [this](write_atom, version at, const push_id& settled) {
+      return write_error_feedback(left_out_, at, settled);
+    },
+    [this](ended_atom, const run_end& how) { end(how); },
+    [this](stop_atom) { end({}); },
+  };
+}
+
+// -- the way in ---------------------------------------------------------------
+
+// The lead's door first; then, for a worker, those of shards elsewhere that it
+// tells of.
+void remote_session_client_state::connect() {
+  attempts_.begin();
+  doors_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}}};
+  shake_hands_with(0);
+}
+
+void remote_session_client_state::shake_hands_with(size_t door) {
+  handshake(self_, attempts_, doors_[door].host, doors_[door].port,
+            std::min(patience_with_a_peer, parts_.connect_timeout),
+            parts_.hello,
+            {[this, door](const proto::Welcome& welcome,
+                          const caf::strong_actor_ptr& inside) {
+               enter(door, welcome, caf::actor_cast<gateway_actor>(inside));
+             },
+             [this](const caf::error& why) { refused(why); },
+             [this](const std::string& why) {
+               drop_links();
+               retry(why);
+             }});
+}
+
+void remote_session_client_state::enter(size_t door,
+                                        const proto::Welcome& welcome,
+                                        const gateway_actor& gateway) try {
+  if (door == 0)
+    take_part(welcome);
+  else if (welcome.description().run_id() != run_.run_id)
+    throw transport::path_error("a shard there is of another run");
+  for (const auto& shard : welcome.shards())
+    doors_.push_back(
+      {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}, {}, {}});
+  auto& at = doors_[door];
+  at.weights = {static_cast<element_type>(welcome.element_type()),
+                welcome.parameters()};
+  if (is_worker())
+    at.codec = codec_of(welcome);
+  paths_.meet(run_.run_id + "/" + std::to_string(run_.life));
+  tie(at, gateway,
+      paths_.connect(welcome.paths(), at.host, terms(at, welcome),
+                     clock_.elapsed(self_)));
+} catch (const failure& err) {
+  end({static_cast<uint8_t>(err.status()), err.what()});
+} catch (const transport::path_error& err) {
+  drop_links();
+  retry(err.what());
+}
+
+// A server that comes back may be of another run, or have other settings or
+// data: what was made for the run before is of no use then.
+void remote_session_client_state::take_part(const proto::Welcome& welcome) {
+  auto its = description_of(welcome);
+  if (participant_) {
+    auto is_other = its.run_id != run_.run_id;
+    auto what = config::differences(run_, its, config::relation::resume);
+    if (is_other)
+      say("run          there is another run at " + address() +
+          " now: this node begins anew");
+    else if (!what.empty())
+      say("run          has changed (" + what.front().what + ": " +
+          config::or_not_set(what.front().run) + " before, " +
+          config::or_not_set(what.front().here) +
+          " now): this node begins anew");
+    if (is_other)
+      left_out_.reset();
+    if (is_other || !what.empty())
+      send_home();
+  }
+  if (!participant_)
+    participant_ = parts_.make(welcome, session_client_actor{self_});
+  run_ = std::move(its);
+  parts_.error_feedback_store_of.run_id = run_.run_id;
+}
+
+auto remote_session_client_state::terms(const door& at,
+                                        const proto::Welcome& of) const
+  -> transport::path_terms {
+  transport::path_terms out{at.weights};
+  out.whole = {at.weights.type, of.region()};
+  out.sent = at.codec ? at.codec->compressed() : at.weights;
+  if (is_worker())
+    out.overlap = parts_.overlap;
+  // Parts of an answer are joined when they are whole.
+  out.in_use_early = doors_.size() == 1;
+  return out;
+}
+
+void remote_session_client_state::tie(door& at, const gateway_actor& gateway,
+                                      transport::path_ptr way) {
+  at.path = way ? way->name() : "chunked";
+  if (way && way->gradient_stream())
+    at.gradient_stream = {way, way->gradient_stream()};
+  if (way)
+    attach<parameter_server_actor>(at, gateway,
+                                   spawn<framed_link_actor, framed_link_state>(
+                                     self_->system(), placement::scheduled,
+                                     gateway, std::move(way), at.weights));
+  else
+    attach<link_end_actor>(
+      at, gateway,
+      spawn<chunked_link_actor, chunked_link_state>(
+        self_->system(), placement::scheduled, gateway, at.weights));
+}
+
+template <class LinkEnd, class Link>
+void remote_session_client_state::attach(door& at, const gateway_actor& gateway,
+                                         const Link& link) {
+  at.link = link;
+  self_->monitor(link);
+  self_
+    ->request(gateway, to_timespan(patience_with_a_peer), attach_atom_v,
+              LinkEnd{link})
+    .then(in_this_attempt([this](const coordinator_actor& coordinator) {
+            attached(coordinator);
+          }),
+          in_this_attempt([this](const caf::error&) { lost(); }));
+}
+
+void remote_session_client_state::attached(
+  const coordinator_actor& coordinator) {
+  if (!coordinator_)
+    coordinator_ = coordinator;
+  auto next =
+    std::ranges::find_if(doors_, [](const door& one) { return !one.link; });
+  if (next != doors_.end())
+    return shake_hands_with(static_cast<size_t>(next - doors_.begin()));
+  join_links();
+  std::visit([&](const auto& who) { seat(who, coordinator_); }, *participant_);
+}
+
+// The lead's part of the weights is the last.
+auto remote_session_client_state::in_order() const -> std::vector<door> {
+  auto out = doors_;
+  std::ranges::rotate(out, out.begin() + 1);
+  return out;
+}
+
+void remote_session_client_state::join_links() {
+  keep_left_out();
+  joined_link_parts parts;
+  for (const auto& one : in_order()) {
+    auto to = one.link;
+    if (one.codec)
+      to = spawn_compressing_link(
+        self_->system(), {to, one.codec, left_out_, parts.parts.size(), false});
+    parts.type = one.weights.type;
+    parts.parts.push_back({to, one.weights.count});
+  }
+  link_ = parts.parts.size() == 1
+            ? parts.parts.front().link
+            : spawn<parameter_server_actor, joined_link_state>(
+                self_->system(), placement::scheduled, std::move(parts));
+}
+
+// Gradients that are compressed first stay whole on each path.
+gradient_stream_ptr remote_session_client_state::gradient_stream() const {
+  if (doors_.size() == 1)
+    return doors_.front().gradient_stream;
+  std::vector<joined_gradient_stream::part> parts;
+  auto any = false;
+  for (const auto& one : in_order()) {
+    parts.push_back({one.gradient_stream, one.weights});
+    any |= one.gradient_stream != nullptr;
+  }
+  if (!any)
+    return nullptr;
+  return std::make_shared<joined_gradient_stream>(std::move(parts));
+}
+
+// What a worker has left out so far outlives its links, unless the next server
+// is cut otherwise.
+void remote_session_client_state::keep_left_out() {
+  const auto& codec = doors_.front().codec;
+  if (!codec || !codec->how().has_error_feedback())
+    return;
+  std::vector<uint64_t> counts;
+  for (const auto& one : in_order())
+    counts.push_back(one.codec->numbers());
+  if (!left_out_ || !left_out_->has(counts))
+    left_out_ =
+      std::make_shared<error_feedback>(counts, parts_.error_feedback_store_of);
+}
+
+void remote_session_client_state::seat(const worker_actor& who,
+                                       const coordinator_actor& coordinator) {
+  registration_request wish{parts_.rank.has_value(),
+                            parts_.rank.value_or(worker_id{0}), paths_taken(),
+                            parts_.owns ? parts_.owns() : owned_data{}};
+  self_
+    ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
+              wish, who)
+    .then(in_this_attempt([this, who](const registration& as) {
+            seated("as worker " + to_string(as.worker));
+            self_->send(who, attach_atom_v, link_, as, gradient_stream());
+          }),
+          in_this_attempt([this](const caf::error& why) { refused(why); }));
+}
+
+void remote_session_client_state::seat(const evaluator_actor& who,
+                                       const coordinator_actor& coordinator) {
+  self_
+    ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
+              who)
+    .then(in_this_attempt([this, who](incarnation) {
+            seated("as evaluator");
+            self_->send(who, attach_atom_v, link_);
+          }),
+          in_this_attempt([this](const caf::error& why) { refused(why); }));
+}
+
+void remote_session_client_state::seated(const std::string& as) {
+  attempts_.succeeded();
+  auto compressed = doors_.front().codec ? ", gradients compressed" : "";
+  say("connected    to " + address() + " " + as + " over " + paths_taken() +
+      compressed);
+}
+
+// -- and out ------------------------------------------------------------------
+
+void remote_session_client_state::lost() {
+  drop_links();
+  if (participant_)
+    tell(self_, *participant_, detach_atom_v);
+  retry("the connection is lost");
+}
+
+// A link whose path breaks by itself, and not with its connection, says so.
+void remote_session_client_state::look_at_path(const std::string& path,
+                                               const caf::error& why) {
+  if (path != "chunked" && why == errc::peer_lost &&
+      paths_.skip(path, clock_.elapsed(self_)))
+    say("path         " + path + " is not used for a minute: it broke (" +
+        text_of(why) + ") while the connection lived");
+}
+
+void remote_session_client_state::drop_links() {
+  for (const auto& one : doors_)
+    if (one.link) {
+      self_->demonitor(one.link);
+      self_->send_exit(one.link, caf::exit_reason::user_shutdown);
+    }
+  if (link_)
+    self_->send_exit(link_, caf::exit_reason::user_shutdown);
+  doors_.clear();
+  coordinator_ = coordinator_actor{};
+  link_ = parameter_server_actor{};
+}
+
+// A place may become free, a server may come up; what was said about settings
+// and versions stands.
+void remote_session_client_state::refused(const caf::error& why) {
+  if (why == errc::settings_conflict)
+    end({static_cast<uint8_t>(exit_status::usage),
+         address() + " refuses this node: " + text_of(why)});
+  else if (why == errc::protocol_mismatch)
+    end({1, address() + ": " + text_of(why)});
+  else if (why == errc::shutting_down)
+    end({});
+  else {
+    drop_links();
+    retry(text_of(why));
+  }
+}
+
+void remote_session_client_state::retry(const std::string& why) {
+  auto delay = attempts_.failed(clock_.elapsed(self_));
+  if (!delay) {
+    end({1, "no parameter server at " + address() + " within " +
+              std::to_string(static_cast<int>(parts_.connect_timeout)) +
+              " s (" + why +
+              "); check [cluster] host and port, or raise --connect-timeout"});
+    return;
+  }
+  if (attempts_.failures() == 1)
+    say("waiting      for the parameter server at " + address() + ": " + why);
+  self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+}
+
+void remote_session_client_state::end(const run_end& how) {
+  attempts_.end();
+  drop_links();
+  send_home();
+  self_->send(parts_.supervisor, ended_atom_v, how);
+  self_->quit();
+}
+
+void remote_session_client_state::send_home() {
+  if (auto gone = std::exchange(participant_, std::nullopt))
+    std::visit(
+      [this](const auto& who) {
+        self_->send_exit(who, caf::exit_reason::user_shutdown);
+      },
+      *gone);
+}
+
+// "shm", or "shm+stream" where shards are reached by both.
+std::string remote_session_client_state::paths_taken() const {
+  std::set<std::string> all;
+  std::string out;
+  for (const auto& one : doors_)
+    if (all.insert(one.path).second)
+      out += (out.empty() ? "" : "+") + one.path;
+  return out;
+}
+
+bool remote_session_client_state::is_worker() const {
+  return std::holds_alternative<worker_actor>(*participant_);
+}
+
+std::string remote_session_client_state::address() const {
+  return parts_.host + ":" + std::to_string(parts_.port);
+}
+
+} // namespace troupe

@@ -1,0 +1,140 @@
+#include "actors/session/shard_session_client.hpp"
+
+#include "actors/recording/console.hpp"
+#include "actors/runtime/unexpected.hpp"
+#include "actors/session/handshake.hpp"
+#include "config/text/failure.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using recording::say;
+
+} // namespace
+
+shard_session_client_state::shard_session_client_state(
+  pointer self, shard_session_client_parts parts)
+  : self_(self), parts_(std::move(parts)), clock_(self),
+    attempts_(parts_.connect_timeout, parts_.jitter_seed) {
+  on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
+}
+
+session_client_actor::behavior_type
+shard_session_client_state::make_behavior() {
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    if (registrar_ && down.source == registrar_.address())
+      lost();
+  });
+  connect();
+  return {
+    [](connect_atom) {},
+    [](write_atom, version, const push_id&) {},
+    [this](tick_atom) { connect(); },
+    [this](ended_atom, const run_end& how) { end(how); },
+    [this](stop_atom) { stop(); },
+  };
+}
+
+void shard_session_client_state::connect() {
+  attempts_.begin();
+  handshake(self_, attempts_, parts_.host, parts_.port,
+            std::min(patience_with_a_peer, parts_.connect_timeout),
+            parts_.hello,
+            {[this](const proto::Welcome& welcome,
+                    const caf::strong_actor_ptr& inside) {
+               enter(welcome, caf::actor_cast<shard_registrar_actor>(inside));
+             },
+             [this](const caf::error& why) { refused(why); },
+             [this](const std::string& why) {
+               retry(why);
+             }});
+}
+
+void shard_session_client_state::enter(
+  const proto::Welcome& welcome, const shard_registrar_actor& registrar) try {
+  shard_ = parts_.make(welcome, registrar, session_client_actor{self_});
+  self_
+    ->request(registrar, to_timespan(patience_with_a_peer), register_atom_v,
+              parts_.rank, shard_->host, shard_->port, shard_->handle)
+    .then(attempts_.in_this_one([this, registrar] { enlist(registrar); }),
+          attempts_.in_this_one([this](const caf::error& why) {
+            drop_shard();
+            retry(text_of(why));
+          }));
+} catch (const failure& err) {
+  end({static_cast<uint8_t>(err.status()), err.what()});
+}
+
+void shard_session_client_state::enlist(
+  const shard_registrar_actor& registrar) {
+  attempts_.succeeded();
+  registrar_ = registrar;
+  self_->monitor(registrar);
+  say("connected    to " + address() + " as parameter server shard " +
+      to_string(parts_.rank));
+}
+
+// -- and out ------------------------------------------------------------------
+
+// The run cannot go on without this shard: the lead ends it, with a checkpoint.
+void shard_session_client_state::stop() {
+  if (!registrar_ || std::exchange(stops_, true))
+    return end({static_cast<uint8_t>(exit_status::try_again), {}});
+  self_->send(registrar_, leave_atom_v, parts_.rank);
+}
+
+void shard_session_client_state::lost() {
+  drop_shard();
+  if (stops_)
+    return end({static_cast<uint8_t>(exit_status::try_again), {}});
+  retry("the connection is lost");
+}
+
+void shard_session_client_state::drop_shard() {
+  if (registrar_)
+    self_->demonitor(registrar_);
+  registrar_ = shard_registrar_actor{};
+  if (!shard_)
+    return;
+  shard_->close();
+  self_->send_exit(shard_->handle, caf::exit_reason::user_shutdown);
+  shard_.reset();
+}
+
+void shard_session_client_state::refused(const caf::error& why) {
+  if (why == errc::settings_conflict)
+    end({static_cast<uint8_t>(exit_status::usage),
+         address() + " refuses this node: " + text_of(why)});
+  else
+    end({1, address() + ": " + text_of(why)});
+}
+
+void shard_session_client_state::retry(const std::string& why) {
+  auto delay = attempts_.failed(clock_.elapsed(self_));
+  if (!delay)
+    return end({1, "no lead shard at " + address() + " within " +
+                     std::to_string(static_cast<int>(parts_.connect_timeout)) +
+                     " s (" + why +
+                     "); check [cluster] host and port, or raise "
+                     "--connect-timeout"});
+  if (attempts_.failures() == 1)
+    say("waiting      for the lead shard at " + address() + ": " + why);
+  self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+}
+
+void shard_session_client_state::end(const run_end& how) {
+  attempts_.end();
+  drop_shard();
+  self_->send(parts_.supervisor, ended_atom_v, how);
+  self_->quit();
+}
+
+std::string shard_session_client_state::address() const {
+  return parts_.host + ":" + std::to_string(parts_.port);
+}
+
+} // namespace troupe

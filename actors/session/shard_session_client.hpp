@@ -1,0 +1,72 @@
+#pragma once
+// Brings the shard of this process to its lead, and back to the next life of
+// the lead: that begins with state of its own, so the shard is made anew each
+// time.
+
+#include "actors/runtime/run_clock.hpp"
+#include "actors/session/connection_attempts.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/proto/hello.pb.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// A shard that workers can find.
+struct open_shard {
+  remote_shard_actor handle;
+  std::string host;
+  uint16_t port = 0;
+  std::function<void()> close; ///< Closes its door.
+};
+
+struct shard_session_client_parts {
+  std::string host; ///< Of the lead.
+  uint16_t port = 0;
+  shard_id rank;
+  double connect_timeout = 60; ///< s without a lead until it gives up.
+  uint64_t jitter_seed = 0;
+  proto::Hello hello;
+  /// Makes the shard of a life of the lead. Throws `failure`.
+  std::function<open_shard(const proto::Welcome&, const shard_registrar_actor&,
+                           const session_client_actor&)>
+    make;
+  supervisor_actor supervisor;
+};
+
+class shard_session_client_state {
+public:
+  using pointer =
+    session_client_actor::stateful_pointer<shard_session_client_state>;
+
+  static constexpr const char* name = "troupe.shard-session-client";
+
+  shard_session_client_state(pointer self, shard_session_client_parts parts);
+
+  session_client_actor::behavior_type make_behavior();
+
+private:
+  void connect();
+  void enter(const proto::Welcome& welcome,
+             const shard_registrar_actor& registrar);
+  void enlist(const shard_registrar_actor& registrar);
+  void stop();
+  void lost();
+  void drop_shard();
+  void refused(const caf::error& why);
+  void retry(const std::string& why);
+  void end(const run_end& how);
+  std::string address() const;
+
+  pointer self_;
+  shard_session_client_parts parts_;
+  run_clock clock_;
+  connection_attempts attempts_;
+  shard_registrar_actor registrar_;
+  std::optional<open_shard> shard_;
+  bool stops_ = false; ///< This node was told to stop.
+};
+
+} // namespace troupe

@@ -1,0 +1,276 @@
+#include "actors/shards/remote_shard.hpp"
+
+#include "actors/runtime/tensor_payload.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/one_line.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+config::scalar_type dtype_of(const payload_shape& shape) {
+  return shape.type == element_type::float64 ? config::scalar_type::float64
+                                             : config::scalar_type::float32;
+}
+
+/// "first, end, first, end" as ranges. Throws when they do not rise.
+std::vector<models::element_range>
+ranges_of(const std::vector<uint64_t>& bounds) {
+  if (bounds.size() % 2 != 0 || !std::ranges::is_sorted(bounds))
+    throw run_error("ranges without weight decay are out of order");
+  std::vector<models::element_range> out;
+  for (size_t i = 0; i < bounds.size(); i += 2)
+    out.push_back({bounds[i], bounds[i + 1] - bounds[i]});
+  return out;
+}
+
+/// One behind the other in one buffer: weights, then slots.
+at::Tensor part_of(const at::Tensor& state, uint64_t count, size_t index) {
+  return state.narrow(0, static_cast<int64_t>(count * index),
+                      static_cast<int64_t>(count));
+}
+
+void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
+  std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+}
+
+} // namespace
+
+remote_shard_state::remote_shard_state(pointer self, remote_shard_parts parts)
+  : self_(self), parts_(std::move(parts)),
+    model_(parts_.settings, dtype_of(parts_.weights),
+           {0, parts_.weights.count}),
+    store_(parts_.weights.count, dtype_of(parts_.weights), parts_.memory) {
+  // nop
+}
+
+remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
+  at::set_num_threads(parts_.threads);
+  return {
+    [this](push_atom, const push_header& header, const payload& part) {
+      return push(header, part);
+    },
+    [this](pull_atom, const pull_header& header) { return pull(header); },
+    [](watch_atom, version) -> caf::result<watch_header, payload> {
+      return caf::make_error(errc::protocol_violation,
+                             std::string{"versions are scored as a whole: the "
+                                         "lead shard has them"});
+    },
+    [](score_atom, const score&) {},
+    [this](attach_atom, const caf::strong_actor_ptr& lead, transfer_id id,
+           const shard_state& what, const payload_shape& shape) {
+      lead_ = caf::actor_cast<lead_actor>(lead);
+      begin(id, what, shape);
+    },
+    [this](chunk_atom, const chunk& piece) { take(piece); },
+    [this](credit_atom, transfer_id id, uint64_t received) {
+      credit(id, received);
+    },
+    [this](refuse_atom, const std::vector<push_id>& which) {
+      for (const auto& id : which)
+        held_.erase(id);
+    },
+    [this](order_atom, const shard_step& what) { return make(what); },
+    [this](release_atom, const request_id& id, const release_header& header) {
+      return release(id, header);
+    },
+    [this](leave_atom, worker_id who, incarnation life) { leave(who, life); },
+    [this](state_atom, transfer_id id, const shard_state& what) {
+      send_state(id, what);
+    },
+    [](ping_atom) {},
+    [this](ending_atom) { end_training(); },
+    [this](stop_atom, const run_end& how) {
+      end_training();
+      parts_.on_end(how);
+    },
+  };
+}
+
+// -- what workers send --------------------------------------------------------
+
+auto remote_shard_state::push(const push_header& header, const payload& part)
+  -> weights_result {
+  if (auto err = unwelcome(header.id.worker, header.id.life))
+    return err;
+  if (!part || part.shape() != parts_.weights)
+    return caf::make_error(errc::wrong_size,
+                           std::string{"part of a gradient does not have the "
+                                       "size of its shard"});
+  auto& last = last_[header.id.worker];
+  if (header.id <= last)
+    return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
+                                              " has arrived before");
+  last = header.id;
+  held_.emplace(header.id, part);
+  request_id id{header.id.worker, header.id.life, header.request};
+  auto answer = hold(id);
+  self_->send(lead_, report_atom_v,
+              part_report{parts_.rank, id, header.id, model_.sound(part)});
+  return answer;
+}
+
+auto remote_shard_state::pull(const pull_header& header) -> weights_result {
+  if (auto err = unwelcome(header.worker, header.life))
+    return err;
+  request_id id{header.worker, header.life, header.request};
+  auto answer = hold(id);
+  self_->send(
+    lead_, report_atom_v,
+    part_report{parts_.rank, id, {header.worker, header.life, sequence{0}}});
+  return answer;
+}
+
+caf::error remote_shard_state::unwelcome(worker_id who,
+                                         incarnation life) const {
+  if (over_)
+    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+  if (auto last = gone_.find(who); last != gone_.end() && life <= last->second)
+    return caf::make_error(errc::unknown_member, "worker " + to_string(who) +
+                                                   " is not in the cluster");
+  return {};
+}
+
+// A worker that asks anew has given up what it asked before: another shard, or
+// the lead, has refused it.
+auto remote_shard_state::hold(const request_id& id) -> weights_result {
+  close(id.worker, errc::duplicate, "the worker has asked again");
+  auto promise = self_->make_response_promise<release_header, payload>();
+  requests_.insert_or_assign(id.worker, request{id, promise});
+  return promise;
+}
+
+void remote_shard_state::close(worker_id who, errc why,
+                               const std::string& text) {
+  if (auto found = requests_.extract(who))
+    found.mapped().asks.deliver(caf::make_error(why, text));
+}
+
+// -- what the lead decides ----------------------------------------------------
+
+// What cannot be done ends this actor: the lead hears of it, and why.
+void remote_shard_state::make(const shard_step& what) try {
+  if (what.makes != version_.next())
+    throw run_error("told to make version " + to_string(what.makes) + " from " +
+                    to_string(version_));
+  std::vector<payload> gradients;
+  for (const auto& id : what.gradients)
+    gradients.push_back(held_.at(id));
+  auto next = store_.step_buffer();
+  std::vector<double> shares{what.shares.begin(), what.shares.end()};
+  model_.apply(next, store_.newest()->flat, gradients, shares, what.lr);
+  store_.publish(what.makes, std::move(next));
+  version_ = what.makes;
+  for (const auto& id : what.gradients)
+    held_.erase(id);
+} catch (const std::exception& err) {
+  self_->quit(caf::make_error(errc::failed, one_line(err)));
+}
+
+// A request that is not there any more has been given up by its worker.
+void remote_shard_state::release(const request_id& id,
+                                 const release_header& header) {
+  if (header.weights != version_)
+    return self_->quit(caf::make_error(errc::protocol_violation,
+                                       "told to give version " +
+                                         to_string(header.weights) + ", has " +
+                                         to_string(version_)));
+  auto found = requests_.find(id.worker);
+  if (found == requests_.end() || found->second.id != id)
+    return;
+  auto asks = std::move(found->second.asks);
+  requests_.erase(found);
+  asks.deliver(header, to_payload(store_.newest()->flat));
+}
+
+void remote_shard_state::leave(worker_id who, incarnation life) {
+  auto& last = gone_[who];
+  last = std::max(last, life);
+  if (auto found = requests_.find(who);
+      found != requests_.end() && found->second.id.life <= life)
+    close(who, errc::unknown_member, "the worker has left the cluster");
+}
+
+void remote_shard_state::end_training() {
+  over_ = true;
+  while (!requests_.empty())
+    close(requests_.begin()->first, errc::shutting_down, "the run is over");
+  held_.clear();
+}
+
+// -- its state, as a whole ----------------------------------------------------
+
+// The shard is made once it is known which of its elements have no decay.
+void remote_shard_state::begin(transfer_id id, const shard_state& what,
+                               const payload_shape& shape) try {
+  model_ = {parts_.settings,
+            dtype_of(parts_.weights),
+            {0, parts_.weights.count},
+            ranges_of(what.without_decay)};
+  arriving_.emplace(shape);
+  arriving_id_ = id;
+  arriving_state_ = what;
+} catch (const std::exception& err) {
+  self_->quit(caf::make_error(errc::failed, one_line(err)));
+}
+
+void remote_shard_state::take(const chunk& piece) {
+  if (!arriving_ || piece.transfer != arriving_id_ || !arriving_->accept(piece))
+    return self_->quit(caf::make_error(errc::protocol_violation,
+                                       std::string{"a piece is out of place"}));
+  self_->send(parts_.registrar, credit_atom_v, parts_.rank, piece.transfer,
+              arriving_->received());
+  if (!arriving_->complete())
+    return;
+  load(std::move(*std::exchange(arriving_, std::nullopt)).take());
+  self_->send(parts_.registrar, attach_atom_v, parts_.rank);
+}
+
+void remote_shard_state::load(const payload& flat) {
+  auto state = to_tensor(flat);
+  auto count = parts_.weights.count;
+  auto weights = store_.next_buffer();
+  copy_numbers(weights, part_of(state, count, 0));
+  version_ = arriving_state_.weights;
+  store_.publish(version_, std::move(weights));
+  if (!arriving_state_.with_slots)
+    return;
+  auto slots = model_.optimizer()->slots();
+  for (size_t i = 0; i < slots.size(); ++i)
+    slots[i].flat = part_of(state, count, i + 1);
+  model_.load(slots, arriving_state_.optimizer_steps);
+}
+
+payload remote_shard_state::copy_state(bool with_slots) const {
+  auto slots = model_.optimizer()->slots();
+  auto count = parts_.weights.count;
+  payload_buffer out{
+    {parts_.weights.type, count * (with_slots ? slots.size() + 1 : 1)}};
+  auto state = to_tensor(out);
+  copy_numbers(part_of(state, count, 0), store_.newest()->flat);
+  if (with_slots)
+    for (size_t i = 0; i < slots.size(); ++i)
+      copy_numbers(part_of(state, count, i + 1), slots[i].flat);
+  return std::move(out).seal();
+}
+
+// A copy, as the next step changes the slots.
+void remote_shard_state::send_state(transfer_id id, const shard_state& what) {
+  leaving_.begin(id, copy_state(what.with_slots), to_registrar());
+}
+
+void remote_shard_state::credit(transfer_id id, uint64_t received) {
+  if (!leaving_.credit(id, received, to_registrar()))
+    self_->quit(caf::make_error(errc::protocol_violation,
+                                std::string{"impossible credit"}));
+}
+
+} // namespace troupe

@@ -1,0 +1,95 @@
+#pragma once
+// A parameter server shard in a process of its own: a range of the weights, the
+// optimiser's state for it, and the workers' requests that the lead has not yet
+// decided on. Workers send it their parts and get theirs of the answers; it
+// tells the lead what it has, and does what the lead says.
+//
+// Has no thread of its own, as the lead has none (actors/errands.hpp).
+
+#include "actors/links/outgoing.hpp"
+#include "actors/shards/shard_model.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/transport/chunked/chunked.hpp"
+#include "models/layout/weights_store.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+struct remote_shard_parts {
+  shard_id rank; ///< 1 or more.
+  config::training_settings settings;
+  payload_shape weights; ///< Of its range.
+  int threads = 1;       ///< Intra-op threads where actors share one.
+  payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
+  shard_registrar_actor registrar;
+  /// Told, once, when the run is over.
+  std::function<void(const run_end&)> on_end;
+};
+
+class remote_shard_state {
+public:
+  using pointer = remote_shard_actor::stateful_pointer<remote_shard_state>;
+
+  static constexpr const char* name = "troupe.remote-shard";
+
+  remote_shard_state(pointer self, remote_shard_parts parts);
+
+  remote_shard_actor::behavior_type make_behavior();
+
+private:
+  using weights_promise = caf::typed_response_promise<release_header, payload>;
+  using weights_result = caf::result<release_header, payload>;
+
+  /// What a worker waits for.
+  struct request {
+    request_id id;
+    weights_promise asks;
+  };
+
+  weights_result push(const push_header& header, const payload& part);
+  weights_result pull(const pull_header& header);
+  caf::error unwelcome(worker_id who, incarnation life) const;
+  weights_result hold(const request_id& id);
+  void close(worker_id who, errc why, const std::string& text);
+  void begin(transfer_id id, const shard_state& what,
+             const payload_shape& shape);
+  void take(const chunk& piece);
+  void load(const payload& flat);
+  void credit(transfer_id id, uint64_t received);
+  void make(const shard_step& what);
+  void release(const request_id& id, const release_header& header);
+  void leave(worker_id who, incarnation life);
+  void send_state(transfer_id id, const shard_state& what);
+  payload copy_state(bool with_slots) const;
+  void end_training();
+
+  auto to_registrar() {
+    return [this](chunk&& piece) {
+      self_->send(parts_.registrar, chunk_atom_v, parts_.rank,
+                  std::move(piece));
+    };
+  }
+
+  pointer self_;
+  remote_shard_parts parts_;
+  lead_actor lead_;
+  shard_model model_;
+  models::weights_store store_;
+  version version_;
+  std::map<worker_id, request> requests_;
+  std::map<worker_id, incarnation> gone_; ///< The last life that is over.
+  std::map<worker_id, push_id> last_;     ///< The last gradient of each.
+  std::map<push_id, payload> held_;
+  bool over_ = false;
+  std::optional<transport::chunk_receiver> arriving_;
+  transfer_id arriving_id_{0};
+  shard_state arriving_state_;
+  outgoing_payloads leaving_;
+};
+
+} // namespace troupe

@@ -1,0 +1,147 @@
+#include "actors/shards/shard_group.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace troupe {
+
+void shard_group::begin(shard_registrar_actor registrar,
+                        std::vector<remote_shard_actor> shards) {
+  registrar_ = std::move(registrar);
+  shards_ = std::move(shards);
+}
+
+// -- requests of workers ------------------------------------------------------
+
+bool shard_group::decided(const request_id& id) const {
+  auto last = decided_.find(id.worker);
+  return last != decided_.end() && id <= last->second;
+}
+
+void shard_group::decide(const request_id& id) {
+  auto& last = decided_[id.worker];
+  last = std::max(last, id);
+}
+
+// The entry of a request; one that came before it has been given up. Null for
+// what is itself given up: its worker has asked anew.
+auto shard_group::find(const request_id& id, const push_id& gradient)
+  -> open_request* {
+  auto found = open_.find(id.worker);
+  if (found != open_.end() && found->second.id < id) {
+    discard(id.worker);
+    found = open_.end();
+  }
+  if (found == open_.end())
+    found =
+      open_.emplace(id.worker, open_request{id, gradient, 0, true, {}}).first;
+  return found->second.id == id ? &found->second : nullptr;
+}
+
+void shard_group::expect(const request_id& id, const push_id& gradient,
+                         bool sound, then_sound then) {
+  auto* what = find(id, gradient);
+  if (what == nullptr)
+    return drop_part(gradient);
+  what->sound = what->sound && sound;
+  what->then = std::move(then);
+  look(*what);
+}
+
+void shard_group::note(const part_report& report) {
+  auto* what =
+    decided(report.request) ? nullptr : find(report.request, report.gradient);
+  if (what == nullptr)
+    return drop_part(report.gradient);
+  ++what->reports;
+  what->sound = what->sound && report.sound;
+  look(*what);
+}
+
+void shard_group::look(open_request& what) {
+  if (!what.then || what.reports < shards_.size())
+    return;
+  auto done = std::move(open_.extract(what.id.worker).mapped());
+  decide(done.id);
+  done.then(done.sound);
+}
+
+void shard_group::refuse(const request_id& id, const push_id& gradient) {
+  if (!any())
+    return;
+  decide(id);
+  if (auto found = open_.find(id.worker);
+      found != open_.end() && found->second.id <= id)
+    open_.erase(found);
+  drop_part(gradient);
+}
+
+void shard_group::discard(worker_id who) {
+  auto gone = open_.extract(who);
+  if (!gone)
+    return;
+  decide(gone.mapped().id);
+  drop_part(gone.mapped().gradient);
+}
+
+void shard_group::drop_part(const push_id& gradient) {
+  if (gradient.seq.value > 0)
+    drop({gradient});
+}
+
+// -- what was decided ---------------------------------------------------------
+
+void shard_group::drop(const std::vector<push_id>& which) {
+  if (any() && !which.empty())
+    tell_all(refuse_atom_v, which);
+}
+
+void shard_group::step(version makes, std::vector<push_id> gradients,
+                       std::span<const double> shares, double lr) {
+  if (any())
+    tell_all(order_atom_v, shard_step{makes,
+                                      std::move(gradients),
+                                      {shares.begin(), shares.end()},
+                                      lr});
+}
+
+void shard_group::release(const request_id& id, const release_header& header) {
+  if (any())
+    tell_all(release_atom_v, id, header);
+}
+
+void shard_group::leave(worker_id who, incarnation life) {
+  if (!any())
+    return;
+  discard(who);
+  tell_all(leave_atom_v, who, life);
+}
+
+void shard_group::finish() {
+  open_.clear();
+  tell_all(ending_atom_v);
+}
+
+void shard_group::send_home(const run_end& how) {
+  if (registrar_)
+    self_->send(registrar_, stop_atom_v, how);
+}
+
+// The registrar knows where the pieces go before a shard is asked for them.
+void shard_group::fetch(const at::Tensor& weights,
+                        std::vector<at::Tensor> slots, version of,
+                        std::function<void()> then) {
+  fetches_ = fetches_.next();
+  auto what = std::make_shared<shard_fetch>();
+  what->transfer = fetches_;
+  what->weights = weights;
+  what->slots = std::move(slots);
+  shard_state wanted{of, 0, !what->slots.empty(), {}};
+  self_
+    ->request(registrar_, caf::infinite, state_atom_v,
+              shard_fetch_ptr{std::move(what)})
+    .then(std::move(then), on_trouble_);
+  tell_all(state_atom_v, fetches_, wanted);
+}
+
+} // namespace troupe

@@ -1,0 +1,105 @@
+#pragma once
+// The shards in processes of their own, as the lead sees them. A request of a
+// worker counts as arrived when all shards have their part of it; since workers
+// come and go between two parts, the lead takes other mail meanwhile. What the
+// lead decides needs no answer: messages to one shard arrive in their order,
+// and what a decision names is there already.
+//
+// A member of the lead's state; not thread-safe.
+
+#include "actors/shards/shard_fetch.hpp"
+#include "messages/interfaces.hpp"
+
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace troupe {
+
+class shard_group {
+public:
+  using then_sound = std::function<void(bool)>;
+
+  /// `on_trouble` is told when states cannot be moved.
+  shard_group(lead_actor::pointer self, uint32_t count,
+              std::function<void(const caf::error&)> on_trouble)
+    : self_(self), count_(count), on_trouble_(std::move(on_trouble)) {
+    // nop
+  }
+
+  /// Does this run have any?
+  bool any() const { return count_ > 0; }
+
+  /// Are all there?
+  bool complete() const { return shards_.size() == count_; }
+
+  void begin(shard_registrar_actor registrar,
+             std::vector<remote_shard_actor> shards);
+
+  // -- requests of workers ----------------------------------------------------
+
+  /// The lead has its part. `then` is called, once, when all have theirs, with
+  /// whether all are sound; never if the request is given up before.
+  /// @param gradient Of a push; `seq` is 0 for a pull.
+  void expect(const request_id& id, const push_id& gradient, bool sound,
+              then_sound then);
+
+  /// Another shard has its part.
+  void note(const part_report& what);
+
+  /// The lead refuses its part, whatever the others have.
+  void refuse(const request_id& id, const push_id& gradient);
+
+  // -- what was decided -------------------------------------------------------
+
+  void drop(const std::vector<push_id>& which);
+  void step(version makes, std::vector<push_id> gradients,
+            std::span<const double> shares, double lr);
+  void release(const request_id& id, const release_header& header);
+  void leave(worker_id who, incarnation life);
+
+  /// Training is over.
+  void finish();
+
+  /// The run is over.
+  void send_home(const run_end& how);
+
+  /// Fills in all but the lead's part of a version, as it is now; `then` is
+  /// called when that is done. The lead goes on meanwhile.
+  void fetch(const at::Tensor& weights, std::vector<at::Tensor> slots,
+             version of, std::function<void()> then);
+
+private:
+  struct open_request {
+    request_id id;
+    push_id gradient;
+    size_t reports = 0;
+    bool sound = true;
+    then_sound then; ///< Null until the lead has its part.
+  };
+
+  open_request* find(const request_id& id, const push_id& gradient);
+  bool decided(const request_id& id) const;
+  void decide(const request_id& id);
+  void look(open_request& what);
+  void discard(worker_id who);
+  void drop_part(const push_id& gradient);
+
+  template <class... Ts>
+  void tell_all(const Ts&... what) {
+    for (const auto& shard : shards_)
+      self_->send(shard, what...);
+  }
+
+  lead_actor::pointer self_;
+  uint32_t count_;
+  std::function<void(const caf::error&)> on_trouble_;
+  shard_registrar_actor registrar_;
+  std::vector<remote_shard_actor> shards_;
+  std::map<worker_id, open_request> open_;
+  std::map<worker_id, request_id> decided_; ///< The last, of each.
+  transfer_id fetches_{0};                  ///< So far.
+};
+
+} // namespace troupe

@@ -1,0 +1,122 @@
+#include "actors/shards/shard_model.hpp"
+
+#include "actors/runtime/tensor_payload.hpp"
+#include "config/text/failure.hpp"
+#include "models/optim/aggregate.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// To an optimiser a range is a network of one parameter.
+models::flat_layout layout_of(const models::element_range& range,
+                              config::scalar_type dtype) {
+  return models::flat_layout::from(
+    {{"range", {static_cast<int64_t>(range.count)}}}, dtype);
+}
+
+} // namespace
+
+void fill(const std::vector<models::parameter_slot>& slots,
+          config::scalar_type dtype, const models::element_range& range,
+          const models::tensor_file& file, const std::string& where,
+          const std::function<std::string(const std::string&)>& key_of,
+          const at::Tensor& flat) {
+  auto width = models::size_of(dtype);
+  auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
+  for (const auto& slot : slots) {
+    auto key = key_of(slot.name);
+    const auto* tensor = file.find(key);
+    if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
+      throw run_error(where + ": no tensor '" + key + "' of " +
+                      std::to_string(slot.count) +
+                      " elements: not a checkpoint of this network; resume "
+                      "with the network that it was trained with");
+    auto first = std::max(slot.offset, range.first);
+    auto end = std::min(slot.offset + slot.count, range.end());
+    if (first < end)
+      std::memcpy(target + (first - range.first) * width,
+                  tensor->bytes.data() + (first - slot.offset) * width,
+                  (end - first) * width);
+  }
+}
+
+shard_model::shard_model(const config::training_settings& settings,
+                         config::scalar_type dtype, models::element_range range,
+                         std::vector<models::element_range> without_decay,
+                         uint64_t first, models::lanes across)
+  : range_(range), without_decay_(std::move(without_decay)), first_(first),
+    across_(std::move(across)),
+    optimizer_(models::make_optimizer(settings, layout_of(range, dtype),
+                                      without_decay_)) {
+  // nop
+}
+
+void shard_model::load(const models::flat_layout& whole,
+                       const models::loaded_checkpoint& from) {
+  const auto& record = from.manifest.optimizer();
+  auto where = from.path.string();
+  if (record.name() != optimizer_->name())
+    throw run_error(where + ": made with optimizer '" + record.name() +
+                    "', this run uses '" + std::string{optimizer_->name()} +
+                    "'; give --optimizer " + record.name());
+  auto slots = optimizer_->slots();
+  if (record.steps() > 0) {
+    for (auto& slot : slots) {
+      auto key = [&](const std::string& parameter) {
+        return models::slot_key(slot.name, parameter);
+      };
+      fill(whole.slots(), whole.dtype(), range_, from.optimizer, where, key,
+           slot.flat);
+    }
+  }
+  optimizer_->load(slots, record.steps());
+}
+
+bool shard_model::sound(const payload& gradient) const {
+  return !optimizer_ || models::all_finite(own(to_tensor(gradient)), across_);
+}
+
+void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
+                        std::span<const payload> gradients,
+                        std::span<const double> shares, double lr,
+                        double scale) {
+  if (!optimizer_)
+    return;
+  std::vector<at::Tensor> parts;
+  std::vector<double> of_each;
+  const std::byte* before = nullptr;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const auto* data = gradients[i].bytes().data();
+    if (std::exchange(before, data) == data) {
+      of_each.back() += shares[i]; // They came as one, added up already.
+      continue;
+    }
+    parts.push_back(own(to_tensor(gradients[i])));
+    of_each.push_back(shares[i]);
+  }
+  optimizer_->step(own(next), own(current), parts, of_each, lr, scale, across_);
+}
+
+void shard_model::save(std::span<const at::Tensor> slots) const {
+  if (!optimizer_)
+    return;
+  auto theirs = optimizer_->slots();
+  // By hand: LibTorch's copy would have the threads of whoever runs the actor.
+  for (size_t i = 0; i < theirs.size(); ++i)
+    std::memcpy(own(slots[i], 0).mutable_data_ptr(),
+                theirs[i].flat.const_data_ptr(), theirs[i].flat.nbytes());
+}
+
+at::Tensor shard_model::own(const at::Tensor& buffer, uint64_t first) const {
+  if (static_cast<uint64_t>(buffer.numel()) == range_.count)
+    return buffer;
+  return buffer.narrow(0, static_cast<int64_t>(range_.first - first),
+                       static_cast<int64_t>(range_.count));
+}
+
+} // namespace troupe

@@ -1,0 +1,244 @@
+#include "actors/shards/shard_registrar.hpp"
+
+#include "actors/runtime/run_clock.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace troupe {
+
+// -- where they are -----------------------------------------------------------
+
+void shard_roster::open(std::vector<address> all) {
+  std::lock_guard guard{mutex_};
+  all_ = std::move(all);
+  missing_.clear();
+}
+
+void shard_roster::wait_for(std::vector<shard_id> missing) {
+  std::lock_guard guard{mutex_};
+  missing_ = std::move(missing);
+}
+
+auto shard_roster::all() const -> std::optional<std::vector<address>> {
+  std::lock_guard guard{mutex_};
+  return all_;
+}
+
+std::string shard_roster::missing() const {
+  std::lock_guard guard{mutex_};
+  std::string out = missing_.size() == 1 ? "parameter server shard "
+                                         : "parameter server shards ";
+  for (size_t i = 0; i < missing_.size(); ++i)
+    out += (i == 0 ? "" : ", ") + to_string(missing_[i]);
+  return out;
+}
+
+// -- the actor ----------------------------------------------------------------
+
+shard_registrar_state::shard_registrar_state(pointer self,
+                                             shard_registrar_parts parts)
+  : self_(self), parts_(std::move(parts)) {
+  note_missing();
+}
+
+shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
+  self_->monitor(parts_.lead);
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    if (down.source == parts_.lead.address())
+      return stop({});
+    lost(down.source, down.reason ? text_of(down.reason) : "it has ended");
+  });
+  if (parts_.liveness_timeout > 0)
+    self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 3),
+                        tick_atom_v);
+  return {
+    [this](register_atom, shard_id rank, const std::string& host, uint16_t port,
+           const remote_shard_actor& who) {
+      return take_in(rank, host, port, who);
+    },
+    [this](attach_atom, shard_id rank) { ready(rank); },
+    [this](chunk_atom, shard_id rank, const chunk& piece) { put(rank, piece); },
+    [this](credit_atom, shard_id rank, transfer_id id, uint64_t received) {
+      credit(rank, id, received);
+    },
+    [this](state_atom, const shard_fetch_ptr& what) { return fetch(what); },
+    [this](leave_atom, shard_id) { self_->send(parts_.lead, stop_atom_v); },
+    [this](tick_atom) { ping(); },
+    [this](stop_atom, const run_end& how) { stop(how); },
+  };
+}
+
+// -- coming in ----------------------------------------------------------------
+
+caf::result<void>
+shard_registrar_state::take_in(shard_id rank, const std::string& host,
+                               uint16_t port, const remote_shard_actor& who) {
+  if (rank.value == 0 || rank.value > parts_.beginnings.size() ||
+      shards_.contains(rank))
+    return caf::make_error(errc::rank_taken, "there is a parameter server "
+                                             "shard of rank " +
+                                               to_string(rank) + " already");
+  self_->monitor(who);
+  const auto& begins = parts_.beginnings[rank.value - 1];
+  transfer_id id{rank.value};
+  auto& in = shards_[rank];
+  in.rank = rank;
+  in.where = {host, port};
+  in.handle = who;
+  self_->send(who, attach_atom_v,
+              caf::actor_cast<caf::strong_actor_ptr>(parts_.lead), id,
+              begins.state, begins.flat.shape());
+  in.outgoing.begin(id, begins.flat, to(who));
+  return caf::unit;
+}
+
+// Whoever sends the message in hand, if it is the shard of that rank: what one
+// that was lost has sent before comes late, and is not of the next.
+auto shard_registrar_state::speaker(shard_id rank) -> shard* {
+  auto found = shards_.find(rank);
+  const auto& from = self_->current_sender();
+  auto is_he = found != shards_.end() && from &&
+               found->second.handle.address() == from->address();
+  return is_he ? &found->second : nullptr;
+}
+
+void shard_registrar_state::credit(shard_id rank, transfer_id id,
+                                   uint64_t received) {
+  auto* from = speaker(rank);
+  if (from != nullptr && !from->outgoing.credit(id, received, to(from->handle)))
+    lost(from->handle.address(), "impossible credit");
+}
+
+void shard_registrar_state::note_missing() {
+  std::vector<shard_id> missing;
+  for (uint32_t k = 1; k <= parts_.beginnings.size(); ++k)
+    if (auto found = shards_.find(shard_id{k});
+        found == shards_.end() || !found->second.ready)
+      missing.push_back(shard_id{k});
+  parts_.roster->wait_for(std::move(missing));
+}
+
+// What they began with is of no use once all have it: a shard that is lost
+// later ends the run.
+void shard_registrar_state::ready(shard_id rank) {
+  auto* from = speaker(rank);
+  if (from == nullptr || complete_)
+    return;
+  from->ready = true;
+  note_missing();
+  auto all = shards_.size() == parts_.beginnings.size() &&
+             std::ranges::all_of(
+               shards_, [](const auto& one) { return one.second.ready; });
+  if (!all)
+    return;
+  complete_ = true;
+  std::vector<remote_shard_actor> handles;
+  std::vector<shard_roster::address> addresses;
+  for (const auto& [_, one] : shards_) {
+    handles.push_back(one.handle);
+    addresses.push_back(one.where);
+  }
+  for (auto& begins : parts_.beginnings)
+    begins.flat = {};
+  self_->send(parts_.lead, attach_atom_v, shard_registrar_actor{self_},
+              std::move(handles));
+  parts_.roster->open(std::move(addresses));
+}
+
+// -- versions, put together ---------------------------------------------------
+
+caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
+  uint64_t bytes = 0;
+  for (const auto& begins : parts_.beginnings)
+    bytes += begins.range.count * what->weights.element_size() *
+             (1 + what->slots.size());
+  auto promise = self_->make_response_promise<void>();
+  fetches_.emplace(what->transfer, open_fetch{what, promise, bytes});
+  return promise;
+}
+
+// Pieces of one shard follow each other, so that none comes twice and none is
+// left out.
+void shard_registrar_state::put(shard_id rank, const chunk& piece) {
+  auto* from = speaker(rank);
+  auto found = fetches_.find(piece.transfer);
+  if (from == nullptr || found == fetches_.end())
+    return;
+  auto& [what, asks, missing, arrived] = found->second;
+  auto& next = arrived[rank];
+  auto size = piece.bytes().size();
+  auto all = parts_.beginnings[rank.value - 1].range.count *
+             what->weights.element_size() * (1 + what->slots.size());
+  if (piece.offset != next || size == 0 || size > all - next)
+    return lost(from->handle.address(), "a piece is out of place");
+  copy(*what, rank, piece);
+  next += size;
+  missing -= size;
+  self_->send(from->handle, credit_atom_v, piece.transfer, next);
+  if (missing > 0)
+    return;
+  auto done = std::move(fetches_.extract(found).mapped());
+  done.asks.deliver();
+}
+
+// A piece may reach from one part into the next.
+void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
+                                 const chunk& piece) const {
+  const auto& range = parts_.beginnings[rank.value - 1].range;
+  auto width = static_cast<uint64_t>(to.weights.element_size());
+  auto part_bytes = range.count * width;
+  auto bytes = piece.bytes();
+  for (uint64_t at = 0; at < bytes.size();) {
+    auto position = piece.offset + at;
+    auto index = position / part_bytes;
+    auto inside = position % part_bytes;
+    auto n = std::min<uint64_t>(bytes.size() - at, part_bytes - inside);
+    const auto& whole =
+      index == 0 ? to.weights : to.slots[static_cast<size_t>(index) - 1];
+    std::memcpy(static_cast<std::byte*>(whole.mutable_data_ptr()) +
+                  range.first * width + inside,
+                bytes.data() + at, n);
+    at += n;
+  }
+}
+
+// -- going ----------------------------------------------------------------
+
+void shard_registrar_state::lost(const caf::actor_addr& who,
+                                 const std::string& why) {
+  auto found = std::ranges::find_if(shards_, [&](const auto& one) {
+    return one.second.handle.address() == who;
+  });
+  if (found == shards_.end())
+    return;
+  auto gone = std::move(shards_.extract(found).mapped());
+  if (!complete_)
+    return note_missing();
+  self_->send(parts_.lead, refuse_atom_v,
+              "parameter server shard " + to_string(gone.rank) + " at " +
+                gone.where.host + ":" + std::to_string(gone.where.port) +
+                " is lost (" + why +
+                "); start the parameter server again with --resume auto, and "
+                "the shards that have ended");
+}
+
+void shard_registrar_state::ping() {
+  for (const auto& [rank, one] : shards_)
+    self_
+      ->request(one.handle, to_timespan(parts_.liveness_timeout), ping_atom_v)
+      .then([] {}, [this, who = one.handle.address()](
+                     const caf::error&) { lost(who, "it does not answer"); });
+  self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 3),
+                      tick_atom_v);
+}
+
+void shard_registrar_state::stop(const run_end& how) {
+  auto all = std::exchange(shards_, {});
+  for (const auto& [_, one] : all)
+    self_->send(one.handle, stop_atom_v, how);
+  self_->quit();
+}
+
+} // namespace troupe

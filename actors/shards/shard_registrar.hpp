@@ -1,0 +1,109 @@
+#pragma once
+// Brings the shards of a run together that live in processes of their own:
+// takes them in as they come, gives each the state that it begins with, and
+// watches over them. Puts versions together from what they send.
+//
+// In the process of the lead, whose mail it keeps free of tensors.
+
+#include "actors/links/outgoing.hpp"
+#include "actors/shards/shard_beginning.hpp"
+#include "actors/shards/shard_fetch.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/transport/chunked/chunked.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Where the shards are found, once all are there. Thread-safe.
+class shard_roster {
+public:
+  struct address {
+    std::string host;
+    uint16_t port = 0;
+  };
+
+  /// All are there, in the order of their ranks.
+  void open(std::vector<address> all);
+
+  /// Those of these ranks are not.
+  void wait_for(std::vector<shard_id> missing);
+
+  /// Nothing while some are missing.
+  std::optional<std::vector<address>> all() const;
+
+  /// Who is missing, for the user: "parameter server shards 1, 3".
+  std::string missing() const;
+
+private:
+  mutable std::mutex mutex_;
+  std::optional<std::vector<address>> all_;
+  std::vector<shard_id> missing_;
+};
+
+struct shard_registrar_parts {
+  lead_actor lead;
+  std::vector<shard_beginning> beginnings; ///< Of ranks 1, 2, ...
+  std::shared_ptr<shard_roster> roster;
+  double liveness_timeout = 15; ///< s of silence until a shard is lost.
+};
+
+class shard_registrar_state {
+public:
+  using pointer =
+    shard_registrar_actor::stateful_pointer<shard_registrar_state>;
+
+  static constexpr const char* name = "troupe.shard-registrar";
+
+  shard_registrar_state(pointer self, shard_registrar_parts parts);
+
+  shard_registrar_actor::behavior_type make_behavior();
+
+private:
+  struct shard {
+    shard_id rank;
+    shard_roster::address where;
+    remote_shard_actor handle;
+    bool ready = false;
+    outgoing_payloads outgoing;
+  };
+
+  struct open_fetch {
+    shard_fetch_ptr what;
+    caf::typed_response_promise<void> asks;
+    uint64_t missing = 0;                   ///< Bytes, of all shards.
+    std::map<shard_id, uint64_t> arrived{}; ///< Bytes of each: they follow.
+  };
+
+  caf::result<void> take_in(shard_id rank, const std::string& host,
+                            uint16_t port, const remote_shard_actor& who);
+  void credit(shard_id rank, transfer_id id, uint64_t received);
+  void ready(shard_id rank);
+  void note_missing();
+  caf::result<void> fetch(const shard_fetch_ptr& what);
+  shard* speaker(shard_id rank);
+  void put(shard_id rank, const chunk& piece);
+  void copy(const shard_fetch& to, shard_id rank, const chunk& piece) const;
+  void lost(const caf::actor_addr& who, const std::string& why);
+  void ping();
+  void stop(const run_end& how);
+
+  auto to(const remote_shard_actor& who) {
+    return [this, who](chunk&& piece) {
+      self_->send(who, chunk_atom_v, std::move(piece));
+    };
+  }
+
+  pointer self_;
+  shard_registrar_parts parts_;
+  std::map<shard_id, shard> shards_;
+  bool complete_ = false;
+  std::map<transfer_id, open_fetch> fetches_;
+};
+
+} // namespace troupe

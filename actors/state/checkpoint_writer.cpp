@@ -1,0 +1,100 @@
+#include "actors/state/checkpoint_writer.hpp"
+
+#include "actors/state/snapshot.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/one_line.hpp"
+#include "models/storage/best_weights.hpp"
+#include "models/storage/checkpoint.hpp"
+
+#include <exception>
+#include <span>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// A part of a flat payload as a named tensor: a view, no copy.
+models::named_tensor tensor_of(const models::parameter_slot& part,
+                               const payload& flat, std::string key) {
+  auto width = size_of(flat.shape().type);
+  auto dtype = flat.shape().type == element_type::float64 ? "F64" : "F32";
+  return {std::move(key), dtype, part.shape,
+          flat.bytes().subspan(part.offset * width, part.count * width)};
+}
+
+/// The state dict. A version has seen as many batches as its number says.
+std::vector<models::named_tensor> state_dict_of(const snapshot& what,
+                                                const int64_t& batches) {
+  std::vector<models::named_tensor> out;
+  if (!what.layout)
+    return out;
+  for (const auto& part : what.layout->state_dict())
+    if (part.kind == models::tensor_kind::counter)
+      out.push_back(
+        {part.name, "I64", part.shape, std::as_bytes(std::span{&batches, 1})});
+    else
+      out.push_back(tensor_of(part, what.weights, part.name));
+  return out;
+}
+
+std::vector<models::named_tensor> slots_of(const snapshot& what) {
+  std::vector<models::named_tensor> out;
+  for (const auto& slot : what.slots)
+    for (const auto& part : what.layout->slots())
+      out.push_back(
+        tensor_of(part, slot.flat, models::slot_key(slot.name, part.name)));
+  return out;
+}
+
+/// Numbers that are not finite never heal: a checkpoint of them would push out
+/// the last one that is of use.
+void require_finite(const snapshot& what) {
+  auto step = what.best ? what.best->weights.value : what.manifest.step();
+  if (auto name = not_finite_in(what))
+    throw run_error("the training has diverged: at step " +
+                    std::to_string(step) + " " + *name +
+                    " has numbers that are not finite; nothing was saved, go "
+                    "on from an older checkpoint with a smaller --lr");
+}
+
+} // namespace
+
+checkpoint_writer_state::checkpoint_writer_state(pointer,
+                                                 checkpoint_writer_parts parts)
+  : parts_(std::move(parts)) {
+  // nop
+}
+
+checkpoint_writer_actor::behavior_type
+checkpoint_writer_state::make_behavior() {
+  return {[this](write_atom, const snapshot_ptr& what) {
+    return write(what);
+  }};
+}
+
+caf::result<std::string>
+checkpoint_writer_state::write(const snapshot_ptr& what) try {
+  require_finite(*what);
+  if (what->best)
+    return write_best(*what);
+  auto batches = static_cast<int64_t>(what->manifest.step());
+  auto path =
+    models::write_checkpoint(parts_.folder, what->manifest,
+                             state_dict_of(*what, batches), slots_of(*what));
+  models::prune(parts_.folder, parts_.keep);
+  return path.filename().string();
+} catch (const std::exception& err) {
+  return caf::make_error(errc::disk, one_line(err));
+}
+
+std::string checkpoint_writer_state::write_best(const snapshot& what) const {
+  const auto& found = *what.best;
+  models::best_score score{found.weights.value, found.accuracy, found.loss};
+  auto batches = static_cast<int64_t>(score.step);
+  models::write_best(parts_.folder.parent_path(), score, what.manifest.run_id(),
+                     state_dict_of(what, batches));
+  return models::best_weights_file;
+}
+
+} // namespace troupe

@@ -1,0 +1,239 @@
+#include "actors/worker/computing.hpp"
+
+#include "actors/recording/console.hpp"
+#include "actors/runtime/inline_execution.hpp"
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "config/text/one_line.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+
+namespace troupe {
+
+namespace {
+
+caf::error failed(errc code, const std::exception& err) {
+  return caf::make_error(code, one_line(err));
+}
+
+/// With `--on-bad-sample skip`: a line about each sample that is not there.
+/// Returns how many there were.
+uint64_t say_skipped(const data::dataset& set) {
+  auto all = set.newly_skipped();
+  for (const auto& why : all)
+    recording::say("skipped      " + why);
+  return all.size();
+}
+
+/// Begins a gradient that goes ahead of its push.
+std::function<void(uint64_t)> early_send_by(gradient_stream& way,
+                                            const payload& gradient) {
+  way.begin(gradient);
+  return [&way, size = size_of(gradient.shape().type)](uint64_t first) {
+    way.ready(first * size);
+  };
+}
+
+/// Answers the request in hand, and sees to what follows from the answer: this
+/// thread has nothing else to do.
+template <class T, class Self>
+caf::result<T> answer(Self& self, caf::expected<T> what) {
+  auto promise = self.template make_response_promise<T>();
+  run_inline(self.system(), [&] { promise.deliver(std::move(what)); });
+  return promise;
+}
+
+} // namespace
+
+computing_parts parts_of_rank(computing_parts parts, worker_id who) {
+  if (!parts.own_data.empty())
+    parts.data.train = parts.own_data.at(who.value);
+  return parts;
+}
+
+owned_data owned_by(const computing_parts& parts) {
+  if (parts.settings.data.sharding != config::sharding_kind::local ||
+      !parts.data.train)
+    return {};
+  return {parts.data.train->size(), parts.data.train->digest()};
+}
+
+data::epoch_order make_order(const config::settings& settings,
+                             const data::dataset& train) {
+  auto shared_out = settings.data.sharding == config::sharding_kind::fixed;
+  return {settings.training.seed, train.size(),
+          shared_out ? settings.cluster.workers : 1};
+}
+
+models::batch_context context_of(const lease& from, const payload& statistics) {
+  return {from, statistics ? to_tensor(statistics) : at::Tensor{}};
+}
+
+payload kept_statistics(const models::flat_layout& layout,
+                        config::buffers_rule rule, const at::Tensor& gradient) {
+  if (rule != config::buffers_rule::local || layout.statistics().empty())
+    return {};
+  return to_payload(layout.statistics_of(gradient).clone());
+}
+
+// -- gradients ----------------------------------------------------------------
+
+compute_state::compute_state(pointer self, const computing_parts& parts)
+  : self_(self), threads_(parts.threads),
+    rule_(parts.settings.training.buffers),
+    engine_(parts.settings.training, parts.data.train->classes()),
+    gradients_(engine_.layout().count(), engine_.layout().dtype(),
+               parts.memory) {
+  // nop
+}
+
+compute_actor::behavior_type compute_state::make_behavior() {
+  at::set_num_threads(threads_);
+  return {
+    // What follows from the answer may be the server's step, which is made in
+    // place if nobody has the weights any more.
+    [this](compute_atom, compute_task& task) {
+      auto found = compute(task);
+      task = {};
+      return answer(*self_, std::move(found));
+    },
+    [](cancel_atom) {
+      // Too late: the flag of the task has been seen.
+    },
+  };
+}
+
+caf::expected<gradient_report>
+compute_state::compute(const compute_task& task) try {
+  run_clock clock{self_};
+  auto gradient = gradients_.take();
+  auto about = context_of(task.from, task.statistics);
+  double waited = 0;
+  if (task.weights.arriving())
+    about.arriving = [&, progress = task.weights.arriving()](uint64_t first,
+                                                             uint64_t last) {
+      run_clock wait{self_};
+      auto there = progress->wait_for(first, last);
+      waited += wait.elapsed(self_);
+      return there;
+    };
+  if (task.gradient_stream)
+    about.ready = early_send_by(*task.gradient_stream, to_payload(gradient));
+  auto found =
+    engine_.run(to_tensor(task.weights), task.batch->inputs,
+                task.batch->targets, gradient, task.cancel.get(), about);
+  gradient_report report;
+  report.cancelled = found.cancelled;
+  report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
+  report.gradient = to_payload(std::move(gradient));
+  report.samples = found.samples;
+  report.loss = found.loss;
+  report.seconds = clock.elapsed(self_) - waited;
+  report.waited = waited;
+  if (task.gradient_stream && !report.cancelled)
+    task.gradient_stream->computed(report.seconds);
+  return report;
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
+// -- scores -------------------------------------------------------------------
+
+scorer_state::scorer_state(pointer self, const computing_parts& parts)
+  : self_(self), threads_(parts.threads),
+    batch_size_(parts.settings.evaluation.eval_batch_size),
+    dtype_(parts.settings.training.dtype), test_(parts.data.test),
+    engine_(parts.settings.training, parts.data.test->classes()) {
+  // nop
+}
+
+scorer_actor::behavior_type scorer_state::make_behavior() {
+  at::set_num_threads(threads_);
+  return {[this](evaluate_atom, version what, const payload& weights) {
+    return evaluate(what, weights);
+  }};
+}
+
+caf::result<score> scorer_state::evaluate(version what,
+                                          const payload& weights) try {
+  run_clock clock{self_};
+  uint64_t at = 0;
+  auto next = [&](at::Tensor& inputs, at::Tensor& targets) {
+    while (at < test_->size()) {
+      auto count = std::min(batch_size_, test_->size() - at);
+      auto batch = test_->gather_range(at, count, dtype_);
+      at += count;
+      inputs = batch.inputs;
+      targets = batch.targets;
+      if (batch.samples > 0)
+        return true; // Else all of them were skipped.
+    }
+    return false;
+  };
+  auto found = engine_.evaluate(to_tensor(weights), next);
+  say_skipped(*test_);
+  score out{what, found.loss, found.accuracy, found.samples,
+            clock.elapsed(self_)};
+  out.accuracy_top5 = found.accuracy_top5.value_or(out.accuracy_top5);
+  return out;
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
+// -- batches ------------------------------------------------------------------
+
+namespace {
+
+/// Bytes of a batch that are copied, and turned into numbers, in less time than
+/// two threads need to tell each other of it and back: 0.1 to 0.3 ms.
+constexpr uint64_t small_batch = 512u << 10;
+
+uint64_t bytes_of_batch(const computing_parts& parts) {
+  uint64_t out = parts.settings.training.batch_size * sizeof(float);
+  for (auto extent : parts.data.train->shape())
+    out *= static_cast<uint64_t>(extent);
+  return out;
+}
+
+} // namespace
+
+bool loader_has_thread(const computing_parts& parts) {
+  return !parts.data.train->only_copies() ||
+         bytes_of_batch(parts) > small_batch;
+}
+
+loader_state::loader_state(pointer self, const computing_parts& parts)
+  : self_(self), has_thread_(loader_has_thread(parts)), threads_(parts.threads),
+    dtype_(parts.settings.training.dtype),
+    memory_(data::memory_for(parts.settings.training.device)),
+    train_(parts.data.train), order_(make_order(parts.settings, *train_)) {
+  // nop
+}
+
+loader_actor::behavior_type loader_state::make_behavior() {
+  if (!has_thread_)
+    return {[this](load_atom, const lease& what) -> caf::result<loaded_batch> {
+      return load(what);
+    }};
+  at::set_num_threads(threads_); // Which decode.
+  return {[this](load_atom, const lease& what) {
+    return answer(*self_, load(what));
+  }};
+}
+
+caf::expected<loaded_batch> loader_state::load(const lease& what) try {
+  auto indices =
+    order_.lease_indices(what.epoch, what.first, what.count, what.part);
+  loaded_batch out{what, std::make_shared<const data::batch>(train_->gather(
+                           indices, dtype_, what.epoch, memory_))};
+  out.skipped = say_skipped(*train_);
+  return out;
+} catch (const std::exception& err) {
+  return failed(errc::bad_data, err);
+}
+
+} // namespace troupe

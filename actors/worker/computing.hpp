@@ -1,0 +1,117 @@
+#pragma once
+// The actors that compute or load: each on a thread of its own.
+
+#include "config/text/settings.hpp"
+#include "data/dataset.hpp"
+#include "data/sampling/permutation.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/payload_memory.hpp"
+#include "models/engine/compute.hpp"
+#include "models/layout/flat_pool.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+/// What all computing actors of a process share.
+struct computing_parts {
+  config::settings settings;
+  data::dataset_pair data;
+  int threads = 1; ///< Intra-op threads of each computing thread.
+  /// Where gradients are computed into.
+  payload_memory_ptr memory = heap_memory();
+  /// With files of their own for workers that live in one process: what each
+  /// trains on, by rank. Else empty.
+  std::vector<std::shared_ptr<const data::dataset>> own_data{};
+};
+
+/// The same as a worker of this rank has it.
+computing_parts parts_of_rank(computing_parts parts, worker_id who);
+
+/// What a worker tells of its samples: nothing unless they are its own.
+owned_data owned_by(const computing_parts& parts);
+
+/// The order in which leases are looked up in a training set.
+data::epoch_order make_order(const config::settings& settings,
+                             const data::dataset& train);
+
+/// What a gradient of this lease depends on besides weights and batch.
+models::batch_context context_of(const lease& from, const payload& statistics);
+
+/// A copy of the new statistics behind a gradient where workers keep their own
+/// from one to the next; else empty.
+payload kept_statistics(const models::flat_layout& layout,
+                        config::buffers_rule rule, const at::Tensor& gradient);
+
+/// Computes gradients.
+class compute_state {
+public:
+  using pointer = compute_actor::stateful_pointer<compute_state>;
+
+  static constexpr const char* name = "troupe.compute";
+
+  compute_state(pointer self, const computing_parts& parts);
+
+  compute_actor::behavior_type make_behavior();
+
+private:
+  caf::expected<gradient_report> compute(const compute_task& task);
+
+  pointer self_;
+  int threads_;
+  config::buffers_rule rule_;
+  models::compute_engine engine_;
+  models::flat_pool gradients_;
+};
+
+/// Scores weights over the test set.
+class scorer_state {
+public:
+  using pointer = scorer_actor::stateful_pointer<scorer_state>;
+
+  static constexpr const char* name = "troupe.scorer";
+
+  scorer_state(pointer self, const computing_parts& parts);
+
+  scorer_actor::behavior_type make_behavior();
+
+private:
+  caf::result<score> evaluate(version what, const payload& weights);
+
+  pointer self_;
+  int threads_;
+  uint64_t batch_size_;
+  config::scalar_type dtype_;
+  std::shared_ptr<const data::dataset> test_;
+  models::compute_engine engine_;
+};
+
+/// Whether batches take so long to make that a thread is worth waking for it.
+/// Below that the loader runs where its worker does.
+bool loader_has_thread(const computing_parts& parts);
+
+/// Makes batches of leases.
+class loader_state {
+public:
+  using pointer = loader_actor::stateful_pointer<loader_state>;
+
+  static constexpr const char* name = "troupe.loader";
+
+  loader_state(pointer self, const computing_parts& parts);
+
+  loader_actor::behavior_type make_behavior();
+
+private:
+  caf::expected<loaded_batch> load(const lease& what);
+
+  pointer self_;
+  bool has_thread_;
+  int threads_;
+  config::scalar_type dtype_;
+  data::batch_memory memory_;
+  std::shared_ptr<const data::dataset> train_;
+  data::epoch_order order_;
+};
+
+} // namespace troupe

@@ -1,0 +1,216 @@
+#include "actors/worker/worker.hpp"
+
+#include "actors/runtime/unexpected.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+worker_state::worker_state(pointer self, worker_parts parts)
+  : self_(self), parts_(std::move(parts)), asked_for_weights_(self),
+    ready_since_(self) {
+  on_unexpected(self_, [this](const std::string& line) {
+    self_->send(parts_.home, ended_atom_v, run_end{1, line});
+  });
+}
+
+worker_actor::behavior_type worker_state::make_behavior() {
+  return {
+    [this](attach_atom, const parameter_server_actor& link,
+           const registration& as, const gradient_stream_ptr& gradient_stream) {
+      attach({link, as, gradient_stream});
+    },
+    [this](detach_atom) { detach(); },
+    [this](cancel_atom, version before) { cancel(before); },
+    [this](write_atom, version at, sequence settled) {
+      return write(at, settled);
+    },
+    [](ping_atom) {},
+    [this](stop_atom, const run_end& how) { leave(how); },
+  };
+}
+
+// -- the role -----------------------------------------------------------------
+
+void worker_state::attach(role next) {
+  detach();
+  role_ = std::move(next);
+  pull(lease_id{0});
+}
+
+// Leases and weights belong to a role: the server hands out the work of a lost
+// member to others.
+void worker_state::detach() {
+  ++roles_;
+  if (running_)
+    give_up();
+  role_.reset();
+  work_.clear();
+  weights_ = {};
+  statistics_ = {};
+  has_weights_ = false;
+}
+
+void worker_state::cancel(version before) {
+  if (running_ && running_->weights < before)
+    give_up();
+}
+
+// A compute actor that is busy looks at the flag; one that only waits for the
+// virtual clock reads its mail.
+void worker_state::give_up() {
+  running_->cancel->store(true);
+  self_->send(parts_.compute, cancel_atom_v);
+}
+
+caf::result<void> worker_state::write(version at, sequence settled) {
+  if (!role_)
+    return caf::unit;
+  const auto& as = role_->as;
+  return self_->delegate(parts_.home, write_atom_v, at,
+                         push_id{as.worker, as.life, settled});
+}
+
+void worker_state::leave(const run_end& how) {
+  detach();
+  self_->send(parts_.home, ended_atom_v, how);
+  self_->send_exit(parts_.compute, caf::exit_reason::user_shutdown);
+  self_->send_exit(parts_.loader, caf::exit_reason::user_shutdown);
+  self_->quit();
+}
+
+// -- weights ------------------------------------------------------------------
+
+void worker_state::pull(lease_id abandoned) {
+  asked_for_weights_ = run_clock{self_};
+  role_->requests = role_->requests.next();
+  const auto& as = role_->as;
+  self_
+    ->request(
+      role_->link, caf::infinite, pull_atom_v,
+      pull_header{as.worker, as.life, as.server, abandoned, role_->requests})
+    .then(in_this_role(
+            [this](const release_header& header, const payload& weights) {
+              take_weights(header, weights);
+            }),
+          in_this_role([this](const caf::error& why) { take_refusal(why); }));
+}
+
+void worker_state::take_weights(const release_header& header,
+                                const payload& weights) {
+  wait_seconds_ = asked_for_weights_.elapsed(self_);
+  ready_since_ = run_clock{self_};
+  weights_ = weights;
+  weights_version_ = header.weights;
+  has_weights_ = true;
+  for (const auto& what : header.leases)
+    load(what);
+  advance();
+}
+
+// An unusable gradient costs its lease. A lost link the session client notices
+// by itself, and when the run is over we will be told. Whatever else it is,
+// this place is of no use any more: the session client gets us another.
+void worker_state::take_refusal(const caf::error& why) {
+  if (why == errc::not_finite || why == errc::wrong_size ||
+      why == errc::duplicate || why == errc::protocol_violation)
+    pull(lease_id{0});
+  else if (why == errc::unknown_member || why == errc::stale_incarnation)
+    self_->send(parts_.home, connect_atom_v);
+  else if (why != errc::peer_lost && why != errc::shutting_down)
+    look_for_place(why);
+}
+
+void worker_state::look_for_place(const caf::error& why) {
+  if (++unknown_ < most_unknown)
+    self_->send(parts_.home, connect_atom_v);
+  else
+    leave({1, "the parameter server does not work with this worker: " +
+                text_of(why)});
+}
+
+// -- work ---------------------------------------------------------------------
+
+void worker_state::load(const lease& what) {
+  work_.push_back({what, nullptr});
+  self_->request(parts_.loader, caf::infinite, load_atom_v, what)
+    .then(in_this_role([this](const loaded_batch& loaded) {
+            skipped_ += loaded.skipped;
+            for (auto& next : work_)
+              if (next.what.id == loaded.from.id)
+                next.batch = loaded.batch;
+            advance();
+          }),
+          in_this_role([this](const caf::error& why) { fail(why); }));
+}
+
+void worker_state::advance() {
+  if (running_ || !has_weights_ || work_.empty() || !work_.front().batch)
+    return;
+  auto work = std::move(work_.front());
+  work_.pop_front();
+  compute(std::move(work));
+}
+
+void worker_state::compute(assignment work) {
+  data_seconds_ = ready_since_.elapsed(self_);
+  running_ = running{work.what, weights_version_,
+                     std::make_shared<std::atomic<bool>>(false)};
+  has_weights_ = false;
+  self_
+    ->request(parts_.compute, caf::infinite, compute_atom_v,
+              compute_task{work.what, std::move(work.batch),
+                           std::exchange(weights_, payload{}), statistics_,
+                           running_->cancel, role_->gradient_stream})
+    .then(
+      [this, asked = roles_](const gradient_report& report) {
+        auto done = *std::exchange(running_, std::nullopt);
+        if (asked != roles_)
+          advance();
+        else if (report.cancelled)
+          pull(done.what.id);
+        else
+          push(report, done);
+      },
+      [this](const caf::error& why) { fail(why); });
+}
+
+void worker_state::push(const gradient_report& report, const running& done) {
+  auto before = std::exchange(statistics_, report.statistics);
+  asked_for_weights_ = run_clock{self_};
+  role_->last = role_->last.next();
+  role_->requests = role_->requests.next();
+  const auto& as = role_->as;
+  push_header header;
+  header.id = {as.worker, as.life, role_->last};
+  header.server = as.server;
+  header.computed_on = done.weights;
+  header.from = done.what.id;
+  header.samples = report.samples;
+  header.loss = report.loss;
+  header.compute_seconds = report.seconds;
+  header.wait_seconds = wait_seconds_ + report.waited;
+  header.data_seconds = data_seconds_;
+  header.request = role_->requests;
+  header.skipped = std::exchange(skipped_, 0) + report.skipped;
+  self_
+    ->request(role_->link, caf::infinite, push_atom_v, header, report.gradient)
+    .then(
+      in_this_role([this](const release_header& next, const payload& weights) {
+        unknown_ = 0;
+        take_weights(next, weights);
+      }),
+      in_this_role([this, before](const caf::error& why) {
+        if (why != errc::duplicate)
+          statistics_ = before;
+        take_refusal(why);
+      }));
+}
+
+// The data or the device of this worker is unusable: it leaves, the others go
+// on.
+void worker_state::fail(const caf::error& why) {
+  leave({1, text_of(why)});
+}
+
+} // namespace troupe

@@ -1,0 +1,102 @@
+#pragma once
+// A worker: takes weights, has the gradients of its leases computed, pushes
+// them. The actor itself never computes nor loads, so that cancel, liveness and
+// stop are answered meanwhile: its compute actor and its loader do, each on a
+// thread of its own. One push is in flight at a time.
+
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/still_valid.hpp"
+#include "messages/interfaces.hpp"
+
+#include <deque>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+struct worker_parts {
+  compute_actor compute;
+  loader_actor loader;
+  session_client_actor home; ///< Gets this worker its place in the cluster.
+};
+
+class worker_state {
+public:
+  using pointer = worker_actor::stateful_pointer<worker_state>;
+
+  static constexpr const char* name = "troupe.worker";
+
+  worker_state(pointer self, worker_parts parts);
+
+  worker_actor::behavior_type make_behavior();
+
+private:
+  /// So many errors that a worker does not understand, without a gradient that
+  /// was taken between them, are no chance.
+  static constexpr uint32_t most_unknown = 5;
+
+  /// A lease, and its batch once the loader has made it.
+  struct assignment {
+    lease what;
+    batch_ptr batch;
+  };
+
+  /// What a computation in progress was given.
+  struct running {
+    lease what;
+    version weights;
+    cancel_ptr cancel;
+  };
+
+  /// The member that this worker is while it is attached.
+  struct role {
+    parameter_server_actor link;
+    registration as;
+    gradient_stream_ptr
+      gradient_stream;    ///< By which gradients go ahead; or null.
+    sequence last{0};     ///< Gradient.
+    sequence requests{0}; ///< So far.
+  };
+
+  void attach(role next);
+  void detach();
+  void cancel(version before);
+  void give_up();
+  caf::result<void> write(version at, sequence settled);
+  void leave(const run_end& how);
+
+  void pull(lease_id abandoned);
+  void take_weights(const release_header& header, const payload& weights);
+  void take_refusal(const caf::error& why);
+  void look_for_place(const caf::error& why);
+  void load(const lease& what);
+  void advance();
+  void compute(assignment work);
+  void push(const gradient_report& report, const running& done);
+  void fail(const caf::error& why);
+
+  /// Ignores answers to what was asked in an earlier role.
+  template <class F>
+  auto in_this_role(F f) {
+    return while_unchanged(roles_, std::move(f));
+  }
+
+  pointer self_;
+  worker_parts parts_;
+  std::optional<role> role_;
+  uint32_t unknown_ = 0; ///< Errors in a row that say nothing to a worker.
+  uint64_t roles_ = 0;   ///< Counts attachments and detachments.
+  std::deque<assignment> work_;
+  payload weights_;
+  payload statistics_; ///< Its own, under `--buffers local`; else empty.
+  version weights_version_;
+  bool has_weights_ = false;
+  std::optional<running> running_;
+  run_clock asked_for_weights_; ///< Since the last push or pull left.
+  run_clock ready_since_;       ///< Since the weights are here.
+  double wait_seconds_ = 0;
+  double data_seconds_ = 0;
+  uint64_t skipped_ = 0; ///< Damaged samples that it has not yet told of.
+};
+
+} // namespace troupe

@@ -1,0 +1,214 @@
+// trainer_node: one process of a troupe. Reads the settings, starts the actors
+// of its role, passes signals on, and turns the end of the run into an exit
+// status.
+
+#include "actors/recording/console.hpp"
+#include "actors/runtime/inline_execution.hpp"
+#include "apps/cli/list_datasets.hpp"
+#include "apps/cli/list_networks.hpp"
+#include "apps/cli/signals.hpp"
+#include "apps/data/data.hpp"
+#include "apps/lab/calibrate/calibrate.hpp"
+#include "apps/lab/compare/compare.hpp"
+#include "apps/lab/virtual_run.hpp"
+#include "apps/large_pages.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/replay.hpp"
+#include "config/commands/command_line.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/one_line.hpp"
+#include "messages/transport/wire/descriptor_limit.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/io/middleman.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+
+/// s that actors have to end after the run has; then the process leaves anyway.
+constexpr auto grace = std::chrono::seconds(3);
+
+void configure(caf::actor_system_config& target,
+               const config::settings& settings) {
+  auto seconds = [](double x) {
+    return std::chrono::duration_cast<caf::timespan>(
+      std::chrono::duration<double>(x));
+  };
+  allow_inline_execution(target, 2);
+  if (settings.what == config::role::simulate)
+    return;
+  target.load<caf::io::middleman>();
+  target.set("caf.middleman.app-identifiers",
+             std::vector<std::string>{"troupe"});
+  auto silence = settings.cluster.liveness_timeout;
+  target.set("caf.middleman.heartbeat-interval", seconds(silence / 4));
+  target.set("caf.middleman.connection-timeout", seconds(silence));
+}
+
+app::node start(caf::actor_system& system, const config::resolved& config,
+                const app::earlier_start& earlier,
+                const app::end_callback& on_end) {
+  switch (config.values.what) {
+  case config::role::worker:
+    return app::start_participant(system, config, on_end);
+  case config::role::evaluator:
+    return config.values.evaluation.follow == "ps"
+             ? app::start_participant(system, config, on_end)
+             : app::start_follower(system, config, on_end);
+  default:
+    if (config::is_remote_shard(config.values))
+      return app::start_shard(system, config, on_end);
+    return app::start_server(system, config,
+                             {on_end, false, {}, nullptr, earlier});
+  }
+}
+
+/// Without a few files the process would end somewhere without a word.
+void require_files(const config::settings& settings) {
+  transport::descriptor_limit files;
+  size_t needs = settings.what == config::role::ps ? 24 : 16;
+  if (auto left = files.left(); left < needs)
+    throw run_error("this process may open " + std::to_string(files.most()) +
+                    " files, of which " + std::to_string(left) +
+                    " are left, and needs " + std::to_string(needs) +
+                    " at least; raise the limit with ulimit -n");
+}
+
+/// Ends the process without waiting for actors that hang.
+[[noreturn]] void leave_now(exit_status status) {
+  std::_Exit(static_cast<int>(status));
+}
+
+void complain(const std::string& line) {
+  recording::console::standard_output().flush();
+  auto& errors = recording::console::standard_error();
+  errors.say("trainer_node: " + line);
+  errors.flush();
+}
+
+/// Tells the user; returns the exit status that says the same.
+exit_status complain_of(const std::exception& err) {
+  complain(one_line(err));
+  auto known = dynamic_cast<const failure*>(&err);
+  return known != nullptr ? known->status() : exit_status::failed;
+}
+
+/// Nobody would tell the actors that run already when a later one cannot start.
+app::node start_or_leave(caf::actor_system& system,
+                         const config::resolved& config,
+                         const app::earlier_start& earlier,
+                         const app::end_callback& on_end) {
+  try {
+    return start(system, config, earlier, on_end);
+  } catch (const std::exception& err) {
+    leave_now(complain_of(err));
+  }
+}
+
+/// Says what went wrong, if anything, and leaves with the status of the end.
+exit_status leave_with(const run_end& how) {
+  if (!how.line.empty())
+    complain(how.line);
+  recording::console::standard_output().flush();
+  return static_cast<exit_status>(how.status);
+}
+
+exit_status run_virtual(const config::resolved& config,
+                        const app::earlier_start& earlier,
+                        std::shared_ptr<const app::replay_plan> replay = {}) {
+  app::prefer_large_pages();
+  app::signal_pump signals;
+  app::virtual_run_options options;
+  options.replay = std::move(replay);
+  options.earlier = earlier;
+  options.interrupted = [&] {
+    return signals.arrived();
+  };
+  return leave_with(app::run_in_virtual_time(config, options));
+}
+
+exit_status run_replay(const config::invocation& call) {
+  auto plan = app::plan_replay(
+    call, [](const std::string& line) { std::cout << line << std::endl; });
+  return run_virtual(plan->config, {}, plan);
+}
+
+exit_status run(const config::resolved& config,
+                const app::earlier_start& earlier) {
+  require_files(config.values);
+  init_messages();
+  caf::actor_system_config settings;
+  configure(settings, config.values);
+  app::signal_pump signals;
+  caf::actor_system system{settings};
+  system.await_actors_before_shutdown(false);
+  auto node =
+    start_or_leave(system, config, earlier,
+                   [&signals](const run_end& how) { signals.end(how); });
+  auto how = signals.wait(node.stop);
+  node = {};
+  auto deadline = std::chrono::steady_clock::now() + grace;
+  while (system.registry().running() > 0) {
+    if (std::chrono::steady_clock::now() > deadline)
+      leave_now(leave_with(how));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return leave_with(how);
+}
+
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+bool is_virtual(const config::settings& settings) {
+  return settings.simulation.clock == config::clock_kind::virtual_time;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc > 1 && std::string_view{argv[1]} == "compare") {
+      app::prefer_large_pages();
+      app::signal_pump signals;
+      return static_cast<int>(app::compare({argv + 2, argv + argc},
+                                           [&] { return signals.arrived(); }));
+    }
+    if (argc > 1 && std::string_view{argv[1]} == "calibrate")
+      return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "data")
+      return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
+    app::earlier_start earlier;
+    auto call = config::parse_command_line(
+      std::vector<std::string>(argv + (argc > 0), argv + argc),
+      config::process_environment(), app::make_run_finder(earlier, say));
+    if (call.what == config::action::check)
+      call.text = app::plan_with_model(call.config);
+    if (call.what == config::action::list_networks)
+      call.text = app::list_networks();
+    if (call.what == config::action::list_datasets)
+      call.text = app::list_datasets();
+    if (call.what == config::action::replay)
+      return static_cast<int>(run_replay(call));
+    if (call.what != config::action::run) {
+      std::cout << call.text;
+      return 0;
+    }
+    return static_cast<int>(is_virtual(call.config.values)
+                              ? run_virtual(call.config, earlier)
+                              : run(call.config, earlier));
+  } catch (const std::exception& err) {
+    return static_cast<int>(complain_of(err));
+  }
+}

@@ -1,0 +1,86 @@
+#include "apps/cli/signals.hpp"
+
+#include "config/text/failure.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+int open_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (auto number : {SIGINT, SIGTERM, SIGUSR1})
+    sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN); // A peer that hangs up is no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN); // Nor is a limit: it comes as an error, too.
+  return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+} // namespace
+
+signal_pump::signal_pump()
+  : signals_(open_signals()), ended_(eventfd(0, EFD_CLOEXEC)) {
+  if (signals_ < 0 || ended_ < 0)
+    throw run_error("cannot watch for signals: no file descriptors left");
+}
+
+signal_pump::~signal_pump() {
+  close(signals_);
+  close(ended_);
+}
+
+void signal_pump::end(const run_end& how) {
+  std::unique_lock guard{mutex_};
+  if (over_)
+    return;
+  over_ = true;
+  how_ = how;
+  uint64_t one = 1;
+  if (write(ended_, &one, sizeof one) < 0)
+    std::abort();
+}
+
+bool signal_pump::arrived() {
+  pollfd what{signals_, POLLIN, 0};
+  if (poll(&what, 1, 0) <= 0)
+    return false;
+  signalfd_siginfo info{};
+  if (read(signals_, &info, sizeof info) != sizeof info)
+    return false;
+  if (std::exchange(asked_, true) && info.ssi_signo == SIGINT)
+    std::_Exit(static_cast<int>(exit_status::interrupted));
+  return true;
+}
+
+run_end signal_pump::wait(const std::function<void()>& stop) {
+  for (;;) {
+    pollfd what[] = {{signals_, POLLIN, 0}, {ended_, POLLIN, 0}};
+    if (poll(what, 2, -1) < 0)
+      continue;
+    if (what[1].revents != 0) {
+      std::unique_lock guard{mutex_};
+      return how_;
+    }
+    signalfd_siginfo info{};
+    if (read(signals_, &info, sizeof info) != sizeof info)
+      continue;
+    auto again = std::exchange(asked_, true);
+    if (again && info.ssi_signo == SIGINT)
+      std::_Exit(static_cast<int>(exit_status::interrupted));
+    if (!again)
+      stop();
+  }
+}
+
+} // namespace troupe::app

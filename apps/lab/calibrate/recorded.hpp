@@ -1,0 +1,31 @@
+#pragma once
+// What event logs tell about the times of a run.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <vector>
+
+namespace troupe::app {
+
+struct recorded_times {
+  /// Seconds of each gradient that arrived, by the worker's rank.
+  std::map<uint32_t, std::vector<double>> compute;
+  /// Seconds that a gradient and the weights it was answered with spent on
+  /// their way: a worker's wait less the time that the server held the answer.
+  std::vector<double> travel;
+  uint64_t cancelled = 0; ///< Computations whose times are not known.
+
+  uint64_t gradients() const {
+    uint64_t out = 0;
+    for (const auto& [worker, times] : compute)
+      out += times.size();
+    return out;
+  }
+};
+
+/// Reads all of the event logs; workers of the same rank count as one. Throws
+/// `run_error`.
+recorded_times read_times(const std::vector<std::filesystem::path>& event_logs);
+
+} // namespace troupe::app

@@ -1,0 +1,194 @@
+#include "apps/lab/compare/compare.hpp"
+
+#include "apps/lab/compare/contender.hpp"
+#include "apps/lab/compare/figures.hpp"
+#include "apps/lab/compare/page.hpp"
+#include "apps/lab/compare/plots.hpp"
+#include "apps/lab/virtual_run.hpp"
+#include "config/commands/command_line.hpp"
+#include "config/schema/policies.hpp"
+#include "config/sources/train_dir.hpp"
+#include "models/storage/durable_file.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace troupe::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Accuracy to race to when none is given.
+constexpr double usual_target = 0.95;
+
+/// Steps of N gradients between scores when not given: the time to an accuracy
+/// is known as well as this.
+constexpr uint64_t usual_eval_freq = 2;
+
+/// Computations in a timeline, in the mean over the workers.
+constexpr size_t stretches_per_worker = 20;
+
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+config::resolved resolve(const comparison_request& request,
+                         const contender& who, uint64_t seed,
+                         const fs::path& folder) {
+  auto arguments = request.flags;
+  arguments.insert(arguments.end(), who.flags.begin(), who.flags.end());
+  arguments.insert(arguments.end(),
+                   {"--simulate", "--clock", "virtual", "--seed",
+                    std::to_string(seed), "--train-dir", folder.string()});
+  auto call =
+    config::parse_command_line(arguments, config::process_environment());
+  if (call.what != config::action::run)
+    throw usage_error("compare only runs: leave out --help, --version, --check "
+                      "and --print-config");
+  return call.config;
+}
+
+/// Steps are of N gradients for everybody, or times would not compare.
+void scale(config::resolved& what) {
+  auto& all = what.values;
+  auto scaled = [&](uint64_t steps) {
+    return std::max<uint64_t>(1, steps * all.cluster.workers /
+                                   config::gradients_per_step(all));
+  };
+  if (!what.is_explicit("evaluation.eval-freq") ||
+      !all.evaluation.eval_freq.each_epoch())
+    all.evaluation.eval_freq = scaled(what.is_explicit("evaluation.eval-freq")
+                                        ? all.evaluation.eval_freq.steps
+                                        : usual_eval_freq);
+  if (all.training.max_steps)
+    all.training.max_steps = scaled(*all.training.max_steps);
+  // A comparison is made again rather than resumed.
+  all.checkpoint.checkpoint_freq = 1'000'000'000;
+  all.checkpoint.keep = 1;
+  if (!what.is_explicit("checkpoint.keep-best"))
+    all.checkpoint.keep_best = false;
+  auto learns = all.simulation.gradients != "none";
+  if (learns && !all.training.target_accuracy)
+    all.training.target_accuracy = usual_target;
+}
+
+run_figures run_one(const contender& who, const config::resolved& what,
+                    const std::function<bool()>& interrupted) {
+  std::vector<stretch> timeline;
+  double timeline_end = 0;
+  auto limit = stretches_per_worker * what.values.cluster.workers;
+  virtual_run_options options;
+  options.interrupted = interrupted;
+  options.silent = true;
+  options.watch = [&](const simulation::computation& one) {
+    if (timeline.size() < limit)
+      timeline_end = one.end;
+    if (one.begin < timeline_end)
+      timeline.push_back({one.worker.value, one.begin, one.end, one.cancelled});
+  };
+  auto end = run_in_virtual_time(what, options);
+  const fs::path folder = what.values.training.train_dir;
+  if (end.status == static_cast<uint8_t>(exit_status::try_again))
+    throw failure(exit_status::try_again, "stopped by a signal; no report");
+  auto out = read_run(folder, who.label, what.values.training.target_accuracy);
+  out.failure = end.line;
+  out.timeline = std::move(timeline);
+  out.timeline_end = timeline_end;
+  return out;
+}
+
+std::string line_of(const run_figures& run) {
+  if (!run.failure.empty())
+    return "failed: " + run.failure;
+  char text[160];
+  if (run.seconds_to_target)
+    std::snprintf(text, sizeof text, "reached the target after %.1f virtual s",
+                  *run.seconds_to_target);
+  else
+    std::snprintf(text, sizeof text, "ended after %.1f virtual s", run.seconds);
+  char wall[32];
+  std::snprintf(wall, sizeof wall, " (%.1f s)", run.wall_seconds);
+  return std::string{text} + wall;
+}
+
+/// The folder of a run: a label may hold what a name may not.
+std::string name_of(const contender& who, uint64_t seed) {
+  auto name = who.label;
+  std::ranges::replace(name, '/', '_');
+  for (auto special : {':', '(', ')', ',', '='})
+    std::ranges::replace(name, special, '-');
+  return name + "-seed-" + std::to_string(seed);
+}
+
+fs::path open_folder(const comparison_request& request) {
+  if (request.folder) {
+    if (fs::exists(*request.folder) && !fs::is_empty(*request.folder))
+      throw usage_error("--train-dir " + *request.folder +
+                        ": is not empty; name a new folder");
+    fs::create_directories(*request.folder);
+    return *request.folder;
+  }
+  fs::create_directories("runs");
+  for (int n = 1;; ++n) {
+    fs::path folder = "runs/compare-" + std::to_string(n);
+    if (fs::create_directory(folder))
+      return folder;
+  }
+}
+
+std::string command_of(const std::vector<std::string>& arguments) {
+  std::string out = "trainer_node compare";
+  for (const auto& one : arguments)
+    out += one.find_first_of(" ()*") == std::string::npos ? " " + one
+                                                          : " \"" + one + "\"";
+  return out;
+}
+
+} // namespace
+
+exit_status compare(const std::vector<std::string>& arguments,
+                    const std::function<bool()>& interrupted) {
+  auto request = parse_comparison(arguments);
+  if (request.help) {
+    std::fputs(comparison_help().c_str(), stdout);
+    return exit_status::done;
+  }
+  for (const auto& who : request.contenders) // Before anything is written.
+    resolve(request, who, 1, "");
+  auto folder = open_folder(request);
+  comparison all;
+  all.command = command_of(arguments);
+  auto runs = request.contenders.size() * request.seeds;
+  size_t done = 0;
+  auto failed = false;
+  for (const auto& who : request.contenders) {
+    auto& theirs = all.contenders.emplace_back();
+    theirs.label = who.label;
+    for (uint64_t seed = 1; seed <= request.seeds; ++seed) {
+      auto what = resolve(request, who, seed, folder / name_of(who, seed));
+      scale(what);
+      all.target_accuracy = what.values.training.target_accuracy;
+      theirs.runs.push_back(run_one(who, what, interrupted));
+      // One that diverges is a result, too: the others go on.
+      failed = failed || !theirs.runs.back().failure.empty();
+      say("[" + std::to_string(++done) + "/" + std::to_string(runs) + "] " +
+          who.label + ", seed " + std::to_string(seed) + ": " +
+          line_of(theirs.runs.back()));
+    }
+  }
+  models::replace_file(folder / "report.csv", to_csv(all));
+  models::replace_file(folder / "report.json", to_json(all));
+  std::fputs(("\n" + to_table(all) + "\n").c_str(), stdout);
+  if (can_draw()) {
+    write_page(all, folder);
+    say("report       " + (folder / "report.html").string());
+  } else {
+    say("report       " + (folder / "report.csv").string() +
+        "; for the page with plots install gnuplot (Debian: gnuplot-nox)");
+  }
+  return failed ? exit_status::failed : exit_status::done;
+}
+
+} // namespace troupe::app

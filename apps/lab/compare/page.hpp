@@ -1,0 +1,14 @@
+#pragma once
+// The page of a comparison: one HTML file with its plots inside.
+
+#include "apps/lab/compare/figures.hpp"
+
+#include <string>
+
+namespace troupe::app {
+
+/// Writes `report.html` into the folder, and each plot as `plots/<name>.svg`.
+/// Throws `run_error` when gnuplot or the disk fails.
+void write_page(const comparison& all, const std::filesystem::path& folder);
+
+} // namespace troupe::app

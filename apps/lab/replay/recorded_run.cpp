@@ -1,0 +1,189 @@
+#include "apps/lab/replay/recorded_run.hpp"
+
+#include "config/text/failure.hpp"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <utility>
+
+namespace troupe::replay {
+
+namespace {
+
+using google::protobuf::util::DefaultFieldComparator;
+using google::protobuf::util::MessageDifferencer;
+
+/// "modified: a.b: 3 -> 1" and its kin, from the first line of a report.
+std::string in_words(const std::string& report) {
+  auto first = report.substr(0, report.find('\n'));
+  auto colon = first.find(": ");
+  auto verb = first.substr(0, colon);
+  auto rest = first.substr(colon + 2);
+  auto split = rest.find(": ");
+  auto field = rest.substr(0, split);
+  auto value = split == std::string::npos ? "" : rest.substr(split + 2);
+  if (verb == "added")
+    return field + " is not on the event log, but " + value + " in the replay";
+  if (verb == "deleted")
+    return field + " is " + value +
+           " on the event log and nothing in the replay";
+  auto arrow = value.find(" -> ");
+  if (arrow == std::string::npos)
+    return first;
+  return field + " is " + value.substr(0, arrow) + " on the event log and " +
+         value.substr(arrow + 4) + " in the replay";
+}
+
+/// What differs first; empty when nothing does.
+std::string difference(const google::protobuf::Message& event_log,
+                       const google::protobuf::Message& found) {
+  DefaultFieldComparator numbers;
+  numbers.set_treat_nan_as_equal(true);
+  MessageDifferencer differ;
+  differ.set_field_comparator(&numbers);
+  differ.set_message_field_comparison(MessageDifferencer::EQUIVALENT);
+  std::string report;
+  differ.ReportDifferencesToString(&report);
+  return differ.Compare(event_log, found) ? "" : in_words(report);
+}
+
+/// What may follow the end of the training.
+bool is_epilogue(const proto::LogEvent& event) {
+  return event.has_scored() || event.has_audience() || event.has_stopped() ||
+         event.has_failed();
+}
+
+// Damage is told of when the replay gets there.
+std::vector<version> scores_on(const std::filesystem::path& event_log) {
+  std::vector<version> out;
+  try {
+    recording::event_log_reader reader{event_log};
+    for (proto::LogEvent event; reader.next(event);)
+      if (event.has_scored())
+        out.emplace_back(event.scored().version());
+  } catch (const run_error&) {
+    // nop
+  }
+  return out;
+}
+
+} // namespace
+
+recorded_run::recorded_run(const std::filesystem::path& event_log)
+  : reader_(event_log), scored_(scores_on(event_log)) {
+  current_.set_number(1);
+  look_ahead();
+}
+
+std::optional<int64_t> recorded_run::next_time() const {
+  if (!next_)
+    return std::nullopt;
+  return next_->time_ns();
+}
+
+void recorded_run::advance() {
+  if (!seen_ && !closed_)
+    throw run_error(line("the server took no notice of it" +
+                         (last_refusal.empty() ? "" : ": " + last_refusal)));
+  current_ = std::move(*next_);
+  seen_ = false;
+  last_refusal.clear();
+  look_ahead();
+}
+
+void recorded_run::look_ahead() {
+  next_.emplace();
+  if (!reader_.next(*next_))
+    next_.reset();
+}
+
+void recorded_run::check(const proto::LogEvent& found) {
+  if (closed_)
+    return;
+  if (found.has_ended())
+    return check_end(found);
+  // A Ctrl-C or a full disk here and now is not of the event log.
+  auto ours = found.has_stopped() && !current_.has_stopped();
+  if (ours || found.has_failed()) {
+    closed_ = true;
+    return;
+  }
+  if (seen_)
+    throw run_error(
+      line("the server met more than the event log holds after it"));
+  seen_ = true;
+  if (stops_early(found)) {
+    closed_ = stopped_early_ = true;
+    return;
+  }
+  compare(found);
+}
+
+void recorded_run::compare(const proto::LogEvent& found) const {
+  auto event_log = current_;
+  auto ours = found;
+  for (auto* event : {&event_log, &ours}) {
+    event->clear_number();
+    event->clear_crc32c();
+  }
+  // Of two limits that are reached at once, either may be named.
+  if (early_stop_allowed_ && !event_log.decision().stop().empty() &&
+      !ours.decision().stop().empty())
+    ours.mutable_decision()->set_stop(event_log.decision().stop());
+  if (event_log.SerializeAsString() == ours.SerializeAsString())
+    return;
+  if (auto what = difference(event_log, ours); !what.empty())
+    throw run_error(line(what));
+}
+
+/// A limit that is lower than the run's cuts a decision short.
+bool recorded_run::stops_early(const proto::LogEvent& found) const {
+  if (!early_stop_allowed_ || found.decision().stop().empty() ||
+      !current_.decision().stop().empty())
+    return false;
+  proto::LogEvent until = current_;
+  auto& updates = *until.mutable_decision()->mutable_updates();
+  if (updates.size() > found.decision().updates_size())
+    updates.DeleteSubrange(found.decision().updates_size(),
+                           updates.size() - found.decision().updates_size());
+  until.mutable_decision()->clear_releases();
+  until.mutable_decision()->clear_cancels();
+  until.mutable_decision()->set_stop(found.decision().stop());
+  until.clear_number();
+  until.clear_crc32c();
+  auto ours = found;
+  ours.clear_number();
+  if (auto what = difference(until, ours); !what.empty())
+    throw run_error(line(what));
+  return true;
+}
+
+// Nothing takes as long here as on the event log once the training is over: the
+// end may come before reports that still arrived there.
+void recorded_run::check_end(const proto::LogEvent& found) {
+  while (!current_.has_ended() && next_ &&
+         (next_->has_ended() || is_epilogue(*next_))) {
+    current_ = std::move(*next_);
+    look_ahead();
+  }
+  closed_ = true;
+  if (!current_.has_ended()) {
+    if (next_)
+      throw run_error(line("the run is over in the replay, but goes on on the "
+                           "tape"));
+    return; // The server was killed while it ended.
+  }
+  end_checked_ = true;
+  auto ours = found.ended();
+  if (current_.ended().state_sha256().empty())
+    ours.clear_state_sha256(); // Not known there.
+  if (auto what = difference(current_.ended(), ours); !what.empty())
+    throw run_error(line("ended." + what));
+}
+
+std::string recorded_run::line(const std::string& what) const {
+  return reader_.path().string() + ": event " +
+         std::to_string(current_.number()) + ": " + what;
+}
+
+} // namespace troupe::replay

@@ -1,0 +1,356 @@
+#include "apps/lab/replay/replay_driver.hpp"
+
+#include "actors/runtime/run_clock.hpp"
+#include "config/text/failure.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <utility>
+
+namespace troupe::replay {
+
+replay_driver_state::replay_driver_state(pointer self,
+                                         replay_driver_parts parts)
+  : self_(self), parts_(std::move(parts)), start_(self->clock().now()) {
+  // nop
+}
+
+replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
+  watch();
+  await_next();
+  auto nobody = [] {
+    return caf::make_error(errc::shutting_down,
+                           std::string{"a replay takes nobody in"});
+  };
+  return {
+    // As the coordinator.
+    [nobody](register_atom, const registration_request&, const worker_actor&)
+      -> caf::result<registration> { return nobody(); },
+    [nobody](register_atom, const evaluator_actor&)
+      -> caf::result<incarnation> { return nobody(); },
+    [](leave_atom, worker_id, incarnation, const std::string&) {
+      // That it left is on the event log.
+    },
+    [](join_atom) {},
+    [this](ending_atom) { ending(); },
+    [this](ended_atom, const run_end& how) { leave_run(how); },
+    [this](tick_atom) { prompt(); },
+    // As a worker.
+    [](attach_atom, const parameter_server_actor&, const registration&,
+       const gradient_stream_ptr&) {},
+    [](detach_atom) {},
+    [](cancel_atom, version) {
+      // So is what it did then.
+    },
+    [](write_atom, version, sequence) {},
+    [](ping_atom) {},
+    [](stop_atom, const run_end&) {},
+  };
+}
+
+// -- the event log
+// -----------------------------------------------------------------
+
+// As the evaluators did, so that the server has the weights of each score.
+void replay_driver_state::watch() {
+  for (auto what : parts_.event_log->scored())
+    if (what.value > 0)
+      self_
+        ->request(parts_.lead, caf::infinite, watch_atom_v,
+                  version{what.value - 1})
+        .then([](const watch_header&, const payload&) {},
+              [](const caf::error&) {
+                // The run was over before.
+              });
+}
+
+// Timers fire when nobody has mail: all that follows from the event before has
+// happened by then, also when this one came at the same time.
+void replay_driver_state::await_next() {
+  auto at = start_ +
+            std::chrono::nanoseconds(parts_.event_log->next_time().value_or(0));
+  auto wait = std::max(at - self_->clock().now(),
+                       caf::actor_clock::duration_type::zero());
+  self_->delayed_send(self_, wait, tick_atom_v);
+}
+
+void replay_driver_state::prompt() try {
+  if (over_ || parts_.event_log->closed())
+    return;
+  if (!parts_.event_log->next_time())
+    return end_of_event_log();
+  parts_.event_log->advance();
+  act(parts_.event_log->current());
+  await_next();
+} catch (const std::exception& err) {
+  fail(err.what());
+}
+
+void replay_driver_state::act(const proto::LogEvent& event) {
+  using proto::LogEvent;
+  switch (event.what_case()) {
+  case LogEvent::kStarted:
+    self_->send(parts_.lead, attach_atom_v, coordinator_actor{self_});
+    break;
+  case LogEvent::kEnlisted:
+    enlist(event.enlisted());
+    break;
+  case LogEvent::kJoined:
+    join(event.joined());
+    break;
+  case LogEvent::kLeft:
+    leave(event.left());
+    break;
+  case LogEvent::kPulled:
+    pull(event.pulled());
+    break;
+  case LogEvent::kArrived:
+    push(event.arrived());
+    break;
+  case LogEvent::kScored:
+    report(event.scored());
+    break;
+  case LogEvent::kAudience:
+    self_->send(parts_.lead, audience_atom_v, event.audience().evaluators());
+    break;
+  case LogEvent::kStopped:
+    stopped_by_us_ = true;
+    self_->send(parts_.lead, stop_atom_v);
+    break;
+  case LogEvent::kFailed:
+    parts_.say("replay       the run failed here: " + event.failed().line());
+    stop_here();
+    break;
+  case LogEvent::kEnded:
+    throw run_error(parts_.event_log->line(
+      "the run is over on the event log, but not in the replay"));
+  default:
+    throw run_error(
+      parts_.event_log->line("is of a kind that this release does "
+                             "not know"));
+  }
+}
+
+// -- what is sent -------------------------------------------------------------
+
+void replay_driver_state::enlist(const proto::LogEnlisted& what) {
+  worker_id who{what.worker()};
+  incarnation life{what.life()};
+  seats_[who] = seat{life, {}, {}, {}, {}};
+  owned_data data{what.samples(), what.data_digest()};
+  require_same(who, data);
+  self_->send(parts_.lead, enlist_atom_v, who, life, what.transport(), data,
+              worker_actor{self_});
+}
+
+// Else its gradients would be of other samples.
+void replay_driver_state::require_same(worker_id who,
+                                       const owned_data& data) const {
+  if (data.samples > 0 && (who.value >= parts_.own_data.size() ||
+                           parts_.own_data[who.value] != data))
+    throw run_error(parts_.event_log->line(
+      "worker " + to_string(who) + " had " + std::to_string(data.samples) +
+      " samples of its own, which are not those of part-" + to_string(who) +
+      "; name the folder of the same parts with --data-dir"));
+}
+
+void replay_driver_state::join(const proto::LogJoined& what) {
+  std::vector<worker_id> who;
+  for (auto worker : what.workers())
+    who.emplace_back(worker);
+  self_->send(parts_.lead, join_atom_v, std::move(who));
+}
+
+void replay_driver_state::leave(const proto::LogLeft& what) {
+  seats_.erase(worker_id{what.worker()});
+  self_->send(parts_.lead, leave_atom_v, worker_id{what.worker()},
+              incarnation{what.life()}, what.reason());
+}
+
+void replay_driver_state::pull(const proto::LogPulled& what) {
+  auto& from = seat_of(what.worker(), what.life());
+  from.work.erase(lease_id{what.abandoned()});
+  pull_header header;
+  header.worker = worker_id{what.worker()};
+  header.life = from.life;
+  header.server = incarnation{parts_.event_log->begin().life()};
+  header.abandoned = lease_id{what.abandoned()};
+  await_weights(header.worker, self_->request(parts_.lead, caf::infinite,
+                                              pull_atom_v, header));
+}
+
+void replay_driver_state::push(const proto::LogArrived& what) {
+  push_header header;
+  header.id = {worker_id{what.worker()}, incarnation{what.life()},
+               sequence{what.sequence()}};
+  header.server = incarnation{parts_.event_log->begin().life()};
+  header.computed_on = version{what.computed_on()};
+  header.from = lease_id{what.lease().id()};
+  header.samples = what.lease().count();
+  header.loss = what.loss();
+  header.compute_seconds = what.compute_seconds();
+  header.wait_seconds = what.wait_seconds();
+  header.data_seconds = what.data_seconds();
+  header.skipped = what.skipped();
+  auto gradient = what.refused().empty() ? gradient_of(what, header.loss)
+                                         : unusable(what.refused());
+  seat_of(what.worker(), what.life()).work.erase(header.from);
+  await_weights(header.id.worker,
+                self_->request(parts_.lead, caf::infinite, push_atom_v, header,
+                               std::move(gradient)));
+}
+
+void replay_driver_state::report(const proto::LogScored& what) {
+  score found;
+  found.weights = version{what.version()};
+  found.loss = what.loss();
+  found.accuracy = what.accuracy();
+  found.samples = what.samples();
+  found.seconds = what.seconds();
+  found.accuracy_top5 = what.has_accuracy_top5()
+                          ? what.accuracy_top5()
+                          : std::numeric_limits<double>::quiet_NaN();
+  self_->send(parts_.lead, score_atom_v, found);
+}
+
+// -- gradients ----------------------------------------------------------------
+
+payload replay_driver_state::gradient_of(const proto::LogArrived& what,
+                                         real& loss) {
+  auto& from = seat_of(what.worker(), what.life());
+  auto found = from.work.find(lease_id{what.lease().id()});
+  if (found == from.work.end())
+    throw run_error(parts_.event_log->line(
+      "a gradient of lease " + std::to_string(what.lease().id()) +
+      ", which worker " + std::to_string(what.worker()) +
+      " does not have in the replay"));
+  if (!from.reads || from.reads->value != what.computed_on())
+    throw run_error(parts_.event_log->line(
+      "a gradient computed on version " + std::to_string(what.computed_on()) +
+      ", but worker " + std::to_string(what.worker()) + " was given " +
+      (from.reads ? "version " + to_string(*from.reads) : "no weights")));
+  if (!parts_.network)
+    return {};
+  at::set_num_threads(parts_.threads);
+  auto report =
+    parts_.network->compute(found->second, from.weights, from.statistics);
+  at::set_num_threads(1); // The server's.
+  compare_losses(loss, report.loss);
+  loss = report.loss;
+  from.statistics = report.statistics;
+  return report.gradient;
+}
+
+// When it may differ the run goes on with the loss of the event log.
+void replay_driver_state::compare_losses(real in_event_log, real& found) {
+  if (same_bits(in_event_log, found) || parts_.strict)
+    return;
+  if (!losses_differ_)
+    parts_.say(
+      "replay       " +
+      parts_.event_log->line("its gradient is not bit-equal to the run's "
+                             "(the loss differs); neither are the weights "
+                             "from here on"));
+  losses_differ_ = true;
+  found = in_event_log;
+}
+
+/// A gradient that is refused for the same reason.
+payload replay_driver_state::unusable(const std::string& why) const {
+  if (why == to_string(errc::wrong_size)) {
+    auto shape = parts_.weights;
+    ++shape.count;
+    payload_buffer memory{shape};
+    std::ranges::fill(memory.bytes(), std::byte{0});
+    return std::move(memory).seal();
+  }
+  payload_buffer memory{parts_.weights};
+  std::ranges::fill(memory.bytes(), std::byte{0xff}); // NaN in either type.
+  return std::move(memory).seal();
+}
+
+auto replay_driver_state::seat_of(uint32_t worker, uint32_t life) -> seat& {
+  auto found = seats_.find(worker_id{worker});
+  if (found == seats_.end() || found->second.life.value != life)
+    throw run_error(parts_.event_log->line("worker " + std::to_string(worker) +
+                                           " (life " + std::to_string(life) +
+                                           ") is not in the cluster"));
+  return found->second;
+}
+
+template <class Request>
+void replay_driver_state::await_weights(worker_id who, Request request) {
+  auto life = seats_.at(who).life;
+  request.then(
+    [this, who, life](const release_header& header, const payload& weights) {
+      take_weights(who, life, header, weights);
+    },
+    [this](const caf::error& why) {
+      parts_.event_log->last_refusal = text_of(why);
+    });
+}
+
+void replay_driver_state::take_weights(worker_id who, incarnation life,
+                                       const release_header& header,
+                                       const payload& weights) {
+  auto found = seats_.find(who);
+  if (found == seats_.end() || found->second.life != life)
+    return;
+  if (!*parts_.began)
+    *parts_.began = self_->clock().now();
+  found->second.reads = header.weights;
+  found->second.weights = weights;
+  for (const auto& work : header.leases)
+    found->second.work[work.id] = work;
+}
+
+// -- the end ------------------------------------------------------------------
+
+// The server was killed here: what it knew is saved.
+void replay_driver_state::end_of_event_log() {
+  auto last = std::to_string(parts_.event_log->current().number());
+  parts_.say("replay       the event log ends after event " + last +
+             (parts_.event_log->torn() ? ", the next one is torn" : "") +
+             ": the server was killed");
+  stop_here();
+}
+
+void replay_driver_state::stop_here() {
+  parts_.event_log->close();
+  stopped_by_us_ = true;
+  self_->send(parts_.lead, stop_atom_v);
+  self_->send(parts_.lead, audience_atom_v, uint32_t{0});
+}
+
+void replay_driver_state::fail(const std::string& line) {
+  parts_.event_log->close();
+  self_->send(parts_.lead, refuse_atom_v, line);
+}
+
+// Nobody will score the last version when the end is not that of the event log.
+void replay_driver_state::ending() {
+  if (parts_.event_log->closed())
+    self_->send(parts_.lead, audience_atom_v, uint32_t{0});
+}
+
+void replay_driver_state::leave_run(run_end how) {
+  over_ = true;
+  if (how.status == static_cast<uint8_t>(exit_status::try_again) &&
+      stopped_by_us_)
+    how.status = static_cast<uint8_t>(exit_status::done);
+  if (!how.failed() && parts_.event_log->end_checked())
+    parts_.say("replay       " +
+               std::to_string(parts_.event_log->current().number()) +
+               " events, all as on the event log");
+  else if (!how.failed() && parts_.event_log->stopped_early())
+    parts_.say("replay       stopped at event " +
+               std::to_string(parts_.event_log->current().number()) +
+               "; all as on the event log so far");
+  self_->send(parts_.supervisor, ended_atom_v, how);
+  self_->quit();
+}
+
+} // namespace troupe::replay

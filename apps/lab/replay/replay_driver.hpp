@@ -1,0 +1,97 @@
+#pragma once
+// The replay driver: stands in for everybody but the parameter server and its
+// two writers, and sends what an event log says when the event log says it. It
+// is coordinator and all workers at once; gradients it computes from the
+// weights that each worker was last released with.
+//
+// Under the virtual clock only: an event is sent when nobody has anything left
+// to do for the one before.
+
+#include "apps/lab/replay/recorded_run.hpp"
+#include "apps/lab/simulation/machine.hpp"
+#include "messages/interfaces.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::replay {
+
+using replay_driver_actor = coordinator_actor::extend_with<worker_actor>;
+
+struct replay_driver_parts {
+  lead_actor lead;
+  supervisor_actor supervisor;
+  std::shared_ptr<recorded_run> event_log;
+  std::shared_ptr<simulation::replica> network; ///< Null: nothing is trained.
+  payload_shape weights;
+  std::vector<owned_data> own_data; ///< Of each rank, with files of their own.
+  int threads = 1; ///< Intra-op threads of the workers on the event log.
+  /// Gradients must be those of the run to the last bit: a loss that differs
+  /// ends the replay. Otherwise it is said, once.
+  bool strict = true;
+  std::function<void(const std::string&)> say;
+  /// Set to when the first worker was released.
+  std::shared_ptr<std::optional<caf::actor_clock::time_point>> began;
+};
+
+class replay_driver_state {
+public:
+  using pointer = replay_driver_actor::stateful_pointer<replay_driver_state>;
+
+  static constexpr const char* name = "troupe.replay-driver";
+
+  replay_driver_state(pointer self, replay_driver_parts parts);
+
+  replay_driver_actor::behavior_type make_behavior();
+
+private:
+  /// A worker as the event log knows it.
+  struct seat {
+    incarnation life;
+    std::optional<version> reads; ///< The version it was last given.
+    payload weights;
+    payload statistics; ///< Its own, under `--buffers local`.
+    std::map<lease_id, lease> work;
+  };
+
+  void watch();
+  void await_next();
+  void prompt();
+  void act(const proto::LogEvent& event);
+  void enlist(const proto::LogEnlisted& what);
+  void require_same(worker_id who, const owned_data& data) const;
+  void join(const proto::LogJoined& what);
+  void leave(const proto::LogLeft& what);
+  void pull(const proto::LogPulled& what);
+  void push(const proto::LogArrived& what);
+  void report(const proto::LogScored& what);
+
+  payload gradient_of(const proto::LogArrived& what, real& loss);
+  payload unusable(const std::string& why) const;
+  void compare_losses(real in_event_log, real& found);
+  seat& seat_of(uint32_t worker, uint32_t life);
+  template <class Request>
+  void await_weights(worker_id who, Request request);
+  void take_weights(worker_id who, incarnation life,
+                    const release_header& header, const payload& weights);
+
+  void end_of_event_log();
+  void stop_here();
+  void fail(const std::string& line);
+  void ending();
+  void leave_run(run_end how);
+
+  pointer self_;
+  replay_driver_parts parts_;
+  caf::actor_clock::time_point start_;
+  std::map<worker_id, seat> seats_;
+  bool stopped_by_us_ = false;
+  bool over_ = false; ///< The end of the run has been told.
+  bool losses_differ_ = false;
+};
+
+} // namespace troupe::replay

@@ -1,0 +1,141 @@
+#include "apps/lab/simulation/fault_injector.hpp"
+
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/virtual_time.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::simulation {
+
+namespace {
+
+using config::fault;
+using config::fault_kind;
+
+class fault_injector_state {
+public:
+  using pointer = fault_injector_actor::stateful_pointer<fault_injector_state>;
+
+  static constexpr const char* name = "troupe.fault-injector";
+
+  fault_injector_state(pointer self, fault_injector_parts parts)
+    : self_(self), parts_(std::move(parts)), clock_(self) {
+    // nop
+  }
+
+  fault_injector_actor::behavior_type make_behavior() {
+    for (const auto& next : parts_.schedule)
+      self_->run_delayed(to_timespan(next.at), [this, next] { enact(next); });
+    return {[](tick_atom) {
+    }};
+  }
+
+private:
+  void enact(const fault& what) {
+    if (what.what == fault_kind::crash)
+      crash_worker(what);
+    else if (what.what == fault_kind::crash_server)
+      crash_server(what);
+    else if (what.what == fault_kind::pause)
+      pause(what);
+    else if (what.what == fault_kind::stall_recorder)
+      stall_recorder(what);
+    else {
+      disturb(what);
+      note(what);
+    }
+  }
+
+  /// One that is down already cannot crash.
+  void crash_worker(const fault& what) {
+    worker_id who{what.worker};
+    if (!down_.insert(who).second)
+      return;
+    note(what);
+    parts_.watch->process(who, false);
+    parts_.end_worker(who);
+    if (what.lasts)
+      self_->run_delayed(to_timespan(*what.lasts), [this, who] {
+        down_.erase(who);
+        parts_.watch->process(who, true);
+        parts_.start_worker(who);
+      });
+  }
+
+  void crash_server(const fault& what) {
+    if (std::exchange(server_down_, true))
+      return;
+    note(what);
+    parts_.end_server();
+    self_->run_delayed(to_timespan(*what.lasts), [this] {
+      server_down_ = false;
+      parts_.start_server();
+    });
+  }
+
+  /// Time passes, and nobody does anything.
+  void pause(const fault& what) {
+    note(what);
+    parts_.machine->slept += *what.lasts;
+    virtual_time{self_->system()}.advance(to_timespan(*what.lasts));
+  }
+
+  void stall_recorder(const fault& what) {
+    note(what);
+    auto& until = parts_.machine->recorder_stalls_until;
+    until = std::max(until, self_->clock().now() + to_timespan(*what.lasts));
+  }
+
+  /// Of two faults at a time the longer one counts, with the newer strength.
+  void disturb(const fault& what) {
+    worker_id who{what.worker};
+    auto until = self_->clock().now() + to_timespan(*what.lasts);
+    auto& line = (*parts_.lines)[who];
+    auto& slow = parts_.machine->slow[who];
+    switch (what.what) {
+    case fault_kind::slow:
+      slow = {std::max(slow.until, until), what.by};
+      break;
+    case fault_kind::cut:
+      line.up_cut_until = std::max(line.up_cut_until, until);
+      line.down_cut_until = std::max(line.down_cut_until, until);
+      break;
+    case fault_kind::cut_up:
+      line.up_cut_until = std::max(line.up_cut_until, until);
+      break;
+    case fault_kind::cut_down:
+      line.down_cut_until = std::max(line.down_cut_until, until);
+      break;
+    case fault_kind::delay:
+      line.slow_until = std::max(line.slow_until, until);
+      line.by = what.by;
+      break;
+    default:
+      line.copied_until = std::max(line.copied_until, until);
+      line.copied_after = what.by;
+    }
+  }
+
+  void note(const fault& what) {
+    parts_.watch->enacted(what, clock_.elapsed(self_) - parts_.machine->slept +
+                                  what.lasts.value_or(0));
+  }
+
+  pointer self_;
+  fault_injector_parts parts_;
+  run_clock clock_;
+  std::set<worker_id> down_;
+  bool server_down_ = false;
+};
+
+} // namespace
+
+fault_injector_actor spawn_fault_injector(caf::actor_system& system,
+                                          fault_injector_parts parts) {
+  return spawn<fault_injector_actor, fault_injector_state>(
+    system, placement::scheduled, std::move(parts));
+}
+
+} // namespace troupe::simulation

@@ -1,0 +1,414 @@
+#include "apps/lab/simulation/invariant_checker.hpp"
+
+#include "apps/lab/simulation/samples.hpp"
+#include "messages/type_ids.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace troupe::simulation {
+
+namespace {
+
+std::string text(const push_header& x) {
+  return "gradient " + to_string(x.id) + " of version " +
+         to_string(x.computed_on);
+}
+
+} // namespace
+
+invariant_checker::invariant_checker(invariant_rules rules)
+  : rules_(std::move(rules)), facts_(config::find_policy(rules_.policy.name)) {
+  // nop
+}
+
+void invariant_checker::breached(const char* promise, const std::string& how) {
+  if (breach_)
+    return;
+  char time[32];
+  std::snprintf(time, sizeof time, "%.3f", rules_.now());
+  breach_ = std::string{time} + " s: " + promise + ": " + how;
+}
+
+const std::optional<std::string>& invariant_checker::breach() {
+  if (!breach_ && !ended_) {
+    check_deadlock();
+    check_progress();
+  }
+  return breach_;
+}
+
+// -- the server's events ------------------------------------------------------
+
+// The input first, then what was decided, in the order in which it is done.
+void invariant_checker::on_event(const event& what) {
+  std::visit(overloaded{
+               [this](const inputs::started& x) { began(x.server, x.from); },
+               [this](const inputs::enlisted& x) { enlisted(x.who, x.life); },
+               [this](const inputs::joined& x) { entered(x.who); },
+               [this](const inputs::left& x) { left(x.who, x.life); },
+               [this](const inputs::pulled& x) {
+                 pulled(x.header.worker, x.header.abandoned);
+               },
+               [this](const inputs::arrived& x) {
+                 if (x.refused != errc::none)
+                   return refused(x.header);
+                 held_[x.header.id] = x.header;
+                 accepted(x.header);
+               },
+               [this](const inputs::saved& x) { saved(x.what); },
+               [this](const inputs::ending&) { ended(); },
+               [](const auto&) {},
+             },
+             what.what);
+  for (const auto& late : what.decided.drop)
+    dropped(take_held(late.id));
+  for (const auto& step : what.decided.updates) {
+    std::vector<push_header> parts;
+    for (const auto& part : step.gradients)
+      parts.push_back(take_held(part.id));
+    applied(step.makes, parts);
+  }
+  if (what.decided.stop)
+    return;
+  for (const auto& next : what.decided.release)
+    released(next.worker, {what.newest, server_, next.leases});
+}
+
+// What was decided on before has but its name left.
+push_header invariant_checker::take_held(const push_id& id) {
+  push_header nothing;
+  nothing.id = id;
+  nothing.server = server_;
+  auto found = held_.extract(id);
+  return found ? found.mapped() : nothing;
+}
+
+// -- lives of the server ------------------------------------------------------
+
+void invariant_checker::began(incarnation server, const proto::Manifest* from) {
+  version start{from ? from->step() : 0};
+  if (from && server_ == incarnation{0})
+    take_over(*from);
+  if (server <= server_)
+    breached("lives", "the server begins life " + to_string(server) +
+                        " after life " + to_string(server_));
+  if (start > version_ || (durable_ && start < *durable_))
+    breached("kept",
+             "the server begins at version " + to_string(start) +
+               "; it had reached " + to_string(version_) +
+               (durable_ ? ", " + to_string(*durable_) + " is durable" : ""));
+  if (start < version_)
+    ++counts_.rolled_back;
+  // Who joins again may come later than others.
+  if (from || server_ > incarnation{0})
+    for (uint32_t part = 0; part < rules_.parts.size(); ++part)
+      away_.insert(part);
+  server_ = server;
+  roll_back(start);
+  members_.clear();
+  lives_.clear();
+  leases_.clear();
+  held_.clear();
+  newest_.clear();
+  began_at_ = rules_.now();
+  late_.clear();
+  if (from) {
+    recall_late(from->ledger());
+    check_ledger(*from, "the checkpoint of the restart");
+  }
+}
+
+// What an earlier run has put into the weights is taken as the ledger has it.
+void invariant_checker::take_over(const proto::Manifest& from) {
+  version_ = version{from.step()};
+  auto take = [&](const auto& epochs, uint64_t opened, uint32_t part) {
+    std::map<uint64_t, uint64_t> ends;
+    auto add = [&](uint64_t epoch, uint64_t first, uint64_t end) {
+      if (end > first)
+        commits_.push_back(
+          {version_, {lease_id{0}, epoch, first, end - first, part}});
+    };
+    for (uint64_t epoch = 0; epoch < opened; ++epoch)
+      ends[epoch] = 0;
+    for (const auto& open : epochs)
+      for (const auto& range : open.unsettled()) {
+        auto& end = ends[open.number()];
+        add(open.number(), end, range.first());
+        end = range.first() + range.count();
+      }
+    for (auto [epoch, end] : ends)
+      add(epoch, end, samples_of(part));
+  };
+  const auto& ledger = from.ledger();
+  take(ledger.open_epochs(), ledger.epochs_opened(), 0);
+  for (const auto& one : ledger.parts()) {
+    take(one.open_epochs(), one.epochs_opened(), one.part());
+    left_out_before_[one.part()] = one.left_out();
+  }
+}
+
+void invariant_checker::roll_back(version to) {
+  version_ = to;
+  std::erase_if(commits_, [=](const commit& x) { return x.makes > to; });
+  covered_.clear();
+  samples_ = 0;
+  for (const auto& one : commits_)
+    cover(one.what);
+}
+
+void invariant_checker::ended() {
+  ended_ = true;
+}
+
+void invariant_checker::saved(version what) {
+  if (what > version_)
+    breached("versions", "a checkpoint of version " + to_string(what) +
+                           ", which is not made yet");
+  durable_ = std::max(durable_.value_or(what), what);
+}
+
+// -- members ------------------------------------------------------------------
+
+void invariant_checker::enlisted(worker_id who, incarnation life) {
+  if (members_.contains(who))
+    breached("lives", "worker " + to_string(who) + " joins twice");
+  if (life <= lives_[who])
+    breached("lives", "worker " + to_string(who) + " returns as life " +
+                        to_string(life) + " again");
+  counts_.returns += lives_[who].value > 0;
+  lives_[who] = life;
+  members_[who] = {};
+  members_[who].life = life;
+}
+
+void invariant_checker::entered(std::span<const worker_id> who) {
+  auto clock = slowest();
+  auto later = cluster() > 0;
+  for (auto id : who) {
+    if (later)
+      away_.insert(id.value);
+    auto found = members_.find(id);
+    if (found == members_.end() || found->second.is_member)
+      continue;
+    found->second.is_member = true;
+    found->second.clock = clock;
+    ++entries_;
+  }
+}
+
+void invariant_checker::left(worker_id who, incarnation life) {
+  auto found = members_.find(who);
+  if (found == members_.end() || found->second.life != life)
+    return breached("lives", "worker " + to_string(who) + " leaves in life " +
+                               to_string(life) + ", which is not a member");
+  members_.erase(found);
+  away_.insert(who.value);
+  free_leases(who);
+}
+
+void invariant_checker::free_leases(worker_id who) {
+  for (auto& [id, one] : leases_)
+    if (one.worker == who && one.now == state::out)
+      one.now = state::free, one.since = rules_.now();
+}
+
+// With parts nobody else has these samples.
+void invariant_checker::come_too_late(known_lease& which) {
+  which.now = state::free;
+  which.since = rules_.now();
+  if (!rules_.parts.empty())
+    add(which.what, late_);
+}
+
+uint64_t invariant_checker::slowest() const {
+  auto result = std::numeric_limits<uint64_t>::max();
+  for (const auto& [who, one] : members_)
+    if (one.is_member)
+      result = std::min(result, one.clock);
+  return result == std::numeric_limits<uint64_t>::max() ? 0 : result;
+}
+
+size_t invariant_checker::cluster() const {
+  return static_cast<size_t>(std::ranges::count_if(
+    members_, [](const auto& entry) { return entry.second.is_member; }));
+}
+
+// -- gradients ----------------------------------------------------------------
+
+void invariant_checker::pushed(const push_header& what) {
+  sent_.insert({what.server, what.id});
+}
+
+void invariant_checker::accepted(const push_header& what) {
+  push_key key{what.server, what.id};
+  if (what.server != server_)
+    return breached("lives", "the server takes " + text(what) +
+                               ", meant for its life " +
+                               to_string(what.server));
+  auto who = members_.find(what.id.worker);
+  if (who == members_.end() || who->second.life != what.id.life)
+    return breached("lives", "the server takes " + text(what) +
+                               ", which is of no member");
+  if (!sent_.contains(key))
+    return breached("once", text(what) + " was never sent");
+  if (!accepted_.insert(key).second)
+    return breached("once", text(what) + " is taken twice");
+  auto from = leases_.find(what.from);
+  if (from == leases_.end() || from->second.worker != what.id.worker ||
+      from->second.life != what.id.life || from->second.now != state::out ||
+      from->second.what.count != what.samples)
+    return breached("samples", text(what) + " is of a lease that its worker "
+                                            "does not have");
+  from->second.now = state::held;
+  who->second.waits = true;
+}
+
+// Machines make no unusable gradients.
+void invariant_checker::refused(const push_header& what) {
+  breached("sound", text(what) + " is refused as unusable");
+}
+
+void invariant_checker::pulled(worker_id who, lease_id abandoned) {
+  auto found = leases_.find(abandoned);
+  if (found != leases_.end() && found->second.worker == who &&
+      found->second.now == state::out)
+    come_too_late(found->second);
+  if (auto asks = members_.find(who); asks != members_.end())
+    asks->second.waits = true;
+}
+
+void invariant_checker::applied(version makes,
+                                std::span<const push_header> parts) {
+  if (makes != version_.next())
+    breached("versions", "version " + to_string(makes) + " follows version " +
+                           to_string(version_));
+  if (parts.empty())
+    breached("versions", "version " + to_string(makes) + " of no gradient");
+  for (const auto& part : parts)
+    apply(makes, part);
+  version_ = makes;
+  last_update_ = rules_.now();
+  ++counts_.updates;
+}
+
+void invariant_checker::apply(version makes, const push_header& part) {
+  push_key key{part.server, part.id};
+  if (!accepted_.contains(key) || !decided_.insert(key).second)
+    return breached("once", text(part) + " is applied, but not for the first "
+                                         "time or without having been taken");
+  check_staleness(makes, part);
+  auto granted = leases_.find(part.from);
+  if (granted == leases_.end())
+    return breached("samples", text(part) + " is of no lease");
+  auto from = granted->second.what;
+  if (covered(from))
+    breached("samples", text(from) + " are in the weights twice");
+  cover(from);
+  commits_.push_back({makes, from});
+  leases_.erase(granted);
+  if (auto who = members_.find(part.id.worker);
+      who != members_.end() && who->second.life == part.id.life)
+    ++who->second.clock;
+}
+
+void invariant_checker::dropped(const push_header& what) {
+  if (!decided_.insert({what.server, what.id}).second)
+    return breached("once", text(what) + " is dropped after it was decided on");
+  if (auto found = leases_.find(what.from); found != leases_.end())
+    come_too_late(found->second);
+}
+
+void invariant_checker::acknowledged(const push_header& what,
+                                     const release_header& answer) {
+  if (!decided_.contains({what.server, what.id}))
+    breached("kept", "the worker is told that " + text(what) +
+                       " was taken; it is neither in the weights nor dropped");
+  if (answer.weights < what.computed_on)
+    breached("versions", "the answer to " + text(what) + " is version " +
+                           to_string(answer.weights));
+}
+
+void invariant_checker::turned_away(const push_header&, const caf::error& why) {
+  if (why == errc::duplicate)
+    ++counts_.duplicates;
+  else if (why == errc::stale_incarnation || why == errc::unknown_member)
+    ++counts_.stale;
+}
+
+// -- the policy's bounds ------------------------------------------------------
+
+// With members that were there during the computation, one that left and came
+// back counting twice. Where each gradient makes a step at once, none is
+// applied after its worker left. Of one that was held, it is not known any more
+// when its computation began: then all that ever entered count.
+void invariant_checker::check_staleness(version makes,
+                                        const push_header& part) {
+  if (part.computed_on >= makes)
+    return breached("staleness",
+                    text(part) + " makes version " + to_string(makes));
+  auto staleness = makes.value - 1 - part.computed_on.value;
+  const auto& bound_of = facts_.staleness;
+  if (!bound_of)
+    return;
+  const auto& policy = rules_.policy;
+  auto present = entries_;
+  if (auto who = members_.find(part.id.worker); who != members_.end())
+    present = who->second.members_at_release + entries_ -
+              who->second.entries_at_release;
+  else if (facts_.gradients_per_step(policy.parameters, policy.workers) == 1)
+    return breached("lives", text(part) + " is applied after its worker left");
+  auto bound = bound_of(rules_.policy.parameters, present);
+  if (staleness > bound)
+    breached("staleness", text(part) + " is " + std::to_string(staleness) +
+                            " updates old; at most " + std::to_string(bound) +
+                            " are allowed");
+}
+
+void invariant_checker::check_clock(worker_id who) {
+  const auto& bound = facts_.clocks_ahead;
+  auto ahead = members_.at(who).clock - slowest();
+  if (bound && ahead > bound(rules_.policy.parameters))
+    breached("staleness", "worker " + to_string(who) + " goes on " +
+                            std::to_string(ahead) +
+                            " clocks ahead of the slowest");
+}
+
+void invariant_checker::released(worker_id who, const release_header& what) {
+  auto found = members_.find(who);
+  if (found == members_.end() || !found->second.is_member)
+    return breached("lives", "worker " + to_string(who) +
+                               " gets weights but is not in the cluster");
+  if (what.weights != version_ || what.server != server_)
+    breached("versions", "worker " + to_string(who) + " gets version " +
+                           to_string(what.weights) + " instead of " +
+                           to_string(version_));
+  auto& member = found->second;
+  member.reads = what.weights;
+  member.waits = false;
+  all_wait_since_.reset();
+  member.members_at_release = cluster();
+  member.entries_at_release = entries_;
+  check_clock(who);
+  for (const auto& next : what.leases) {
+    for (const auto& [id, other] : leases_)
+      if (other.now != state::free && overlap(other.what, next))
+        breached("samples", text(next) + " go to worker " + to_string(who) +
+                              " while worker " + to_string(other.worker) +
+                              " has them");
+    if (!rules_.parts.empty() && next.part != who.value)
+      breached("samples", text(next) + " go to worker " + to_string(who));
+    if (covered(next))
+      breached("samples", text(next) + " are given out again");
+    known_lease given{next, who, member.life, state::out, 0, rules_.now()};
+    leases_[next.id] = given;
+    auto [newest, first] = newest_.try_emplace(next.part, given);
+    const auto& last = newest->second.what;
+    if (std::pair{next.epoch, next.first} > std::pair{last.epoch, last.first})
+      newest->second = given;
+  }
+}
+
+} // namespace troupe::simulation

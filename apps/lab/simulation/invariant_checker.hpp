@@ -1,0 +1,208 @@
+#pragma once
+// The watcher of a virtual run: sees what the server decides, what links carry
+// and what faults do, keeps books of its own and holds the run to its promises.
+// It shares no code with the decision cores that it checks.
+//
+//   once        no gradient counts twice
+//   kept        what a worker was told is taken is in the weights, or was
+//               dropped as late, or is rolled back by a restart; a restart
+//               begins at the newest durable checkpoint
+//   staleness   within the policy's bound; under ssp clocks, too
+//   versions    go up by one, but for a restart
+//   samples     each once an epoch; the ledger of a checkpoint says the same;
+//               what is given back goes to somebody; where ranks have parts
+//               of the data, each gets its own, and all of it while it is there
+//   lives       nothing of an earlier life of a worker or of the server counts
+//   sound       no sound gradient is refused
+//   progress    somebody is answered whenever all wait; updates come, and lost
+//               workers come back, after the last fault
+//
+// The first breach is kept and ends the run. Not thread-safe.
+
+#include "actors/links/push_observer.hpp"
+#include "actors/policies/policy.hpp"
+#include "actors/server/event.hpp"
+#include "config/schema/policies.hpp"
+#include "config/values/faults.hpp"
+
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::simulation {
+
+/// What the run went through: to see that faults were not in vain.
+struct fault_counts {
+  std::array<uint64_t, config::fault_kinds> enacted{}; ///< By kind.
+  uint64_t updates = 0;
+  uint64_t rolled_back = 0; ///< Restarts that lost updates.
+  uint64_t stale = 0;       ///< Pushes of earlier lives that were refused.
+  uint64_t duplicates = 0;  ///< Pushes that were refused as seen before.
+  uint64_t returns = 0;     ///< Members that came back.
+};
+
+struct invariant_rules {
+  policies::policy_spec policy;
+  uint64_t samples = 0; ///< Of an epoch.
+  double liveness = 15; ///< s until silence is noticed.
+  double joining = 60;  ///< s that a server waits for all of its workers.
+  double transfer = 0;  ///< s of a tensor on a link that carries nothing else.
+  /// Virtual s since the run began in which it was awake.
+  std::function<double()> now;
+  std::function<double()> longest; ///< s of the longest computation so far.
+  /// Instead of `samples`: those of each rank's part; empty: there are none.
+  std::vector<uint64_t> parts{};
+};
+
+class invariant_checker final : public event_subscriber, public push_observer {
+public:
+  explicit invariant_checker(invariant_rules rules);
+
+  // -- what it is told --------------------------------------------------------
+
+  /// Of a server: each of the following that the event says.
+  void on_event(const event& what) override;
+
+  void began(incarnation server, const proto::Manifest* from);
+  void enlisted(worker_id who, incarnation life);
+  void entered(std::span<const worker_id> who);
+  void left(worker_id who, incarnation life);
+  void accepted(const push_header& what);
+  void refused(const push_header& what);
+  void pulled(worker_id who, lease_id abandoned);
+  void applied(version makes, std::span<const push_header> parts);
+  void dropped(const push_header& what);
+  void released(worker_id who, const release_header& what);
+  void ended();
+  void saved(version what);
+  void pushed(const push_header& what) override;
+  void acknowledged(const push_header& what,
+                    const release_header& answer) override;
+  void turned_away(const push_header& what, const caf::error& why) override;
+
+  /// A fault has been done; its effect is over at `until`.
+  void enacted(const config::fault& what, double until);
+
+  /// A worker's process is there, or gone, from now on.
+  void process(worker_id who, bool there);
+
+  /// The run has ended well, with this last checkpoint and so many samples in
+  /// the weights.
+  void finish(const proto::Manifest& last, uint64_t samples_applied);
+
+  // -- what it says -----------------------------------------------------------
+
+  /// Looks at the clock; then the first breach, if any: "12.5 s: once: ...".
+  const std::optional<std::string>& breach();
+
+  const fault_counts& counts() const { return counts_; }
+
+private:
+  /// A push of one life of the server.
+  using push_key = std::pair<incarnation, push_id>;
+
+  enum class state : uint8_t { out, held, free };
+
+  struct known_lease {
+    lease what;
+    worker_id worker;
+    incarnation life;
+    state now = state::out;
+    double since = 0; ///< When it became free.
+    double given = 0; ///< When it was given out.
+  };
+
+  struct member {
+    incarnation life;
+    bool is_member = false;
+    bool waits = false; ///< For an answer to its push or pull.
+    uint64_t clock = 0; ///< Of ssp.
+    std::optional<version> reads;
+    size_t members_at_release = 0;
+    uint64_t entries_at_release = 0;
+  };
+
+  struct commit {
+    version makes;
+    lease what;
+  };
+
+  using ranges = std::map<uint64_t, uint64_t>; ///< First -> end.
+  using place = std::pair<uint64_t, uint32_t>; ///< Epoch, part.
+  using coverage = std::map<place, ranges>;
+
+  push_header take_held(const push_id& id);
+  void breached(const char* promise, const std::string& how);
+  uint32_t parts() const;
+  uint64_t samples_of(uint32_t part) const;
+  ranges missing(uint64_t epoch, uint32_t part) const;
+  bool covered(const lease& what) const;
+  static void add(const lease& what, coverage& to);
+  void cover(const lease& what);
+  void come_too_late(known_lease& which);
+  void apply(version makes, const push_header& part);
+  void check_staleness(version makes, const push_header& part);
+  void check_clock(worker_id who);
+  void check_ledger(const proto::Manifest& from, const char* where);
+  void check_part(const proto::DataPart& from, uint64_t completed,
+                  const char* where);
+  void recall_late(const proto::DataLedger& from);
+  bool was_away(uint32_t part) const;
+  void check_returned_leases();
+  void check_returned_leases(uint32_t part);
+  void check_returned_workers();
+  void check_progress();
+  void check_deadlock();
+  void take_over(const proto::Manifest& from);
+  void roll_back(version to);
+  void free_leases(worker_id who);
+  uint64_t slowest() const;
+  size_t cluster() const;
+  double patience() const;
+
+  invariant_rules rules_;
+  const config::policy_facts& facts_; ///< Of the rules' policy.
+  std::optional<std::string> breach_;
+  fault_counts counts_;
+
+  incarnation server_{0};
+  version version_;
+  std::optional<version> durable_;
+  std::map<worker_id, member> members_;
+  std::map<worker_id, incarnation> lives_; ///< The highest of this server.
+  std::map<lease_id, known_lease> leases_; ///< Of this life of the server.
+  uint64_t entries_ = 0;                   ///< Into the cluster, of all times.
+  bool ended_ = false;
+  std::optional<double> all_wait_since_;
+  std::map<uint32_t, known_lease> newest_; ///< The last given out, by part.
+
+  std::set<push_key> sent_;
+  std::set<push_key> accepted_;
+  std::set<push_key> decided_;          ///< Applied or dropped.
+  std::map<push_id, push_header> held_; ///< Accepted, not decided on.
+  std::vector<commit> commits_;
+  coverage covered_; ///< What is in the weights.
+  coverage late_;    ///< With parts: what came too late, and is left out.
+  std::set<uint32_t> away_; ///< Parts whose rank was gone for a while.
+  /// What an earlier run had left out, which our books have as applied.
+  std::map<uint32_t, uint64_t> left_out_before_;
+  uint64_t samples_ = 0;
+
+  struct process_state {
+    bool there = false;
+    double since = 0;
+  };
+
+  std::map<worker_id, process_state> processes_;
+  double faults_until_ = 0;  ///< When the last fault so far was over.
+  double stalled_until_ = 0; ///< Nobody has to be answered before.
+  double longest_delay_ = 0;
+  double last_update_ = 0;
+  double began_at_ = 0; ///< This life of the server.
+};
+
+} // namespace troupe::simulation

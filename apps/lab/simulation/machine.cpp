@@ -1,0 +1,181 @@
+#include "apps/lab/simulation/machine.hpp"
+
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "config/text/one_line.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <utility>
+
+namespace troupe::simulation {
+
+// -- what is computed ---------------------------------------------------------
+
+replica::replica(const computing_parts& parts)
+  : dtype_(parts.settings.training.dtype),
+    rule_(parts.settings.training.buffers),
+    engine_(parts.settings.training, parts.data.train->classes()),
+    gradients_(engine_.layout().count(), engine_.layout().dtype()) {
+  for (const auto& own : parts.own_data)
+    sources_.push_back({own, make_order(parts.settings, *own)});
+  if (sources_.empty())
+    sources_.push_back(
+      {parts.data.train, make_order(parts.settings, *parts.data.train)});
+}
+
+auto replica::source_of(const lease& from) -> source& {
+  return sources_.size() == 1 ? sources_.front() : sources_.at(from.part);
+}
+
+gradient_report replica::compute(const lease& from, const payload& weights,
+                                 const payload& statistics) {
+  auto& [train, order] = source_of(from);
+  auto indices =
+    order.lease_indices(from.epoch, from.first, from.count, from.part);
+  auto batch = train->gather(indices, dtype_, from.epoch);
+  auto gradient = gradients_.take();
+  auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
+                           gradient, nullptr, context_of(from, statistics));
+  gradient_report report;
+  report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
+  report.gradient = to_payload(std::move(gradient));
+  report.samples = found.samples;
+  report.loss = found.loss;
+  report.skipped = train->newly_skipped().size();
+  return report;
+}
+
+machine::machine(durations how_long, std::unique_ptr<replica> computes)
+  : takes(std::move(how_long)), network(std::move(computes)) {
+  // nop
+}
+
+double machine::take(worker_id who, uint64_t n,
+                     caf::actor_clock::time_point now) {
+  if (!began)
+    began = now;
+  if (!began_in_life)
+    began_in_life = now;
+  auto result = takes.draw(who, n);
+  if (auto found = slow.find(who); found != slow.end())
+    result *= now < found->second.until ? found->second.factor : 1;
+  longest = std::max(longest, result);
+  return result;
+}
+
+std::shared_ptr<machine> make_machine(const computing_parts& parts) {
+  const auto& what = parts.settings.simulation;
+  auto real = what.gradients != "none";
+  return std::make_shared<machine>(
+    durations{config::parse_distribution(what.compute_time),
+              parts.settings.training.seed},
+    real ? std::make_unique<replica>(parts) : nullptr);
+}
+
+// -- how long it takes --------------------------------------------------------
+
+namespace {
+
+class machine_state {
+public:
+  using pointer = machine_actor::stateful_pointer<machine_state>;
+
+  static constexpr const char* name = "troupe.simulated-machine";
+
+  machine_state(pointer self, std::shared_ptr<machine> machine, worker_id who)
+    : self_(self), machine_(std::move(machine)), who_(who) {
+    // nop
+  }
+
+  machine_actor::behavior_type make_behavior() {
+    return {
+      [this](compute_atom, const compute_task& task) { return begin(task); },
+      [this](cancel_atom) { cancel(); },
+      [](load_atom, const lease& what) {
+        static const auto nothing = std::make_shared<const data::batch>();
+        return loaded_batch{what, nothing};
+      },
+    };
+  }
+
+private:
+  struct job {
+    compute_task task;
+    caf::typed_response_promise<gradient_report> asks;
+    double began; ///< s since the first computation of the run.
+  };
+
+  caf::result<gradient_report> begin(const compute_task& task) {
+    auto takes = machine_->take(who_, draws_, self_->clock().now());
+    job_ = job{task, self_->make_response_promise<gradient_report>(), now()};
+    self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
+      if (job_ && number == draws_) // Else it was cancelled.
+        finish();
+    });
+    return job_->asks;
+  }
+
+  void finish() {
+    auto done = *std::exchange(job_, std::nullopt);
+    try {
+      auto report = compute(done.task);
+      report.seconds = finished(done, false);
+      done.asks.deliver(std::move(report));
+    } catch (const std::exception& err) {
+      done.asks.deliver(caf::make_error(errc::failed, one_line(err)));
+    }
+  }
+
+  gradient_report compute(const compute_task& task) {
+    if (machine_->network)
+      return machine_->network->compute(task.from, task.weights,
+                                        task.statistics);
+    gradient_report report;
+    report.samples = task.from.count;
+    report.loss = std::numeric_limits<double>::quiet_NaN();
+    return report;
+  }
+
+  void cancel() {
+    if (!job_)
+      return;
+    auto given_up = *std::exchange(job_, std::nullopt);
+    gradient_report report;
+    report.cancelled = true;
+    report.seconds = finished(given_up, true);
+    given_up.asks.deliver(std::move(report));
+  }
+
+  /// Returns how long it took.
+  double finished(const job& what, bool cancelled) {
+    auto end = now();
+    if (machine_->watch)
+      machine_->watch({who_, what.began, end, cancelled});
+    return end - what.began;
+  }
+
+  double now() const {
+    std::chrono::duration<double> since =
+      self_->clock().now() - *machine_->began;
+    return since.count();
+  }
+
+  pointer self_;
+  std::shared_ptr<machine> machine_;
+  worker_id who_;
+  uint64_t draws_ = 0;
+  std::optional<job> job_;
+};
+
+} // namespace
+
+machine_actor spawn_machine(caf::actor_system& system,
+                            std::shared_ptr<machine> shared, worker_id who) {
+  return spawn<machine_actor, machine_state>(system, placement::scheduled,
+                                             std::move(shared), who);
+}
+
+} // namespace troupe::simulation

@@ -1,0 +1,81 @@
+#include "apps/lab/virtual_run.hpp"
+
+#include "actors/runtime/virtual_time.hpp"
+#include "actors/runtime/wall_clock.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "config/report/report.hpp"
+#include "config/text/failure.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <optional>
+
+namespace troupe::app {
+
+namespace {
+
+/// Messages handled at a time, and s that pass between two looks at
+/// `interrupted`, which costs more than a message.
+constexpr size_t at_a_time = 4096;
+constexpr double look_interval = 0.02;
+
+/// The same with faults, where promises are looked at, too.
+constexpr size_t with_faults = 64;
+
+/// Handles what can be handled now, then what the next timer brings. False when
+/// nothing is left to come.
+bool go_on(virtual_time& time, size_t messages) {
+  return time.settle(messages) == messages || time.jump();
+}
+
+run_end broken(const config::resolved& config, const std::string& how) {
+  return {static_cast<uint8_t>(exit_status::failed),
+          "a promise is broken at " + how +
+            "; to be seen again with: " + config::to_command(config.values)};
+}
+
+} // namespace
+
+run_end run_in_virtual_time(const config::resolved& config,
+                            const virtual_run_options& options) {
+  init_messages();
+  caf::actor_system_config settings;
+  virtual_time::choose(settings);
+  caf::actor_system system{settings};
+  system.await_actors_before_shutdown(false);
+  std::optional<run_end> how;
+  auto node =
+    start_server(system, config,
+                 {[&](const run_end& end) { how = end; }, options.silent,
+                  options.watch, options.replay, options.earlier});
+  virtual_time time{system};
+  wall_clock wall;
+  double looked = 0;
+  auto messages = node.breach ? with_faults : at_a_time;
+  while (!how) {
+    if (options.interrupted && wall.elapsed() - looked > look_interval) {
+      looked = wall.elapsed();
+      if (options.interrupted())
+        node.stop();
+    }
+    if (!go_on(time, messages) && !how)
+      throw run_error("the simulation stands still: every actor waits for "
+                      "another; this is a bug of Troupe");
+    if (node.breach)
+      if (auto breach = node.breach(false))
+        how = broken(config, *breach);
+  }
+  if (node.breach && how->status == 0)
+    if (auto breach = node.breach(true))
+      how = broken(config, *breach);
+  if (node.counts && options.counts)
+    options.counts(node.counts());
+  if (node.strike)
+    node.strike();
+  while (system.registry().running() > 0 && go_on(time, messages))
+    ;
+  return *how;
+}
+
+} // namespace troupe::app

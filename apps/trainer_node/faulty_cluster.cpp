@@ -1,0 +1,329 @@
+#include "apps/trainer_node/faulty_cluster.hpp"
+
+#include "actors/core/fault_draw.hpp"
+#include "actors/links/local_link.hpp"
+#include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/server/restore.hpp"
+#include "actors/session/session_client.hpp"
+#include "apps/lab/simulation/fault_injector.hpp"
+#include "apps/lab/simulation/faulty_link.hpp"
+#include "apps/trainer_node/participants.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/checkpoint.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+using simulation::invariant_checker;
+using simulation::network;
+
+void kill(const caf::strong_actor_ptr& who) {
+  caf::anon_send_exit(caf::actor_cast<caf::actor>(who), caf::exit_reason::kill);
+}
+
+std::vector<config::fault> schedule_of(const config::settings& settings) {
+  const auto& text = settings.simulation.faults;
+  auto workers = settings.cluster.workers;
+  if (auto random = config::parse_random_faults(text))
+    return cores::draw_faults(*random, workers);
+  return config::read_faults(text, workers);
+}
+
+/// Actors that die together, those included that one of them makes as it dies.
+class process {
+public:
+  template <class Handle>
+  void add(const Handle& who) {
+    auto one = caf::actor_cast<caf::strong_actor_ptr>(who);
+    if (over_)
+      kill(one);
+    else
+      actors_.push_back(std::move(one));
+  }
+
+  void end() {
+    over_ = true;
+    for (const auto& one : std::exchange(actors_, {}))
+      kill(one);
+  }
+
+private:
+  std::vector<caf::strong_actor_ptr> actors_;
+  bool over_ = false;
+};
+
+using process_ptr = std::shared_ptr<process>;
+
+class faulty_cluster : public std::enable_shared_from_this<faulty_cluster> {
+public:
+  explicit faulty_cluster(faulty_cluster_parts parts)
+    : parts_(std::move(parts)), begin_(clock().now()),
+      watch_(std::make_shared<invariant_checker>(rules())) {
+    // nop
+  }
+
+  void start() {
+    open_server();
+    for (uint32_t i = 0; i < settings().cluster.workers; ++i)
+      add_worker(worker_id{i});
+    if (parts_.machine->network && settings().cluster.evaluator.value_or(true))
+      add_evaluator();
+    add_fault_injector();
+  }
+
+  void stop() {
+    if (server_)
+      caf::anon_send(server_->with.lead, stop_atom_v);
+    else
+      parts_.on_end({static_cast<uint8_t>(exit_status::try_again), {}});
+  }
+
+  /// Ends all actors.
+  void strike() {
+    over_ = true;
+    close_server();
+    for (const auto& [who, its] : std::exchange(processes_, {}))
+      its->end();
+    kill(fault_injector_);
+  }
+
+  std::optional<std::string> breach() { return watch_->breach(); }
+
+  std::optional<std::string> last_breach() {
+    auto last = models::newest_valid(directory_ / "checkpoints", nullptr);
+    std::ifstream in{directory_ / "summary.json"};
+    auto summary = nlohmann::json::parse(in);
+    watch_->finish(last ? last->manifest : proto::Manifest{},
+                   summary["samples_applied"]);
+    return watch_->breach();
+  }
+
+  const simulation::fault_counts& counts() const { return watch_->counts(); }
+
+private:
+  const config::settings& settings() const { return parts_.computing.settings; }
+
+  caf::actor_clock& clock() const { return parts_.system.clock(); }
+
+  simulation::invariant_rules rules() const {
+    simulation::invariant_rules out;
+    out.policy = make_policy_spec(settings());
+    out.samples = parts_.samples;
+    out.parts = parts_of_samples();
+    out.liveness = settings().cluster.liveness_timeout;
+    out.joining = settings().cluster.join_timeout;
+    auto link = terms();
+    out.transfer =
+      link.latency + static_cast<double>(link.tensor_bytes) / link.rate;
+    out.now = [this] {
+      std::chrono::duration<double> since = clock().now() - begin_;
+      return since.count() - parts_.machine->slept;
+    };
+    out.longest = [machine = parts_.machine] {
+      return machine->longest;
+    };
+    return out;
+  }
+
+  /// Of each rank, where ranks have parts of the data.
+  std::vector<uint64_t> parts_of_samples() const {
+    const auto& data = settings().data;
+    auto workers = settings().cluster.workers;
+    std::vector<uint64_t> out;
+    if (data.sharding == config::sharding_kind::fixed)
+      out.assign(workers, cores::samples_of_part(parts_.samples, workers,
+                                                 data.drop_last));
+    for (const auto& own : parts_.computing.own_data)
+      out.push_back(own->size());
+    return out;
+  }
+
+  link_terms terms() const {
+    return link_terms_of(settings().simulation, parts_.weights, parts_.packs);
+  }
+
+  // -- the server -------------------------------------------------------------
+
+  void open_server() {
+    parts_.machine->begin_life();
+    life_ = life_.next();
+    server_ = parts_.open(life_, watch_);
+    directory_ = server_->directory;
+  }
+
+  void reopen_server() {
+    if (over_)
+      return;
+    try {
+      open_server();
+    } catch (const failure& why) {
+      parts_.on_end({static_cast<uint8_t>(why.status()), why.what()});
+    }
+  }
+
+  void close_server() {
+    if (auto gone = std::exchange(server_, std::nullopt))
+      std::ranges::for_each(gone->actors, kill);
+  }
+
+  std::optional<local_server> find() const {
+    return server_ ? std::optional{server_->with} : std::nullopt;
+  }
+
+  // -- workers ----------------------------------------------------------------
+
+  local_session_client_parts session_client_parts(uint64_t jitter) {
+    local_session_client_parts out;
+    out.connect_timeout = settings().cluster.connect_timeout;
+    out.jitter_seed = jitter;
+    return out;
+  }
+
+  process_ptr begin_process(worker_id who) {
+    auto its = std::make_shared<process>();
+    processes_[who] = its;
+    return its;
+  }
+
+  void connect(const process_ptr& its, local_session_client_parts parts) {
+    its->add(spawn<session_client_actor, local_session_client_state>(
+      parts_.system, placement::scheduled, std::move(parts)));
+  }
+
+  void add_worker(worker_id who) {
+    auto its = begin_process(who);
+    auto parts = session_client_parts(who.value);
+    parts.rank = who;
+    parts.make = [this, who, its](const session_client_actor& home) {
+      auto made = make_worker(parts_.system, parts_.machine, who, home);
+      its->add(made);
+      return made;
+    };
+    parts.find = [this, who] {
+      return (*lines_)[who].cut(clock().now()) ? std::nullopt : find();
+    };
+    parts.tie = [this, who, its](const local_server& with,
+                                 const participant& whom) {
+      auto made = spawn_faulty_link(
+        parts_.system, link_parts(who, with, std::get<worker_actor>(whom)));
+      its->add(made.link);
+      return made;
+    };
+    parts.packs = parts_.packs;
+    parts.data = owned_by(parts_of_rank(parts_.computing, who));
+    watch_->process(who, true);
+    connect(its, std::move(parts));
+  }
+
+  faulty_link_parts link_parts(worker_id who, const local_server& with,
+                               const worker_actor& worker) {
+    faulty_link_parts out;
+    out.rank = who;
+    out.with = with;
+    out.worker = worker;
+    out.terms = terms();
+    out.silence = settings().cluster.liveness_timeout;
+    out.lines = lines_;
+    out.watch = watch_;
+    out.find = [this] {
+      return find();
+    };
+    return out;
+  }
+
+  void end_worker(worker_id who) { processes_.at(who)->end(); }
+
+  // -- others -----------------------------------------------------------------
+
+  /// It has a process and a link that no fault meets.
+  void add_evaluator() {
+    auto its = begin_process(evaluator_);
+    auto parts = session_client_parts(evaluator_.value);
+    parts.make = [this, its](const session_client_actor& home) {
+      auto made = make_evaluator(parts_.system, parts_.computing, home);
+      its->add(made);
+      return made;
+    };
+    parts.find = [this] {
+      return find();
+    };
+    parts.tie = [this, its](const local_server& with, const participant& whom) {
+      auto made = spawn_simulated_link(parts_.system, with.lead, terms());
+      its->add(made);
+      return faulty_link{made, whom};
+    };
+    connect(its, std::move(parts));
+  }
+
+  void add_fault_injector() {
+    simulation::fault_injector_parts parts;
+    parts.schedule = schedule_of(settings());
+    parts.end_worker = [this](worker_id who) {
+      end_worker(who);
+    };
+    parts.start_worker = [this](worker_id who) {
+      add_worker(who);
+    };
+    parts.end_server = [this] {
+      close_server();
+    };
+    parts.start_server = [this] {
+      reopen_server();
+    };
+    parts.machine = parts_.machine;
+    parts.lines = lines_;
+    parts.watch = watch_;
+    auto who =
+      simulation::spawn_fault_injector(parts_.system, std::move(parts));
+    fault_injector_ = caf::actor_cast<caf::strong_actor_ptr>(who);
+  }
+
+  static constexpr worker_id evaluator_{UINT32_MAX};
+
+  faulty_cluster_parts parts_;
+  caf::actor_clock::time_point begin_;
+  std::shared_ptr<invariant_checker> watch_;
+  std::shared_ptr<network> lines_ = std::make_shared<network>();
+  std::optional<server_life> server_; ///< Nothing while it is down.
+  incarnation life_{0};
+  std::filesystem::path directory_;
+  std::map<worker_id, process_ptr> processes_;
+  caf::strong_actor_ptr fault_injector_;
+  bool over_ = false;
+};
+
+} // namespace
+
+uint64_t samples_without_data(const config::settings& settings) {
+  auto batch = settings.training.batch_size;
+  return 20 * batch + (batch + 1) / 2;
+}
+
+// The actors refer to the cluster, which therefore lives as long as the node.
+node start_faulty_cluster(faulty_cluster_parts parts) {
+  auto cluster = std::make_shared<faulty_cluster>(std::move(parts));
+  cluster->start();
+  node out;
+  out.stop = [cluster] {
+    cluster->stop();
+  };
+  out.breach = [cluster](bool over) {
+    return over ? cluster->last_breach() : cluster->breach();
+  };
+  out.strike = [cluster] {
+    cluster->strike();
+  };
+  out.counts = [cluster] {
+    return cluster->counts();
+  };
+  return out;
+}
+
+} // namespace troupe::app

@@ -1,0 +1,46 @@
+#pragma once
+// The cluster of a virtual run with faults: each worker, and each life of the
+// server, is as a process of its own that can die and be started again.
+
+#include "actors/worker/computing.hpp"
+#include "apps/lab/simulation/invariant_checker.hpp"
+#include "apps/lab/simulation/machine.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/one_process_cluster.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+namespace troupe::app {
+
+/// One life of the parameter server, with those that die with it.
+struct server_life {
+  local_server with;
+  std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
+  std::filesystem::path directory;           ///< Of the run.
+};
+
+struct faulty_cluster_parts {
+  caf::actor_system& system;
+  computing_parts computing;
+  std::shared_ptr<simulation::machine> machine;
+  payload_shape weights;
+  compression packs;
+  uint64_t samples = 0; ///< Of an epoch.
+  /// Opens the first life of the server, or the next one in the same directory
+  /// from its newest checkpoint; lives count from 1. Throws `failure`.
+  std::function<server_life(incarnation,
+                            const std::shared_ptr<event_subscriber>&)>
+    open;
+  end_callback on_end;
+};
+
+/// Samples of an epoch where none are there (`--gradients none`): some leases,
+/// the last one short.
+uint64_t samples_without_data(const config::settings& settings);
+
+/// Starts everything. Throws `failure` when the server cannot start.
+node start_faulty_cluster(faulty_cluster_parts parts);
+
+} // namespace troupe::app

@@ -1,0 +1,89 @@
+#include "apps/trainer_node/listening_ports.hpp"
+
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/supervisor.hpp"
+#include "actors/session/accept_gate.hpp"
+#include "apps/trainer_node/resources.hpp"
+#include "config/text/failure.hpp"
+
+#include <caf/io/middleman.hpp>
+
+namespace troupe::app {
+
+namespace {
+
+run_error no_port(const config::address& where) {
+  return run_error("cannot listen on " + config::to_string(where) +
+                   ": the port is in use or not ours; choose another, or end "
+                   "the program that has it");
+}
+
+} // namespace
+
+config::address listens_at(const config::cluster_settings& cluster) {
+  auto out = cluster.listen.empty()
+               ? config::address{cluster.host, cluster.port}
+               : config::parse_address(cluster.listen);
+  if (out.host == "localhost")
+    out.host = "127.0.0.1";
+  return out;
+}
+
+void require_port(const config::address& where) {
+  if (!can_listen(where.host, where.port))
+    throw no_port(where);
+}
+
+std::shared_ptr<transport::shared_memory>
+find_shared_memory(const config::cluster_settings& cluster,
+                   const payload_shape& weights, const speech& say) {
+  auto out = shared_memory_for(cluster);
+  if (!out)
+    return nullptr;
+  auto trouble = transport::shared_memory::trouble(weights.bytes());
+  if (!trouble)
+    return out;
+  if (cluster.transport == "shm")
+    throw run_error("--transport shm: " + *trouble);
+  say("path         shm is not offered: " + *trouble);
+  return nullptr;
+}
+
+std::shared_ptr<transport::reception>
+open_reception(const config::cluster_settings& cluster, const std::string& host,
+               bool shares_memory) {
+  const auto& wanted = cluster.transport;
+  transport::reception_terms terms;
+  if (wanted == "auto" || wanted == "stream" || wanted == "nccl")
+    terms.host = host;
+  terms.same_host = shares_memory;
+  if (terms.host.empty() && !terms.same_host)
+    return nullptr;
+  try {
+    return std::make_shared<transport::reception>(terms);
+  } catch (const transport::path_error& err) {
+    throw run_error(err.what());
+  }
+}
+
+listening_ports publish(caf::actor_system& system,
+                        const supervisor_actor& supervisor,
+                        const admission_actor& door,
+                        const config::address& where, const speech& say) {
+  auto port =
+    system.middleman().publish(door, where.port, where.host.c_str(), true);
+  if (!port)
+    throw no_port(where);
+  say("listening    on " + where.host + ":" + std::to_string(*port));
+  auto gate = spawn<accept_gate_actor, accept_gate_state>(
+    system, placement::scheduled,
+    accept_gate_parts{door, where.host, *port, say});
+  put_under(supervisor, "admission", door);
+  put_under(supervisor, "accept gate", gate);
+  return {*port, [&system, door, gate, port = *port] {
+            caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);
+            system.middleman().unpublish(door, port);
+          }};
+}
+
+} // namespace troupe::app

@@ -1,0 +1,105 @@
+#include "apps/trainer_node/one_process_cluster.hpp"
+
+#include "actors/runtime/spawning.hpp"
+#include "apps/trainer_node/participants.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+template <class Make>
+local_session_client_parts parts_of(const local_server& with, Make make) {
+  local_session_client_parts out;
+  out.with = with;
+  out.make = std::move(make);
+  return out;
+}
+
+void connect(caf::actor_system& system, local_session_client_parts parts) {
+  spawn<session_client_actor, local_session_client_state>(
+    system, placement::scheduled, std::move(parts));
+}
+
+void add_evaluator(caf::actor_system& system, const computing_parts& computing,
+                   const local_server& with,
+                   const std::optional<link_terms>& terms = {}) {
+  if (!computing.settings.cluster.evaluator.value_or(true))
+    return;
+  auto parts =
+    parts_of(with, [&system, computing](const session_client_actor& home) {
+      return make_evaluator(system, computing, home);
+    });
+  parts.terms = terms;
+  connect(system, std::move(parts));
+}
+
+double number_or(const std::string& text, double otherwise) {
+  return text.empty() ? otherwise : config::parse<double>(text);
+}
+
+std::optional<link_terms> terms_of(const config::simulation_settings& settings,
+                                   const payload_shape& weights,
+                                   const compression& packs) {
+  auto out = link_terms_of(settings, weights, packs);
+  return out.delays() ? std::optional{out} : std::nullopt;
+}
+
+} // namespace
+
+link_terms link_terms_of(const config::simulation_settings& settings,
+                         const payload_shape& weights,
+                         const compression& packs) {
+  link_terms out;
+  out.latency = number_or(settings.link_latency, out.latency);
+  out.rate = number_or(settings.link_rate, out.rate);
+  out.tensor_bytes = weights.bytes();
+  if (packs.codec)
+    out.compressed_bytes = packs.codec->compressed().bytes();
+  return out;
+}
+
+void start_members(caf::actor_system& system, const computing_parts& computing,
+                   const compression& packs, const local_server& with) {
+  for (uint32_t i = 0; i < computing.settings.cluster.workers; ++i) {
+    auto its = parts_of_rank(computing, worker_id{i});
+    auto parts =
+      parts_of(with, [&system, its](const session_client_actor& home) {
+        return make_worker(system, its, home);
+      });
+    parts.packs = packs;
+    parts.data = owned_by(its);
+    if (parts.data.samples > 0)
+      parts.rank = worker_id{i};
+    connect(system, std::move(parts));
+  }
+  add_evaluator(system, computing, with);
+}
+
+// A worker's rank is its machine's: the draws of a rank are always the same.
+void start_members(caf::actor_system& system, const computing_parts& computing,
+                   const std::shared_ptr<simulation::machine>& machine,
+                   const payload_shape& weights, const compression& packs,
+                   const local_server& with) {
+  const auto& settings = computing.settings;
+  auto terms = terms_of(settings.simulation, weights, packs);
+  for (uint32_t i = 0; i < settings.cluster.workers; ++i) {
+    worker_id rank{i};
+    auto parts = parts_of(
+      with, [&system, machine, rank](const session_client_actor& home) {
+        return make_worker(system, machine, rank, home);
+      });
+    parts.rank = rank;
+    parts.terms = terms;
+    parts.packs = packs;
+    parts.data = owned_by(parts_of_rank(computing, rank));
+    connect(system, std::move(parts));
+  }
+  if (machine->network)
+    add_evaluator(system, computing, with, terms);
+}
+
+} // namespace troupe::app

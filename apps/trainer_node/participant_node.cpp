@@ -1,0 +1,110 @@
+// The process of a worker or an evaluator.
+
+#include "actors/evaluator/follower.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/supervisor.hpp"
+#include "actors/session/session_client.hpp"
+#include "apps/trainer_node/hello.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/participants.hpp"
+#include "apps/trainer_node/resources.hpp"
+#include "config/text/failure.hpp"
+#include "data/describe.hpp"
+#include "messages/run_record.hpp"
+#include "models/networks/registry.hpp"
+
+#include <unistd.h>
+
+namespace troupe::app {
+
+namespace {
+
+/// A lease is a range of samples, and a score one of all test samples: what a
+/// node uses must be the same on all. The rest of its files is its own affair.
+void require_same_data(const computing_parts& computing,
+                       const proto::Welcome& welcome) {
+  auto run = description_of(welcome);
+  config::run_description here;
+  auto trains = computing.settings.what == config::role::worker;
+  here.data = data::describe(trains ? computing.data.train.get() : nullptr,
+                             trains ? nullptr : computing.data.test.get());
+  auto all = config::differences(run, here, config::relation::join);
+  if (all.empty())
+    return;
+  const auto& settings = computing.settings.data;
+  throw run_error(
+    (settings.data_dir.empty() ? settings.dataset : settings.data_dir) +
+    ": is other data than the parameter server's: " +
+    config::to_string(all.front()) + "; give all nodes the same");
+}
+
+} // namespace
+
+node start_participant(caf::actor_system& system,
+                       const config::resolved& config,
+                       const end_callback& on_end) {
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled, supervisor_parts{on_end});
+  const auto& settings = config.values;
+  remote_session_client_parts parts;
+  parts.host = settings.cluster.host;
+  parts.port = settings.cluster.port;
+  parts.connect_timeout = settings.cluster.connect_timeout;
+  parts.jitter_seed = static_cast<uint64_t>(getpid());
+  if (settings.cluster.rank)
+    parts.rank = worker_id{*settings.cluster.rank};
+  parts.transport = settings.cluster.transport;
+  parts.overlap = settings.cluster.overlap;
+  parts.memory = shared_memory_for(settings.cluster);
+  if (settings.what == config::role::worker)
+    parts.nccl = nccl_for(settings);
+  parts.hello = make_hello(config);
+  parts.error_feedback_store_of = {
+    settings.training.train_dir, settings.checkpoint.keep, {}};
+  parts.supervisor = supervisor;
+  auto owned = std::make_shared<owned_data>();
+  parts.owns = [owned] {
+    return *owned;
+  };
+  parts.make = [&system, settings, owned, memory = parts.memory](
+                 const proto::Welcome& welcome,
+                 const session_client_actor& home) -> participant {
+    auto joined = join_settings(settings, welcome);
+    auto trains = joined.what == config::role::worker;
+    auto wanted = trains ? data::data_part::train : data::data_part::test;
+    computing_parts computing{
+      joined, data::load_dataset(joined.data, joined.training.seed, wanted),
+      threads_share(joined),
+      memory ? transport::shared_or_heap(memory) : heap_memory()};
+    const auto& set = trains ? *computing.data.train : *computing.data.test;
+    models::require_suitable(joined.training.network, set.name(), set.shape(),
+                             set.classes());
+    require_same_data(computing, welcome);
+    *owned = owned_by(computing);
+    if (trains)
+      return make_worker(system, computing, home);
+    return make_evaluator(system, computing, home);
+  };
+  auto session_client =
+    spawn<session_client_actor, remote_session_client_state>(
+      system, placement::detached, std::move(parts));
+  return {[session_client] {
+    anon_send(session_client, stop_atom_v);
+  }};
+}
+
+node start_follower(caf::actor_system& system, const config::resolved& config,
+                    const end_callback& on_end) {
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled, supervisor_parts{on_end});
+  const auto& settings = config.values;
+  auto follower = spawn<follower_actor, follower_state>(
+    system, placement::detached,
+    follower_parts{settings, settings.evaluation.follow,
+                   threads_share(settings), supervisor});
+  return {[follower] {
+    anon_send(follower, ended_atom_v, run_end{});
+  }};
+}
+
+} // namespace troupe::app

@@ -1,0 +1,26 @@
+#pragma once
+// Workers and evaluators with the computing actors that belong to them.
+
+#include "actors/worker/computing.hpp"
+#include "messages/interfaces.hpp"
+
+namespace troupe {
+
+namespace simulation {
+struct machine;
+} // namespace simulation
+
+worker_actor make_worker(caf::actor_system& system,
+                         const computing_parts& computing,
+                         const session_client_actor& home);
+
+/// A worker whose machine is simulated.
+worker_actor make_worker(caf::actor_system& system,
+                         const std::shared_ptr<simulation::machine>& machine,
+                         worker_id who, const session_client_actor& home);
+
+evaluator_actor make_evaluator(caf::actor_system& system,
+                               const computing_parts& computing,
+                               const session_client_actor& home);
+
+} // namespace troupe

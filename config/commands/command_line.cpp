@@ -1,0 +1,131 @@
+#include "config/commands/command_line.hpp"
+
+#include "config/commands/flags.hpp"
+#include "config/commands/help.hpp"
+#include "config/report/plan.hpp"
+#include "config/report/report.hpp"
+#include "config/sources/launch.hpp"
+#include "config/sources/validate.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/version.hpp"
+
+#include <iterator>
+#include <utility>
+
+namespace troupe::config {
+
+namespace {
+
+void append(std::vector<given>& all, std::vector<given> more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()),
+             std::make_move_iterator(more.end()));
+}
+
+/// What was given to a start, but for the earlier run's settings.
+struct start {
+  std::vector<given> all; ///< The weakest source first.
+  std::optional<launch> by;
+  role what = role::none;
+
+  resolved resolve_with(std::vector<given> weakest) const {
+    append(weakest, all);
+    auto result = resolve(weakest);
+    result.values.what = what;
+    if (by)
+      assign_role(result, *by);
+    return result;
+  }
+};
+
+start gather(command_line& flags, const environment& variables) {
+  start out;
+  out.what = flags.what.value_or(role::none);
+  if (flags.file)
+    append(out.all, from_file(*flags.file));
+  if (flags.what == role::automatic) {
+    out.by = read_launch(variables);
+    append(out.all, out.by->meeting_point);
+  }
+  append(out.all, from_environment(variables));
+  append(out.all, std::move(flags.keys));
+  append(out.all, flags.changes);
+  return out;
+}
+
+action action_of(const command_line& flags) {
+  if (flags.help)
+    return action::help;
+  if (flags.version)
+    return action::version;
+  if (flags.list_networks)
+    return action::list_networks;
+  if (flags.list_datasets)
+    return action::list_datasets;
+  if (flags.print_config)
+    return action::print_config;
+  return flags.check ? action::check : action::run;
+}
+
+resolved resolve_all(command_line& flags, const environment& variables,
+                     const run_finder& find) {
+  auto given = gather(flags, variables);
+  auto result = given.resolve_with({});
+  auto resumes = goes_on(result.values);
+  if (!flags.changes.empty() && !resumes && decides(result.values))
+    throw usage_error(flags.changes.front().cite() +
+                      ": --change is for a run that goes on: give it to the "
+                      "parameter server, or --simulate, with --resume");
+  auto starts = action_of(flags) == action::run;
+  auto run = resumes && find ? find(result.values, starts) : std::nullopt;
+  if (!run)
+    return result;
+  auto of_run = from_run(*run, given.all, result.values.what);
+  result = given.resolve_with(std::move(of_run));
+  if (run->has_weights)
+    result.changes = require_same(result, *run, flags.changes);
+  return result;
+}
+
+/// The settings are on the event log; these may change some of them.
+invocation replay_of(command_line& flags, const environment& variables) {
+  if (flags.what || flags.check || flags.print_config)
+    throw usage_error(
+      "--replay takes all settings from the event log and runs at "
+      "once: leave out --simulate, --role, --check and "
+      "--print-config");
+  invocation result;
+  result.what = action::replay;
+  result.tape = *flags.replay;
+  if (flags.file)
+    append(result.given_for_replay, from_file(*flags.file));
+  append(result.given_for_replay, from_environment(variables));
+  append(result.given_for_replay, std::move(flags.keys));
+  return result;
+}
+
+} // namespace
+
+invocation parse_command_line(std::span<const std::string> arguments,
+                              const environment& variables,
+                              const run_finder& find) {
+  auto flags = read_flags(arguments);
+  auto what = action_of(flags);
+  if (what == action::help)
+    return {{}, what, help(), {}, {}};
+  if (what == action::version)
+    return {{}, what, "trainer_node " + std::string{version()} + "\n", {}, {}};
+  if (what == action::list_networks || what == action::list_datasets)
+    return {{}, what, "", {}, {}};
+  if (flags.replay)
+    return replay_of(flags, variables);
+  auto all = resolve_all(flags, variables, find);
+  if (what == action::print_config)
+    return {all, what, print_config(all), {}, {}};
+  if (what == action::run && all.values.what == role::none)
+    throw usage_error("nothing to do: give --simulate for the whole cluster in "
+                      "one process, or --role; --help shows all flags");
+  validate(all);
+  return {all, what, what == action::check ? plan(all) : "", {}, {}};
+}
+
+} // namespace troupe::config

@@ -1,0 +1,148 @@
+#include "config/commands/verb.hpp"
+
+#include "config/commands/help.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::config {
+
+namespace {
+
+class reader {
+public:
+  reader(const verb& of, std::span<const std::string> typed)
+    : of_(of), rest_(typed) {
+    // nop
+  }
+
+  std::optional<verb_call> read() {
+    if (std::ranges::find(rest_, "--help") != rest_.end() ||
+        std::ranges::find(rest_, "-h") != rest_.end())
+      return std::nullopt;
+    while (!rest_.empty()) {
+      const auto& one = rest_.front();
+      rest_ = rest_.subspan(1);
+      if (one.starts_with("-") && one.size() > 1)
+        take_flag(one);
+      else
+        take_operand(one);
+    }
+    require_all();
+    return std::move(out_);
+  }
+
+private:
+  void take_operand(const std::string& one) {
+    if (out_.operands.size() >= of_.operands.size() && of_.passes_on)
+      return out_.others.push_back(one);
+    if (out_.operands.size() >= of_.operands.size() && !of_.repeats_last)
+      throw usage_error("unexpected argument " + in_quotes(one));
+    out_.operands.push_back(one);
+  }
+
+  void take_flag(const std::string& one) {
+    auto equals = one.find('=');
+    auto name = one.substr(0, equals);
+    auto what = std::ranges::find_if(of_.flags, [&](const parameter& each) {
+      return "--" + each.name == name;
+    });
+    if (what == of_.flags.end() && of_.passes_on)
+      return out_.others.push_back(one);
+    if (what == of_.flags.end())
+      refuse(name);
+    if (out_.flags.has(what->name))
+      throw usage_error(name + " is given twice");
+    auto value = equals == one.npos ? next(name) : one.substr(equals + 1);
+    try {
+      out_.flags.set(what->name, what->range.read(value));
+    } catch (const bad_value& why) {
+      throw usage_error(name + " " + (value.empty() ? "\"\"" : shown(value)) +
+                        ": " + why.what());
+    }
+  }
+
+  std::string next(const std::string& flag) {
+    if (rest_.empty() || rest_.front().starts_with("--"))
+      throw usage_error(flag + " needs a value");
+    auto out = rest_.front();
+    rest_ = rest_.subspan(1);
+    return out;
+  }
+
+  [[noreturn]] void refuse(const std::string& name) const {
+    std::vector<std::string> known;
+    for (const auto& each : of_.flags)
+      known.push_back("--" + each.name);
+    auto meant = did_you_mean(name, known);
+    throw usage_error(
+      of_.name + " has no flag " + in_quotes(name) +
+      (meant.empty() ? "; see trainer_node " + of_.name + " --help" : meant));
+  }
+
+  void require_all() {
+    if (out_.operands.size() < of_.operands.size())
+      throw usage_error(of_.name + " needs " +
+                        of_.operands[out_.operands.size()].help);
+    for (const auto& each : of_.flags) {
+      if (out_.flags.has(each.name) || each.optional)
+        continue;
+      if (each.by_default.empty())
+        throw usage_error(of_.name + " needs --" + each.name + " " +
+                          each.placeholder);
+      out_.flags.set(each.name, each.by_default);
+    }
+  }
+
+  const verb& of_;
+  std::span<const std::string> rest_;
+  verb_call out_;
+};
+
+/// "trainer_node data split DIR --parts N [--out OUT]"
+std::string usage_of(const verb& of) {
+  auto out = "trainer_node " + of.name;
+  for (const auto& each : of.operands)
+    out += " " + each.placeholder;
+  if (of.repeats_last)
+    out += "...";
+  for (const auto& each : of.flags) {
+    auto flag = "--" + each.name + " " + each.placeholder;
+    auto needed = !each.optional && each.by_default.empty();
+    out += needed ? " " + flag : " [" + flag + "]";
+  }
+  return out + (of.passes_on ? " [FLAG...]" : "");
+}
+
+std::string rows_of(const verb& of) {
+  std::string out;
+  for (const auto& each : of.operands)
+    out += help_row(each.placeholder, each.help);
+  for (const auto& each : of.flags)
+    out += help_row("--" + each.name + " " + each.placeholder,
+                    each.help + (each.by_default.empty()
+                                   ? ""
+                                   : " (default: " + each.by_default + ")"));
+  return out;
+}
+
+} // namespace
+
+std::optional<verb_call> read_verb(const verb& of,
+                                   std::span<const std::string> typed) {
+  return reader{of, typed}.read();
+}
+
+std::string help_of(std::span<const verb> all) {
+  std::string out;
+  for (const auto& each : all)
+    out += (out.empty() ? "usage: " : "       ") + usage_of(each) + "\n";
+  for (const auto& each : all)
+    out += "\n" + wrapped(each.about) + rows_of(each);
+  return out;
+}
+
+} // namespace troupe::config

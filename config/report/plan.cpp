@@ -1,0 +1,236 @@
+#include "config/report/plan.hpp"
+
+#include "config/schema/policies.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+#include "config/values/address.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+namespace troupe::config {
+
+namespace {
+
+std::string row(std::string label, const std::string& text) {
+  label.resize(12, ' ');
+  return label + text + "\n";
+}
+
+/// "1.7 MB"
+std::string size(uint64_t bytes) {
+  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
+    value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value,
+                units[unit]);
+  return text;
+}
+
+std::string cluster_of(const settings& all) {
+  auto result = count(all.cluster.shards, "parameter server shard") + ", " +
+                count(all.cluster.workers, "worker");
+  auto unknown = !all.cluster.evaluator && all.what != role::simulate;
+  if (unknown)
+    result += ", an evaluator if one joins";
+  else if (all.cluster.evaluator.value_or(true))
+    result += ", evaluator";
+  return result + ", checkpoint writer";
+}
+
+std::string node_of(const settings& all) {
+  switch (all.what) {
+  case role::none:
+    return "not given";
+  case role::simulate:
+    return "the whole cluster (--simulate), " + print(all.simulation.clock) +
+           " clock";
+  default:
+    break;
+  }
+  auto rank = all.cluster.rank;
+  return print(all.what) + (rank ? ", rank " + std::to_string(*rank) : "");
+}
+
+/// "ssp: the fastest worker is at most 3 clocks ahead of the slowest"
+std::string policy_of(const settings& all) {
+  return all.policy.name + ": " +
+         facts_of(all.policy)
+           .sentence(arguments_of(all.policy), all.cluster.workers);
+}
+
+std::string batch_of(const settings& all) {
+  auto batch = all.training.batch_size;
+  auto at_once = all.training.micro_batch_size;
+  return count(batch, "sample") + " per worker" +
+         (at_once ? ", " + std::to_string(*at_once) + " at once" : "") + ", " +
+         std::to_string(batch * gradients_per_step(all)) + " per step";
+}
+
+std::string traffic_of(const settings& all, const model_size& model) {
+  auto width = all.training.dtype == scalar_type::float64 ? 8u : 4u;
+  auto bytes = (model.parameters + model.statistics) * width;
+  return count(model.parameters, "parameter") + "; per worker and step " +
+         size(bytes) + " of gradients out, " + size(bytes) + " of weights back";
+}
+
+/// "4 of 431.0 kB to 431.7 kB of weights", and in which processes.
+std::string shards_of(const settings& all, std::vector<uint64_t> bytes) {
+  auto [least, most] = std::ranges::minmax(bytes);
+  auto result = std::to_string(bytes.size()) + " of " + size(least);
+  if (size(most) != size(least))
+    result += " to " + size(most);
+  auto remote = has_remote_shards(all) || is_remote_shard(all);
+  return result + " of weights each, in " +
+         (remote ? "processes of their own"
+                 : "the process of the parameter server");
+}
+
+std::string learning_rate_of(const training_settings& training) {
+  auto result = print(training.lr);
+  if (training.lr_schedule != "constant")
+    result += " " + training.lr_schedule;
+  if (training.warmup_epochs > 0)
+    result += " after " + print(training.warmup_epochs) + " epochs of warm-up";
+  return result;
+}
+
+std::string training_of(const settings& all) {
+  const auto& training = all.training;
+  auto result = training.optimizer + ", lr " + learning_rate_of(training);
+  if (training.optimizer == "sgd" && training.momentum > 0)
+    result += (training.nesterov ? ", nesterov momentum " : ", momentum ") +
+              print(training.momentum);
+  if (training.weight_decay > 0)
+    result += ", weight decay " + print(training.weight_decay);
+  if (training.weight_decay_exclude != decay_exclusion::none)
+    result += " without " + print(training.weight_decay_exclude);
+  if (training.clip_norm)
+    result += ", gradients of norm " + print(*training.clip_norm) + " at most";
+  if (training.label_smoothing > 0)
+    result += ", labels smoothed by " + print(training.label_smoothing);
+  if (training.autocast != autocast_kind::none)
+    result += ", forward in " + print(training.autocast);
+  return result + "; " + print(training.dtype) + " on " + training.device +
+         "; seed " + std::to_string(training.seed);
+}
+
+std::string limits_of(const resolved& all) {
+  const auto& training = all.values.training;
+  std::vector<std::string> limits;
+  if (training.epochs)
+    limits.push_back(count(*training.epochs, "epoch") +
+                     (all.is_default("training.epochs") ? " (default)" : ""));
+  if (training.max_steps)
+    limits.push_back(count(*training.max_steps, "step"));
+  if (training.target_accuracy)
+    limits.push_back("accuracy " + print(*training.target_accuracy));
+  return join(limits, " or ") + (limits.size() > 1 ? ", what is first" : "");
+}
+
+std::string evaluations_of(const evaluation_frequency& often) {
+  if (often.each_epoch())
+    return "at the end of each epoch";
+  return "every " + count(often.steps, "step");
+}
+
+std::string sharing_of(const data_settings& data) {
+  switch (data.sharding) {
+  case sharding_kind::leased:
+    return "";
+  case sharding_kind::fixed:
+    return data.drop_last ? "; a share for each worker, the rest left out"
+                          : "; a share for each worker, of the same size";
+  case sharding_kind::local:
+    return "; each worker its own files";
+  }
+  return "";
+}
+
+std::string data_of(const data_settings& data) {
+  return data.dataset +
+         (data.data_dir.empty() ? "" : " from " + shown(data.data_dir)) +
+         sharing_of(data);
+}
+
+/// Nothing without a look at the data.
+std::string samples_of(const model_size& model) {
+  if (!model.data)
+    return "";
+  const auto& data = *model.data;
+  auto result = data.train && data.test
+                  ? count(*data.train, "sample") + " for training, " +
+                      std::to_string(*data.test) + " for testing"
+                  : std::string{"samples are not counted here"};
+  if (data.classes)
+    return result + "; " + std::to_string(*data.classes) + " classes";
+  return result + ", nor classes: sizes are those for " +
+         std::to_string(model.classes);
+}
+
+/// "the parameter server 12.1 MB at most: optimiser 1.7 MB, ..."
+std::string memory_row(const role_memory& of) {
+  auto result = of.who + " " + size(of.bytes()) + " at most";
+  if (of.computes)
+    result += " besides forward and backward";
+  auto separator = ": ";
+  for (const auto& part : of.parts) {
+    result += separator + part.what + " " + size(part.bytes);
+    separator = ", ";
+  }
+  return result;
+}
+
+std::string memory_rows(const settings& all, const model_size& model) {
+  std::string result;
+  for (const auto& each : memory_of(all, model))
+    result += row(result.empty() ? "memory" : "", memory_row(each));
+  return result;
+}
+
+std::string run_directory_of(const training_settings& training) {
+  auto result = training.train_dir.empty()
+                  ? "runs/" + training.network + "-<n>, new"
+                  : shown(training.train_dir);
+  if (training.resume)
+    result += "; resume " + shown(*training.resume);
+  return result + (training.overwrite ? "; overwrite" : "");
+}
+
+} // namespace
+
+std::string plan(const resolved& all, const std::optional<model_size>& model) {
+  const auto& values = all.values;
+  auto result =
+    row("this node", node_of(values)) + row("cluster", cluster_of(values)) +
+    row("policy", policy_of(values)) + row("batch", batch_of(values)) +
+    row("model", values.training.network);
+  if (model)
+    result += row("", traffic_of(values, *model));
+  if (model && model->shard_bytes.size() > 1)
+    result += row("shards", shards_of(values, model->shard_bytes));
+  result +=
+    row("training", training_of(values)) + row("data", data_of(values.data));
+  if (auto samples = model ? samples_of(*model) : ""; !samples.empty())
+    result += row("", samples);
+  if (model)
+    result += memory_rows(values, *model);
+  result += row("until", limits_of(all)) +
+            row("evaluate", evaluations_of(values.evaluation.eval_freq)) +
+            row("checkpoint",
+                "every " + count(values.checkpoint.checkpoint_freq, "step") +
+                  ", the newest " + std::to_string(values.checkpoint.keep) +
+                  " are kept");
+  if (values.what != role::simulate)
+    result += row("meet at",
+                  to_string(address{values.cluster.host, values.cluster.port}));
+  if (is_remote_shard(values))
+    return result + row("listens at", values.cluster.listen);
+  return result + row("run folder", run_directory_of(values.training));
+}
+
+} // namespace troupe::config

@@ -1,0 +1,102 @@
+#include "config/schema/policies.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/text/settings.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::config {
+
+namespace {
+
+std::vector<policy_facts>& added() {
+  static std::vector<policy_facts> all;
+  return all;
+}
+
+std::vector<std::string> all_names_of(const policy_facts& what) {
+  auto out = what.other_names;
+  out.insert(out.begin(), what.schema.name);
+  return out;
+}
+
+/// What a program registered wrongly is told at the first look.
+void require_distinct(const std::vector<policy_facts>& all) {
+  std::vector<std::string> seen;
+  for (const auto& each : all)
+    for (const auto& name : all_names_of(each)) {
+      if (name.empty() || name.find_first_of("(),=: ") != std::string::npos)
+        throw usage_error("the policy " + in_quotes(name) +
+                          " that this program registers has no name of "
+                          "letters, digits and '-'");
+      if (std::ranges::find(seen, name) != seen.end())
+        throw usage_error("the policy " + in_quotes(name) +
+                          " that this program registers is there already");
+      seen.push_back(name);
+    }
+}
+
+} // namespace
+
+void add_policy(policy_facts what) {
+  added().push_back(std::move(what));
+}
+
+const std::vector<policy_facts>& known_policies() {
+  static const auto& all = [&]() -> const std::vector<policy_facts>& {
+    require_distinct(added());
+    return added();
+  }();
+  return all;
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> out;
+  for (const auto& each : known_policies())
+    out.push_back(each.schema.name);
+  return out;
+}
+
+const policy_facts& find_policy(std::string_view name) {
+  for (const auto& each : known_policies())
+    if (spelt(name, all_names_of(each)))
+      return each;
+  throw bad_value(not_among(name, policy_names()));
+}
+
+const std::vector<parameter>& policy_parameters() {
+  static const auto all = [] {
+    std::vector<parameter> out;
+    for (const auto& policy : known_policies())
+      for (const auto& each : policy.schema.parameters)
+        if (std::ranges::find(out, each.name, &parameter::name) == out.end())
+          out.push_back(each);
+    return out;
+  }();
+  return all;
+}
+
+const policy_facts& facts_of(const policy_settings& chosen) {
+  return find_policy(chosen.name);
+}
+
+arguments arguments_of(const policy_settings& chosen) {
+  const auto& schema = facts_of(chosen).schema;
+  arguments out;
+  for (const auto& each : schema.parameters) {
+    auto given = chosen.parameters.find(each.name);
+    if (given != chosen.parameters.end())
+      out.set(each.name, given->second);
+  }
+  return with_defaults(schema, std::move(out));
+}
+
+uint64_t gradients_per_step(const settings& all) {
+  return facts_of(all.policy)
+    .gradients_per_step(arguments_of(all.policy), all.cluster.workers);
+}
+
+} // namespace troupe::config

@@ -1,0 +1,156 @@
+#include "config/schema/rules.hpp"
+
+#include "config/schema/limits.hpp"
+#include "config/schema/policies.hpp"
+#include "config/text/text.hpp"
+#include "config/values/address.hpp"
+#include "config/values/augmentation.hpp"
+#include "config/values/compression.hpp"
+#include "config/values/distribution.hpp"
+#include "config/values/faults.hpp"
+#include "config/values/lr_schedule.hpp"
+#include "config/values/script.hpp"
+#include "config/values/synthetic.hpp"
+#include "config/values/tar_shards.hpp"
+
+namespace troupe::config::rules {
+
+namespace {
+
+/// What `read` complains of, or what it answers.
+template <class Read>
+std::string reason(Read read) {
+  try {
+    return read();
+  } catch (const bad_value& why) {
+    return why.what();
+  }
+}
+
+/// Puts the name that is meant in the place of `value`; false if there is none.
+bool put_name(std::string& value, std::span<const std::string> known) {
+  auto meant = spelt(value, known);
+  if (meant)
+    value = *meant;
+  return meant.has_value();
+}
+
+} // namespace
+
+std::string above_zero(double value) {
+  return value > 0 ? "" : "must be above 0";
+}
+
+std::string below_one(double value) {
+  return value >= 0 && value < 1 ? "" : "must be at least 0 and below 1";
+}
+
+std::string share(double value) {
+  return value > 0 && value <= 1 ? "" : "must be above 0 and at most 1";
+}
+
+std::string seconds(double value) {
+  return value > 0 && value <= 1e9 ? "" : "must be above 0 and at most 1e9";
+}
+
+std::string one_of::operator()(std::string& value) const {
+  return put_name(value, known) ? "" : not_among(value, known);
+}
+
+std::string policy(std::string& value) {
+  return reason([&]() -> std::string {
+    value = find_policy(value).schema.name;
+    return "";
+  });
+}
+
+std::string network(std::string& value) {
+  if (is_script(value))
+    return script_file(value).empty() ? "must name a file: script:FILE" : "";
+  auto known = known_networks();
+  return put_name(value, known) ? ""
+                                : "is no network; --list-networks shows all" +
+                                    did_you_mean(value, known);
+}
+
+std::string dataset(std::string& value) {
+  auto known = known_datasets();
+  if (put_name(value, known))
+    return "";
+  return reason([&]() -> std::string {
+    if (is_synthetic(value))
+      parse_synthetic(value);
+    else if (is_tar_shards(value))
+      parse_tar_shards(value);
+    else
+      return "is no data set; --list-datasets shows all" +
+             did_you_mean(value, known);
+    return "";
+  });
+}
+
+std::string augment(std::string& value) {
+  value = in_small_letters(value);
+  return reason([&]() -> std::string {
+    parse_augmentation(value);
+    return "";
+  });
+}
+
+std::string compression(std::string& value) {
+  value = in_small_letters(value);
+  return reason([&]() -> std::string {
+    parse_compression(value);
+    return "";
+  });
+}
+
+std::string lr_schedule(std::string& value) {
+  value = in_small_letters(value);
+  return reason([&]() -> std::string {
+    parse_lr_schedule(value);
+    return "";
+  });
+}
+
+std::string host(const std::string& value) {
+  auto odd = value.find_first_of(" \t/[]") != std::string::npos;
+  return odd ? "must be a host name or an address" : "";
+}
+
+std::string host_and_port(const std::string& value) {
+  return reason(
+    [&]() -> std::string { return host(parse_address(value).host); });
+}
+
+std::string distribution(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_distribution(value);
+    return "";
+  });
+}
+
+std::string rate(const std::string& value) {
+  return reason([&] { return above_zero(parse<double>(value)); });
+}
+
+std::string delay(const std::string& value) {
+  return reason([&] { return from{0, 1e9}(parse<double>(value)); });
+}
+
+std::string faults(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_random_faults(value);
+    return "";
+  });
+}
+
+std::string device(std::string& value) {
+  value = in_small_letters(value);
+  auto index = value.starts_with("cuda:") ? value.substr(5) : "0";
+  auto known = value == "cpu" || value == "cuda" || value.starts_with("cuda:");
+  auto why = reason([&] { return from{0, 255}(parse<uint32_t>(index)); });
+  return known && why.empty() ? "" : "must be cpu";
+}
+
+} // namespace troupe::config::rules

@@ -1,0 +1,56 @@
+#pragma once
+// Private to config/: what a single value must be, whatever else is set. A rule
+// answers with nothing when the value is right, else with the reason why not.
+// One for names also puts our spelling in the place of another.
+
+#include "config/text/value.hpp"
+
+#include <span>
+#include <string>
+
+namespace troupe::config::rules {
+
+/// Lowest and highest value allowed, for numbers of any type.
+struct from {
+  double lowest;
+  double highest;
+
+  template <class T>
+  std::string operator()(const T& value) const {
+    if (static_cast<double>(value) < lowest)
+      return "must be at least " + print(lowest);
+    if (static_cast<double>(value) > highest)
+      return "must be at most " + print(highest);
+    return "";
+  }
+};
+
+inline constexpr from at_least_one{1, 1e15};
+
+std::string above_zero(double value);
+std::string below_one(double value); ///< In [0, 1).
+std::string share(double value);     ///< In (0, 1].
+std::string seconds(double value);   ///< A time that no clock overflows.
+
+/// One of a list of words.
+struct one_of {
+  std::span<const std::string> known;
+
+  std::string operator()(std::string& value) const;
+};
+
+std::string policy(std::string& value); ///< A name, without parameters.
+std::string network(std::string& value);
+std::string dataset(std::string& value); ///< A name, or a declaration.
+std::string augment(std::string& value);
+std::string compression(std::string& value);
+std::string lr_schedule(std::string& value);
+std::string host(const std::string& value);
+std::string host_and_port(const std::string& value);
+std::string distribution(const std::string& value);
+std::string rate(const std::string& value);  ///< A number above 0.
+std::string delay(const std::string& value); ///< Seconds, 0 or more.
+std::string device(std::string& value);
+std::string faults(const std::string& value); ///< A name, or random(...).
+
+} // namespace troupe::config::rules

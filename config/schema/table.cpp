@@ -1,0 +1,300 @@
+#include "config/schema/table.hpp"
+
+#include "config/schema/limits.hpp"
+#include "config/schema/policies.hpp"
+#include "config/schema/rules.hpp"
+#include "config/text/text.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+using namespace rules;
+
+std::string any_of(std::span<const std::string> words) {
+  return join(words, "|");
+}
+
+void add_cluster(std::vector<key>& table) {
+  using s = cluster_settings;
+  section_of at{table, "cluster", &settings::cluster};
+  at.add("host", &s::host, scope::node, "HOST",
+         "where the parameter server listens and everybody connects", host);
+  at.add("port", &s::port, scope::node, "PORT",
+         "its port; 0 lets the parameter server take a free one");
+  at.add("workers", &s::workers, scope::cluster, "N",
+         "size of the cluster that training starts with", from{1, 100000});
+  at.add("shards", &s::shards, scope::cluster, "K", "parameter server shards",
+         from{1, 1024});
+  at.add(
+    "rank", &s::rank, scope::node, "R",
+    "this node's rank among its role's; not given: in the order of joining");
+  at.add("listen", &s::listen, scope::node, "HOST:PORT",
+         "where a parameter server shard with a rank above 0 listens",
+         host_and_port);
+  at.add(
+    "evaluator", &s::evaluator, scope::node, "BOOL",
+    "whether the cluster has an evaluator; not given: --simulate brings one, "
+    "--role auto makes none");
+  at.add("insecure-network", &s::insecure_network, scope::node, "BOOL",
+         "allow an address other than loopback, without encryption or "
+         "authentication");
+  at.add("join-timeout", &s::join_timeout, scope::node, "SECONDS",
+         "wait for the whole cluster; then training starts with at least one "
+         "worker",
+         seconds);
+  at.add("connect-timeout", &s::connect_timeout, scope::node, "SECONDS",
+         "how long a node tries to reach the parameter server", seconds);
+  at.add("liveness-timeout", &s::liveness_timeout, scope::node, "SECONDS",
+         "silence after which a peer counts as dead", seconds);
+  at.add("transport", &s::transport, scope::node, any_of(known_transports()),
+         "the path that tensors take; auto: the best that both ends share",
+         one_of{known_transports()});
+  at.add(
+    "compression", &s::compression, scope::cluster,
+    "none|fp16|bf16|int8|topk(share=X)",
+    "how gradients are made smaller for their way to the parameter server; "
+    "what int8 and topk leave out is added to the next gradient",
+    rules::compression);
+  at.add("overlap", &s::overlap, scope::node, "",
+         "on a path between hosts, gradients leave while backward makes them, "
+         "and forward begins before all weights are there; auto: where "
+         "sending takes long beside computing");
+}
+
+void add_training(std::vector<key>& table) {
+  using s = training_settings;
+  section_of at{table, "training", &settings::training};
+  at.add("network", &s::network, scope::cluster, "NAME|script:FILE",
+         "the model; --list-networks shows which there are; script: a "
+         "TorchScript file saved from Python, the same on all nodes",
+         network);
+  at.add("allow-scripts", &s::allow_scripts, scope::node, "BOOL",
+         "let this node run such a file, which is a program");
+  at.add("optimizer", &s::optimizer, scope::cluster, any_of(known_optimizers()),
+         "how the parameter server applies gradients",
+         one_of{known_optimizers()});
+  at.add("lr", &s::lr, scope::cluster, "X", "learning rate", above_zero);
+  at.add(
+    "momentum", &s::momentum, scope::cluster, "X",
+    "of sgd; when not given, less with ssp and async, where late gradients "
+    "act like momentum",
+    below_one);
+  at.add("nesterov", &s::nesterov, scope::cluster, "BOOL",
+         "Nesterov's momentum for sgd");
+  at.add("weight-decay", &s::weight_decay, scope::cluster, "X",
+         "L2 penalty; decoupled with adamw", from{0, 1e15});
+  at.add("weight-decay-exclude", &s::weight_decay_exclude, scope::cluster, "",
+         "parameters without weight decay: those whose names end in .bias, "
+         "those of normalising layers");
+  at.add("clip-norm", &s::clip_norm, scope::cluster, "X",
+         "largest L2 norm of a step's gradient; a longer one is scaled down",
+         above_zero);
+  at.add("beta1", &s::beta1, scope::cluster, "X", "of adam and adamw",
+         below_one);
+  at.add("beta2", &s::beta2, scope::cluster, "X", "of adam and adamw",
+         below_one);
+  at.add("epsilon", &s::epsilon, scope::cluster, "X", "of adam and adamw",
+         above_zero);
+  at.add("lr-schedule", &s::lr_schedule, scope::cluster, "NAME(...)",
+         "how the learning rate changes: constant, step(every=30,factor=0.1), "
+         "multi-step(at=30+60+80,factor=0.1), cosine(min=0); in epochs",
+         rules::lr_schedule);
+  at.add("warmup-epochs", &s::warmup_epochs, scope::cluster, "X",
+         "epochs in which the learning rate grows from a hundredth",
+         from{0, 1e9});
+  at.add("batch-size", &s::batch_size, scope::cluster, "N",
+         "samples per worker and step", from{1, 1 << 24});
+  at.add("global-batch-size", &s::global_batch_size, scope::cluster, "N",
+         "samples of all workers together, instead of batch-size",
+         from{1, 1e12});
+  at.add("micro-batch-size", &s::micro_batch_size, scope::cluster, "N",
+         "samples of a batch that a worker computes at once; their gradients "
+         "are added up; not given: all",
+         from{1, 1 << 24});
+  at.add("label-smoothing", &s::label_smoothing, scope::cluster, "X",
+         "share of a label that all classes have alike, in training",
+         below_one);
+  at.add("autocast", &s::autocast, scope::cluster, "",
+         "bf16: forward in training computes convolutions and products in "
+         "bfloat16");
+  at.add("epochs", &s::epochs, scope::cluster, "N",
+         "stop after so many passes over the data, or at max-steps or "
+         "target-accuracy, whichever comes first; when none of the three is "
+         "given: " +
+           std::to_string(default_epochs),
+         at_least_one);
+  at.add("max-steps", &s::max_steps, scope::cluster, "N",
+         "stop after so many updates of the weights", at_least_one);
+  at.add("target-accuracy", &s::target_accuracy, scope::cluster, "A",
+         "stop when the evaluator has seen this share of right answers", share);
+  at.add("seed", &s::seed, scope::cluster, "N", "of weights and of data order");
+  at.add("device", &s::device, scope::node, "cpu",
+         "where this node computes; this release: on the CPU alone", device);
+  at.add("dtype", &s::dtype, scope::cluster, "",
+         "type of weights and gradients");
+  at.add("buffers", &s::buffers, scope::cluster, "",
+         "batch normalisation: whose running statistics the parameter server "
+         "takes; local: workers keep their own");
+  at.add("threads", &s::threads, scope::node, "N",
+         "threads of one computing actor; 0: its share of the machine",
+         from{0, 4096});
+  at.add("train-dir", &s::train_dir, scope::node, "DIR",
+         "the run directory; not given: runs/<network>-<n>, new each time");
+  at.add("resume", &s::resume, scope::start, "auto|PATH",
+         "go on from a checkpoint; auto: the newest of the train-dir, or a "
+         "fresh start when there is none")
+    .alone = "auto";
+  at.add("overwrite", &s::overwrite, scope::start, "BOOL",
+         "remove the run that the train-dir holds");
+  at.add("tape", &s::tape, scope::node, "BOOL",
+         "write all that the parameter server is told and decides to "
+         "tape-<life>.pb in the run directory, for --replay and calibrate");
+}
+
+void add_data(std::vector<key>& table) {
+  using s = data_settings;
+  section_of at{table, "data", &settings::data};
+  at.add("dataset", &s::dataset, scope::cluster, "NAME|synthetic(...)|tar(...)",
+         "what is learned; --list-datasets shows which there are; "
+         "synthetic(shape=3x32x32,classes=10,samples=5000) is made up",
+         dataset);
+  at.add("data-dir", &s::data_dir, scope::node, "DIR",
+         "folder of the file-based data sets");
+  at.add("augment", &s::augment, scope::cluster, "auto|none|STEP+STEP...",
+         "what is changed at random in samples for training: crop, flip, "
+         "resized-crop, jitter; auto: what is usual for the data set",
+         rules::augment);
+  at.add("image-size", &s::image_size, scope::cluster, "N",
+         "side of the squares that images of any size are made into (folder, "
+         "tar)",
+         from{1, 4096});
+  at.add("on-bad-sample", &s::on_bad_sample, scope::cluster, "",
+         "what becomes of a damaged image: fail ends the run; skip takes "
+         "another in training, none in evaluation");
+  at.add("sharding", &s::sharding, scope::cluster, "",
+         "which samples a worker gets: leased: the next ones; static: every "
+         "N-th of the epoch's order, from its rank on; local: those of its own "
+         "files");
+  at.add("drop-last", &s::drop_last, scope::cluster, "BOOL",
+         "static: leave out the last samples of an epoch's order that N "
+         "workers cannot share evenly, instead of filling up with the first");
+}
+
+/// "ssp", or "ssp, mine" where several policies have this parameter.
+std::string owners_of(const parameter& what) {
+  std::vector<std::string> owners;
+  for (const auto& each : known_policies())
+    if (each.schema.find(what.name) != nullptr)
+      owners.push_back(each.schema.name);
+  return join(owners, ", ");
+}
+
+/// "; bsp is sync", for each name that the field has besides.
+std::string other_names() {
+  std::string out;
+  for (const auto& each : known_policies())
+    for (const auto& name : each.other_names)
+      out += "; " + name + " is " + each.schema.name;
+  return out;
+}
+
+/// A parameter of policies as a key of its own.
+void add_parameter(std::vector<key>& table, const parameter& what) {
+  auto& entry = table.emplace_back();
+  entry.section = "policy";
+  entry.name = entry.flag = what.name;
+  entry.value = what.placeholder;
+  entry.help = owners_of(what) + ": " + what.help;
+  entry.where = scope::cluster;
+  entry.get = [what](const settings& all) {
+    auto given = all.policy.parameters.find(what.name);
+    return given == all.policy.parameters.end() ? what.by_default
+                                                : given->second;
+  };
+  entry.set = [what](settings& all, std::string_view text) {
+    auto value = text.empty() ? what.by_default : what.range.read(text);
+    if (text.empty() && !what.by_default.empty())
+      throw bad_value("needs a value");
+    if (value == what.by_default)
+      all.policy.parameters.erase(what.name);
+    else
+      all.policy.parameters.insert_or_assign(what.name, value);
+  };
+}
+
+void add_policy(std::vector<key>& table) {
+  using s = policy_settings;
+  section_of at{table, "policy", &settings::policy};
+  at.add("name", &s::name, scope::cluster, any_of(policy_names()),
+         "who waits for whom, also with parameters: NAME(KEY=VALUE,...)" +
+           other_names(),
+         rules::policy)
+    .flag = "policy";
+  for (const auto& each : policy_parameters())
+    add_parameter(table, each);
+}
+
+void add_evaluation(std::vector<key>& table) {
+  using s = evaluation_settings;
+  section_of at{table, "evaluation", &settings::evaluation};
+  at.add("eval-freq", &s::eval_freq, scope::cluster, "N|epoch",
+         "steps between evaluations, or one at the end of each epoch");
+  at.add("eval-batch-size", &s::eval_batch_size, scope::node, "N",
+         "samples that the evaluator takes at once", from{1, 1 << 24});
+  at.add("eval-timeout", &s::eval_timeout, scope::node, "SECONDS",
+         "wait for the last score when the run ends", seconds);
+  at.add("follow", &s::follow, scope::node, "ps|DIR",
+         "evaluator: live weights of the parameter server, or a folder of "
+         "checkpoints");
+}
+
+void add_checkpoint(std::vector<key>& table) {
+  using s = checkpoint_settings;
+  section_of at{table, "checkpoint", &settings::checkpoint};
+  at.add("checkpoint-freq", &s::checkpoint_freq, scope::node, "N",
+         "steps between checkpoints", at_least_one);
+  at.add("keep", &s::keep, scope::node, "N", "newest checkpoints that are kept",
+         at_least_one);
+  at.add("keep-best", &s::keep_best, scope::node, "BOOL",
+         "keep the weights of the best score in best.safetensors");
+}
+
+void add_simulation(std::vector<key>& table) {
+  using s = simulation_settings;
+  section_of at{table, "simulation", &settings::simulation};
+  at.add("clock", &s::clock, scope::node, "",
+         "real: threads and real time; virtual: one thread, bit-reproducible");
+  at.add("compute-time", &s::compute_time, scope::node, "DIST",
+         "virtual clock: seconds that a gradient takes, such as constant(1) or "
+         "gamma(mean=1,cv=0.1)",
+         rules::distribution);
+  at.add("link-rate", &s::link_rate, scope::node, "X",
+         "virtual clock: bytes per second of a worker's link", rate);
+  at.add("link-latency", &s::link_latency, scope::node, "SECONDS",
+         "virtual clock: delay of a message", delay);
+  static const std::vector<std::string> gradients{"real", "none"};
+  at.add("gradients", &s::gradients, scope::node, any_of(gradients),
+         "virtual clock: none schedules only, nothing is trained",
+         one_of{gradients});
+  at.add("faults", &s::faults, scope::node, "FILE|random(SEED)",
+         "virtual clock: what breaks and when; every promise of the cluster is "
+         "checked meanwhile",
+         rules::faults);
+}
+
+} // namespace
+
+std::vector<key> make_table() {
+  std::vector<key> table;
+  add_cluster(table);
+  add_training(table);
+  add_data(table);
+  add_policy(table);
+  add_evaluation(table);
+  add_checkpoint(table);
+  add_simulation(table);
+  return table;
+}
+
+} // namespace troupe::config

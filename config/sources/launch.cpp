@@ -1,0 +1,156 @@
+#include "config/sources/launch.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+#include "config/values/address.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+using source = origin::source;
+
+struct launcher {
+  const char* rank;
+  const char* processes;
+  const char* here; ///< Processes on this host; or null.
+};
+
+constexpr launcher launchers[] = {
+  {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+   "OMPI_COMM_WORLD_LOCAL_SIZE"},
+  {"SLURM_PROCID", "SLURM_NTASKS", nullptr},
+};
+
+std::string variable(const environment& all, std::string_view name) {
+  auto found = all.find(name);
+  return found == all.end() ? "" : found->second;
+}
+
+uint32_t number(const environment& all, const std::string& name) {
+  auto text = variable(all, name);
+  try {
+    return parse<uint32_t>(text);
+  } catch (const bad_value& why) {
+    throw usage_error(name + "=" + shown(text) + ": " + why.what());
+  }
+}
+
+/// The port for the parameter server next to whoever holds MASTER_PORT.
+std::string port_of(const environment& all) {
+  auto port = number(all, "MASTER_PORT");
+  auto taken = variable(all, "TORCHELASTIC_USE_AGENT_STORE") == "True";
+  return std::to_string(taken ? uint64_t{port} + 1 : port);
+}
+
+std::vector<given> meeting_point(const environment& all) {
+  std::vector<given> result;
+  if (auto host = variable(all, "MASTER_ADDR"); !host.empty())
+    result.push_back(
+      {&key_of("cluster.host"), host, {source::environment, "MASTER_ADDR"}});
+  if (!variable(all, "MASTER_PORT").empty())
+    result.push_back({&key_of("cluster.port"),
+                      port_of(all),
+                      {source::environment, "MASTER_PORT"}});
+  return result;
+}
+
+bool is_slurm(const launcher& by) {
+  return by.here == nullptr;
+}
+
+/// Slurm says that a batch script is process 0 of as many as the job has, but
+/// it is alone: only srun starts the others, and numbers its steps.
+void require_step(const environment& all) {
+  auto in_a_job = !variable(all, "SLURM_JOB_ID").empty();
+  auto in_a_step = !variable(all, "SLURM_STEP_ID").empty() ||
+                   !variable(all, "SLURM_STEPID").empty();
+  if (in_a_job && !in_a_step)
+    throw usage_error("--role auto: SLURM_PROCID and SLURM_NTASKS are those of "
+                      "a Slurm job, but this process is of none of its steps "
+                      "(no SLURM_STEP_ID): start it with srun");
+}
+
+/// "SLURM_NNODES=2", if that says that the processes are not all on this host.
+std::string several_hosts(const environment& all, const launcher& by,
+                          uint32_t processes) {
+  if (!is_slurm(by)) {
+    auto here = variable(all, by.here);
+    return !here.empty() && number(all, by.here) < processes
+             ? std::string{by.here} + "=" + here
+             : "";
+  }
+  for (std::string name :
+       {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
+    if (auto nodes = variable(all, name); !nodes.empty())
+      return number(all, name) > 1 ? name + "=" + nodes : "";
+  return "";
+}
+
+} // namespace
+
+launch read_launch(const environment& variables) {
+  for (const auto& by : launchers) {
+    if (variable(variables, by.rank).empty() ||
+        variable(variables, by.processes).empty())
+      continue;
+    launch result{number(variables, by.rank),
+                  number(variables, by.processes),
+                  by.rank,
+                  by.processes,
+                  "",
+                  meeting_point(variables)};
+    if (result.rank >= result.processes)
+      throw usage_error(result.rank_variable + "=" +
+                        std::to_string(result.rank) + ": must be below " +
+                        result.processes_variable + "=" +
+                        std::to_string(result.processes));
+    if (is_slurm(by))
+      require_step(variables);
+    result.several_hosts = several_hosts(variables, by, result.processes);
+    return result;
+  }
+  throw usage_error("--role auto: no launch environment (RANK and WORLD_SIZE, "
+                    "OMPI_COMM_WORLD_RANK and _SIZE, or SLURM_PROCID and "
+                    "SLURM_NTASKS); give --role ps, worker or evaluator");
+}
+
+void assign_role(resolved& all, const launch& by) {
+  auto& cluster = all.values.cluster;
+  if (!by.several_hosts.empty() && is_loopback(cluster.host))
+    throw usage_error(all.cite("cluster.host") +
+                      ": only this host reaches it, but " + by.several_hosts +
+                      " of " + by.processes_variable + "=" +
+                      std::to_string(by.processes) +
+                      " says that there are others: give --host or MASTER_ADDR "
+                      "with the host of process 0");
+  auto with_evaluator = cluster.evaluator.value_or(false);
+  auto others = with_evaluator ? 2u : 1u;
+  auto cluster = std::string{"a parameter server"} +
+                 (with_evaluator ? ", an evaluator" : "") + " and ";
+  auto size = by.processes_variable + "=" + std::to_string(by.processes);
+  if (by.processes <= others)
+    throw usage_error(size + ": --role auto needs " + cluster +
+                      "at least one worker");
+  auto workers = by.processes - others;
+  if (all.is_explicit("cluster.workers") && cluster.workers != workers)
+    throw usage_error(all.cite("cluster.workers") + ": does not fit " + size +
+                      ", which makes " + cluster + std::to_string(workers) +
+                      " workers");
+  all.take({&key_of("cluster.workers"),
+            std::to_string(workers),
+            {source::environment, by.processes_variable}});
+  fill_in_batch_size(all);
+  auto& what = all.values.what;
+  what = by.rank == 0         ? role::ps
+         : by.rank <= workers ? role::worker
+                              : role::evaluator;
+  if (what == role::worker)
+    all.take({&key_of("cluster.rank"),
+              std::to_string(by.rank - 1),
+              {source::environment, by.rank_variable}});
+}
+
+} // namespace troupe::config

@@ -1,0 +1,231 @@
+#include "config/sources/resolve.hpp"
+
+#include "config/schema/policies.hpp"
+#include "config/sources/ini.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+#include "config/values/lr_schedule.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::config {
+
+namespace {
+
+using source = origin::source;
+
+constexpr std::string_view policy_key = "policy.name";
+
+/// A variable that looks like a key's but is none. Others that begin with
+/// TROUPE_ are not ours to judge.
+void refuse_misspelt(const std::string& variable) {
+  std::vector<std::string> known;
+  auto in_a_section = false;
+  for (const auto& each : all_keys()) {
+    known.push_back(each.variable());
+    auto prefix =
+      known.back().substr(0, known.back().size() - each.name.size());
+    in_a_section = in_a_section || variable.starts_with(prefix);
+  }
+  if (in_a_section)
+    throw usage_error("environment: unknown variable " + shown(variable) +
+                      did_you_mean(variable, known));
+}
+
+void fill_in_momentum(settings& all) {
+  if (const auto& usual = facts_of(all.policy).momentum)
+    all.training.momentum = usual(all.cluster.workers);
+}
+
+/// `epochs` has a default only where nothing else says when to stop. A cosine
+/// needs an end that is known beforehand.
+void fill_in_epochs(settings& all) {
+  auto& training = all.training;
+  auto ends = training.target_accuracy &&
+              parse_lr_schedule(training.lr_schedule).shape != lr_shape::cosine;
+  if (all.simulation.gradients != "none" && !training.epochs &&
+      !training.max_steps && !ends)
+    training.epochs = default_epochs;
+}
+
+/// `--policy "ssp(staleness=3)" --staleness 4`
+void refuse_contradiction(const given& a, const given& b) {
+  if (a.from.from != b.from.from || a.from.call.empty() == b.from.call.empty())
+    return;
+  resolved first, second;
+  first.take(a);
+  second.take(b);
+  if (a.what->get(first.values) != b.what->get(second.values))
+    throw usage_error(a.cite() + " contradicts " + b.cite() +
+                      ": give one of the two");
+}
+
+void fill_in_compute_time(simulation_settings& simulation) {
+  if (simulation.clock == clock_kind::virtual_time &&
+      simulation.compute_time.empty())
+    simulation.compute_time = default_compute_time;
+}
+
+} // namespace
+
+double asynchronous_momentum(uint32_t workers) {
+  auto missing = training_settings{}.momentum - (1 - 1.0 / workers);
+  return std::max(0.0, std::floor(100 * missing + 1e-6) / 100);
+}
+
+std::string origin::to_string() const {
+  switch (from) {
+  case source::by_default:
+    return "default";
+  case source::run:
+    return "run " + where;
+  case source::file:
+    return where;
+  case source::environment:
+    return "environment " + where;
+  case source::flag:
+    return "flag " + where;
+  }
+  return "";
+}
+
+std::string given::cite() const {
+  if (!from.call.empty())
+    return given{&key_of(policy_key), from.call, {from.from, from.where}}
+      .cite();
+  auto value = shown(text);
+  switch (from.from) {
+  case source::by_default:
+    return "[" + what->section + "] " + what->name + " = " + value +
+           " (default)";
+  case source::run:
+    return "[" + what->section + "] " + what->name + " = " + value +
+           " (of the run at " + from.where + ")";
+  case source::file:
+    return from.where + ": [" + what->section + "] " + what->name + " = " +
+           value;
+  case source::environment:
+    return from.where + "=" + value;
+  case source::flag:
+    return from.where == "--set" || from.where == "--change"
+             ? from.where + " " + what->id() + "=" + value
+             : from.where + " " + (text.empty() ? "\"\"" : value);
+  }
+  return "";
+}
+
+void add(std::vector<given>& to, given one) {
+  if (one.what->id() != policy_key || one.text.find('(') == one.text.npos)
+    return to.push_back(std::move(one));
+  try {
+    const auto& schema = find_policy(name_of_call(one.text)).schema;
+    auto values = read_given(schema, one.text);
+    auto from = one.from;
+    from.call = one.text;
+    to.push_back({one.what, schema.name, one.from});
+    for (const auto& each : schema.parameters)
+      if (values.has(each.name))
+        to.push_back(
+          {&key_of("policy." + each.name), values.text(each.name), from});
+  } catch (const bad_value& why) {
+    throw usage_error(one.cite() + ": " + why.what());
+  }
+}
+
+environment process_environment() {
+  environment result;
+  for (auto entry = environ; entry && *entry; ++entry) {
+    std::string_view line{*entry};
+    auto equals = line.find('=');
+    if (equals != std::string_view::npos)
+      result.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return result;
+}
+
+std::vector<given> from_file(const std::filesystem::path& file) {
+  std::vector<given> result;
+  for (auto& entry : read_ini(file)) {
+    auto where = file.string() + ":" + std::to_string(entry.line);
+    const auto& what = named_key(where, entry.section, entry.key);
+    add(result, {&what, std::move(entry.value), {source::file, where}});
+  }
+  return result;
+}
+
+std::vector<given> from_environment(const environment& variables) {
+  std::vector<given> result;
+  for (const auto& [variable, text] : variables) {
+    if (!variable.starts_with("TROUPE_"))
+      continue;
+    auto what = find_variable(variable);
+    if (!what)
+      refuse_misspelt(variable);
+    else if (!text.empty())
+      add(result, {what, text, {source::environment, variable}});
+  }
+  return result;
+}
+
+void resolved::take(const given& one) {
+  if (has_control_character(one.text))
+    throw usage_error(one.cite() + ": must not hold control characters");
+  try {
+    one.what->set(values, one.text);
+  } catch (const bad_value& why) {
+    throw usage_error(one.cite() + ": " + why.what());
+  }
+  origins_.insert_or_assign(one.what->id(), one.from);
+}
+
+const origin& resolved::origin_of(std::string_view id) const {
+  static const origin by_default;
+  auto found = origins_.find(key_of(id).id());
+  return found == origins_.end() ? by_default : found->second;
+}
+
+bool resolved::is_explicit(std::string_view id) const {
+  return origin_of(id).from > source::run;
+}
+
+bool resolved::is_default(std::string_view id) const {
+  return origin_of(id).from == source::by_default;
+}
+
+std::string resolved::cite(std::string_view id) const {
+  const auto& what = key_of(id);
+  return given{&what, what.get(values), origin_of(id)}.cite();
+}
+
+void fill_in_batch_size(resolved& all) {
+  auto& training = all.values.training;
+  if (training.global_batch_size && all.is_default("training.batch-size"))
+    training.batch_size = std::max<uint64_t>(1, *training.global_batch_size /
+                                                  all.values.cluster.workers);
+}
+
+resolved resolve(std::span<const given> all) {
+  std::map<const key*, const given*> last;
+  for (const auto& one : all) {
+    auto& counts = last[one.what];
+    if (counts != nullptr)
+      refuse_contradiction(*counts, one);
+    counts = &one;
+  }
+  resolved result;
+  for (const auto& each : all_keys())
+    if (auto found = last.find(&each); found != last.end())
+      result.take(*found->second);
+  fill_in_epochs(result.values);
+  if (result.is_default("training.momentum"))
+    fill_in_momentum(result.values);
+  fill_in_batch_size(result);
+  fill_in_compute_time(result.values.simulation);
+  return result;
+}
+
+} // namespace troupe::config

@@ -1,0 +1,263 @@
+#include "config/sources/validate.hpp"
+
+#include "config/schema/limits.hpp"
+#include "config/schema/policies.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
+#include "config/values/address.hpp"
+#include "config/values/faults.hpp"
+#include "config/values/lr_schedule.hpp"
+#include "config/values/script.hpp"
+#include "config/values/tar_shards.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+/// "--lr 0: WHAT"
+[[noreturn]] void refuse(const resolved& all, const char* id,
+                         const std::string& what) {
+  throw usage_error(all.cite(id) + ": " + what);
+}
+
+// A setting that would be ignored is refused; a line goes when its feature
+// comes.
+void refuse_unavailable(const resolved& what) {
+  const auto& all = what.values;
+  if (all.what == role::checkpoint_writer)
+    throw usage_error("--role checkpoint-writer: in this release the "
+                      "checkpoint writer lives with the parameter server and "
+                      "cannot stand alone");
+  if (all.training.device != "cpu")
+    refuse(what, "training.device",
+           "this release computes without CUDA; use --device cpu");
+}
+
+bool joins(role what) {
+  return what == role::worker || what == role::evaluator;
+}
+
+void check_policy(const resolved& all) {
+  const auto& policy = all.values.policy;
+  const auto& object = facts_of(policy).object;
+  if (!object)
+    return;
+  if (auto found = object(arguments_of(policy), all.values.cluster.workers))
+    refuse(all, ("policy." + found->parameter).c_str(), found->why);
+}
+
+void check_rank(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  // A shard elsewhere may leave it to the lead to know how many there are.
+  auto knows =
+    !is_remote_shard(all.values) || all.is_explicit("cluster.shards");
+  if (all.values.what == role::ps && knows &&
+      cluster.rank.value_or(0) >= cluster.shards)
+    refuse(all, "cluster.rank",
+           "must be below the number of shards, " +
+             std::to_string(cluster.shards));
+  if (is_remote_shard(all.values) && cluster.listen.empty())
+    refuse(all, "cluster.rank",
+           "a shard in a process of its own has an address of its own: give it "
+           "with --listen HOST:PORT");
+  if (all.values.what == role::ps && !is_remote_shard(all.values) &&
+      !cluster.listen.empty())
+    refuse(all, "cluster.listen",
+           "is for parameter server shards with a --rank above 0; the lead "
+           "listens at [cluster] host and port");
+}
+
+void check_training(const resolved& all) {
+  const auto& training = all.values.training;
+  require_allowed(training);
+  if (is_script(training.network) && training.dtype != scalar_type::float32)
+    refuse(all, "training.dtype", "scripts are trained as float32 alone");
+  if (training.nesterov && training.momentum == 0)
+    refuse(all, "training.nesterov", "needs a momentum above 0");
+  if (training.resume && training.overwrite)
+    refuse(all, "training.overwrite",
+           "contradicts resume: give one of the two");
+}
+
+void check_batch(const resolved& all) {
+  const auto& training = all.values.training;
+  if (!training.global_batch_size)
+    return;
+  auto samples = *training.global_batch_size;
+  auto workers = all.values.cluster.workers;
+  if (samples % workers != 0)
+    refuse(all, "training.global-batch-size",
+           "must be a multiple of the number of workers, " +
+             std::to_string(workers));
+  if (training.batch_size != samples / workers)
+    refuse(all, "training.batch-size",
+           "contradicts global-batch-size, which makes " +
+             std::to_string(samples / workers) + " for each of " +
+             std::to_string(workers) + " workers: give one of the two");
+}
+
+void check_learning_rate(const resolved& all) {
+  const auto& training = all.values.training;
+  if (parse_lr_schedule(training.lr_schedule).min > training.lr)
+    refuse(all, "training.lr-schedule",
+           "ends above the learning rate, " + print(training.lr));
+  if (training.epochs && training.warmup_epochs > 0 &&
+      training.warmup_epochs >= static_cast<double>(*training.epochs))
+    refuse(all, "training.warmup-epochs",
+           "must be less than the epochs of the run, " +
+             std::to_string(*training.epochs));
+}
+
+/// Only who decides for the cluster knows all of its settings.
+void check_recipe(const resolved& all) {
+  const auto& values = all.values;
+  const auto& training = values.training;
+  if (values.what != role::simulate && values.what != role::ps)
+    return;
+  if (is_remote_shard(values))
+    return;
+  check_batch(all);
+  check_learning_rate(all);
+  if (training.weight_decay_exclude != decay_exclusion::none &&
+      training.weight_decay == 0)
+    refuse(all, "training.weight-decay-exclude",
+           "needs a weight-decay above 0");
+  if (training.clip_norm && has_remote_shards(values))
+    refuse(all, "training.clip-norm",
+           "needs the whole gradient in one process: leave --rank out");
+  if (training.autocast != autocast_kind::none &&
+      training.dtype != scalar_type::float32)
+    refuse(all, "training.autocast", "needs --dtype float32");
+}
+
+/// The parameter server never looks at a sample; all who do need the files.
+void check_data(const resolved& all) {
+  const auto& data = all.values.data;
+  auto computes = all.values.what == role::simulate || joins(all.values.what);
+  if (computes && reads_files(data.dataset) && data.data_dir.empty())
+    refuse(all, "data.dataset",
+           "is read from files: give their folder with --data-dir");
+  auto decides =
+    all.values.what == role::simulate || all.values.what == role::ps;
+  if (decides && data.image_size != data_settings{}.image_size &&
+      data.dataset != "folder" && !is_tar_shards(data.dataset))
+    refuse(all, "data.image-size",
+           "is for images of any size (folder, tar); those of " + data.dataset +
+             " have theirs");
+}
+
+/// Only who decides for the cluster knows how the data is shared out.
+void check_sharding(const resolved& all) {
+  const auto& values = all.values;
+  const auto& data = values.data;
+  auto decides = values.what == role::simulate ||
+                 (values.what == role::ps && !is_remote_shard(values));
+  if (!decides)
+    return;
+  if (data.drop_last && data.sharding != sharding_kind::fixed)
+    refuse(all, "data.drop-last",
+           "is for shares of one size: use it with --sharding static");
+  if (data.sharding != sharding_kind::local)
+    return;
+  if (!reads_files(data.dataset))
+    refuse(all, "data.sharding",
+           "needs files that differ from node to node; those of the data set " +
+             data.dataset + " are built in: use static");
+  if (values.what == role::simulate && values.simulation.gradients == "none")
+    refuse(all, "data.sharding",
+           "needs samples, and --gradients none has none: use static");
+}
+
+void check_transport(const resolved& all) {
+  if (all.values.cluster.transport == "inproc" &&
+      all.values.what != role::simulate)
+    refuse(all, "cluster.transport",
+           "connects actors of one process only (--simulate); use auto");
+}
+
+void check_compression(const resolved& all) {
+  if (all.values.cluster.compression != "none" &&
+      all.values.training.dtype != scalar_type::float32)
+    refuse(all, "cluster.compression",
+           "packs float32 alone; leave it out with "
+           "--dtype float64");
+}
+
+/// Real nodes take no notice of the section: one file may serve both.
+void check_simulation(const resolved& all) {
+  const auto& values = all.values;
+  const auto& what = values.simulation;
+  auto virtual_clock = what.clock == clock_kind::virtual_time;
+  if (values.what != role::simulate) {
+    if (virtual_clock)
+      refuse(all, "simulation.clock",
+             "is for the whole cluster in one process: use it with --simulate");
+    return;
+  }
+  if (!virtual_clock)
+    for (auto id : {"simulation.compute-time", "simulation.link-rate",
+                    "simulation.link-latency", "simulation.gradients",
+                    "simulation.faults"})
+      if (key_of(id).get(values) != key_of(id).get(settings{}))
+        refuse(all, id, "needs the virtual clock: add --clock virtual");
+  if (!what.faults.empty() && !parse_random_faults(what.faults))
+    read_faults(what.faults, values.cluster.workers);
+  if (what.gradients != "none")
+    return;
+  if (!values.training.max_steps)
+    refuse(all, "simulation.gradients",
+           "never learns and has no epochs: say when to stop with --max-steps");
+  for (auto id : {"training.epochs", "training.target-accuracy",
+                  "training.resume", "cluster.evaluator"})
+    if (all.is_explicit(id) && key_of(id).get(values) != "false")
+      refuse(all, id, "means nothing with --gradients none");
+}
+
+/// Only a node that talks to no other is exempt: without encryption either end
+/// of a connection is open to whoever is in between.
+void check_network(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  const auto& follow = all.values.evaluation.follow;
+  auto alone = all.values.what == role::simulate ||
+               (all.values.what == role::evaluator && follow != "ps");
+  if (alone)
+    return;
+  auto looks_for_it = joins(all.values.what) || is_remote_shard(all.values);
+  if (looks_for_it && cluster.port == 0)
+    refuse(all, "cluster.port",
+           "only the parameter server can take any free port");
+  constexpr const char* open_to_all =
+    "is no loopback address, and connections are neither encrypted nor "
+    "authenticated: use 127.0.0.1, or give --insecure-network if everybody on "
+    "that network may be trusted";
+  if (cluster.insecure_network)
+    return;
+  if (cluster.transport == "nccl")
+    refuse(all, "cluster.transport",
+           "NCCL connects over any network of its hosts, whatever --host says, "
+           "and neither encrypts nor authenticates: give --insecure-network if "
+           "everybody on those may be trusted, or use auto");
+  if (!is_loopback(cluster.host))
+    refuse(all, "cluster.host", open_to_all);
+  if (is_remote_shard(all.values) &&
+      !is_loopback(parse_address(cluster.listen).host))
+    refuse(all, "cluster.listen", open_to_all);
+}
+
+} // namespace
+
+void validate(const resolved& all) {
+  refuse_unavailable(all);
+  check_policy(all);
+  check_rank(all);
+  check_training(all);
+  check_recipe(all);
+  check_data(all);
+  check_sharding(all);
+  check_transport(all);
+  check_compression(all);
+  check_simulation(all);
+  check_network(all);
+}
+
+} // namespace troupe::config

@@ -1,0 +1,247 @@
+#pragma once
+// Every setting of a run as a validated value. Defaults stand here, each with
+// its unit and what follows from it. How a value is given (flag, INI key,
+// environment) is in keys.hpp; the order of precedence is
+// default < file < environment < flag.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::config {
+
+enum class role : uint8_t {
+  none,
+  simulate, ///< The whole cluster in this process (`--simulate`).
+  ps,
+  worker,
+  evaluator,
+  checkpoint_writer,
+  automatic ///< Taken from the launch environment.
+};
+
+enum class clock_kind : uint8_t { real, virtual_time };
+enum class scalar_type : uint8_t { float32, float64 };
+
+/// What becomes of the running statistics (batch normalisation's means and
+/// variances) that workers push with their gradients.
+enum class buffers_rule : uint8_t {
+  average, ///< The server's are the mean of a step's, and workers get them.
+  first,   ///< The server's are those of a step's first gradient.
+  local    ///< As average, but each worker goes on from its own.
+};
+
+/// What becomes of a sample that cannot be read.
+enum class bad_sample_rule : uint8_t {
+  fail, ///< The run ends with a line about it.
+  skip  ///< In training another takes its place; evaluation goes without.
+};
+
+/// Which samples a worker's leases are of.
+enum class sharding_kind : uint8_t {
+  leased, ///< Any: whoever is next gets the next ones.
+  fixed,  ///< Every N-th of the epoch's order, from its rank on.
+  local   ///< Those of its own files.
+};
+
+/// Parameters without weight decay.
+enum class decay_exclusion : uint8_t {
+  none,
+  bias,         ///< Those whose names end in `.bias`.
+  norm,         ///< Those of normalising layers.
+  bias_and_norm ///< Both.
+};
+
+/// In which type forward computes.
+enum class autocast_kind : uint8_t {
+  none, ///< In that of the weights.
+  bf16  ///< Convolutions and products in bfloat16.
+};
+
+/// Whether tensors travel while they are computed and used.
+enum class overlap_rule : uint8_t {
+  automatic, ///< Where that takes long beside computing.
+  on,
+  off
+};
+
+/// [cluster] Where the cluster meets and how long it waits.
+struct cluster_settings {
+  std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
+  uint16_t port = 4242;
+  uint32_t workers =
+    4; ///< N, the size of the cluster that training starts with.
+  uint32_t shards = 1;          ///< Parameter server shards.
+  std::optional<uint32_t> rank; ///< This node's rank, else given at the hello.
+  std::string listen;           ///< HOST:PORT of a PS shard with rank > 0.
+  /// Whether the cluster has an evaluator. Not given: `--simulate` brings one,
+  /// and
+  /// `--role auto` makes no process of the launch one.
+  std::optional<bool> evaluator;
+  bool insecure_network = false; ///< Allow a bind other than loopback.
+  double join_timeout = 60;     ///< s until training starts with fewer workers.
+  double connect_timeout = 60;  ///< s that a worker tries to reach the PS.
+  double liveness_timeout = 15; ///< s of silence until a peer counts as dead.
+  std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
+  /// What becomes of gradients on their way: none | fp16 | bf16 | int8 |
+  /// topk(share=...)
+  std::string compression = "none";
+  overlap_rule overlap = overlap_rule::automatic; ///< Of a worker.
+
+  bool operator==(const cluster_settings&) const = default;
+};
+
+/// [training] What is trained, how, and for how long.
+struct training_settings {
+  std::string network = "lenet"; ///< A name, or script:FILE.
+  bool allow_scripts = false;    ///< May this node run such files?
+  std::string optimizer = "sgd"; ///< sgd | adam | adamw
+  double lr = 0.03;
+  /// A policy may have another default; see `asynchronous_momentum`.
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 0;
+  double beta1 = 0.9; ///< adam, adamw
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  decay_exclusion weight_decay_exclude = decay_exclusion::none;
+  std::optional<double> clip_norm;      ///< Of a step's gradient, at most.
+  std::string lr_schedule = "constant"; ///< See lr_schedule.hpp.
+  double warmup_epochs =
+    0; ///< In which the rate grows to that of the schedule.
+  uint64_t batch_size = 64; ///< Samples per worker and step.
+  /// Of all workers together; `batch_size` is made from it.
+  std::optional<uint64_t> global_batch_size;
+  std::optional<uint64_t> micro_batch_size; ///< Computed at once of a batch.
+  double label_smoothing = 0;               ///< In [0, 1).
+  autocast_kind autocast = autocast_kind::none;
+  /// When to stop, whichever comes first. A limit that is not given does not
+  /// apply; `epochs` has a default that counts only if none is given.
+  std::optional<uint64_t> epochs;
+  std::optional<uint64_t> max_steps;
+  std::optional<double> target_accuracy; ///< In (0, 1].
+  /// In a replay that may end earlier: the run's `max_steps`. No key.
+  std::optional<uint64_t> schedule_steps;
+  uint64_t seed = 1;
+  std::string device = "cpu"; ///< cpu | cuda | cuda:i
+  scalar_type dtype = scalar_type::float32;
+  buffers_rule buffers = buffers_rule::average;
+  uint32_t threads = 0;  ///< Intra-op threads of a compute actor; 0 = share.
+  std::string train_dir; ///< Empty: runs/<network>-<n>, new each time.
+  std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
+  bool overwrite = false;
+  bool tape = false; ///< Write tape-<life>.pb into the run directory.
+
+  bool operator==(const training_settings&) const = default;
+};
+
+/// Epochs when no limit is given from any source.
+inline constexpr uint64_t default_epochs = 50;
+
+/// Default momentum of policies whose gradients arrive late, for these act like
+/// momentum themselves, 1 - 1/M with M workers, and the two add up
+/// (Mitliagkas et al., "Asynchrony begets momentum", 2016): what is missing to
+/// the 0.9 of the others, in hundredths.
+double asynchronous_momentum(uint32_t workers);
+
+/// [data]
+struct data_settings {
+  std::string dataset = "digits"; ///< A name, synthetic(...) or tar(...).
+  std::string data_dir;           ///< Folder of the file-based sets.
+  std::string augment = "auto";   ///< auto | none | crop+flip+...
+  /// Side of the squares that images of any size are made into.
+  uint32_t image_size = 224;
+  bad_sample_rule on_bad_sample = bad_sample_rule::fail;
+  sharding_kind sharding = sharding_kind::leased;
+  bool drop_last = false; ///< Of samples that N ranks cannot share evenly.
+
+  bool operator==(const data_settings&) const = default;
+};
+
+/// [policy] Which policies there are, and what they take, is in policies.hpp.
+struct policy_settings {
+  std::string name = "sync";
+  /// The parameters of any policy that differ from their defaults, by name.
+  std::map<std::string, std::string, std::less<>> parameters;
+
+  bool operator==(const policy_settings&) const = default;
+};
+
+/// How often versions are scored.
+struct evaluation_frequency {
+  uint64_t steps = 50; ///< 0: at the end of each epoch.
+
+  evaluation_frequency() = default;
+
+  evaluation_frequency(uint64_t steps) : steps(steps) { // NOLINT
+    // nop
+  }
+
+  bool each_epoch() const { return steps == 0; }
+
+  bool operator==(const evaluation_frequency&) const = default;
+};
+
+/// [evaluation]
+struct evaluation_settings {
+  evaluation_frequency eval_freq;
+  uint64_t eval_batch_size = 256;
+  double eval_timeout = 60;  ///< s to wait for the last score.
+  std::string follow = "ps"; ///< "ps" or a folder of checkpoints.
+
+  bool operator==(const evaluation_settings&) const = default;
+};
+
+/// [checkpoint]
+struct checkpoint_settings {
+  uint64_t checkpoint_freq = 100; ///< Steps between checkpoints.
+  uint32_t keep = 3;              ///< Newest checkpoints that are kept.
+  bool keep_best = true;          ///< Write best.safetensors.
+
+  bool operator==(const checkpoint_settings&) const = default;
+};
+
+/// [simulation] Everything but `clock` is for the virtual clock.
+struct simulation_settings {
+  clock_kind clock = clock_kind::real;
+  /// s of one gradient, a distribution; under the virtual clock
+  /// `default_compute_time` when not given.
+  std::string compute_time;
+  std::string link_rate;          ///< Bytes/s; empty: without limit.
+  std::string link_latency;       ///< s; empty: none.
+  std::string gradients = "real"; ///< real | none
+  std::string faults; ///< A file of faults, or random(SEED); empty: none.
+
+  bool operator==(const simulation_settings&) const = default;
+};
+
+inline constexpr const char* default_compute_time = "constant(1)";
+
+struct settings {
+  role what = role::none;
+  cluster_settings cluster;
+  training_settings training;
+  data_settings data;
+  policy_settings policy;
+  evaluation_settings evaluation;
+  checkpoint_settings checkpoint;
+  simulation_settings simulation;
+
+  bool operator==(const settings&) const = default;
+};
+
+/// The lead of shards that have processes of their own: `--role ps --rank 0`.
+inline bool has_remote_shards(const settings& all) {
+  return all.what == role::ps && all.cluster.shards > 1 &&
+         all.cluster.rank == 0u;
+}
+
+/// Such a shard.
+inline bool is_remote_shard(const settings& all) {
+  return all.what == role::ps && all.cluster.rank.value_or(0) > 0;
+}
+
+} // namespace troupe::config

@@ -1,9 +1,0 @@
-#include "config/version.hpp"
-
-namespace troupe::config {
-
-std::string_view version() {
-  return TROUPE_VERSION;
-}
-
-} // namespace troupe::config

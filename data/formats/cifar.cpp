@@ -1,0 +1,135 @@
+#include "data/formats/cifar.hpp"
+
+#include "config/text/failure.hpp"
+#include "data/formats/image_file.hpp"
+#include "data/formats/sources.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace troupe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t pixels = 3 * 32 * 32;
+
+constexpr size_t most_batches = 99;
+
+/// The pattern with the number in the place of its `#`, if it has one.
+std::string numbered(std::string pattern, size_t number) {
+  if (auto mark = pattern.find('#'); mark != std::string::npos)
+    pattern.replace(mark, 1, std::to_string(number));
+  return pattern;
+}
+
+/// The pattern's files in the folder: number 1, 2, ... without a gap.
+std::vector<fs::path> files_in(const fs::path& folder, const std::string& name,
+                               const std::string& pattern) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  auto last = pattern.find('#') == std::string::npos ? 1 : most_batches;
+  for (size_t i = 1; i <= last; ++i) {
+    auto file = folder / numbered(pattern, i);
+    if (!fs::exists(file, error))
+      continue;
+    if (out.size() + 1 < i)
+      throw run_error(name + ": " + file.string() + " is there, but no " +
+                      numbered(pattern, out.size() + 1) + " before it");
+    out.push_back(file);
+  }
+  return out;
+}
+
+/// The files of a part, in order.
+std::vector<fs::path> files_of(const cifar_description& what,
+                               const fs::path& data_dir,
+                               const std::string& pattern) {
+  for (const auto& folder : {data_dir, data_dir / what.folder})
+    if (auto out = files_in(folder, what.name, pattern); !out.empty())
+      return out;
+  throw run_error(what.name + ": no file " + numbered(pattern, 1) + " in " +
+                  data_dir.string() + " or " +
+                  (data_dir / what.folder).string());
+}
+
+/// Samples in so many bytes of a file.
+uint64_t count_records(uint64_t bytes, uint32_t label_bytes,
+                       const std::string& name) {
+  auto record = label_bytes + pixels;
+  auto count = bytes / record;
+  if (count == 0 || bytes % record != 0)
+    throw run_error(name + ": at byte " + std::to_string(count * record) +
+                    ": the file is cut off: " + std::to_string(bytes) +
+                    " bytes are not a number of records of " +
+                    std::to_string(record));
+  return count;
+}
+
+dataset_source load_part(const cifar_description& what,
+                         const fs::path& data_dir, const std::string& pattern) {
+  std::array<int64_t, 3> shape{3, 32, 32};
+  memory_store::parts out{what.name, shape, what.classes, {}, {}};
+  for (const auto& file : files_of(what, data_dir, pattern)) {
+    auto bytes = read_file(file);
+    parse_cifar(bytes, what.classes, what.label_bytes, file.string(),
+                out.pixels, out.labels);
+  }
+  return {std::make_shared<memory_store>(std::move(out)), shape, what.classes};
+}
+
+uint64_t count_samples(const cifar_description& what, const fs::path& data_dir,
+                       const std::string& pattern) {
+  uint64_t out = 0;
+  for (const auto& file : files_of(what, data_dir, pattern)) {
+    std::error_code error;
+    auto bytes = fs::file_size(file, error);
+    if (error)
+      throw run_error(file.string() + ": cannot be read: " + error.message());
+    out += count_records(bytes, what.label_bytes, file.string());
+  }
+  return out;
+}
+
+} // namespace
+
+void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
+                 uint32_t label_bytes, const std::string& name,
+                 std::vector<uint8_t>& to_pixels,
+                 std::vector<uint8_t>& to_labels) {
+  auto record = label_bytes + pixels;
+  auto count = count_records(bytes.size(), label_bytes, name);
+  to_pixels.reserve(to_pixels.size() + count * pixels);
+  for (size_t i = 0; i < count; ++i) {
+    auto at = i * record + label_bytes - 1;
+    if (bytes[at] >= classes)
+      throw run_error(name + ": at byte " + std::to_string(at) + ": label " +
+                      std::to_string(bytes[at]) + " is not in 0 to " +
+                      std::to_string(classes - 1));
+    to_labels.push_back(bytes[at]);
+    auto image = bytes.subspan(at + 1, pixels);
+    to_pixels.insert(to_pixels.end(), image.begin(), image.end());
+  }
+}
+
+source_pair load_cifar(const cifar_description& what, const fs::path& data_dir,
+                       data_part wanted) {
+  source_pair result;
+  if (wants_train(wanted))
+    result.train = load_part(what, data_dir, what.train);
+  if (wants_test(wanted))
+    result.test = load_part(what, data_dir, what.test);
+  return result;
+}
+
+source_survey survey_cifar(const cifar_description& what,
+                           const fs::path& data_dir) {
+  return {{3, 32, 32},
+          what.classes,
+          count_samples(what, data_dir, what.train),
+          count_samples(what, data_dir, what.test)};
+}
+
+} // namespace troupe::data

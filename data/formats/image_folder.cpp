@@ -1,0 +1,191 @@
+#include "data/formats/image_folder.hpp"
+
+#include "config/text/failure.hpp"
+#include "data/digest.hpp"
+#include "data/formats/image_file.hpp"
+#include "data/formats/sources.hpp"
+
+#include <algorithm>
+#include <span>
+#include <system_error>
+#include <utility>
+
+namespace troupe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Links among folders may go in a circle.
+constexpr int deepest = 16;
+
+[[noreturn]] void fail(const fs::path& where, const std::string& what) {
+  throw run_error(where.string() + ": " + what);
+}
+
+/// Sorted by name; empty if there is no such folder.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> out;
+  for (fs::directory_iterator i{folder, error}, end; !error && i != end;
+       i.increment(error))
+    out.push_back(i->path());
+  if (error)
+    fail(folder, "cannot be read: " + error.message());
+  std::ranges::sort(out, {}, [](const auto& x) { return x.string(); });
+  return out;
+}
+
+std::vector<fs::path> class_folders(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    fail(folder, "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
+                 "and DIR/val/CLASS/IMAGE");
+  std::vector<fs::path> out;
+  for (auto& entry : entries(folder))
+    if (fs::is_directory(entry, error))
+      out.push_back(std::move(entry));
+  if (out.empty())
+    fail(folder, "has no folders, one for each class");
+  return out;
+}
+
+/// The files of a folder and of those below.
+void collect(const fs::path& folder, int depth, int64_t label,
+             folder_index& to) {
+  std::error_code error;
+  std::vector<fs::path> below;
+  for (auto& entry : entries(folder)) {
+    if (fs::is_directory(entry, error))
+      below.push_back(std::move(entry));
+    else if (has_image_name(entry.filename().string()))
+      to.images.push_back({std::move(entry), label});
+    else
+      ++to.others;
+  }
+  if (depth == deepest && !below.empty())
+    fail(below.front(), "is too deep a folder; do links go in a circle?");
+  for (const auto& each : below)
+    collect(each, depth + 1, label, to);
+}
+
+/// By the whole path of the folder as text, then by name.
+void sort_as_torchvision(std::span<folder_index::image> images) {
+  std::ranges::sort(images, {}, [](const folder_index::image& x) {
+    return std::pair{x.file.parent_path().string(), x.file.filename().string()};
+  });
+}
+
+int64_t label_of(const fs::path& folder,
+                 const std::vector<std::string>& classes) {
+  auto found = std::ranges::find(classes, folder.filename().string());
+  if (found == classes.end())
+    fail(folder, "is a class that the images for training do not have");
+  return found - classes.begin();
+}
+
+std::vector<std::string> names_of(const std::vector<fs::path>& folders) {
+  std::vector<std::string> out;
+  for (const auto& each : folders)
+    out.push_back(each.filename().string());
+  return out;
+}
+
+class folder_store final : public sample_store {
+public:
+  /// @param root The folder below which all of them lie.
+  folder_store(const fs::path& root, std::vector<folder_index::image> images)
+    : prefix_(root.native().size()), images_(std::move(images)) {
+    // nop
+  }
+
+  uint64_t size() const noexcept override { return images_.size(); }
+
+  int64_t label(uint64_t index) const override { return images_[index].label; }
+
+  picture load(uint64_t index, const window_choice& choose) const override {
+    const auto& file = images_[index].file;
+    return decode_image(read_file(file), file.string(), choose);
+  }
+
+  /// To ask for the length of a file takes far longer than to take in its name:
+  /// of many files only some, evenly spread, are asked.
+  uint64_t content_digest() const override {
+    digest out;
+    auto stride = std::max<size_t>(1, images_.size() / most_asked_);
+    for (size_t i = 0; i < images_.size(); ++i) {
+      const auto& file = images_[i].file;
+      out.add(std::string_view{file.native()}.substr(prefix_));
+      if (i % stride != 0)
+        continue;
+      std::error_code absent;
+      auto length = fs::file_size(file, absent);
+      out.add(absent ? uint64_t{0} : static_cast<uint64_t>(length));
+    }
+    return out.value();
+  }
+
+  bool decodes() const noexcept override { return true; }
+
+private:
+  static constexpr size_t most_asked_ = 4096;
+
+  size_t prefix_;
+  std::vector<folder_index::image> images_;
+};
+
+dataset_source source_of(const fs::path& root, folder_index&& index,
+                         size_t classes) {
+  return {std::make_shared<folder_store>(root, std::move(index.images)),
+          {3, 0, 0},
+          static_cast<int64_t>(classes)};
+}
+
+} // namespace
+
+folder_index index_folder(const fs::path& folder,
+                          const std::vector<std::string>& known) {
+  auto classes = class_folders(folder);
+  folder_index out;
+  out.classes = names_of(classes);
+  for (const auto& each : classes) {
+    auto before = out.images.size();
+    collect(each, 0, label_of(each, known.empty() ? out.classes : known), out);
+    if (out.images.size() == before)
+      fail(each, "holds no .jpg, .jpeg or .png file");
+    sort_as_torchvision(
+      {out.images.begin() + static_cast<ptrdiff_t>(before), out.images.end()});
+  }
+  return out;
+}
+
+fs::path find_test_folder(const fs::path& data_dir) {
+  std::error_code error;
+  for (const auto* name : {"val", "test"})
+    if (fs::is_directory(data_dir / name, error))
+      return data_dir / name;
+  fail(data_dir, "has neither a folder val nor test");
+}
+
+source_pair load_folder(const fs::path& data_dir, data_part wanted) {
+  auto train = data_dir / "train";
+  auto classes = names_of(class_folders(train));
+  source_pair out;
+  if (wants_train(wanted))
+    out.train = source_of(train, index_folder(train), classes.size());
+  if (wants_test(wanted)) {
+    auto test = find_test_folder(data_dir);
+    out.test = source_of(test, index_folder(test, classes), classes.size());
+  }
+  return out;
+}
+
+source_survey survey_folder(const fs::path& data_dir) {
+  auto classes = class_folders(data_dir / "train");
+  class_folders(find_test_folder(data_dir));
+  return {.shape = {3, 0, 0},
+          .classes = static_cast<int64_t>(classes.size()),
+          .in_memory = false};
+}
+
+} // namespace troupe::data

@@ -1,0 +1,39 @@
+#pragma once
+// The data sets that `--dataset` names: what they look like, which files they
+// need, what is usually done to their samples.
+
+#include "config/text/settings.hpp"
+#include "config/values/augmentation.hpp"
+#include "data/formats/sources.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe::data {
+
+struct dataset_entry {
+  std::string name;
+  std::string image;    ///< "3x32x32"
+  std::string classes;  ///< "10"
+  std::string training; ///< What `--augment auto` means.
+  std::string files;    ///< Below the data-dir; "" for sets without.
+  normalisation scale;
+  /// Loads the samples. The name in the settings is that of this entry, or a
+  /// declaration that begins with it.
+  std::function<source_pair(const config::data_settings&, uint64_t seed,
+                            data_part wanted)>
+    load;
+  /// Looks at the files, without reading samples.
+  std::function<source_survey(const config::data_settings&)> survey;
+};
+
+/// In the order that users see.
+const std::vector<dataset_entry>& dataset_registry();
+
+/// The entry that a name or a declaration belongs to.
+/// @throws usage_error if there is none.
+const dataset_entry& entry_of(const std::string& dataset);
+
+} // namespace troupe::data

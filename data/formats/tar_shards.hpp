@@ -1,0 +1,52 @@
+#pragma once
+// Samples in tar files, in the manner of WebDataset: runs of members of one
+// stem, of which one is an image and one, STEM.cls, the number of its class.
+
+#include "config/values/tar_shards.hpp"
+#include "data/formats/tar.hpp"
+#include "data/store.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace troupe::data {
+
+struct tar_sample {
+  std::string image; ///< Name of the member.
+  uint64_t begin = 0;
+  uint64_t size = 0;
+  int64_t label = 0;
+  uint64_t first = 0; ///< All members of the sample: first .. last - 1.
+  uint64_t last = 0;
+};
+
+/// No label may be above this.
+inline constexpr int64_t highest_label = 1'000'000;
+
+/// @throws run_error naming file, position and what is wrong there.
+std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
+                                      const std::string& name);
+
+/// The same of a file.
+std::vector<tar_sample> index_shard(const std::filesystem::path& file);
+
+/// Reads part of a file.
+/// @throws run_error if it does not hold so much.
+std::vector<uint8_t> read_part(const std::filesystem::path& file,
+                               uint64_t begin, uint64_t size);
+
+struct shard_files {
+  std::vector<std::filesystem::path> train;
+  std::vector<std::filesystem::path> test;
+};
+
+/// The files that a declaration means, all of which there are; those for tests
+/// only where they are wanted.
+/// @throws run_error if there are none, or one is absent.
+shard_files find_shards(const config::tar_shards& what,
+                        const std::filesystem::path& data_dir,
+                        data_part wanted = data_part::both);
+
+} // namespace troupe::data

@@ -1,0 +1,321 @@
+#include "messages/transport/nccl/collective_coordinator.hpp"
+
+#include "messages/finite.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+namespace troupe::transport {
+
+namespace {
+
+double steady_seconds() {
+  std::chrono::duration<double> since =
+    std::chrono::steady_clock::now().time_since_epoch();
+  return since.count();
+}
+
+} // namespace
+
+collective_coordinator::collective_coordinator(collective_terms terms)
+  : terms_(std::move(terms)), sums_(terms_.weights.bytes()),
+    rendezvous_(terms_.rules) {
+  if (!terms_.clock)
+    terms_.clock = steady_seconds;
+  if (!terms_.say)
+    terms_.say = [](const std::string&) {
+    };
+}
+
+// What is not done is told, while all of this is still there.
+collective_coordinator::~collective_coordinator() {
+  members_.clear();
+  step_.reset();
+  void_.clear();
+  transfer_.reset();
+  ending_.clear();
+}
+
+// -- gradients ----------------------------------------------------------------
+
+void collective_coordinator::asked(const collective_seat& who,
+                                   std::optional<incarnation> life) {
+  lock guard{mutex_};
+  auto* from = find(who);
+  if (from == nullptr)
+    return;
+  ++from->asked;
+  if (life)
+    from->life = life;
+  from->last.reset();
+  decide();
+}
+
+// What a worker offers that the lead does not know any more is refused there.
+void collective_coordinator::offered(collective_seat& who,
+                                     collective_offer what) {
+  lock guard{mutex_};
+  auto* from = find(who);
+  if (from == nullptr || from->gone)
+    return who.fetch(what.request);
+  from->life = what.id.life;
+  from->offered = offer{std::move(what), terms_.clock()};
+  from->last.reset();
+  members_.front().seat->wake();
+  decide();
+}
+
+void collective_coordinator::decide() {
+  if (std::ranges::none_of(members_,
+                           [](const auto& x) { return x.offered.has_value(); }))
+    return;
+  if (!rendezvous_.is_open(rendezvous_.number()))
+    return fetch_all();
+  auto all = true;
+  for (const auto& who : rendezvous_.members()) {
+    const auto* it = find(who);
+    if (it == nullptr)
+      return; // Gone: the communicator ends in a moment.
+    if (it->gone)
+      return fetch_all(); // The same.
+    if (!it->offered && it->asked == 0)
+      return; // Computes.
+    all &= it->offered && it->offered->gradient == terms_.weights;
+  }
+  // Nobody besides them may be waited for.
+  auto outsider = std::ranges::any_of(members_, [&](const member& x) {
+    return x.offered && !std::ranges::count(rendezvous_.members(), x.who);
+  });
+  if (!all || outsider || step_ || !transfer_->takes(terms_.weights))
+    return fetch_all();
+  begin_step();
+}
+
+void collective_coordinator::fetch_all() {
+  for (auto& one : members_)
+    if (auto what = std::exchange(one.offered, std::nullopt))
+      one.seat->fetch(what->request);
+}
+
+std::optional<double> collective_coordinator::oldest_offer() const {
+  std::optional<double> out;
+  for (const auto& one : members_)
+    if (one.offered && (!out || one.offered->since < *out))
+      out = one.offered->since;
+  return out;
+}
+
+void collective_coordinator::begin_step() {
+  step next;
+  next.number = ++steps_;
+  uint64_t samples = 0;
+  for (auto& one : members_)
+    if (auto what = std::exchange(one.offered, std::nullopt)) {
+      samples += what->samples;
+      next.parts.emplace(one.who, std::move(*what));
+    }
+  auto sum = sums_.take();
+  std::span target{sum.get(), static_cast<size_t>(terms_.weights.bytes())};
+  next.sum = sum;
+  step_ = std::move(next);
+  // The memory is held until the NCCL transfer has let go of it, whatever
+  // happens here.
+  transfer_->sum(target, terms_.weights.type,
+                 [this, number = steps_, sum = std::move(sum)](bool done) {
+                   summed(number, done);
+                 });
+  if (!step_)
+    return; // It failed at once.
+  for (const auto& [who, what] : step_->parts) {
+    auto share = samples == 0 ? 0.
+                              : static_cast<double>(what.samples) /
+                                  static_cast<double>(samples);
+    find(who)->seat->give(what.request, {rendezvous_.number(), share});
+  }
+  members_.front().seat->wake();
+}
+
+// Called by the NCCL transfer, with the lock held: it is asked and polled with
+// it.
+void collective_coordinator::summed(uint64_t number, bool done) {
+  if (!step_ || step_->number != number)
+    return;
+  auto gone = std::ranges::any_of(step_->parts, [this](const auto& part) {
+    const auto* from = find(part.first);
+    return from == nullptr || from->gone;
+  });
+  payload mean{terms_.weights, step_->sum, step_->sum.get()};
+  // Whoever is gone has no part in the step. One gradient that is not finite
+  // would be refused; in a sum it would have all of them refused.
+  if (!done || gone || !all_finite(mean))
+    return give_up_step();
+  step_->there = true;
+  for (const auto& [who, what] : step_->parts) {
+    auto* from = find(who);
+    ++from->asked;
+    from->seat->hand_over({frame_kind::push, what.request, what.header, mean});
+  }
+}
+
+/// What the server does not have yet takes the stream; of what it has, the
+/// answers.
+void collective_coordinator::give_up_step() {
+  if (!step_)
+    return;
+  if (step_->there)
+    return give_up_broadcast();
+  auto gone = *std::exchange(step_, std::nullopt);
+  for (const auto& [who, what] : gone.parts)
+    if (auto* from = find(who))
+      from->seat->fetch(what.request);
+}
+
+void collective_coordinator::give_up_broadcast() {
+  if (step_->taken)
+    let_held_go();
+  else
+    step_->alone = true;
+}
+
+// -- what the lead asks and tells ---------------------------------------------
+
+std::optional<gradient_sum>
+collective_coordinator::find(const push_id& which, const payload& gradient) {
+  lock guard{mutex_};
+  if (!gradient)
+    return std::nullopt;
+  const auto* data = gradient.bytes().data();
+  auto is_it = [&](const void_push& x) {
+    return x.sum.get() == data && x.id == which;
+  };
+  if (std::ranges::any_of(void_, is_it))
+    return gradient_sum{0, true, {}};
+  if (!step_ || !step_->there || step_->taken || step_->sum.get() != data)
+    return std::nullopt;
+  gradient_sum out{step_->number, false, {}};
+  for (const auto& [who, what] : step_->parts)
+    out.pushes.push_back(what.id);
+  return std::ranges::count(out.pushes, which) > 0 ? std::optional{out}
+                                                   : std::nullopt;
+}
+
+void collective_coordinator::take(uint64_t number) {
+  lock guard{mutex_};
+  if (!step_ || step_->number != number)
+    return;
+  step_->taken = true;
+  step_->sum.reset();
+  if (step_->alone)
+    step_.reset();
+}
+
+void collective_coordinator::give_up(uint64_t number) {
+  lock guard{mutex_};
+  if (!step_ || step_->number != number || step_->taken)
+    return;
+  auto gone = *std::exchange(step_, std::nullopt);
+  for (const auto& [who, what] : gone.parts)
+    if (auto* from = find(who)) {
+      void_.push_back({from->seat, what.request, what.id, gone.sum});
+      from->seat->fetch(what.request);
+    }
+}
+
+/// The answer to a push that did not count: its worker has been told.
+bool collective_coordinator::swallows(const collective_seat& who,
+                                      const collective_reply& what) {
+  return what.kind == frame_kind::refusal &&
+         std::erase_if(void_, [&](const void_push& x) {
+           return x.seat == &who && x.request == what.request;
+         }) > 0;
+}
+
+// Its path may live on: what it still offers it sends itself.
+void collective_coordinator::left(worker_id who, incarnation life) {
+  lock guard{mutex_};
+  auto found = std::ranges::find_if(members_, [&](const member& x) {
+    return x.who.worker == who && x.life == life && !x.gone;
+  });
+  if (found == members_.end())
+    return;
+  found->gone = true;
+  if (step_ && !step_->there && step_->parts.contains(found->who))
+    give_up_step();
+  fetch_all();
+  assemble_at_ = terms_.clock();
+  members_.front().seat->wake();
+}
+
+// -- weights ------------------------------------------------------------------
+
+bool collective_coordinator::keeps(const collective_seat& who,
+                                   const collective_reply& what) {
+  lock guard{mutex_};
+  auto* to = find(who);
+  if (to == nullptr)
+    return false;
+  if (to->asked > 0)
+    --to->asked;
+  if (swallows(who, what))
+    return true;
+  if (!step_ || !step_->taken)
+    return false;
+  auto part = step_->parts.find(to->who);
+  if (part == step_->parts.end() || part->second.request != what.request)
+    return false;
+  if (!fits(*to, what)) {
+    let_held_go();
+    return false;
+  }
+  if (step_->held.empty()) {
+    step_->held_since = terms_.clock();
+    members_.front().seat->wake();
+  }
+  step_->held.emplace(to->who, what);
+  if (step_->held.size() == step_->parts.size())
+    spread();
+  return true;
+}
+
+bool collective_coordinator::fits(const member& to,
+                                  const collective_reply& what) const {
+  const auto& held = step_->held;
+  auto open = rendezvous_.is_open(rendezvous_.number()) &&
+              transfer_->takes(terms_.weights) && !held.contains(to.who);
+  auto whole = what.kind == frame_kind::release && what.tensor &&
+               what.tensor.shape() == terms_.weights;
+  return open && whole &&
+         (held.empty() || held.begin()->second.tensor.bytes().data() ==
+                            what.tensor.bytes().data());
+}
+
+void collective_coordinator::let_held_go() {
+  auto gone = *std::exchange(step_, std::nullopt);
+  for (const auto& [who, what] : gone.held)
+    if (auto* to = find(who))
+      to->seat->reply(what, carriage::none);
+}
+
+void collective_coordinator::spread() {
+  auto held = std::exchange(step_->held, {});
+  step_.reset();
+  for (auto& [who, what] : held)
+    if (auto* to = find(who)) {
+      to->seat->reply(what, carriage::device);
+      to->last = what;
+    }
+  transfer_->tell(held.begin()->second.tensor, {});
+  members_.front().seat->wake();
+}
+
+void collective_coordinator::again(const collective_seat& who,
+                                   transfer_id request) {
+  lock guard{mutex_};
+  auto* from = find(who);
+  if (from != nullptr && from->last && from->last->request == request)
+    from->seat->reply(*std::exchange(from->last, std::nullopt), carriage::none);
+}
+
+} // namespace troupe::transport

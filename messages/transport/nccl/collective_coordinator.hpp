@@ -1,0 +1,238 @@
+#pragma once
+// The parameter server's part in a cluster over NCCL: the gradients of a
+// synchronous step are added up on the devices on their way here, and the
+// weights that answer them go to all workers at once.
+//
+// Nobody takes part in an operation before all can: a worker offers a gradient,
+// with the header of its push but without the numbers. When every member has
+// offered one or waits for the server, it is decided: all have offered, and
+// each is told to give, times its share of the samples; or each is told to send
+// its own over the stream. Then every push comes with the same tensor, the mean
+// of all, and a mean of those by samples is that tensor again. Answers that are
+// the same weights are held until there is one for each of these pushes, and
+// leave in one broadcast; who does not get it asks again, and gets it over the
+// stream.
+//
+//   worker            root                         worker            root
+//     |-- offer ------->|  (from all)                |<-- release -----|
+//     |<-- give --------|                            |<== broadcast ===|
+//     |=== reduce =====>|  (push, for each)          |-- again ------->|
+//     |<-- fetch -------|  if it is not to be        |<-- release, ----|
+//     |-- push, tensor->|                            |     tensor      |
+//
+// The pushes of a sum count together or not at all, which the lead decides: it
+// takes the sum when all of its pushes have come and are in order, and gives it
+// up when one of them is not, or one of its workers is gone. A sum that is not
+// finite is given up here. Then each is told to send its own.
+//
+// Who meets in which communicator is the business of nccl::rendezvous. A change
+// of members, or a failure, ends the communicator; what was under way takes the
+// stream, and so does all until the next one is open.
+//
+// Thread-safe. Communicators are made and aborted by whoever polls.
+
+#include "messages/gradient_sums.hpp"
+#include "messages/payload_memory.hpp"
+#include "messages/transport/nccl/collective_frames.hpp"
+#include "messages/transport/nccl/nccl_transfer.hpp"
+#include "messages/transport/wire/frame.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::transport {
+
+/// A push whose gradient waits at the worker.
+struct collective_offer {
+  transfer_id request;
+  push_id id;
+  caf::byte_buffer header;
+  payload_shape gradient;
+  uint64_t samples = 0;
+};
+
+/// An answer on its way to a worker.
+struct collective_reply {
+  frame_kind kind = frame_kind::release;
+  transfer_id request;
+  caf::byte_buffer header;
+  payload tensor;
+};
+
+/// The server's end of the path of one worker, as the root sees it. It is
+/// called with the root's lock held: it must neither wait nor call back.
+class collective_seat {
+public:
+  virtual void call(const collective_call& what) = 0;
+  virtual void open(const collective_open& what) = 0;
+  virtual void over(const collective_over& what) = 0;
+  virtual void give(transfer_id request, const collective_give& what) = 0;
+  virtual void fetch(transfer_id request) = 0;
+  /// To the server, as if it had come whole.
+  virtual void hand_over(frame push) = 0;
+  /// With `device` its tensor is broadcast, else it takes the stream.
+  virtual void reply(const collective_reply& what, carriage carried) = 0;
+  /// `poll` has something to do.
+  virtual void wake() = 0;
+
+protected:
+  ~collective_seat() = default;
+};
+
+struct collective_terms {
+  nccl::library_ptr library;
+  int device = 0;
+  payload_shape weights; ///< And gradients.
+  nccl::patience limits{};
+  nccl::rendezvous_rules rules{};
+  double transfer = 60; ///< s for one operation.
+  double settling = .2; ///< s without a newcomer before the members meet.
+  double holding = .1;  ///< s that answers wait for those to the others.
+  /// s that offers wait for those of the others: who does not come by then has
+  /// no part in clusters any more.
+  double waiting = 10;
+  std::function<void(const std::string&)> say; ///< Takes a line for the log.
+  std::function<double()> clock;               ///< s; empty: the steady one.
+};
+
+class collective_coordinator final : public gradient_sums {
+public:
+  explicit collective_coordinator(collective_terms terms);
+
+  ~collective_coordinator() override;
+
+  collective_coordinator(const collective_coordinator&) = delete;
+  collective_coordinator& operator=(const collective_coordinator&) = delete;
+
+  // -- what a seat tells ------------------------------------------------------
+
+  void enter(collective_seat& who, const collective_attendance& as);
+
+  /// Nothing is asked of it any more.
+  void leave(const collective_seat& who);
+
+  void answered(const collective_seat& who, const collective_answer& what);
+
+  /// The worker sent the server a request; a push tells which life it is in.
+  void asked(const collective_seat& who, std::optional<incarnation> life = {});
+
+  void offered(collective_seat& who, collective_offer what);
+
+  /// An answer is to go to the worker. True when the root does that, later.
+  bool keeps(const collective_seat& who, const collective_reply& what);
+
+  /// The worker did not get its answer by broadcast.
+  void again(const collective_seat& who, transfer_id request);
+
+  /// As path::poll. One seat after another does the work, the others rest.
+  std::optional<double> poll(const collective_seat& who, bool closed);
+
+  /// A communicator takes gradients.
+  bool is_open() const;
+
+  // -- what the lead asks and tells (gradient_sums) ---------------------------
+
+  std::optional<gradient_sum> find(const push_id& which,
+                                   const payload& gradient) override;
+
+  void take(uint64_t number) override;
+
+  void give_up(uint64_t number) override;
+
+  void left(worker_id who, incarnation life) override;
+
+private:
+  struct offer : collective_offer {
+    double since = 0;
+  };
+
+  struct member {
+    collective_seat* seat;
+    nccl::attendee who;
+    size_t asked = 0; ///< Requests that the server has not answered.
+    std::optional<offer> offered;
+    std::optional<collective_reply> last; ///< By broadcast.
+    bool left_out = false;                ///< The others have waited in vain.
+    std::optional<incarnation> life{};    ///< As its last push tells.
+    bool gone = false; ///< The lead does not know it any more.
+  };
+
+  /// The pushes of one sum.
+  struct step {
+    uint64_t number = 0;
+    std::map<nccl::attendee, offer> parts;
+    memory_block sum;
+    bool there = false; ///< The server has the pushes, ...
+    bool taken = false; ///< ... and they count.
+    bool alone = false; ///< Each answer takes the stream.
+    std::map<nccl::attendee, collective_reply> held;
+    double held_since = 0;
+  };
+
+  /// The push of a sum that was given up, on its way to the lead and back.
+  struct void_push {
+    const collective_seat* seat;
+    transfer_id request;
+    push_id id;
+    memory_block sum;
+  };
+
+  using lock = std::lock_guard<std::mutex>;
+
+  member* find(const collective_seat& who);
+  member* find(const nccl::attendee& who);
+  void remove(const collective_seat& who);
+
+  void decide();
+  void begin_step();
+  void summed(uint64_t number, bool done);
+  void fetch_all();
+  std::optional<double> oldest_offer() const;
+  void leave_out_silent(double now);
+  bool fits(const member& to, const collective_reply& what) const;
+  void let_held_go();
+  void spread();
+  void give_up_step();
+  void give_up_broadcast();
+  bool swallows(const collective_seat& who, const collective_reply& what);
+
+  void move_on(double now);
+  void take_answers(double now);
+  void look_at_communicator(double now);
+  void carry_out(nccl::orders all, double now);
+  void carry_out(const nccl::make_id& what, double now);
+  void carry_out(const nccl::invite& what, double now);
+  void carry_out(const nccl::begin_root& what, double now);
+  void carry_out(const nccl::announce& what, double now);
+  void carry_out(const nccl::dissolve& what, double now);
+  void carry_out(const nccl::end_root& what, double now);
+  void carry_out(const nccl::leave_out& what, double now);
+  void carry_out(const nccl::switch_off& what, double now);
+  std::optional<double> next_look(double now) const;
+
+  collective_terms terms_;
+  mutable std::mutex mutex_;
+  payload_pool sums_;
+  std::vector<member> members_;
+  uint32_t entries_ = 0;
+  nccl::rendezvous rendezvous_;
+  std::optional<double> assemble_at_; ///< Members came or went.
+  std::vector<std::pair<nccl::attendee, collective_answer>> answers_;
+  std::shared_ptr<nccl::nccl_transfer>
+    transfer_; ///< Of the newest communicator.
+  std::vector<std::shared_ptr<nccl::nccl_transfer>> ending_;
+  bool root_is_ready_ = false;
+  bool transfer_is_busy_ = false;
+  uint64_t steps_ = 0;
+  std::optional<step> step_;
+  std::vector<void_push> void_;
+};
+
+using collective_coordinator_ptr = std::shared_ptr<collective_coordinator>;
+
+} // namespace troupe::transport

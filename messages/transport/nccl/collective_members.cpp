@@ -1,0 +1,256 @@
+// Who is in the cluster, and the communicators that follow from it.
+
+#include "messages/transport/nccl/collective_coordinator.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace troupe::transport {
+
+// -- members ------------------------------------------------------------------
+
+collective_coordinator::member*
+collective_coordinator::find(const collective_seat& who) {
+  auto found = std::ranges::find(members_, &who, &member::seat);
+  return found == members_.end() ? nullptr : &*found;
+}
+
+collective_coordinator::member*
+collective_coordinator::find(const nccl::attendee& who) {
+  auto found = std::ranges::find(members_, who, &member::who);
+  return found == members_.end() ? nullptr : &*found;
+}
+
+// A worker that comes over a new path is another one here.
+void collective_coordinator::enter(collective_seat& who,
+                                   const collective_attendance& as) {
+  lock guard{mutex_};
+  if (find(who))
+    return;
+  members_.push_back({&who,
+                      {as.worker, incarnation{++entries_}},
+                      0,
+                      std::nullopt,
+                      std::nullopt});
+  // Those who have met already need not end for one of many newcomers.
+  assemble_at_ = terms_.clock() + terms_.settling;
+  members_.front().seat->wake();
+}
+
+void collective_coordinator::leave(const collective_seat& who) {
+  lock guard{mutex_};
+  remove(who);
+}
+
+void collective_coordinator::remove(const collective_seat& who) {
+  if (std::erase_if(members_,
+                    [&](const member& x) { return x.seat == &who; }) == 0)
+    return;
+  std::erase_if(void_, [&](const void_push& x) { return x.seat == &who; });
+  assemble_at_ = terms_.clock();
+  if (!members_.empty())
+    members_.front().seat->wake();
+}
+
+void collective_coordinator::answered(const collective_seat& who,
+                                      const collective_answer& what) {
+  lock guard{mutex_};
+  if (const auto* from = find(who)) {
+    answers_.emplace_back(from->who, what);
+    members_.front().seat->wake();
+  }
+}
+
+// -- communicators ------------------------------------------------------------
+
+bool collective_coordinator::is_open() const {
+  lock guard{mutex_};
+  return rendezvous_.is_open(rendezvous_.number());
+}
+
+std::optional<double> collective_coordinator::poll(const collective_seat& who,
+                                                   bool closed) {
+  lock guard{mutex_};
+  if (closed)
+    remove(who);
+  auto works = members_.empty() ? closed : members_.front().seat == &who;
+  if (!works)
+    return closed ? std::nullopt
+                  : std::optional{std::numeric_limits<double>::infinity()};
+  auto now = terms_.clock();
+  move_on(now);
+  auto next = next_look(now);
+  if (closed && members_.empty() && ending_.empty() && !transfer_)
+    return std::nullopt;
+  return next;
+}
+
+void collective_coordinator::move_on(double now) {
+  if (assemble_at_ && now >= *assemble_at_) {
+    assemble_at_.reset();
+    std::vector<nccl::attendee> all;
+    for (const auto& one : members_)
+      if (!one.left_out && !one.gone)
+        all.push_back(one.who);
+    carry_out(rendezvous_.assemble(all, now), now);
+  }
+  take_answers(now);
+  look_at_communicator(now);
+  carry_out(rendezvous_.due(now), now);
+  std::erase_if(ending_, [now](const auto& one) { return !one->poll(now); });
+  if (step_ && !step_->held.empty() &&
+      now >= step_->held_since + terms_.holding)
+    let_held_go();
+  if (auto since = oldest_offer(); since && now >= *since + terms_.waiting)
+    leave_out_silent(now);
+}
+
+// It may be stopped, or much slower than the others, or we do not know why.
+void collective_coordinator::leave_out_silent(double now) {
+  for (const auto& who : rendezvous_.members())
+    if (auto* one = find(who);
+        one && !one->gone && !one->offered && one->asked == 0) {
+      one->left_out = true;
+      terms_.say("nccl         worker " + to_string(who.worker) +
+                 " takes the stream from now on: the others waited in vain for "
+                 "its gradient");
+    }
+  fetch_all();
+  assemble_at_ = now;
+}
+
+void collective_coordinator::take_answers(double now) {
+  auto all = std::exchange(answers_, {});
+  for (const auto& [who, what] : all) {
+    switch (what.stage) {
+    case collective_stage::accepted:
+      rendezvous_.accepted(what.number, who);
+      break;
+    case collective_stage::declined:
+      carry_out(rendezvous_.declined(what.number, who, what.why, now), now);
+      break;
+    case collective_stage::ready:
+      carry_out(rendezvous_.ready(what.number, who, now), now);
+      break;
+    case collective_stage::broken:
+      carry_out(rendezvous_.broken(
+                  what.number,
+                  "worker " + to_string(who.worker) + ": " + what.why, now),
+                now);
+      break;
+    }
+  }
+}
+
+void collective_coordinator::look_at_communicator(double now) {
+  if (!transfer_)
+    return;
+  transfer_is_busy_ = transfer_->poll(now);
+  if (auto why = transfer_->failure(); !why.empty())
+    return carry_out(rendezvous_.broken(rendezvous_.number(), why, now), now);
+  if (!root_is_ready_ && transfer_->takes(terms_.weights)) {
+    root_is_ready_ = true;
+    carry_out(rendezvous_.ready(rendezvous_.number(), std::nullopt, now), now);
+  }
+}
+
+/// When to look again.
+std::optional<double> collective_coordinator::next_look(double now) const {
+  auto out = std::numeric_limits<double>::infinity();
+  auto by = [&out](double seconds) {
+    out = std::min(out, std::max(seconds, nccl::pace));
+  };
+  if (transfer_)
+    by(!root_is_ready_     ? nccl::slow_pace
+       : transfer_is_busy_ ? nccl::pace
+                           : nccl::idle_pace);
+  if (!ending_.empty())
+    by(nccl::slow_pace);
+  if (!answers_.empty())
+    by(nccl::pace);
+  if (assemble_at_)
+    by(*assemble_at_ - now);
+  if (auto due = rendezvous_.next_due())
+    by(*due - now);
+  if (step_ && !step_->held.empty())
+    by(step_->held_since + terms_.holding - now);
+  if (auto since = oldest_offer())
+    by(*since + terms_.waiting - now);
+  return out;
+}
+
+void collective_coordinator::carry_out(nccl::orders all, double now) {
+  for (const auto& one : all)
+    std::visit([&](const auto& what) { carry_out(what, now); }, one);
+}
+
+void collective_coordinator::carry_out(const nccl::make_id& what, double now) {
+  nccl::abi::unique_id id;
+  auto code = terms_.library->call().get_unique_id(&id);
+  if (code == nccl::abi::result::success)
+    carry_out(rendezvous_.identified(what.number, nccl::to_bytes(id), now),
+              now);
+  else
+    carry_out(
+      rendezvous_.broken(
+        what.number, "NCCL gives no id: " + terms_.library->explain(code), now),
+      now);
+}
+
+void collective_coordinator::carry_out(const nccl::invite& what, double) {
+  if (auto* to = find(what.to))
+    to->seat->call({what.number, what.rank, what.size, what.id});
+}
+
+void collective_coordinator::carry_out(const nccl::begin_root& what,
+                                       double now) {
+  nccl::nccl_transfer_terms terms;
+  terms.id = what.id;
+  terms.rank = nccl::nccl_transfer::root;
+  terms.size = static_cast<int>(what.size);
+  terms.device = terms_.device;
+  terms.largest = terms_.weights;
+  terms.limits = terms_.limits;
+  terms.transfer = terms_.transfer;
+  transfer_ = std::make_shared<nccl::nccl_transfer>(terms_.library, terms, now);
+  root_is_ready_ = false;
+}
+
+void collective_coordinator::carry_out(const nccl::announce& what, double) {
+  const auto& all = rendezvous_.members();
+  if (what.to == all.back())
+    terms_.say("nccl         " + std::to_string(all.size()) +
+               " workers have met: their gradients are added up on the "
+               "devices");
+  if (auto* to = find(what.to))
+    to->seat->open({what.number});
+}
+
+void collective_coordinator::carry_out(const nccl::dissolve& what, double) {
+  if (auto* to = find(what.to))
+    to->seat->over({what.number, what.why});
+}
+
+// What was under way takes the stream.
+void collective_coordinator::carry_out(const nccl::end_root& what, double now) {
+  if (transfer_) {
+    terms_.say("nccl         over for now, tensors take the stream: " +
+               what.why);
+    transfer_->stop(what.why, now);
+    ending_.push_back(std::exchange(transfer_, nullptr));
+  }
+  give_up_step();
+  fetch_all();
+}
+
+void collective_coordinator::carry_out(const nccl::leave_out& what, double) {
+  terms_.say("nccl         worker " + to_string(what.who.worker) +
+             " takes the stream from now on: " + what.why);
+}
+
+void collective_coordinator::carry_out(const nccl::switch_off& what, double) {
+  terms_.say("nccl         off, all tensors take the stream: " + what.why);
+}
+
+} // namespace troupe::transport

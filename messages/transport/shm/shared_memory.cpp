@@ -1,0 +1,204 @@
+#include "messages/transport/shm/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <new>
+#include <set>
+#include <utility>
+
+namespace troupe::transport {
+
+namespace {
+
+constexpr uint64_t page = 4096;
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+constexpr uint64_t rounded(uint64_t bytes) {
+  return std::max(page, (bytes + page - 1) / page * page);
+}
+
+// All of the memory now, or an error: later a lack would be a signal.
+descriptor make_file(uint64_t bytes) {
+  descriptor out{memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!out)
+    throw system_error("memfd_create");
+  if (fallocate(out.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
+    throw system_error("fallocate of " + std::to_string(bytes) +
+                       " bytes of shared memory");
+  if (fcntl(out.get(), F_ADD_SEALS, size_seals) != 0)
+    throw system_error("sealing shared memory");
+  return out;
+}
+
+} // namespace
+
+// -- mappings -----------------------------------------------------------------
+
+mapping::mapping(int file, size_t bytes, bool writable) {
+  auto* where = mmap(nullptr, bytes, PROT_READ | (writable ? PROT_WRITE : 0),
+                     MAP_SHARED | MAP_POPULATE, file, 0);
+  if (where == MAP_FAILED)
+    throw system_error("mapping shared memory");
+  data_ = static_cast<std::byte*>(where);
+  size_ = bytes;
+}
+
+mapping::mapping(mapping&& other) noexcept
+  : data_(std::exchange(other.data_, nullptr)),
+    size_(std::exchange(other.size_, 0)) {
+  // nop
+}
+
+mapping& mapping::operator=(mapping other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+mapping::~mapping() {
+  if (data_ != nullptr)
+    munmap(data_, size_);
+}
+
+mapping map_foreign(const descriptor& file, uint64_t most_bytes) {
+  auto seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & size_seals) != size_seals)
+    throw path_error{"the peer's shared memory is not sealed"};
+  struct stat about {};
+  if (fstat(file.get(), &about) != 0)
+    throw system_error("the peer's shared memory");
+  auto bytes = static_cast<uint64_t>(about.st_size);
+  if (bytes == 0 || bytes > rounded(most_bytes))
+    throw path_error{"the peer's shared memory has " + std::to_string(bytes) +
+                     " bytes, and a tensor " + std::to_string(most_bytes)};
+  return {file.get(), static_cast<size_t>(bytes), false};
+}
+
+// -- regions of ours ----------------------------------------------------------
+
+/// Outlives the memory while a block is in use.
+class shared_memory::regions : public std::enable_shared_from_this<regions> {
+public:
+  memory_block take(size_t bytes) {
+    auto made = std::make_shared<shared_region>();
+    made->file = make_file(rounded(bytes));
+    made->memory = mapping{made->file.get(), rounded(bytes), true};
+    auto* data = made->memory.data();
+    {
+      std::lock_guard guard{mutex_};
+      made->id = ++last_id_;
+      all_.emplace(data, made);
+    }
+    return {data, [from = shared_from_this(), made](std::byte* ptr) {
+              from->forget(ptr);
+            }};
+  }
+
+  std::optional<place> find(const std::byte* data, uint64_t bytes) const {
+    std::lock_guard guard{mutex_};
+    auto next = all_.upper_bound(data);
+    if (next == all_.begin())
+      return std::nullopt;
+    const auto& [begin, region] = *std::prev(next);
+    auto offset = static_cast<uint64_t>(data - begin);
+    auto size = region->memory.size();
+    if (offset > size || bytes > size - offset)
+      return std::nullopt;
+    return place{region, offset};
+  }
+
+  void retire(const std::byte* data) {
+    if (auto where = find(data, 0)) {
+      std::lock_guard guard{mutex_};
+      retired_.insert(where->region->memory.data());
+    }
+  }
+
+  bool reusable(const std::byte* block) const {
+    std::lock_guard guard{mutex_};
+    return !retired_.contains(block);
+  }
+
+private:
+  void forget(const std::byte* data) {
+    std::lock_guard guard{mutex_};
+    all_.erase(data);
+    retired_.erase(data);
+  }
+
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, std::shared_ptr<const shared_region>> all_;
+  std::set<const std::byte*> retired_;
+  uint64_t last_id_ = 0;
+};
+
+shared_memory::shared_memory() : regions_(std::make_shared<regions>()) {
+  // nop
+}
+
+shared_memory::~shared_memory() = default;
+
+std::optional<std::string> shared_memory::trouble(uint64_t bytes) try {
+  make_file(rounded(bytes));
+  return std::nullopt;
+} catch (const path_error& err) {
+  return err.what();
+}
+
+memory_block shared_memory::take(size_t bytes) try {
+  return regions_->take(bytes);
+} catch (const path_error&) {
+  throw std::bad_alloc{};
+}
+
+bool shared_memory::reusable(const std::byte* block) const {
+  return regions_->reusable(block);
+}
+
+auto shared_memory::find(const std::byte* data, uint64_t bytes) const
+  -> std::optional<place> {
+  return regions_->find(data, bytes);
+}
+
+void shared_memory::retire(const std::byte* data) {
+  regions_->retire(data);
+}
+
+// -- or the heap --------------------------------------------------------------
+
+namespace {
+
+class regions_or_heap final : public payload_memory {
+public:
+  explicit regions_or_heap(std::shared_ptr<shared_memory> regions)
+    : regions_(std::move(regions)) {
+    // nop
+  }
+
+  memory_block take(size_t bytes) override try {
+    return regions_->take(bytes);
+  } catch (const std::bad_alloc&) {
+    return heap_memory()->take(bytes);
+  }
+
+  bool reusable(const std::byte* block) const override {
+    return regions_->reusable(block);
+  }
+
+private:
+  std::shared_ptr<shared_memory> regions_;
+};
+
+} // namespace
+
+payload_memory_ptr shared_or_heap(std::shared_ptr<shared_memory> regions) {
+  return std::make_shared<regions_or_heap>(std::move(regions));
+}
+
+} // namespace troupe::transport

@@ -1,0 +1,102 @@
+#include "messages/transport/shm/shm_path.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace troupe::transport {
+
+namespace {
+
+/// More regions than this a peer does not need: one a tensor in use.
+constexpr size_t max_regions = 4096;
+
+constexpr uint64_t alignment = 64;
+
+} // namespace
+
+shm_path::shm_path(socket line, const path_terms& terms,
+                   std::shared_ptr<shared_memory> memory, bool keeps_lent)
+  : path(std::move(line), terms), memory_(std::move(memory)),
+    keeps_lent_(keeps_lent), copies_(terms.expected.bytes(), memory_) {
+  // nop
+}
+
+shm_path::~shm_path() {
+  if (keeps_lent_)
+    for (const auto& [number, tensor] : lent_)
+      memory_->retire(tensor.bytes().data());
+}
+
+// -- out ----------------------------------------------------------------------
+
+/// The tensor in memory that the other end can map: itself, or a copy.
+payload shm_path::at_home(const payload& tensor) {
+  auto bytes = tensor.bytes();
+  if (memory_->find(bytes.data(), bytes.size()))
+    return tensor;
+  auto memory = bytes.size() > terms().expected.bytes()
+                  ? memory_->take(bytes.size())
+                  : copies_.take();
+  auto* data = memory.get();
+  std::memcpy(data, bytes.data(), bytes.size());
+  return {tensor.shape(), std::move(memory), data};
+}
+
+void shm_path::place(frame_head& head, const payload& tensor, outgoing& out) {
+  auto lent = at_home(tensor);
+  auto where = memory_->find(lent.bytes().data(), lent.bytes().size());
+  head.region = where->region->id;
+  head.offset = where->offset;
+  head.carried = carriage::region;
+  if (told_.insert(head.region).second) {
+    head.carried = carriage::new_region;
+    out.passes = where->region->file.get();
+    out.keeps = where->region;
+  }
+  std::lock_guard guard{lending_};
+  lent_.insert_or_assign(head.request.value, std::move(lent));
+}
+
+void shm_path::let_go(uint64_t number) {
+  payload gone; // After the lock.
+  std::lock_guard guard{lending_};
+  if (auto found = lent_.find(number); found != lent_.end()) {
+    gone = std::move(found->second);
+    lent_.erase(found);
+  }
+}
+
+// -- in -----------------------------------------------------------------------
+
+void shm_path::learn(const frame_head& head, std::vector<descriptor>& passed) {
+  if (passed.size() != 1 || known_.size() == max_regions)
+    throw path_error{"a region without its file, or too many of them"};
+  known_[head.region] = std::make_shared<const mapping>(
+    map_foreign(passed.front(), terms().most_region_bytes()));
+}
+
+payload shm_path::expect(const frame_head& head,
+                         std::vector<descriptor>& passed, incoming&) {
+  if (head.carried == carriage::follows)
+    throw path_error{"a tensor's bytes on a path that shares memory"};
+  if (head.carried == carriage::new_region)
+    learn(head, passed);
+  else if (head.carried != carriage::region)
+    throw path_error{"a tensor that comes no way that this path has"};
+  auto found = known_.find(head.region);
+  if (found == known_.end())
+    throw path_error{"a tensor in a region that nobody has shown"};
+  const auto& region = found->second;
+  auto bytes = head.shape.bytes();
+  if (head.offset % alignment != 0 || head.offset > region->size() ||
+      bytes > region->size() - head.offset)
+    throw path_error{"a tensor that reaches past its region"};
+  auto* data = region->data() + head.offset;
+  std::shared_ptr<const void> owner{
+    data, [region, told = ledger(), number = head.request.value](const void*) {
+      told->enter(number);
+    }};
+  return {head.shape, std::move(owner), data};
+}
+
+} // namespace troupe::transport

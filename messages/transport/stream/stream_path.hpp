@@ -1,0 +1,43 @@
+#pragma once
+// Between hosts: tensors follow their frames on the socket, straight from the
+// sender's tensor and straight into memory that is used again. Where that takes
+// long beside computing, gradients go ahead of their frames while backward
+// makes them, and weights are handed out while they come.
+
+#include "messages/transport/stream/early_send.hpp"
+#include "messages/transport/wire/path.hpp"
+
+namespace troupe::transport {
+
+class stream_path : public path, private gradient_stream {
+public:
+  stream_path(socket line, const path_terms& terms);
+
+  std::string_view name() const override { return "stream"; }
+
+  gradient_stream* gradient_stream() override;
+
+protected:
+  void place(frame_head& head, const payload& tensor, outgoing& out) override;
+
+  payload expect(const frame_head& head, std::vector<descriptor>& passed,
+                 incoming& follows) override;
+
+  bool hands_out_early(const frame_head& head) const override;
+
+  /// For a tensor that comes.
+  std::shared_ptr<std::byte> take_memory();
+
+private:
+  std::span<std::byte> expect_piece(const frame_head& head) override;
+
+  void begin(const payload& gradient) override;
+  void ready(uint64_t from) override;
+  void computed(double seconds) override;
+
+  payload_pool arrivals_;
+  pieces_out leaving_;
+  pieces_in coming_;
+};
+
+} // namespace troupe::transport

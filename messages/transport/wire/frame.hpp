@@ -1,0 +1,123 @@
+#pragma once
+// What travels on a path: a head of fixed size, a header of a few bytes, and
+// perhaps a tensor. A head is little-endian, whatever the machine; headers are
+// written as on an actor connection. Bytes: docs/design/0005-tensor-paths.md.
+
+#include "messages/transport/wire/socket.hpp"
+#include "messages/types.hpp"
+
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/byte_buffer.hpp>
+
+#include <array>
+
+namespace troupe::transport {
+
+/// Wire format: append only, never renumber.
+enum class frame_kind : uint8_t {
+  push = 1,    ///< push_header, a gradient
+  pull = 2,    ///< pull_header
+  watch = 3,   ///< version
+  score = 4,   ///< score
+  release = 5, ///< release_header, weights
+  due = 6,     ///< watch_header, weights
+  refusal = 7, ///< refusal
+  let_go = 8,  ///< nothing but what is let go of
+  piece = 9,   ///< part of the gradient of a push to come
+  meet = 10,   ///< nothing: this end would use NCCL
+  call = 11,   ///< two ids of NCCL, for gradients and for weights
+
+  // Of a cluster over NCCL (collective_frames.hpp):
+
+  collective_call = 12,   ///< collective_call: come to a communicator
+  collective_answer = 13, ///< collective_answer
+  collective_open = 14,   ///< collective_open: all are there
+  collective_over = 15,   ///< collective_over: it is over
+  offer = 16, ///< push_header, and the shape of a gradient to be added
+  give = 17, ///< collective_give: give the gradient that was offered to the sum
+  fetch = 18, ///< nothing: send what was offered as a push
+  again = 19, ///< nothing: an answer did not come over NCCL
+};
+
+/// How the tensor of a frame gets across.
+enum class carriage : uint8_t {
+  none = 0,       ///< There is none, or only its shape is told.
+  follows = 1,    ///< Its bytes follow the header.
+  region = 2,     ///< It lies in a region that the receiver has.
+  new_region = 3, ///< The same, and the region's file comes along.
+  ahead = 4,      ///< It has come before, in pieces.
+  device = 5,     ///< It comes over NCCL.
+};
+
+/// Refused before memory is taken for them.
+inline constexpr uint32_t max_header_bytes = 64u << 10;
+inline constexpr uint32_t max_let_gos = 1024;
+
+struct frame_head {
+  static constexpr size_t size = 48;
+
+  frame_kind kind = frame_kind::let_go;
+  carriage carried = carriage::none;
+  payload_shape shape;
+  transfer_id request; ///< Of the requests of one link.
+  uint32_t header_bytes = 0;
+  uint32_t let_gos = 0; ///< Numbers that follow the head.
+  uint64_t region = 0;  ///< Of a tensor that goes ahead: its number.
+  /// In the region; of a piece: in its tensor. A tensor that follows comes from
+  /// there to its end, then from its beginning.
+  uint64_t offset = 0;
+
+  bool operator==(const frame_head&) const = default;
+};
+
+using head_bytes = std::array<std::byte, frame_head::size>;
+
+head_bytes encode(const frame_head& head);
+
+/// Throws `path_error` for what no head of ours is.
+frame_head decode(const head_bytes& bytes);
+
+/// As it arrives.
+struct frame {
+  frame_kind kind = frame_kind::let_go;
+  transfer_id request;
+  caf::byte_buffer header;
+  payload tensor;
+};
+
+/// Numbers as they stand on the wire.
+void put_number(std::byte* target, uint64_t x);
+uint64_t get_number(const std::byte* from);
+
+/// The answer to a request that is an error.
+struct refusal {
+  errc code = errc::failed;
+  std::string text;
+};
+
+template <class Inspector>
+bool inspect(Inspector& f, refusal& x) {
+  return f.object(x).fields(f.field("code", x.code), f.field("text", x.text));
+}
+
+template <class T>
+caf::byte_buffer write_header(const T& x) {
+  caf::byte_buffer out;
+  caf::binary_serializer sink{nullptr, out};
+  if (!sink.apply(x))
+    throw path_error{"a header cannot be written"};
+  return out;
+}
+
+/// Throws `path_error` for what is no such header, or not only.
+template <class T>
+T read_header(const caf::byte_buffer& bytes) {
+  T out{};
+  caf::binary_deserializer source{nullptr, bytes};
+  if (!source.apply(out) || source.remaining() != 0)
+    throw path_error{"a header cannot be read"};
+  return out;
+}
+
+} // namespace troupe::transport

@@ -1,0 +1,163 @@
+#include "messages/transport/wire/side_by_side.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace troupe::transport {
+
+namespace {
+
+constexpr size_t page = 4096;
+
+/// A few versions are alive at a time, and not in all combinations.
+constexpr size_t most_windows = 16;
+
+bool begins_a_page(const std::byte* data) {
+  return reinterpret_cast<uintptr_t>(data) % page == 0;
+}
+
+/// Of all parts but the last the end has to be one, too.
+bool fit(std::span<const payload> parts) {
+  for (const auto& part : parts) {
+    auto ends = &part == &parts.back() || part.bytes().size() % page == 0;
+    if (!part || !ends || !begins_a_page(part.bytes().data()))
+      return false;
+  }
+  return !parts.empty();
+}
+
+size_t whole_pages(size_t bytes) {
+  return (bytes + page - 1) / page * page;
+}
+
+/// A range of addresses.
+class mapped {
+public:
+  mapped() = default;
+
+  mapped(void* where, size_t bytes)
+    : data_(where == MAP_FAILED ? nullptr : static_cast<std::byte*>(where)),
+      bytes_(bytes) {
+    // nop
+  }
+
+  mapped(mapped&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {
+    // nop
+  }
+
+  mapped& operator=(mapped&&) = delete;
+
+  ~mapped() {
+    if (data_ != nullptr)
+      munmap(data_, bytes_);
+  }
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return bytes_; }
+
+  /// It is somewhere else now, or nobody knows what is there.
+  void forget() { data_ = nullptr; }
+
+private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// A second mapping of the same pages, where the kernel likes. An old size of 0
+/// asks for that; it is refused unless the pages are shared (mremap(2)).
+mapped second_mapping(std::span<const std::byte> pages) {
+  auto bytes = whole_pages(pages.size());
+  auto* from = const_cast<std::byte*>(pages.data());
+  return {mremap(from, 0, bytes, MREMAP_MAYMOVE), bytes};
+}
+
+} // namespace
+
+/// Parts next to each other; nothing, where `data` is null.
+class side_by_side::window {
+public:
+  explicit window(std::span<const payload> parts) : space_(show(parts)) {
+    // nop
+  }
+
+  const std::byte* data() const { return space_.data(); }
+
+private:
+  static mapped show(std::span<const payload> parts) {
+    std::vector<mapped> all;
+    size_t bytes = 0;
+    for (const auto& part : parts) {
+      all.push_back(second_mapping(part.bytes()));
+      if (all.back().data() == nullptr)
+        return {};
+      bytes += all.back().size();
+    }
+    mapped space{mmap(nullptr, bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+                 bytes};
+    auto* at = space.data();
+    for (auto& part : all) {
+      if (at == nullptr || !move(part, at)) {
+        space.forget();
+        return {};
+      }
+      at += part.size();
+    }
+    return space;
+  }
+
+  /// What was there before is taken away first: when it fails, somebody else
+  /// may have those addresses by now.
+  static bool move(mapped& part, std::byte* to) {
+    auto moved = mremap(part.data(), part.size(), part.size(),
+                        MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+    if (moved)
+      part.forget();
+    return moved;
+  }
+
+  mapped space_;
+};
+
+auto side_by_side::find(const addresses& where) const -> window_ptr {
+  auto found = std::ranges::find(windows_, where,
+                                 &std::pair<addresses, window_ptr>::first);
+  return found == windows_.end() ? nullptr : found->second;
+}
+
+std::optional<payload> side_by_side::join(const payload_shape& whole,
+                                          std::span<const payload> parts) {
+  if (!fit(parts))
+    return std::nullopt;
+  addresses where;
+  size_t bytes = 0;
+  for (const auto& part : parts) {
+    where.push_back(part.bytes().data());
+    bytes += part.bytes().size();
+  }
+  if (bytes != whole.bytes())
+    return std::nullopt;
+  auto view = find(where);
+  if (!view) {
+    view = std::make_shared<const window>(parts);
+    if (view->data() == nullptr)
+      return std::nullopt;
+    if (windows_.size() == most_windows)
+      windows_.pop_front();
+    windows_.emplace_back(std::move(where), view);
+  }
+  const auto* data = view->data();
+  struct holder {
+    window_ptr view;
+    std::vector<payload> parts;
+  };
+  auto owner = std::make_shared<const holder>(
+    holder{std::move(view), {parts.begin(), parts.end()}});
+  return payload{whole, std::move(owner), data};
+}
+
+} // namespace troupe::transport

@@ -1,0 +1,181 @@
+#include "messages/transport/wire/socket.hpp"
+
+#include <linux/tcp.h> // That of glibc has an older tcp_info.
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace troupe::transport {
+
+path_error system_error(const std::string& what) {
+  return path_error{what + ": " + std::strerror(errno)};
+}
+
+descriptor::~descriptor() {
+  if (fd_ >= 0)
+    ::close(fd_);
+}
+
+void drop_front(std::span<iovec>& parts, size_t bytes) {
+  while (!parts.empty() && bytes >= parts.front().iov_len) {
+    bytes -= parts.front().iov_len;
+    parts = parts.subspan(1);
+  }
+  if (parts.empty())
+    return;
+  auto& first = parts.front();
+  first.iov_base = static_cast<std::byte*>(first.iov_base) + bytes;
+  first.iov_len -= bytes;
+}
+
+namespace {
+
+void set(int fd, int level, int what, int value) {
+  // Without effect on a socket that has no such option.
+  setsockopt(fd, level, what, &value, sizeof value);
+}
+
+/// s that a TCP connection may be idle before it is asked whether the other end
+/// is still there, then between two questions; and s until it is given up when
+/// nothing comes back.
+constexpr int idle_time = 10;
+constexpr int probe_interval = 5;
+constexpr int silence = 30;
+
+constexpr size_t most_passed = 1;
+
+union passed_space {
+  cmsghdr head;
+  char bytes[CMSG_SPACE(most_passed * sizeof(int))];
+};
+
+void put_file(msghdr& message, passed_space& space, int file) {
+  std::memset(&space, 0, sizeof space);
+  message.msg_control = space.bytes;
+  message.msg_controllen = sizeof space.bytes;
+  auto* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof file);
+  std::memcpy(CMSG_DATA(head), &file, sizeof file);
+}
+
+/// Whoever does not want the files closes them by letting go.
+void take_files(msghdr& message, std::vector<descriptor>* passed) {
+  for (auto* head = CMSG_FIRSTHDR(&message); head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+      continue;
+    auto count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int file = -1;
+      std::memcpy(&file, CMSG_DATA(head) + i * sizeof file, sizeof file);
+      descriptor one{file};
+      if (passed != nullptr)
+        passed->push_back(std::move(one));
+    }
+  }
+}
+
+} // namespace
+
+socket::socket(descriptor fd) : fd_(std::move(fd)) {
+  set(get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  // Of a network that carries nothing any more the kernel knows for 15 min only
+  // that it is slow.
+  set(get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(get(), IPPROTO_TCP, TCP_KEEPIDLE, idle_time);
+  set(get(), IPPROTO_TCP, TCP_KEEPINTVL, probe_interval);
+  set(get(), IPPROTO_TCP, TCP_KEEPCNT, (silence - idle_time) / probe_interval);
+  set(get(), IPPROTO_TCP, TCP_USER_TIMEOUT, silence * 1000);
+  set(get(), SOL_SOCKET, SO_SNDBUF, buffer_bytes);
+  set(get(), SOL_SOCKET, SO_RCVBUF, buffer_bytes);
+}
+
+size_t socket::send(std::span<iovec>& parts, bool wait, int passed) {
+  size_t total = 0;
+  while (!parts.empty()) {
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    passed_space space;
+    if (passed >= 0)
+      put_file(message, space, passed);
+    auto sent =
+      ::sendmsg(get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+    if (sent < 0) {
+      if (errno == EINTR)
+        continue;
+      if (!wait && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return total;
+      throw system_error("connection lost");
+    }
+    if (sent > 0)
+      passed = -1;
+    total += static_cast<size_t>(sent);
+    drop_front(parts, static_cast<size_t>(sent));
+  }
+  return total;
+}
+
+bool socket::receive(std::span<iovec> parts, std::vector<descriptor>* passed) {
+  drop_front(parts, 0); // Nothing is to be filled with nothing.
+  auto begun = false;
+  while (!parts.empty()) {
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    passed_space space;
+    message.msg_control = space.bytes;
+    message.msg_controllen = sizeof space.bytes;
+    auto got = ::recvmsg(get(), &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
+    if (got < 0) {
+      if (errno == EINTR)
+        continue;
+      throw system_error("connection lost");
+    }
+    take_files(message, passed);
+    if (got == 0) {
+      if (!begun)
+        return false;
+      throw path_error{"the connection ended in the middle of a frame"};
+    }
+    begun = true;
+    drop_front(parts, static_cast<size_t>(got));
+  }
+  return true;
+}
+
+void socket::patience(double seconds) {
+  timeval limit{};
+  limit.tv_sec = static_cast<time_t>(seconds);
+  limit.tv_usec = static_cast<suseconds_t>(
+    (seconds - static_cast<double>(limit.tv_sec)) * 1e6);
+  setsockopt(get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+double socket::seconds_on_the_way() const noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      size < offsetof(tcp_info, tcpi_busy_time) + sizeof info.tcpi_busy_time)
+    return 0;
+  return static_cast<double>(info.tcpi_busy_time) * 1e-6;
+}
+
+bool socket::is_cut() const noexcept {
+  pollfd one{get(), POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) > 0 &&
+         (one.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void socket::shutdown() noexcept {
+  ::shutdown(get(), SHUT_RDWR);
+}
+
+} // namespace troupe::transport

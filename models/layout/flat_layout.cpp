@@ -1,0 +1,274 @@
+#include "models/layout/flat_layout.hpp"
+
+#include "config/text/failure.hpp"
+#include "models/layer_kind.hpp"
+#include "models/storage/sha256.hpp"
+
+#include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
+
+#include <set>
+#include <span>
+#include <utility>
+
+namespace troupe::models {
+
+namespace {
+
+constexpr uint64_t most_elements = uint64_t{1} << 56;
+
+config::scalar_type from_aten(const std::string& name, at::ScalarType type) {
+  switch (type) {
+  case at::kFloat:
+    return config::scalar_type::float32;
+  case at::kDouble:
+    return config::scalar_type::float64;
+  default:
+    throw run_error("parameter " + name + " is " + c10::toString(type) +
+                    ", neither float32 nor float64");
+  }
+}
+
+uint64_t count_of(const std::string& name, const std::vector<int64_t>& shape) {
+  int64_t result = 1;
+  for (auto extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(result, extent, &result)) {
+      throw run_error("parameter " + name + " has an impossible shape");
+    }
+  }
+  return static_cast<uint64_t>(result);
+}
+
+tensor_kind kind_of(const std::string& name, const at::Tensor& buffer) {
+  if (buffer.is_floating_point()) {
+    return tensor_kind::statistic;
+  }
+  if (buffer.scalar_type() != at::kLong || buffer.dim() != 0) {
+    throw run_error("buffer " + name + " is " +
+                    c10::toString(buffer.scalar_type()) +
+                    ", neither floating-point nor a counter");
+  }
+  return tensor_kind::counter;
+}
+
+struct named_state {
+  std::string name;
+  at::Tensor value;
+  tensor_kind kind;
+  std::optional<bool> normalises = {};
+};
+
+/// What a module owns itself, with its path before each name.
+void add_own(const torch::nn::Module& module, const std::string& path,
+             std::vector<named_state>& out) {
+  auto prefix = path.empty() ? "" : path + ".";
+  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+    out.push_back({prefix + item.key(), item.value(), tensor_kind::parameter,
+                   normalises(module)});
+  }
+  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+    auto name = prefix + item.key();
+    out.push_back({name, item.value(), kind_of(name, item.value())});
+  }
+}
+
+/// In the order of PyTorch's state_dict: a module's parameters, its buffers,
+/// its children.
+std::vector<named_state> state_of(const torch::nn::Module& module) {
+  std::vector<named_state> out;
+  add_own(module, "", out);
+  for (const auto& item : module.named_modules("", /*include_self=*/false)) {
+    add_own(*item.value(), item.key(), out);
+  }
+  return out;
+}
+
+/// The tensors of one kind, which must be those of `slots`.
+std::vector<at::Tensor>
+matching_tensors(const torch::nn::Module& module, tensor_kind kind,
+                 const std::vector<parameter_slot>& slots,
+                 config::scalar_type dtype) {
+  std::vector<at::Tensor> out;
+  for (auto& x : state_of(module)) {
+    if (x.kind == kind) {
+      out.push_back(std::move(x.value));
+    }
+  }
+  if (out.size() != slots.size()) {
+    throw run_error("a network of " + std::to_string(out.size()) +
+                    " parameters does not fit a layout of " +
+                    std::to_string(slots.size()));
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (static_cast<uint64_t>(out[i].numel()) != slots[i].count ||
+        out[i].scalar_type() != to_aten(dtype)) {
+      throw run_error("parameter " + slots[i].name +
+                      " differs from the layout in size or dtype");
+    }
+  }
+  return out;
+}
+
+std::vector<at::Tensor> matching_parameters(const torch::nn::Module& module,
+                                            const flat_layout& layout) {
+  return matching_tensors(module, tensor_kind::parameter, layout.slots(),
+                          layout.dtype());
+}
+
+std::vector<at::Tensor> matching_statistics(const torch::nn::Module& module,
+                                            const flat_layout& layout) {
+  return matching_tensors(module, tensor_kind::statistic, layout.statistics(),
+                          layout.dtype());
+}
+
+void require_fit(const flat_layout& layout, const at::Tensor& flat) {
+  if (!layout.fits(flat)) {
+    throw run_error("a buffer does not fit the layout of " +
+                    std::to_string(layout.count()) + " parameters");
+  }
+}
+
+at::Tensor part_of(const at::Tensor& flat, uint64_t first, uint64_t count) {
+  return flat.narrow(0, static_cast<int64_t>(first),
+                     static_cast<int64_t>(count));
+}
+
+} // namespace
+
+flat_layout flat_layout::from(const torch::nn::Module& module) {
+  flat_layout result;
+  std::vector<parameter_slot> all;
+  auto first = true;
+  for (const auto& [name, value, kind, normalises] : state_of(module)) {
+    all.push_back({name, value.sizes().vec(), 0, 0, kind, normalises});
+    if (kind == tensor_kind::counter) {
+      continue;
+    }
+    auto found = from_aten(name, value.scalar_type());
+    if (!std::exchange(first, false) && found != result.dtype_) {
+      throw run_error("parameter " + name +
+                      " differs in dtype from those before it");
+    }
+    result.dtype_ = found;
+  }
+  result.take(std::move(all));
+  return result;
+}
+
+flat_layout flat_layout::from(
+  const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
+  config::scalar_type dtype) {
+  flat_layout result;
+  result.dtype_ = dtype;
+  std::vector<parameter_slot> all;
+  for (const auto& [name, shape] : parameters) {
+    all.push_back({name, shape});
+  }
+  result.take(std::move(all));
+  return result;
+}
+
+void flat_layout::take(std::vector<parameter_slot> all) {
+  std::set<std::string> names;
+  for (auto& x : all) {
+    if (!names.insert(x.name).second) {
+      throw run_error("there are two parameters of name " + x.name);
+    }
+    x.count = count_of(x.name, x.shape);
+    auto& total = x.kind == tensor_kind::parameter ? parameters_ : numbers_;
+    if (x.count > most_elements || total + x.count > most_elements) {
+      throw run_error("parameter " + x.name + " has an impossible shape");
+    }
+    if (x.kind != tensor_kind::counter) {
+      x.offset = std::exchange(total, total + x.count);
+    }
+  }
+  for (auto& x : all) {
+    if (x.kind == tensor_kind::statistic) {
+      x.offset += parameters_;
+      statistics_.push_back(x);
+    } else if (x.kind == tensor_kind::parameter) {
+      slots_.push_back(x);
+    }
+  }
+  state_dict_ = std::move(all);
+}
+
+at::Tensor flat_layout::view(const at::Tensor& flat,
+                             const parameter_slot& slot) const {
+  return part_of(flat, slot.offset, slot.count).view(slot.shape);
+}
+
+at::Tensor flat_layout::parameters_of(const at::Tensor& flat) const {
+  return part_of(flat, 0, parameters_);
+}
+
+at::Tensor flat_layout::statistics_of(const at::Tensor& flat) const {
+  return part_of(flat, parameters_, numbers_);
+}
+
+bool flat_layout::fits(const at::Tensor& flat) const {
+  return fits(flat, count());
+}
+
+bool flat_layout::fits_parameters(const at::Tensor& flat) const {
+  return fits(flat, parameters_);
+}
+
+bool flat_layout::fits(const at::Tensor& flat, uint64_t count) const {
+  return flat.defined() && flat.dim() == 1 && flat.is_contiguous() &&
+         flat.device().is_cpu() && flat.scalar_type() == to_aten(dtype_) &&
+         static_cast<uint64_t>(flat.numel()) == count;
+}
+
+void bind_parameters(torch::nn::Module& module, const flat_layout& layout,
+                     const at::Tensor& flat) {
+  require_fit(layout, flat);
+  auto parameters = matching_parameters(module, layout);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].set_data(layout.view(flat, layout.slots()[i]));
+  }
+}
+
+void bind_statistics(torch::nn::Module& module, const flat_layout& layout,
+                     const at::Tensor& flat) {
+  require_fit(layout, flat);
+  auto statistics = matching_statistics(module, layout);
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    statistics[i].set_data(layout.view(flat, layout.statistics()[i]));
+  }
+}
+
+void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
+                    const at::Tensor& flat) {
+  require_fit(layout, flat);
+  auto parameters = matching_parameters(module, layout);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].mutable_grad() = layout.view(flat, layout.slots()[i]);
+  }
+}
+
+at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout) {
+  torch::NoGradGuard no_grad;
+  auto parameters = matching_parameters(module, layout);
+  auto statistics = matching_statistics(module, layout);
+  auto flat =
+    at::empty({static_cast<int64_t>(layout.count())}, to_aten(layout.dtype()));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    layout.view(flat, layout.slots()[i]).copy_(parameters[i]);
+  }
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    layout.view(flat, layout.statistics()[i]).copy_(statistics[i]);
+  }
+  return flat;
+}
+
+std::string weights_sha256(const at::Tensor& flat, const flat_layout& layout) {
+  require_fit(layout, flat);
+  auto weights = layout.parameters_of(flat).to(at::kFloat);
+  std::span values{weights.const_data_ptr<float>(), layout.parameter_count()};
+  return to_hex(sha256_of(std::as_bytes(values)));
+}
+
+} // namespace troupe::models

@@ -1,0 +1,140 @@
+#pragma once
+// Where each parameter and each running statistic of a network lies in one flat
+// buffer: the parameters first, then the statistics. Weights and gradients of a
+// network are such buffers, and those of a module are views into them; a slot
+// of an optimiser ends with the parameters.
+
+#include "config/text/settings.hpp"
+#include "models/scalar.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+} // namespace torch::nn
+
+namespace troupe::models {
+
+/// What a tensor of a state dict is. Only the first two lie in flat buffers.
+enum class tensor_kind : uint8_t {
+  parameter,
+  statistic, ///< A buffer of floating-point numbers.
+  counter    ///< A single int64: batches so far.
+};
+
+/// One tensor; offset and count are in elements.
+struct parameter_slot {
+  std::string name; ///< The key in the state_dict.
+  std::vector<int64_t> shape;
+  uint64_t offset = 0;
+  uint64_t count = 0;
+  tensor_kind kind = tensor_kind::parameter;
+  /// Whether its layer normalises, as far as the layer's class says; nothing
+  /// where that is not known.
+  std::optional<bool> normalises = {};
+
+  bool operator==(const parameter_slot&) const = default;
+};
+
+/// Parameters and statistics of a network, each in the order of its state_dict,
+/// without gaps.
+/// A value; two ends of a connection compare theirs with ==.
+class flat_layout {
+public:
+  flat_layout() = default;
+
+  /// @throws run_error if parameters and statistics differ in dtype or are
+  /// neither float32 nor float64, or another buffer is no int64 scalar.
+  static flat_layout from(const torch::nn::Module& module);
+
+  /// For layouts that come from elsewhere (a checkpoint, a peer). Offsets and
+  /// counts follow from the shapes.
+  /// @throws run_error on negative or overflowing shapes, or a repeated name.
+  static flat_layout from(
+    const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
+    config::scalar_type dtype);
+
+  /// The parameters.
+  const std::vector<parameter_slot>& slots() const noexcept { return slots_; }
+
+  const std::vector<parameter_slot>& statistics() const noexcept {
+    return statistics_;
+  }
+
+  /// All tensors of the state dict, in its order.
+  const std::vector<parameter_slot>& state_dict() const noexcept {
+    return state_dict_;
+  }
+
+  /// Elements in all.
+  uint64_t count() const noexcept { return parameters_ + numbers_; }
+
+  /// Elements of the parameters.
+  uint64_t parameter_count() const noexcept { return parameters_; }
+
+  config::scalar_type dtype() const noexcept { return dtype_; }
+
+  /// Bytes of one flat buffer.
+  uint64_t bytes() const noexcept { return count() * size_of(dtype_); }
+
+  /// The part of a flat buffer that is of this tensor, in its shape; shares
+  /// memory.
+  at::Tensor view(const at::Tensor& flat, const parameter_slot& slot) const;
+
+  at::Tensor parameters_of(const at::Tensor& flat) const;
+
+  /// The statistics of a flat buffer, end to end; shares memory.
+  at::Tensor statistics_of(const at::Tensor& flat) const;
+
+  /// Is `flat` a contiguous CPU buffer of this layout's dtype and count?
+  bool fits(const at::Tensor& flat) const;
+
+  /// The same for one that ends with the parameters.
+  bool fits_parameters(const at::Tensor& flat) const;
+
+  bool operator==(const flat_layout&) const = default;
+
+private:
+  /// Gives each tensor its place.
+  void take(std::vector<parameter_slot> all);
+
+  bool fits(const at::Tensor& flat, uint64_t count) const;
+
+  std::vector<parameter_slot> slots_;
+  std::vector<parameter_slot> statistics_;
+  std::vector<parameter_slot> state_dict_;
+  uint64_t parameters_ = 0;
+  uint64_t numbers_ = 0; ///< In statistics.
+  config::scalar_type dtype_ = config::scalar_type::float32;
+};
+
+/// Makes the parameters of `module` views into `flat`: no copy. The memory
+/// lives as long as a parameter looks at it.
+/// @throws run_error if module, layout and buffer do not belong together.
+void bind_parameters(torch::nn::Module& module, const flat_layout& layout,
+                     const at::Tensor& flat);
+
+/// The same for the statistics.
+void bind_statistics(torch::nn::Module& module, const flat_layout& layout,
+                     const at::Tensor& flat);
+
+/// Makes the gradients of `module` views into `flat`: backward adds to them,
+/// so that the caller zeroes `flat` first.
+void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
+                    const at::Tensor& flat);
+
+/// Copies parameters and statistics of `module` into a new flat buffer.
+at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout);
+
+/// Digest of weights as 64 hex digits: SHA-256 over the float32 values of the
+/// parameters in the order of the layout, little-endian; float64 weights are
+/// rounded first.
+std::string weights_sha256(const at::Tensor& flat, const flat_layout& layout);
+
+} // namespace troupe::models

@@ -1,0 +1,27 @@
+#include "models/layout/flat_pool.hpp"
+
+#include "models/scalar.hpp"
+
+#include <ATen/ops/from_blob.h>
+
+#include <utility>
+
+namespace troupe::models {
+
+flat_pool::flat_pool(uint64_t count, config::scalar_type dtype,
+                     payload_memory_ptr source)
+  : count_(static_cast<int64_t>(count)), dtype_(dtype),
+    blocks_(count * size_of(dtype), std::move(source)) {
+  // nop
+}
+
+at::Tensor flat_pool::take() {
+  auto memory = blocks_.take();
+  auto* data = memory.get();
+  return at::from_blob(
+    data, {count_},
+    [memory = std::move(memory)](void*) mutable { memory.reset(); },
+    at::TensorOptions{to_aten(dtype_)});
+}
+
+} // namespace troupe::models

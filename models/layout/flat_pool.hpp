@@ -1,0 +1,36 @@
+#pragma once
+// Flat tensors in buffers of one size that are used again.
+
+#include "config/text/settings.hpp"
+#include "messages/payload_memory.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace troupe::models {
+
+/// Thread-safe. A buffer may outlive its pool.
+class flat_pool {
+public:
+  using statistics = payload_pool::statistics;
+
+  /// @param count Elements of a buffer.
+  /// @param source Where the buffers come from.
+  flat_pool(uint64_t count, config::scalar_type dtype,
+            payload_memory_ptr source = heap_memory());
+
+  /// A flat tensor, page-aligned, content arbitrary. Its memory comes back when
+  /// the last tensor that shares it is gone, on whichever thread that is.
+  /// Throws std::bad_alloc.
+  at::Tensor take();
+
+  statistics stats() const { return blocks_.stats(); }
+
+private:
+  int64_t count_;
+  config::scalar_type dtype_;
+  payload_pool blocks_;
+};
+
+} // namespace troupe::models

@@ -1,0 +1,66 @@
+#pragma once
+// Immutable versions of the weights. A version is shared by all who read it;
+// its memory goes back to a pool when the last reader lets go, on whichever
+// thread that is, and serves a later version.
+
+#include "config/text/settings.hpp"
+#include "messages/ids.hpp"
+#include "models/layout/flat_pool.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace troupe::models {
+
+/// Weights that never change again.
+struct weights_version {
+  version id;
+  /// Flat and contiguous; nobody may write to it. The memory lives as long as
+  /// any tensor that shares it, so a view may outlive this object.
+  at::Tensor flat;
+};
+
+using weights_ptr = std::shared_ptr<const weights_version>;
+
+/// Makes versions and knows the newest. Thread-safe, but that two versions in
+/// the making need two writers who agree who publishes first.
+class weights_store {
+public:
+  /// @param count Elements of a version.
+  /// @param source Where the memory of versions comes from.
+  weights_store(uint64_t count, config::scalar_type dtype,
+                payload_memory_ptr source = heap_memory());
+
+  ~weights_store();
+
+  weights_store(const weights_store&) = delete;
+  weights_store& operator=(const weights_store&) = delete;
+
+  /// Memory for a version in the making, page-aligned, content arbitrary.
+  /// Returns to the pool if it is let go unpublished.
+  at::Tensor next_buffer();
+
+  /// Memory for a step from the newest version: its own, if nobody but the
+  /// store has it any more. Then the step is made in place, reads and writes
+  /// the same memory, and that version is gone; else as next_buffer.
+  /// @pre Nobody asks for the newest version before the next is published.
+  at::Tensor step_buffer();
+
+  /// Makes `flat` the newest version; from here on nobody writes to it.
+  /// @pre `flat` came from next_buffer (of this or another store) or is any
+  /// flat tensor that nobody will write to.
+  weights_ptr publish(version id, at::Tensor flat);
+
+  /// Null until the first publish.
+  weights_ptr newest() const;
+
+  flat_pool::statistics stats() const;
+
+private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+} // namespace troupe::models

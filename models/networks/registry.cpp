@@ -1,0 +1,205 @@
+#include "models/networks/registry.hpp"
+
+#include "config/schema/limits.hpp"
+#include "config/text/failure.hpp"
+#include "config/values/script.hpp"
+#include "models/networks/lenet.hpp"
+#include "models/networks/mnist_net.hpp"
+#include "models/networks/registration.hpp"
+#include "models/networks/resnet.hpp"
+#include "models/networks/script.hpp"
+#include "models/networks/vgg.hpp"
+#include "models/scalar.hpp"
+#include "models/shape_text.hpp"
+
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::models {
+
+namespace {
+
+using image = std::array<int64_t, 3>;
+
+constexpr image digit{1, 28, 28};
+constexpr image small_picture{3, 32, 32};
+constexpr image large_picture{3, 224, 224};
+
+/// A network halves the image five times, and normalising a batch of one needs
+/// more than one pixel.
+constexpr int64_t after_five_halves = 64;
+
+void add_resnets(std::vector<network_entry>& all, bool small) {
+  for (int64_t depth : {18, 34, 50, 101, 152}) {
+    auto stem =
+      small ? resnet_plan::stem_kind::small : resnet_plan::stem_kind::large;
+    all.push_back({"resnet" + std::to_string(depth) + (small ? "_cifar" : ""),
+                   small ? small_picture : large_picture, small ? 10 : 1000,
+                   small ? 16 : after_five_halves,
+                   [depth, stem](int64_t classes) {
+                     return make_resnet(plan_of_resnet(depth, stem), classes);
+                   }});
+  }
+}
+
+void add_vggs(std::vector<network_entry>& all, bool small) {
+  for (int64_t depth : {11, 13, 16, 19}) {
+    for (auto normalised : {false, true}) {
+      vgg_plan plan{depth, normalised, small};
+      all.push_back({"vgg" + std::to_string(depth) + (normalised ? "_bn" : "") +
+                       (small ? "_cifar" : ""),
+                     small ? small_picture : large_picture, small ? 10 : 1000,
+                     small ? 0 : 32, [plan](int64_t classes) {
+                       return make_vgg(plan, classes);
+                     }});
+    }
+  }
+}
+
+void add_cifar_resnets(std::vector<network_entry>& all) {
+  for (int64_t depth : {20, 32, 44, 56, 110}) {
+    all.push_back({"resnet" + std::to_string(depth), small_picture, 10, 8,
+                   [depth](int64_t classes) {
+                     return make_resnet(plan_of_cifar_resnet(depth), classes);
+                   }});
+  }
+}
+
+std::vector<network_entry> make_registry() {
+  std::vector<network_entry> all{
+    {"lenet", digit, 10, 0, make_lenet},
+    {"mnist_net", digit, 10, 0, make_mnist_net},
+  };
+  for (auto small : {false, true}) {
+    add_resnets(all, small);
+    add_vggs(all, small);
+  }
+  add_cifar_resnets(all);
+  return all;
+}
+
+/// Those of the user's program, in the order of registration.
+std::vector<network_entry>& registered() {
+  static std::vector<network_entry> entries;
+  return entries;
+}
+
+/// Letters, digits and `-_.`, as a folder may be called.
+bool is_name(const std::string& word) {
+  constexpr auto letters = "abcdefghijklmnopqrstuvwxyz"
+                           "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  return !word.empty() && word.front() != '.' && word.front() != '-' &&
+         word.find_first_not_of(letters) == std::string::npos;
+}
+
+std::vector<network_entry> make_whole_registry() {
+  auto all = make_registry();
+  for (const auto& one : registered()) {
+    if (!is_name(one.name) || !one.make) {
+      throw usage_error("the network '" + one.name +
+                        "' that this program registers has no name of "
+                        "letters, digits, '-', '_' and '.', or no function");
+    }
+    if (std::ranges::count(all, one.name, &network_entry::name) > 0) {
+      throw usage_error("the network '" + one.name +
+                        "' that this program registers is there already");
+    }
+    all.push_back(one);
+  }
+  return all;
+}
+
+/// Module::to would make floats of integer buffers, too.
+void convert(torch::nn::Module& module, at::ScalarType dtype) {
+  for (auto& x : module.parameters()) {
+    x.set_data(x.to(dtype));
+  }
+  for (auto& x : module.buffers()) {
+    if (x.is_floating_point()) {
+      x.set_data(x.to(dtype));
+    }
+  }
+}
+
+} // namespace
+
+network::~network() {
+  // nop
+}
+
+register_network::register_network(network_entry what) {
+  config::add_network(what.name);
+  registered().push_back(std::move(what));
+}
+
+const std::vector<network_entry>& network_registry() {
+  static const auto entries = make_whole_registry();
+  return entries;
+}
+
+const network_entry& network_named(const std::string& name) {
+  const auto& all = network_registry();
+  auto found = std::ranges::find(all, name, &network_entry::name);
+  if (found == all.end()) {
+    throw usage_error("unknown network '" + name +
+                      "'; --list-networks shows all");
+  }
+  return *found;
+}
+
+std::shared_ptr<network> make_network(const std::string& name, int64_t classes,
+                                      config::scalar_type dtype) {
+  auto result = config::is_script(name) ? load_script(config::script_file(name))
+                                        : network_named(name).make(classes);
+  convert(result->module(), to_aten(dtype));
+  return result;
+}
+
+std::vector<std::string> network_names() {
+  std::vector<std::string> result;
+  for (const auto& entry : network_registry()) {
+    result.push_back(entry.name);
+  }
+  return result;
+}
+
+network_size size_of(const network_entry& what) {
+  auto net = what.make(what.classes);
+  network_size out;
+  for (const auto& x : net->module().parameters()) {
+    out.parameters += static_cast<uint64_t>(x.numel());
+    ++out.keys;
+  }
+  for (const auto& x : net->module().buffers()) {
+    out.buffers += static_cast<uint64_t>(x.numel());
+    ++out.keys;
+  }
+  return out;
+}
+
+void require_suitable(const std::string& network, const std::string& dataset,
+                      const std::vector<int64_t>& shape, int64_t classes) {
+  if (config::is_script(network)) {
+    auto net = load_script(config::script_file(network));
+    return require_scores(*net, network, dataset, shape, classes);
+  }
+  const auto& net = network_named(network);
+  auto fixed = net.smallest == 0;
+  auto suits = fixed ? std::ranges::equal(shape, net.input)
+                     : shape.size() == 3 && shape[0] == net.input[0] &&
+                         std::min(shape[1], shape[2]) >= net.smallest;
+  if (suits) {
+    return;
+  }
+  auto wanted =
+    fixed ? shape_text(net.input)
+          : std::to_string(net.input[0]) + " channels and at least " +
+              std::to_string(net.smallest) + "x" + std::to_string(net.smallest);
+  throw usage_error("--network " + network + " takes images of " + wanted +
+                    ", those of " + dataset + " are " + shape_text(shape) +
+                    "; --list-networks shows what each takes");
+}
+
+} // namespace troupe::models

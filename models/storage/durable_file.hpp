@@ -1,0 +1,111 @@
+#pragma once
+// Files that survive a crash. All functions throw `run_error` with one line
+// that names the file and what the system said (disk full, no permission).
+// Thread-safe as long as no two threads write the same path.
+
+#include "models/storage/sha256.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::models {
+
+/// A file that is written once from front to back. Its content is durable when
+/// `finish` has returned; its name is when `sync_folder` of its folder has.
+class output_file {
+public:
+  /// Creates the file, or empties it.
+  explicit output_file(std::filesystem::path path);
+
+  /// Closes the file as it is.
+  ~output_file();
+
+  output_file(const output_file&) = delete;
+  output_file& operator=(const output_file&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+
+  void write(std::string_view text);
+
+  /// Bytes written so far.
+  uint64_t size() const noexcept { return size_; }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Syncs and closes; returns the SHA-256 of the content.
+  sha256_digest finish();
+
+private:
+  std::filesystem::path path_;
+  int handle_ = -1;
+  uint64_t size_ = 0;
+  sha256 sum_;
+};
+
+/// The content of a file in memory, aligned for any number type.
+class file_bytes {
+public:
+  file_bytes() = default;
+
+  explicit file_bytes(size_t size)
+    : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {
+    // nop
+  }
+
+  std::span<std::byte> span() noexcept { return {data_.get(), size_}; }
+
+  std::span<const std::byte> span() const noexcept {
+    return {data_.get(), size_};
+  }
+
+  size_t size() const noexcept { return size_; }
+
+private:
+  std::unique_ptr<std::byte[]> data_;
+  size_t size_ = 0;
+};
+
+/// Reads a regular file of at most `limit` bytes. No memory is taken before the
+/// size is known to be within the limit.
+file_bytes read_file(const std::filesystem::path& path,
+                     uint64_t limit = UINT64_MAX);
+
+/// SHA-256 of a file's content, in hex.
+std::string digest_of_file(const std::filesystem::path& path);
+
+/// Makes creations, removals and renames in `folder` durable.
+void sync_folder(const std::filesystem::path& folder);
+
+/// Makes `folder` where it is missing, and what is missing above it; durable
+/// when this returns.
+void make_folder(const std::filesystem::path& folder);
+
+/// Makes the name of a folder that is there durable, and those of all folders
+/// above it; one above that we may not look at was not made by us.
+void sync_names(const std::filesystem::path& folder);
+
+/// Gives a file or folder another name in the same folder; durable when this
+/// returns.
+void rename_durably(const std::filesystem::path& from,
+                    const std::filesystem::path& to);
+
+/// The first of `path`, `path`.2, `path`.3, ... that is not taken.
+std::filesystem::path free_name(const std::filesystem::path& path);
+
+/// Makes `path` what `fill` writes, so that a reader, and a crash, sees the old
+/// file or the new one and nothing in between.
+void replace_file(const std::filesystem::path& path,
+                  const std::function<void(output_file&)>& fill);
+
+/// The same for a text.
+void replace_file(const std::filesystem::path& path, std::string_view text);
+
+/// Removes the file, if it is there; that is durable when this returns.
+void remove_file(const std::filesystem::path& path);
+
+} // namespace troupe::models

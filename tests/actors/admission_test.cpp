@@ -1,0 +1,147 @@
+// Who is let in, and for how long he is waited for.
+
+#include "actors/session/accept_gate.hpp"
+#include "actors/session/admission.hpp"
+#include "messages/protocol.hpp"
+#include "tests/support/doubles.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// A node that says hello whenever it is told to, as a session client does.
+admission_actor make_caller(actor_fixture& actors,
+                            const admission_actor& door) {
+  return actors.stand_in<admission_actor>([door](auto* self) {
+    return admission_actor::behavior_type{
+      [self, door](const std::string& hello)
+        -> caf::result<std::string, caf::strong_actor_ptr> {
+        auto answer =
+          self->template make_response_promise<std::string,
+                                               caf::strong_actor_ptr>();
+        self->request(door, caf::infinite, hello)
+          .then([answer](const std::string& welcome,
+                         const caf::strong_actor_ptr& inside) mutable {
+            answer.deliver(welcome, inside);
+          });
+        return answer;
+      }};
+  });
+}
+
+struct entrance {
+  explicit entrance(size_t most_expected = 10) {
+    admission_parts parts;
+    parts.weights = {element_type::float32, 10};
+    parts.whole = parts.weights;
+    parts.server = server.handle;
+    parts.coordinator = coordinator.handle;
+    parts.patience = 3;
+    parts.most_expected = most_expected;
+    door = actors.make<admission_actor, admission_state>(std::move(parts));
+  }
+
+  /// The gateway of this caller.
+  gateway_actor hello(const admission_actor& caller) {
+    proto::Hello out;
+    out.set_protocol(protocol_version);
+    out.set_role("worker");
+    auto answer = actors.ask<std::string, caf::strong_actor_ptr>(
+      caller, out.SerializeAsString());
+    actors.run();
+    return caf::actor_cast<gateway_actor>(answer->get<caf::strong_actor_ptr>());
+  }
+
+  gateway_actor hello() { return hello(make_caller(actors, door)); }
+
+  /// The caller comes with a link.
+  answer_ptr<coordinator_actor> come(const gateway_actor& to,
+                                     const parameter_server_actor& link) {
+    auto out = actors.ask<coordinator_actor>(to, attach_atom_v, link);
+    actors.run();
+    return out;
+  }
+
+  actor_fixture actors;
+  server_stand_in server = make_server_stand_in(actors);
+  server_stand_in link = make_server_stand_in(actors);
+  coordinator_stand_in coordinator = make_coordinator_stand_in(actors);
+  admission_actor door;
+};
+
+} // namespace
+
+TEST_CASE("a peer that says hello and does not come is waited for a while") {
+  entrance it;
+  auto stays = it.hello();
+  auto goes = it.hello();
+  CHECK(it.come(stays, it.link.handle)->values);
+  it.actors.advance(2.9);
+  CHECK(it.actors.alive(goes));
+  it.actors.advance(0.2);
+  CHECK_FALSE(it.actors.alive(goes));
+  it.actors.advance(10);
+  CHECK(it.actors.alive(stays));
+  it.actors.kill(it.link.handle);
+  CHECK_FALSE(it.actors.alive(stays));
+}
+
+TEST_CASE("a peer that goes before it comes leaves nothing behind") {
+  entrance it;
+  auto caller = make_caller(it.actors, it.door);
+  auto gateway = it.hello(caller);
+  CHECK(it.actors.alive(gateway));
+  it.actors.kill(caller);
+  CHECK_FALSE(it.actors.alive(gateway));
+}
+
+TEST_CASE("who says hello again has given up what it was given before") {
+  entrance it;
+  auto caller = make_caller(it.actors, it.door);
+  auto first = it.hello(caller);
+  auto second = it.hello(caller);
+  CHECK_FALSE(it.actors.alive(first));
+  CHECK(it.actors.alive(second));
+  // But for what it uses: a node may have more than one link.
+  it.come(second, it.link.handle);
+  auto third = it.hello(caller);
+  CHECK(it.actors.alive(second));
+  CHECK(it.actors.alive(third));
+}
+
+TEST_CASE("only so many peers are waited for at a time") {
+  entrance it{2};
+  auto first = it.hello();
+  auto second = it.hello();
+  it.come(second, it.link.handle);
+  auto third = it.hello();
+  CHECK(it.actors.alive(first));
+  auto fourth = it.hello();
+  CHECK_FALSE(it.actors.alive(first));
+  for (const auto& one : {second, third, fourth})
+    CHECK(it.actors.alive(one));
+}
+
+TEST_CASE("a link that is nobody is no link") {
+  entrance it;
+  auto gateway = it.hello();
+  CHECK(it.come(gateway, parameter_server_actor{})->code() ==
+        errc::protocol_violation);
+  CHECK_FALSE(it.actors.alive(gateway));
+}
+
+TEST_CASE("a port is shut before the last descriptor, and opens for more than "
+          "one node") {
+  // Of 64, 16 are the run's own.
+  CHECK(should_accept(true, 16, 64));
+  CHECK_FALSE(should_accept(true, 15, 64));
+  CHECK_FALSE(should_accept(false, 19, 64));
+  CHECK(should_accept(false, 20, 64));
+  // With few in all, fewer are.
+  CHECK(should_accept(true, 8, 32));
+  CHECK_FALSE(should_accept(true, 7, 32));
+  CHECK(should_accept(true, 1000, 1'048'576));
+}

@@ -1,0 +1,195 @@
+// Session clients that meet what nobody has foreseen end their process, with
+// one line; over real connections.
+
+#include "actors/runtime/inline_execution.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/session/admission.hpp"
+#include "actors/session/session_client.hpp"
+#include "actors/session/shard_session_client.hpp"
+#include "config/text/failure.hpp"
+#include "messages/protocol.hpp"
+
+#include <c10/util/Exception.h>
+#include <caf/io/middleman.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <future>
+#include <new>
+
+using namespace troupe;
+
+namespace {
+
+struct config : caf::actor_system_config {
+  config() {
+    allow_inline_execution(*this, 2);
+    load<caf::io::middleman>();
+    set("caf.middleman.app-identifiers", std::vector<std::string>{"troupe"});
+  }
+};
+
+/// Whoever is at the other end says no more than hello.
+parameter_server_actor make_server(caf::actor_system& system) {
+  return system.spawn([](parameter_server_actor::pointer)
+                        -> parameter_server_actor::behavior_type {
+    using weights = caf::result<release_header, payload>;
+    auto no = [] {
+      return caf::make_error(errc::failed);
+    };
+    return {
+      [no](push_atom, const push_header&, const payload&) -> weights {
+        return no();
+      },
+      [no](pull_atom, const pull_header&) -> weights { return no(); },
+      [no](watch_atom, version) -> caf::result<watch_header, payload> {
+        return no();
+      },
+      [](score_atom, const score&) {},
+    };
+  });
+}
+
+shard_registrar_actor make_registrar(caf::actor_system& system) {
+  return system.spawn(
+    [](shard_registrar_actor::pointer) -> shard_registrar_actor::behavior_type {
+      return {
+        [](register_atom, shard_id, const std::string&, uint16_t,
+           const remote_shard_actor&) {},
+        [](attach_atom, shard_id) {},
+        [](chunk_atom, shard_id, const chunk&) {},
+        [](credit_atom, shard_id, transfer_id, uint64_t) {},
+        [](state_atom, const shard_fetch_ptr&) {},
+        [](leave_atom, shard_id) {},
+        [](tick_atom) {},
+        [](stop_atom, const run_end&) {},
+      };
+    });
+}
+
+/// A server's process, and a node's, in one.
+class two_nodes {
+public:
+  two_nodes() {
+    admission_parts parts;
+    parts.settings.cluster.shards = 2;
+    parts.weights = parts.whole = {element_type::float32, 10};
+    parts.server = server_ = make_server(there_);
+    parts.registrar = registrar_ = make_registrar(there_);
+    parts.shard_counts = {5, 5};
+    door_ = spawn<admission_actor, admission_state>(
+      there_, placement::scheduled, std::move(parts));
+    port_ = there_.middleman().publish(door_, 0, "127.0.0.1").value();
+    supervisor_ = here_.spawn(
+      [this](supervisor_actor::pointer) -> supervisor_actor::behavior_type {
+        return {
+          [](attach_atom, const std::string&, const caf::strong_actor_ptr&) {},
+          [this](ended_atom, const run_end& how) { end_.set_value(how); },
+        };
+      });
+  }
+
+  ~two_nodes() {
+    caf::anon_send_exit(server_, caf::exit_reason::kill);
+    caf::anon_send_exit(registrar_, caf::exit_reason::kill);
+    caf::anon_send_exit(door_, caf::exit_reason::kill);
+    caf::anon_send_exit(supervisor_, caf::exit_reason::kill);
+  }
+
+  /// How a node ends that makes its participant so.
+  template <class F>
+  run_end end_of_worker(F make) {
+    remote_session_client_parts parts;
+    parts.host = "127.0.0.1";
+    parts.port = port_;
+    parts.hello = hello("worker");
+    parts.supervisor = supervisor_;
+    parts.make = [make](const proto::Welcome&,
+                        const session_client_actor&) -> participant {
+      make();
+      return worker_actor{};
+    };
+    spawn<session_client_actor, remote_session_client_state>(
+      here_, placement::detached, std::move(parts));
+    return wait();
+  }
+
+  template <class F>
+  run_end end_of_shard(F make) {
+    shard_session_client_parts parts;
+    parts.host = "127.0.0.1";
+    parts.port = port_;
+    parts.rank = shard_id{1};
+    parts.hello = hello("ps");
+    parts.hello.set_rank(1);
+    parts.supervisor = supervisor_;
+    parts.make = [make](const proto::Welcome&, const shard_registrar_actor&,
+                        const session_client_actor&) -> open_shard {
+      make();
+      return {};
+    };
+    spawn<session_client_actor, shard_session_client_state>(
+      here_, placement::detached, std::move(parts));
+    return wait();
+  }
+
+private:
+  static proto::Hello hello(const std::string& role) {
+    proto::Hello out;
+    out.set_protocol(protocol_version);
+    out.set_role(role);
+    return out;
+  }
+
+  run_end wait() {
+    auto found = end_.get_future();
+    if (found.wait_for(std::chrono::seconds(60)) != std::future_status::ready)
+      return {255, "it hangs"};
+    return found.get();
+  }
+
+  bool ready_ = (init_messages(), true);
+  config config_;
+  config config_there_;
+  caf::actor_system here_{config_};
+  caf::actor_system there_{config_there_};
+  std::promise<run_end> end_;
+  parameter_server_actor server_;
+  shard_registrar_actor registrar_;
+  admission_actor door_;
+  supervisor_actor supervisor_;
+  uint16_t port_ = 0;
+};
+
+void check_all(run_end (*end_of)(two_nodes&, std::function<void()>)) {
+  auto ends = [&](std::function<void()> make) {
+    two_nodes on;
+    return end_of(on, std::move(make));
+  };
+  auto out_of_memory = ends([] { throw std::bad_alloc{}; });
+  CHECK(out_of_memory.status == 1);
+  CHECK(out_of_memory.line ==
+        "this process gets no more memory; give it more (ulimit -v)");
+  auto library = ends([] { TORCH_CHECK(false, "no such layer"); });
+  CHECK(library.status == 1);
+  CHECK(library.line == "no such layer");
+  auto strange = ends([] { throw 7; });
+  CHECK(strange.status == 1);
+  CHECK(strange.line == "an exception of an unknown kind");
+  auto usage = ends([] { throw usage_error("--lr 0: no"); });
+  CHECK(usage.status == 2);
+  CHECK(usage.line == "--lr 0: no");
+}
+
+} // namespace
+
+TEST_CASE("whatever keeps a worker from being made ends its process") {
+  check_all([](two_nodes& on, std::function<void()> make) {
+    return on.end_of_worker(std::move(make));
+  });
+}
+
+TEST_CASE("whatever keeps a shard from being made ends its process") {
+  check_all([](two_nodes& on, std::function<void()> make) {
+    return on.end_of_shard(std::move(make));
+  });
+}

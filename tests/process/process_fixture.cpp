@@ -1,0 +1,238 @@
+#include "tests/process/process_fixture.hpp"
+
+#include "messages/proto/manifest.pb.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+namespace troupe::testing {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> trainer_node(const flags& more) {
+  std::vector<std::string> result{TROUPE_TRAINER_NODE};
+  result.insert(result.end(), more.begin(), more.end());
+  return result;
+}
+
+// -- what a run leaves --------------------------------------------------------
+
+std::vector<json> read_metrics(const fs::path& run) {
+  auto text = slurp(run / "metrics.jsonl");
+  text.resize(text.rfind('\n') + 1); // Nothing when there is no line end.
+  std::istringstream in{text};
+  std::vector<json> result;
+  for (std::string line; std::getline(in, line);)
+    result.push_back(json::parse(line));
+  return result;
+}
+
+json read_summary(const fs::path& run) {
+  return json::parse(slurp(run / "summary.json"));
+}
+
+std::vector<std::string> files_below(const fs::path& folder) {
+  std::vector<std::string> result;
+  for (const auto& entry : fs::recursive_directory_iterator{folder})
+    result.push_back(entry.path().lexically_relative(folder).string());
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+std::vector<std::string> checkpoints_of(const fs::path& run) {
+  std::vector<std::string> result;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator{run / "checkpoints", none})
+    if (auto name = entry.path().filename().string(); name.starts_with("step-"))
+      result.push_back(name);
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+std::function<bool(const json&)> is_kind(const std::string& kind) {
+  return [kind](const json& line) {
+    return line["kind"] == kind;
+  };
+}
+
+std::function<bool(const json&)> is_step(uint64_t least) {
+  return [least](const json& line) {
+    return line["kind"] == "update" && line["step"] >= least;
+  };
+}
+
+std::function<bool(const json&)> is_gradient_of(uint32_t who) {
+  return [who](const json& line) {
+    if (line["kind"] != "update")
+      return false;
+    auto all = line["workers"].get<std::vector<uint32_t>>();
+    return std::find(all.begin(), all.end(), who) != all.end();
+  };
+}
+
+bool is_about(const json& line, uint32_t who, uint64_t life) {
+  return line.value("worker", uint32_t{1000}) == who &&
+         line.value("incarnation", life) == life;
+}
+
+committed committed_of(const std::vector<json>& metrics) {
+  committed result;
+  auto& updates = result.updates;
+  for (const auto& line : metrics) {
+    auto step = line["step"].get<uint64_t>();
+    if (line["kind"] == "update") {
+      if (step != updates.size() + 1)
+        throw std::runtime_error("step " + std::to_string(step) + " after " +
+                                 std::to_string(updates.size()));
+      updates.push_back(line);
+    } else if (line["kind"] == "resumed") {
+      auto lost = updates.size() - step;
+      if (step > updates.size() || line["lost_updates"] != lost)
+        throw std::runtime_error("the roll-back is not what is said: " +
+                                 line.dump());
+      updates.resize(step);
+      result.rolled_back += lost;
+      ++result.resumes;
+    }
+  }
+  for (const auto& line : updates)
+    result.samples += line["samples"].get<uint64_t>();
+  return result;
+}
+
+uint64_t settled_in(const fs::path& checkpoint) {
+  troupe::proto::Manifest manifest;
+  if (!manifest.ParseFromString(slurp(checkpoint / "manifest.pb")))
+    throw std::runtime_error("no manifest in " + checkpoint.string());
+  const auto& ledger = manifest.ledger();
+  auto result = ledger.epochs_opened() * ledger.samples();
+  for (const auto& epoch : ledger.open_epochs())
+    for (const auto& range : epoch.unsettled())
+      result -= range.count();
+  return result;
+}
+
+flags operator+(flags left, const flags& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+flags with_shards(int shards) {
+  return {"--shards", std::to_string(shards)};
+}
+
+// -- the processes ------------------------------------------------------------
+
+process_fixture::process_fixture() : port_(std::to_string(free_port())) {
+  // nop
+}
+
+child process_fixture::start(const std::string& name, const flags& more,
+                             const child_options& how) {
+  auto options = how;
+  if (options.folder.empty())
+    options.folder = home();
+  auto number = ++counts_[name];
+  return child{trainer_node(more),
+               home_ / (name + "." + std::to_string(number)), options};
+}
+
+child process_fixture::is_member(const std::string& role, const flags& more) {
+  flags all{"--role", role, "--port", port_};
+  all.insert(all.end(), more.begin(), more.end());
+  return start(role, all);
+}
+
+child process_fixture::server(const flags& more) {
+  flags all{"--train-dir", run().string()};
+  all.insert(all.end(), more.begin(), more.end());
+  return is_member("ps", all);
+}
+
+child process_fixture::listening_server(const flags& more) {
+  auto result = server(more);
+  result.await("listening ");
+  return result;
+}
+
+child process_fixture::shard(int rank, const flags& more) {
+  flags all{"--rank", std::to_string(rank), "--listen", "127.0.0.1:0"};
+  all.insert(all.end(), more.begin(), more.end());
+  return is_member("ps", all);
+}
+
+child process_fixture::worker(const flags& more) {
+  return is_member("worker", more);
+}
+
+child process_fixture::evaluator(const flags& more) {
+  return is_member("evaluator", more);
+}
+
+child process_fixture::simulate(const flags& more) {
+  flags all{"--simulate", "--train-dir", run().string()};
+  all.insert(all.end(), more.begin(), more.end());
+  return start("simulate", all);
+}
+
+size_t process_fixture::await(child& server, const std::string& what,
+                              const std::function<bool(const json&)>& wanted,
+                              size_t from) {
+  size_t found = 0;
+  auto over = false;
+  try {
+    eventually(what, [&] {
+      if (over)
+        throw std::runtime_error("the run ended without " + what);
+      over = !server.running();
+      auto lines = metrics();
+      auto at = std::find_if(
+        lines.begin() + static_cast<ptrdiff_t>(std::min(from, lines.size())),
+        lines.end(), wanted);
+      found = static_cast<size_t>(at - lines.begin());
+      return at != lines.end();
+    });
+  } catch (const std::runtime_error& err) {
+    throw std::runtime_error(server.report() + err.what());
+  }
+  return found;
+}
+
+void check_end(child& who, int status, std::chrono::seconds limit) {
+  auto found = who.wait(limit);
+  INFO(who.report());
+  CHECK(found == status);
+}
+
+committed check_completed(process_fixture& on, uint64_t epochs) {
+  auto summary = on.summary();
+  INFO(summary.dump(2));
+  CHECK(summary["status"] == "completed");
+  auto kept = committed_of(on.metrics());
+  CHECK(summary["steps"] == kept.updates.size());
+  CHECK(summary["samples_applied"] == kept.samples);
+  auto checkpoints = checkpoints_of(on.run());
+  REQUIRE(!checkpoints.empty());
+  CHECK(settled_in(on.run() / "checkpoints" / checkpoints.back()) ==
+        kept.samples);
+  CHECK(kept.samples >= epochs * digits);
+  // The others go on meanwhile when a worker is late with the last samples.
+  if (summary["policy"] != "backup")
+    CHECK(kept.samples < (epochs + 1) * digits);
+  for (const auto& name : files_below(on.run())) {
+    INFO(name);
+    CHECK(name.find("tmp") == std::string::npos);
+  }
+  return kept;
+}
+
+uint64_t wished(const char* variable, uint64_t otherwise) {
+  const auto* wish = std::getenv(variable);
+  return wish != nullptr ? std::stoull(wish) : otherwise;
+}
+
+} // namespace troupe::testing

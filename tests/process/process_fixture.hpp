@@ -1,0 +1,120 @@
+#pragma once
+// A folder, a port and the trainer_node processes of one test, and what a run
+// leaves in its directory.
+
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::testing {
+
+using nlohmann::json;
+using flags = std::vector<std::string>;
+
+flags operator+(flags left, const flags& right);
+
+flags with_shards(int shards);
+
+/// Training images of the digits.
+inline constexpr uint64_t digits = 1437;
+
+/// The program under test, then `more`.
+std::vector<std::string> trainer_node(const flags& more);
+
+/// The complete lines of a run's metrics so far.
+std::vector<json> read_metrics(const std::filesystem::path& run);
+
+json read_summary(const std::filesystem::path& run);
+
+/// Names in `folder`, sorted; folders as "name/...".
+std::vector<std::string> files_below(const std::filesystem::path& folder);
+
+/// Names of the checkpoints of a run, oldest first.
+std::vector<std::string> checkpoints_of(const std::filesystem::path& run);
+
+std::function<bool(const json&)> is_kind(const std::string& kind);
+
+/// An update that makes this version of the weights or a later one.
+std::function<bool(const json&)> is_step(uint64_t least);
+
+/// An update that a gradient of this worker is part of.
+std::function<bool(const json&)> is_gradient_of(uint32_t who);
+
+/// A line about worker `who`, of its life `life` where the line says.
+bool is_about(const json& line, uint32_t who, uint64_t life);
+
+/// What is in the weights at the end: the updates that no resume rolled back.
+struct committed {
+  std::vector<json> updates;
+  uint64_t samples = 0;
+  uint64_t resumes = 0;
+  uint64_t rolled_back = 0; ///< updates
+};
+
+/// Walks the metrics and rolls back at each resume. Throws when the steps do
+/// not follow each other or a resume counts its losses wrong.
+committed committed_of(const std::vector<json>& metrics);
+
+/// Samples, counted once per epoch, that the ledger of a checkpoint holds for
+/// applied. Since it keeps ranges, it cannot count one twice.
+uint64_t settled_in(const std::filesystem::path& checkpoint);
+
+/// A number from the environment, for tests that can be asked to do more.
+uint64_t wished(const char* variable, uint64_t otherwise);
+
+/// The processes of one run on this machine.
+class process_fixture {
+public:
+  process_fixture();
+
+  std::filesystem::path run() const { return home_ / "run"; }
+  std::filesystem::path home() const { return home_.path(); }
+  const std::string& port() const { return port_; }
+
+  /// The parameter server of this stage with the run directory run().
+  child server(const flags& more);
+  /// A parameter server shard with a process of its own, of rank 1 or more.
+  child shard(int rank, const flags& more);
+  child worker(const flags& more = {});
+  child evaluator(const flags& more = {});
+  child simulate(const flags& more);
+
+  /// A parameter server that has opened its door.
+  child listening_server(const flags& more);
+
+  /// Any command of the program, in home().
+  child start(const std::string& name, const flags& more,
+              const child_options& how = {});
+
+  std::vector<json> metrics() const { return read_metrics(run()); }
+  json summary() const { return read_summary(run()); }
+
+  /// Waits until the metrics have such a line at or after line `from`; returns
+  /// the line's number. Throws when `server` ends before.
+  size_t await(child& server, const std::string& what,
+               const std::function<bool(const json&)>& wanted, size_t from = 0);
+
+private:
+  child is_member(const std::string& role, const flags& more);
+
+  temporary_folder home_;
+  std::string port_;
+  std::map<std::string, int> counts_;
+};
+
+/// Waits for the end of a process and checks its exit status; a failure shows
+/// what the process said.
+void check_end(child& who, int status, std::chrono::seconds limit = patience);
+
+/// Checks a completed run of so many epochs whose committed model has seen each
+/// sample of each epoch once: the updates that were not rolled back hold as
+/// many samples as the ledger of the last checkpoint.
+committed check_completed(process_fixture& on, uint64_t epochs);
+
+} // namespace troupe::testing

@@ -1,0 +1,219 @@
+#include "tests/support/played_cluster.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe::test {
+
+played_cluster::played_cluster(const policies::policy_spec& spec,
+                               uint64_t samples, uint64_t batch,
+                               const cores::stop_limits& limits)
+  : scheduler_(policies::make_policy(spec), cores::lease_ledger{samples, batch},
+               cores::stop_rule{limits}, version{0}),
+    samples_(samples) {
+  // nop
+}
+
+// -- what workers do ----------------------------------------------------------
+
+void played_cluster::enlist(worker_id who) {
+  auto life = lives_[who] = lives_[who].next();
+  scheduler_.enlist(who, life);
+  players_[who] = {};
+  players_[who].life = life;
+}
+
+void played_cluster::join(const std::vector<worker_id>& who) {
+  for (auto id : who)
+    players_.at(id).joined = true;
+  carry_out(scheduler_.join(who));
+}
+
+void played_cluster::leave(worker_id who) {
+  auto life = players_.at(who).life;
+  players_.erase(who);
+  carry_out(scheduler_.leave(who, life));
+  if (scheduler_.knows(who, life))
+    fail("knows one who left");
+}
+
+void played_cluster::pull(worker_id who) {
+  players_.at(who).asked = true;
+  carry_out(scheduler_.pull(who, lease_id{0}));
+}
+
+void played_cluster::finish(worker_id who) {
+  auto& player = players_.at(who);
+  auto done = std::exchange(player.computes, std::nullopt).value();
+  player.asked = true;
+  if (std::exchange(player.cancelled, false))
+    return carry_out(scheduler_.pull(who, done.id));
+  auto id = next_push(who);
+  held_[id] = {done, player.reads};
+  carry_out(scheduler_.push({id, player.reads, done.id}));
+}
+
+bool played_cluster::push_bad(worker_id who) {
+  auto& player = players_.at(who);
+  auto done = std::exchange(player.computes, std::nullopt).value();
+  player.cancelled = false;
+  if (scheduler_.refuse({next_push(who), player.reads, done.id}))
+    return true;
+  pull(who);
+  return false;
+}
+
+void played_cluster::push_again(worker_id who) {
+  const auto& player = players_.at(who);
+  if (player.last.value != 0 &&
+      scheduler_.admit({who, player.life, player.last}) ==
+        cores::freshness::fresh)
+    fail("takes a push for fresh that it has seen");
+}
+
+void played_cluster::push_stale(worker_id who) {
+  incarnation earlier{players_.at(who).life.value - 1};
+  if (scheduler_.admit({who, earlier, sequence{1}}) !=
+      cores::freshness::stale_incarnation)
+    fail("admits an earlier life");
+}
+
+// -- properties -------------------------------------------------------------
+
+bool played_cluster::computing(worker_id who) const {
+  return players_.at(who).computes.has_value();
+}
+
+bool played_cluster::idle(worker_id who) const {
+  return !computing(who) && !players_.at(who).asked;
+}
+
+std::vector<worker_id> played_cluster::everybody() const {
+  std::vector<worker_id> out;
+  for (const auto& [who, player] : players_)
+    out.push_back(who);
+  return out;
+}
+
+lease played_cluster::current_lease(worker_id who) const {
+  return players_.at(who).computes.value();
+}
+
+void played_cluster::check_ledger() const {
+  const auto& ledger = scheduler_.ledger();
+  if (ledger.settled() != applied_)
+    fail("settled " + std::to_string(ledger.settled()) + " samples, applied " +
+         std::to_string(applied_));
+  for (const auto& [id, push] : held_)
+    if (ledger.find(push.from.id) == nullptr)
+      fail("the lease of a held gradient is not out: " + to_string(id));
+  for (const auto& [who, player] : players_) {
+    if (player.computes && ledger.find(player.computes->id) == nullptr)
+      fail("the lease of a computation is not out");
+    for (const auto& next : player.work)
+      if (ledger.find(next.id) == nullptr)
+        fail("the next lease of a worker is not out");
+  }
+  for (uint64_t epoch = 0; epoch < ledger.epochs_completed(); ++epoch)
+    if (auto found = covered_.find(epoch);
+        found == covered_.end() ||
+        std::ranges::count(found->second, false) != 0)
+      fail("an epoch is complete without all of its samples");
+}
+
+// -- orders -------------------------------------------------------------------
+
+push_id played_cluster::next_push(worker_id who) {
+  auto& player = players_.at(who);
+  player.last = player.last.next();
+  push_id id{who, player.life, player.last};
+  if (scheduler_.admit(id) != cores::freshness::fresh)
+    fail("does not admit a fresh push");
+  return id;
+}
+
+void played_cluster::carry_out(const cores::orders& what) {
+  if (stopped_)
+    throw std::logic_error("the test goes on after the end");
+  for (const auto& late : what.drop)
+    drop(late);
+  for (const auto& step : what.updates)
+    apply(step);
+  if (what.stop) {
+    if (what.updates.empty() || !what.release.empty() || !what.cancel.empty())
+      fail("stops without an update, or goes on after it");
+    stopped_ = what.stop;
+    return;
+  }
+  if (made_ != scheduler_.current())
+    fail("has another version than it ordered");
+  for (const auto& next : what.release)
+    release(next);
+  for (auto who : what.cancel) {
+    // One that was released but has not asked yet has nothing to give up.
+    if (!joined(who) || players_.at(who).asked)
+      fail("cancels one that waits");
+    players_.at(who).cancelled = computing(who);
+  }
+}
+
+void played_cluster::drop(const cores::dropped_push& what) {
+  auto late = held_.extract(what.id).mapped();
+  if (what.staleness != made_.value - late.computed_on.value)
+    fail("tells a wrong staleness of a late gradient");
+  ++dropped_;
+}
+
+void played_cluster::apply(const cores::update_order& what) {
+  if (stopped_)
+    fail("an update after the end");
+  if (what.makes != made_.next() || what.gradients.empty())
+    fail("an update without a gradient or with a wrong number");
+  auto& step = steps_.emplace_back();
+  step.makes = what.makes;
+  for (const auto& part : what.gradients) {
+    auto found = held_.find(part.id);
+    if (found == held_.end())
+      fail("applies what is not held: " + to_string(part.id));
+    if (part.staleness != made_.value - found->second.computed_on.value)
+      fail("tells a wrong staleness");
+    cover(found->second.from);
+    step.leases.push_back(found->second.from);
+    held_.erase(found);
+  }
+  made_ = what.makes;
+}
+
+void played_cluster::cover(const lease& what) {
+  auto& positions = covered_[what.epoch];
+  positions.resize(samples_);
+  for (auto i = what.first; i < what.first + what.count; ++i) {
+    if (positions.at(i))
+      fail("a sample counts twice");
+    positions[i] = true;
+  }
+  applied_ += what.count;
+}
+
+void played_cluster::release(const cores::release_order& what) {
+  if (!players_.contains(what.worker))
+    fail("releases a stranger");
+  auto& player = players_.at(what.worker);
+  if (!player.asked || !player.joined)
+    fail("releases one that did not ask");
+  player.asked = false;
+  ++player.answers;
+  player.reads = made_;
+  player.work.insert(player.work.end(), what.leases.begin(), what.leases.end());
+  if (player.work.size() != cores::leases_ahead)
+    fail("a worker has " + std::to_string(player.work.size()) + " leases");
+  player.computes = player.work.front();
+  player.work.pop_front();
+}
+
+void played_cluster::fail(const std::string& why) const {
+  throw std::logic_error(why + "; now: " + scheduler_.policy().state());
+}
+
+} // namespace troupe::test

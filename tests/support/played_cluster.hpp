@@ -1,0 +1,121 @@
+#pragma once
+// A cluster without actors for a step scheduler: plays the workers and the
+// tensor half of the parameter server, and holds every order to what step
+// scheduler.hpp promises. A broken promise throws `std::logic_error` with the
+// policy's state.
+
+#include "actors/core/step_scheduler.hpp"
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+class played_cluster {
+public:
+  played_cluster(const policies::policy_spec& spec, uint64_t samples,
+                 uint64_t batch, const cores::stop_limits& limits = {});
+
+  // -- what workers do --------------------------------------------------------
+
+  /// A new life of the worker; it asks for its first weights at `pull`.
+  void enlist(worker_id who);
+  void join(const std::vector<worker_id>& who);
+  void leave(worker_id who);
+
+  /// A worker that has nothing to compute asks for weights.
+  void pull(worker_id who);
+
+  /// A computing worker pushes, or, when it was cancelled, gives up and pulls.
+  void finish(worker_id who);
+
+  /// A computing worker pushes a gradient that is unusable, and pulls. True
+  /// when it is to be expelled.
+  bool push_bad(worker_id who);
+
+  /// Messages that must be seen through: the newest push once more, and a push
+  /// of an earlier life.
+  void push_again(worker_id who);
+  void push_stale(worker_id who);
+
+  // -- properties -------------------------------------------------------------
+
+  struct step {
+    version makes;
+    std::vector<lease> leases; ///< In the order of the sum.
+  };
+
+  const cores::step_scheduler& step_scheduler() const { return scheduler_; }
+
+  const std::vector<step>& steps() const { return steps_; }
+
+  const std::optional<std::string>& stopped() const { return stopped_; }
+
+  bool contains(worker_id who) const { return players_.contains(who); }
+
+  bool computing(worker_id who) const;
+
+  /// Has nothing to compute and has not asked.
+  bool idle(worker_id who) const;
+
+  bool joined(worker_id who) const { return players_.at(who).joined; }
+
+  bool cancelled(worker_id who) const { return players_.at(who).cancelled; }
+
+  std::vector<worker_id> everybody() const;
+
+  /// The lease that the worker computes.
+  lease current_lease(worker_id who) const;
+
+  /// Answers that the worker got in this life.
+  uint64_t answers(worker_id who) const { return players_.at(who).answers; }
+
+  uint64_t dropped() const { return dropped_; }
+
+  /// All of the leases that are out are with somebody, and the settled samples
+  /// are those of the steps.
+  void check_ledger() const;
+
+private:
+  struct player {
+    incarnation life;
+    bool joined = false;
+    bool asked = false;
+    bool cancelled = false;
+    std::optional<lease> computes;
+    std::deque<lease> work;
+    version reads;
+    sequence last{0};
+    uint64_t answers = 0;
+  };
+
+  struct held_push {
+    lease from;
+    version computed_on;
+  };
+
+  push_id next_push(worker_id who);
+  void carry_out(const cores::orders& what);
+  void drop(const cores::dropped_push& what);
+  void apply(const cores::update_order& what);
+  void cover(const lease& what);
+  void release(const cores::release_order& what);
+  [[noreturn]] void fail(const std::string& why) const;
+
+  cores::step_scheduler scheduler_;
+  uint64_t samples_;
+  version made_{0};
+  std::map<worker_id, player> players_;
+  std::map<worker_id, incarnation> lives_;
+  std::map<push_id, held_push> held_;
+  std::map<uint64_t, std::vector<bool>> covered_; ///< Positions, by epoch.
+  std::vector<step> steps_;
+  std::optional<std::string> stopped_;
+  uint64_t applied_ = 0; ///< Samples.
+  uint64_t dropped_ = 0;
+};
+
+} // namespace troupe::test

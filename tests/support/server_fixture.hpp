@@ -1,0 +1,213 @@
+#pragma once
+// A parameter server with stand-ins for everybody around it.
+
+#include "actors/links/joined_link.hpp"
+#include "actors/links/local_link.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "actors/server/restore.hpp"
+#include "actors/shards/remote_shard.hpp"
+#include "actors/shards/shard_registrar.hpp"
+#include "tests/support/doubles.hpp"
+#include "tests/support/payloads.hpp"
+
+#include <map>
+
+namespace troupe::test {
+
+using weights_answer = answer_ptr<release_header, payload>;
+using watch_answer = answer_ptr<watch_header, payload>;
+
+inline constexpr uint64_t lenet_size = 431'080;
+
+class server_fixture {
+public:
+  /// A stand-in for a worker that plays by the rules.
+  struct player {
+    worker_stand_in handle;
+    incarnation life{1};
+    sequence last{0};
+    sequence requests{0};
+    std::vector<lease> leases;
+    version reads;
+    weights_answer asks;
+  };
+
+  server_fixture() {
+    settings.training.momentum = 0;
+    settings.training.lr = 0.5;
+    settings.training.batch_size = 10;
+    settings.evaluation.eval_freq = 2;
+  }
+
+  /// Opens the house to `workers` workers, which join and pull.
+  void open(uint32_t workers) {
+    settings.cluster.workers = workers;
+    open_empty();
+    std::vector<worker_id> who;
+    for (uint32_t i = 0; i < workers; ++i) {
+      enlist(worker_id{i}, incarnation{1});
+      players[worker_id{i}].asks = pull(worker_id{i});
+      who.push_back(worker_id{i});
+    }
+    actors.tell(lead, join_atom_v, who);
+    for (auto id : who)
+      settle(id);
+  }
+
+  void open_empty() {
+    parameter_server_parts parts;
+    parts.settings = settings;
+    parts.run_id = "run";
+    parts.dataset = "digits";
+    parts.samples = samples;
+    parts.classes = 10;
+    parts.life = life;
+    parts.resumed = resumed;
+    parts.recorder = recorder.handle;
+    parts.writer = writer.handle;
+    parts.event_log = event_log;
+    parts.memory = memory;
+    parts.notes = notes;
+    if (elsewhere) {
+      parts.remote_shards = settings.cluster.shards - 1;
+      lead = actors.make<lead_actor, parameter_server_state>(parts);
+      bring_shards(parts);
+    } else {
+      parts.across = models::lanes{settings.cluster.shards};
+      lead = actors.make<lead_actor, parameter_server_state>(std::move(parts));
+      link = lead;
+    }
+    actors.tell(lead, attach_atom_v, coordinator.handle);
+  }
+
+  /// As they come from processes of their own.
+  void bring_shards(const parameter_server_parts& parts) {
+    auto beginnings = make_beginnings(parts);
+    joined_link_parts joined;
+    auto lead_count = layout_of(parts.settings.training, 10).count();
+    registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
+      shard_registrar_parts{lead, beginnings, roster, 0});
+    for (uint32_t k = 1; k <= beginnings.size(); ++k) {
+      remote_shard_parts shard;
+      shard.rank = shard_id{k};
+      shard.settings = parts.settings.training;
+      shard.weights = {element_type::float32, beginnings[k - 1].range.count};
+      shard.registrar = registrar;
+      shard.on_end = [this](const run_end& how) {
+        ends.push_back(how);
+      };
+      remote.push_back(
+        actors.make<remote_shard_actor, remote_shard_state>(shard));
+      actors.tell(registrar, register_atom_v, shard.rank, std::string{"here"},
+                  static_cast<uint16_t>(k), remote.back());
+      joined.parts.push_back({spawn_local_link(actors.system(), remote.back()),
+                              shard.weights.count});
+      part_sizes.push_back(shard.weights.count);
+      lead_count -= shard.weights.count;
+    }
+    joined.parts.push_back(
+      {spawn_local_link(actors.system(), lead), lead_count});
+    link = actors.make<parameter_server_actor, joined_link_state>(joined);
+  }
+
+  void enlist(worker_id who, incarnation as) {
+    auto& one = players[who];
+    one = {};
+    one.handle = make_worker_stand_in(actors);
+    one.life = as;
+    actors.tell(lead, enlist_atom_v, who, as, std::string{"inproc"},
+                owned_data{}, one.handle.handle);
+  }
+
+  void leave(worker_id who) {
+    actors.tell(lead, leave_atom_v, who, players.at(who).life,
+                std::string{"gone"});
+  }
+
+  weights_answer pull(worker_id who) {
+    auto& one = players.at(who);
+    one.requests = one.requests.next();
+    auto out = actors.ask<release_header, payload>(
+      link, pull_atom_v,
+      pull_header{who, one.life, life, lease_id{0}, one.requests});
+    actors.run();
+    return out;
+  }
+
+  push_header next_header(worker_id who) {
+    auto& one = players.at(who);
+    one.last = one.last.next();
+    one.requests = one.requests.next();
+    push_header out;
+    out.id = {who, one.life, one.last};
+    out.server = life;
+    out.computed_on = one.reads;
+    out.from = one.leases.at(0).id;
+    out.samples = one.leases.at(0).count;
+    out.loss = 1;
+    out.request = one.requests;
+    one.leases.erase(one.leases.begin());
+    return out;
+  }
+
+  weights_answer push(const push_header& header, const payload& gradient) {
+    auto out =
+      actors.ask<release_header, payload>(link, push_atom_v, header, gradient);
+    actors.run();
+    return out;
+  }
+
+  /// The worker's next gradient, all of its numbers `x`.
+  weights_answer push(worker_id who, float x) {
+    return players.at(who).asks =
+             push(next_header(who), constant_payload(lenet_size, x));
+  }
+
+  /// The worker takes the weights that it was given.
+  void settle(worker_id who) {
+    auto& one = players.at(who);
+    const auto& header = one.asks->get<release_header>();
+    one.reads = header.weights;
+    one.leases.insert(one.leases.end(), header.leases.begin(),
+                      header.leases.end());
+  }
+
+  /// One step of all workers.
+  void step(float x = 0) {
+    for (const auto& [who, one] : players)
+      push(who, x);
+    for (const auto& [who, one] : players)
+      if (one.asks->values)
+        settle(who);
+  }
+
+  recording::summary summary() const {
+    return std::get<notes::finished>(recorder->finished.at(0)->what).summary;
+  }
+
+  actor_fixture actors;
+  config::settings settings;
+  uint64_t samples = 1000;
+  incarnation life{1};
+  std::shared_ptr<const models::loaded_checkpoint> resumed;
+  event_sink event_log; ///< Set before the house opens; may be empty.
+  payload_memory_ptr memory = heap_memory(); ///< For versions; the same.
+  cores::note_window notes{};                ///< Of the recorder; the same.
+  recorder_stand_in recorder = make_recorder_stand_in(actors);
+  writer_stand_in writer = make_writer_stand_in(actors);
+  coordinator_stand_in coordinator = make_coordinator_stand_in(actors);
+  bool elsewhere = false; ///< Have other shards processes of their own?
+  lead_actor lead;
+  parameter_server_actor link; ///< What workers see of it.
+
+  // Of those elsewhere:
+  shard_registrar_actor registrar;
+  std::shared_ptr<shard_roster> roster = std::make_shared<shard_roster>();
+  std::vector<remote_shard_actor> remote;
+  std::vector<uint64_t> part_sizes; ///< Elements.
+  std::vector<run_end> ends;        ///< Each of them was told.
+
+  std::map<worker_id, player> players;
+};
+
+} // namespace troupe::test
