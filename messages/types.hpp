@@ -193,7 +193,7 @@ struct compute_task {
   payload statistics;
   cancel_ptr cancel;
   /// Where the gradient may go while it is made; null: nowhere.
-  gradient_stream_ptr gradient_stream;
+  gradient_stream_ptr early_gradients;
 };
 
 /// What came of a compute task.

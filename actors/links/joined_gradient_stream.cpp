@@ -12,27 +12,27 @@ joined_gradient_stream::joined_gradient_stream(std::vector<part> parts)
 
 void joined_gradient_stream::begin(const payload& gradient) {
   const auto* data = gradient.bytes().data();
-  for (const auto& [gradient_stream, shape] : parts_) {
-    if (gradient_stream)
-      gradient_stream->begin({shape, gradient.owner(), data});
+  for (const auto& [early_gradients, shape] : parts_) {
+    if (early_gradients)
+      early_gradients->begin({shape, gradient.owner(), data});
     data += shape.bytes();
   }
 }
 
 void joined_gradient_stream::ready(uint64_t from) {
   uint64_t first = 0;
-  for (const auto& [gradient_stream, shape] : parts_) {
+  for (const auto& [early_gradients, shape] : parts_) {
     auto last = first + shape.bytes();
-    if (gradient_stream && from < last)
-      gradient_stream->ready(std::max(from, first) - first);
+    if (early_gradients && from < last)
+      early_gradients->ready(std::max(from, first) - first);
     first = last;
   }
 }
 
 void joined_gradient_stream::computed(double seconds) {
-  for (const auto& [gradient_stream, shape] : parts_)
-    if (gradient_stream)
-      gradient_stream->computed(seconds);
+  for (const auto& [early_gradients, shape] : parts_)
+    if (early_gradients)
+      early_gradients->computed(seconds);
 }
 
 } // namespace troupe

@@ -12,7 +12,7 @@ namespace troupe {
 class joined_gradient_stream final : public gradient_stream {
 public:
   struct part {
-    gradient_stream_ptr gradient_stream; ///< Null: its part goes with the push.
+    gradient_stream_ptr early_gradients; ///< Null: its part goes with the push.
     payload_shape shape;
   };
 

@@ -24,8 +24,7 @@ void put(const push_id& id, uint64_t staleness, proto::LogPush& out) {
 } // namespace
 
 void event_log_writer::on_event(const event& what) {
-  if (!sink_ || std::holds_alternative<inputs::saved>(what.what) ||
-      std::holds_alternative<inputs::ending>(what.what))
+  if (!sink_ || !is_logged(what.what))
     return;
   event_.Clear();
   event_.set_time_ns(
@@ -34,6 +33,15 @@ void event_log_writer::on_event(const event& what) {
   std::visit([this](const auto& input) { fill(input); }, what.what);
   fill(what.decided);
   sink_(event_);
+}
+
+// Who comes when all are sent home takes no part, and a replay does not meet
+// it.
+bool event_log_writer::is_logged(const input& what) {
+  ending_ = ending_ || std::holds_alternative<inputs::ending>(what);
+  return !std::holds_alternative<inputs::saved>(what) &&
+         !std::holds_alternative<inputs::ending>(what) &&
+         !(ending_ && std::holds_alternative<inputs::enlisted>(what));
 }
 
 void event_log_writer::fill(const inputs::started&) {

@@ -34,6 +34,7 @@ public:
   void close() { sink_ = nullptr; }
 
 private:
+  bool is_logged(const input& what);
   void fill(const inputs::started& what);
   void fill(const inputs::enlisted& what);
   void fill(const inputs::joined& what);
@@ -51,6 +52,7 @@ private:
 
   event_sink sink_;
   time_point start_;
+  bool ending_ = false;   ///< Workers were sent home.
   proto::LogEvent event_; ///< Its memory is used again.
 };
 

@@ -79,7 +79,7 @@ void version_feed::fetch_due() {
 }
 
 void version_feed::serve() {
-  std::erase_if(waiting_, [this](invariant_checker& who) {
+  std::erase_if(waiting_, [this](waiting_evaluator& who) {
     if (!(due_version_ > who.after))
       return false;
     who.asks.deliver(watch_header{due_version_, board_.is_last(due_version_)},

@@ -71,7 +71,7 @@ public:
 
 private:
   /// An evaluator that waits for a version after the one it has seen.
-  struct invariant_checker {
+  struct waiting_evaluator {
     watch_promise asks;
     version after;
   };
@@ -83,7 +83,7 @@ private:
 
   version_feed_parts parts_;
   cores::evaluation_board board_;
-  std::vector<invariant_checker> waiting_;
+  std::vector<waiting_evaluator> waiting_;
   uint32_t audience_ = 0;
   version due_version_;
   payload due_weights_; ///< The version that is due for scoring.

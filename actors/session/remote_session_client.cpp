@@ -159,8 +159,8 @@ auto remote_session_client_state::terms(const door& at,
 void remote_session_client_state::tie(door& at, const gateway_actor& gateway,
                                       transport::path_ptr way) {
   at.path = way ? way->name() : "chunked";
-  if (way && way->gradient_stream())
-    at.gradient_stream = {way, way->gradient_stream()};
+  if (way && way->early_gradients())
+    at.early_gradients = {way, way->early_gradients()};
   if (way)
     attach<parameter_server_actor>(at, gateway,
                                    spawn<framed_link_actor, framed_link_state>(
@@ -224,14 +224,14 @@ void remote_session_client_state::join_links() {
 }
 
 // Gradients that are compressed first stay whole on each path.
-gradient_stream_ptr remote_session_client_state::gradient_stream() const {
+gradient_stream_ptr remote_session_client_state::early_gradients() const {
   if (doors_.size() == 1)
-    return doors_.front().gradient_stream;
+    return doors_.front().early_gradients;
   std::vector<joined_gradient_stream::part> parts;
   auto any = false;
   for (const auto& one : in_order()) {
-    parts.push_back({one.gradient_stream, one.weights});
-    any |= one.gradient_stream != nullptr;
+    parts.push_back({one.early_gradients, one.weights});
+    any |= one.early_gradients != nullptr;
   }
   if (!any)
     return nullptr;
@@ -262,7 +262,7 @@ void remote_session_client_state::seat(const worker_actor& who,
               wish, who)
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
-            self_->send(who, attach_atom_v, link_, as, gradient_stream());
+            self_->send(who, attach_atom_v, link_, as, early_gradients());
           }),
           in_this_attempt([this](const caf::error& why) { refused(why); }));
 }

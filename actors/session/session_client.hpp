@@ -139,7 +139,7 @@ private:
     payload_shape weights;
     transport::codec_ptr codec; ///< By which gradients are compressed; or null.
     /// By which gradients go ahead; or null.
-    gradient_stream_ptr gradient_stream;
+    gradient_stream_ptr early_gradients;
   };
 
   void connect();
@@ -155,7 +155,7 @@ private:
   void keep_left_out();
   std::vector<door> in_order() const;
   transport::path_terms terms(const door& at, const proto::Welcome& of) const;
-  gradient_stream_ptr gradient_stream() const;
+  gradient_stream_ptr early_gradients() const;
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);

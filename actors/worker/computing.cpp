@@ -121,8 +121,8 @@ compute_state::compute(const compute_task& task) try {
       waited += wait.elapsed(self_);
       return there;
     };
-  if (task.gradient_stream)
-    about.ready = early_send_by(*task.gradient_stream, to_payload(gradient));
+  if (task.early_gradients)
+    about.ready = early_send_by(*task.early_gradients, to_payload(gradient));
   auto found =
     engine_.run(to_tensor(task.weights), task.batch->inputs,
                 task.batch->targets, gradient, task.cancel.get(), about);
@@ -134,8 +134,8 @@ compute_state::compute(const compute_task& task) try {
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_) - waited;
   report.waited = waited;
-  if (task.gradient_stream && !report.cancelled)
-    task.gradient_stream->computed(report.seconds);
+  if (task.early_gradients && !report.cancelled)
+    task.early_gradients->computed(report.seconds);
   return report;
 } catch (const std::exception& err) {
   return failed(errc::failed, err);

@@ -17,8 +17,8 @@ worker_state::worker_state(pointer self, worker_parts parts)
 worker_actor::behavior_type worker_state::make_behavior() {
   return {
     [this](attach_atom, const parameter_server_actor& link,
-           const registration& as, const gradient_stream_ptr& gradient_stream) {
-      attach({link, as, gradient_stream});
+           const registration& as, const gradient_stream_ptr& early_gradients) {
+      attach({link, as, early_gradients});
     },
     [this](detach_atom) { detach(); },
     [this](cancel_atom, version before) { cancel(before); },
@@ -161,7 +161,7 @@ void worker_state::compute(assignment work) {
     ->request(parts_.compute, caf::infinite, compute_atom_v,
               compute_task{work.what, std::move(work.batch),
                            std::exchange(weights_, payload{}), statistics_,
-                           running_->cancel, role_->gradient_stream})
+                           running_->cancel, role_->early_gradients})
     .then(
       [this, asked = roles_](const gradient_report& report) {
         auto done = *std::exchange(running_, std::nullopt);

@@ -53,7 +53,7 @@ private:
     parameter_server_actor link;
     registration as;
     gradient_stream_ptr
-      gradient_stream;    ///< By which gradients go ahead; or null.
+      early_gradients;    ///< By which gradients go ahead; or null.
     sequence last{0};     ///< Gradient.
     sequence requests{0}; ///< So far.
   };

@@ -100,7 +100,7 @@ private:
       about.arriving = [progress](uint64_t first, uint64_t last) {
         return progress->wait_for(first, last);
       };
-    auto* ahead = way_->gradient_stream();
+    auto* ahead = way_->early_gradients();
     if (ahead) {
       ahead->begin(to_payload(out));
       about.ready = [ahead](uint64_t first) {

@@ -128,16 +128,16 @@ void assign_role(resolved& all, const launch& by) {
                       "with the host of process 0");
   auto with_evaluator = cluster.evaluator.value_or(false);
   auto others = with_evaluator ? 2u : 1u;
-  auto cluster = std::string{"a parameter server"} +
-                 (with_evaluator ? ", an evaluator" : "") + " and ";
+  auto wanted = std::string{"a parameter server"} +
+                (with_evaluator ? ", an evaluator" : "") + " and ";
   auto size = by.processes_variable + "=" + std::to_string(by.processes);
   if (by.processes <= others)
-    throw usage_error(size + ": --role auto needs " + cluster +
+    throw usage_error(size + ": --role auto needs " + wanted +
                       "at least one worker");
   auto workers = by.processes - others;
   if (all.is_explicit("cluster.workers") && cluster.workers != workers)
     throw usage_error(all.cite("cluster.workers") + ": does not fit " + size +
-                      ", which makes " + cluster + std::to_string(workers) +
+                      ", which makes " + wanted + std::to_string(workers) +
                       " workers");
   all.take({&key_of("cluster.workers"),
             std::to_string(workers),

@@ -52,14 +52,14 @@ struct shop {
   ~shop() { caf::anon_send_exit(compute, caf::exit_reason::user_shutdown); }
 
   gradient_report run(const payload& from,
-                      gradient_stream_ptr gradient_stream) {
+                      gradient_stream_ptr early_gradients) {
     compute_task task;
     task.from = {lease_id{1}, 0, 0, 16};
     task.batch = std::make_shared<const data::batch>(
       parts.data.train->gather_range(0, 16, config::scalar_type::float32));
     task.weights = from;
     task.cancel = std::make_shared<std::atomic<bool>>(false);
-    task.gradient_stream = std::move(gradient_stream);
+    task.early_gradients = std::move(early_gradients);
     gradient_report out;
     std::string trouble;
     caf::scoped_actor self{system};

@@ -34,7 +34,7 @@ struct desk {
   desk() {
     worker = actors.make<worker_actor, worker_state>(
       worker_parts{compute.handle, loader.handle, home.handle});
-    actors.tell(worker, attach_atom_v, server.handle, role, gradient_stream);
+    actors.tell(worker, attach_atom_v, server.handle, role, early_gradients);
   }
 
   void give_weights(held_request<pull_header>& to, uint64_t number,
@@ -76,7 +76,7 @@ struct desk {
   loader_stand_in loader = make_loader_stand_in(actors, batch);
   session_client_stand_in home = make_session_client_stand_in(actors);
   server_stand_in server = make_server_stand_in(actors);
-  gradient_stream_ptr gradient_stream = std::make_shared<nowhere>();
+  gradient_stream_ptr early_gradients = std::make_shared<nowhere>();
   worker_actor worker;
 };
 
@@ -103,7 +103,7 @@ TEST_CASE("a worker loads all of its leases and computes the first") {
   CHECK(it.compute->tasks[0].weights.bytes().data() ==
         it.weights.bytes().data());
   CHECK(it.compute->tasks[0].batch == it.batch);
-  CHECK(it.compute->tasks[0].gradient_stream == it.gradient_stream);
+  CHECK(it.compute->tasks[0].early_gradients == it.early_gradients);
 }
 
 TEST_CASE("a push tells all about its gradient") {
@@ -311,7 +311,7 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
     it.actors.run();
     if (it.home->ended.empty())
       it.actors.tell(it.worker, attach_atom_v, it.server.handle, role,
-                     it.gradient_stream);
+                     it.early_gradients);
   };
   for (size_t i = 0; i < 4; ++i)
     refuse(it.server->pulls.back());

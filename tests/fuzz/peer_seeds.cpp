@@ -109,9 +109,9 @@ std::string frames(const conversation& what, const Ts&... more) {
   terms.overlap = what.overlap;
   auto [here, there] = test::socket_pair();
   Path way{std::move(here), terms, more...};
-  if (auto* gradient_stream = way.gradient_stream()) {
-    gradient_stream->begin(what.tensor);
-    gradient_stream->ready(0);
+  if (auto* early_gradients = way.early_gradients()) {
+    early_gradients->begin(what.tensor);
+    early_gradients->ready(0);
     way.write_rest();
   }
   way.send(frame_kind::push, transfer_id{1}, write_header(push_header{}),

@@ -90,7 +90,7 @@ TEST_CASE("a gradient that went ahead arrives with its push, bit for bit") {
   stream_pair it;
   for (uint64_t number = 1; number <= 5; ++number) {
     auto gradient = random_payload(shape.count, number);
-    make(*it.near->gradient_stream(), gradient, number);
+    make(*it.near->early_gradients(), gradient, number);
     it.push(number, gradient);
     auto found = it.far->receive();
     REQUIRE(found);
@@ -103,10 +103,10 @@ TEST_CASE("a gradient that went ahead arrives with its push, bit for bit") {
 TEST_CASE("what has gone ahead is there before the push is sent") {
   stream_pair it;
   auto gradient = random_payload(shape.count, 1);
-  make(*it.near->gradient_stream(), gradient, 1, 2'000'000);
+  make(*it.near->early_gradients(), gradient, 1, 2'000'000);
   for (auto& one : it.writers)
     one.wait(); // The socket has it.
-  it.near->gradient_stream()->ready(0);
+  it.near->early_gradients()->ready(0);
   it.push(1, gradient);
   CHECK(same_bytes(it.far->receive()->tensor, gradient));
 }
@@ -115,7 +115,7 @@ TEST_CASE("a gradient that is given up leaves nothing behind") {
   stream_pair it;
   auto given_up = random_payload(shape.count, 1);
   auto next = random_payload(shape.count, 2);
-  auto& out = *it.near->gradient_stream();
+  auto& out = *it.near->early_gradients();
   SECTION("for another one") {
     make(out, given_up, 1, 1'500'000);
     make(out, next, 2);
@@ -195,7 +195,7 @@ TEST_CASE("gradients go ahead where sending takes long beside computing") {
   CHECK_FALSE(out.on());
   CHECK(pieces_out{overlap_rule::on, shape}.on());
   stream_pair never{overlap_rule::off};
-  CHECK(never.near->gradient_stream() == nullptr);
+  CHECK(never.near->early_gradients() == nullptr);
 }
 
 TEST_CASE("a piece that is out of place ends the path") {

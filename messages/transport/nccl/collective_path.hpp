@@ -28,7 +28,7 @@ public:
 
   bool needs_polling() const override { return true; }
 
-  troupe::gradient_stream* gradient_stream() override { return nullptr; }
+  troupe::gradient_stream* early_gradients() override { return nullptr; }
 
 private:
   /// A push that was offered.

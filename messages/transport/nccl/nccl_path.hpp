@@ -34,7 +34,7 @@ public:
 
   bool needs_polling() const override { return true; }
 
-  troupe::gradient_stream* gradient_stream() override { return nullptr; }
+  troupe::gradient_stream* early_gradients() override { return nullptr; }
 
   /// Tensors of this shape would take NCCL now.
   bool is_open(const payload_shape& shape) const;

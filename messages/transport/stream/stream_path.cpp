@@ -34,7 +34,7 @@ void stream_path::place(frame_head& head, const payload& tensor,
   out.tensor = tensor;
 }
 
-gradient_stream* stream_path::gradient_stream() {
+gradient_stream* stream_path::early_gradients() {
   return terms().overlap == config::overlap_rule::off ? nullptr : this;
 }
 

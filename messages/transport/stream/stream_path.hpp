@@ -15,7 +15,7 @@ public:
 
   std::string_view name() const override { return "stream"; }
 
-  gradient_stream* gradient_stream() override;
+  gradient_stream* early_gradients() override;
 
 protected:
   void place(frame_head& head, const payload& tensor, outgoing& out) override;

@@ -120,7 +120,7 @@ public:
 
   /// Where gradients may go while they are made; null: not on this path. Lives
   /// as long as the path.
-  virtual gradient_stream* gradient_stream() { return nullptr; }
+  virtual gradient_stream* early_gradients() { return nullptr; }
 
   /// Ends it for both ends and wakes all who wait. The first reason counts.
   void close(const std::string& why);
