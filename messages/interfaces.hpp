@@ -79,7 +79,7 @@ using coordinator_actor = caf::typed_actor<
 using remote_shard_actor = parameter_server_actor::extend<
   // The lead; the state to begin with follows in chunks, in a payload of this
   // shape.
-  result<void>(attach_atom, caf::strong_actor_ptr, transfer_id, shard_state,
+  result<void>(begin_atom, caf::strong_actor_ptr, transfer_id, shard_state,
                payload_shape),
   // A piece of it.
   result<void>(chunk_atom, chunk),
@@ -111,7 +111,7 @@ using shard_registrar_actor = caf::typed_actor<
   result<void>(register_atom, shard_id, std::string, uint16_t,
                remote_shard_actor),
   // The state to begin with has arrived at a shard.
-  result<void>(attach_atom, shard_id),
+  result<void>(begun_atom, shard_id),
   // A piece of a shard's state.
   result<void>(chunk_atom, shard_id, chunk),
   // So many bytes of the state to begin with have arrived at a shard.
@@ -129,9 +129,9 @@ using shard_registrar_actor = caf::typed_actor<
 /// The lead shard as the other actors of its process see it.
 using lead_actor = parameter_server_actor::extend<
   // Names the coordinator; the first message.
-  result<void>(attach_atom, coordinator_actor),
+  result<void>(coordinator_atom, coordinator_actor),
   // All shards of other processes are there.
-  result<void>(attach_atom, shard_registrar_actor,
+  result<void>(shards_atom, shard_registrar_actor,
                std::vector<remote_shard_actor>),
   // A shard elsewhere has its part of a request.
   result<void>(report_atom, part_report),
@@ -190,7 +190,7 @@ using loader_actor = caf::typed_actor<
 /// Watches over the actors of a process and tells main how it ended.
 using supervisor_actor = caf::typed_actor<
   // Nothing works without this actor: the process ends when it dies.
-  result<void>(attach_atom, std::string, caf::strong_actor_ptr),
+  result<void>(supervise_atom, std::string, caf::strong_actor_ptr),
   // The part of this process is over.
   result<void>(ended_atom, run_end)>;
 

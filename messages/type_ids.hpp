@@ -85,6 +85,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id + 200)
   CAF_ADD_ATOM(troupe_atoms, troupe, order_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, report_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, state_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, begin_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, begun_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, coordinator_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, shards_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, supervise_atom)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 

@@ -31,7 +31,7 @@ void step_scheduler::enlist(worker_id who, incarnation life,
   member fresh;
   fresh.life = life;
   auto& known = members_[who];
-  members_ -= known.where != place::enlisted;
+  joined_ -= known.where != place::enlisted;
   known = std::move(fresh);
 }
 
@@ -43,7 +43,7 @@ orders step_scheduler::join(std::span<const worker_id> who) {
       continue;
     found->second.where = place::waiting;
     ledger_.enter(id);
-    ++members_;
+    ++joined_;
     entering.push_back(id);
   }
   return carry_out(policy_->on_join(entering));
@@ -62,7 +62,7 @@ orders step_scheduler::leave(worker_id who, incarnation life) {
   refusals_.forget(who);
   if (gone.where == place::enlisted)
     return {};
-  --members_;
+  --joined_;
   return carry_out(policy_->on_leave(who));
 }
 

@@ -133,7 +133,7 @@ public:
   const data_ledger& ledger() const { return ledger_; }
 
   /// Workers in the cluster.
-  size_t members() const { return members_; }
+  size_t members() const { return joined_; }
 
   /// Is this life of the worker enlisted or in the cluster?
   bool knows(worker_id who, incarnation life) const;
@@ -176,8 +176,8 @@ private:
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;
-  size_t members_ = 0; ///< Of these, those not merely enlisted; asked for at
-                       ///< every update.
+  size_t joined_ = 0; ///< Of these, those not merely enlisted; asked for at
+                      ///< every update.
   std::unordered_map<push_id, held_push, push_hash> held_;
 };
 

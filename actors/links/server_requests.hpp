@@ -1,6 +1,7 @@
 #pragma once
 // How the far end of a link asks the parameter server in its peer's name.
 
+#include "actors/runtime/run_is_over.hpp"
 #include "messages/interfaces.hpp"
 
 #include <string>
@@ -11,7 +12,7 @@ namespace troupe {
 /// its run; had it died, the connection would break with it.
 inline caf::error as_told(const caf::error& why) {
   if (why == caf::sec::request_receiver_down || why == caf::sec::broken_promise)
-    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+    return run_is_over();
   return why;
 }
 

@@ -13,7 +13,7 @@ supervisor_state::supervisor_state(pointer self, supervisor_parts parts)
 supervisor_actor::behavior_type supervisor_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& msg) { down(msg); });
   return {
-    [this](attach_atom, const std::string& name,
+    [this](supervise_atom, const std::string& name,
            const caf::strong_actor_ptr& who) { watch(name, who); },
     [this](ended_atom, const run_end& how) { end(how); },
   };

@@ -45,7 +45,7 @@ private:
 template <class Handle>
 void put_under(const supervisor_actor& supervisor, const std::string& name,
                const Handle& who) {
-  caf::anon_send(supervisor, attach_atom_v, name,
+  caf::anon_send(supervisor, supervise_atom_v, name,
                  caf::actor_cast<caf::strong_actor_ptr>(who));
 }
 

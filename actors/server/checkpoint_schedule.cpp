@@ -1,5 +1,6 @@
 #include "actors/server/checkpoint_schedule.hpp"
 
+#include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 
 #include <memory>

@@ -1,14 +1,12 @@
 #include "actors/server/gathered_sums.hpp"
 
+#include "actors/runtime/run_is_over.hpp"
+
 #include <algorithm>
 
 namespace troupe {
 
 namespace {
-
-caf::error over() {
-  return caf::make_error(errc::shutting_down, std::string{"the run is over"});
-}
 
 caf::error no_part() {
   return caf::make_error(errc::failed,
@@ -19,7 +17,7 @@ caf::error no_part() {
 
 void gathered_sums::accept(const gradient_sum& of, new_push what) {
   if (closed_)
-    return what.asks.deliver(over());
+    return what.asks.deliver(run_is_over());
   if (of.over)
     return what.asks.deliver(no_part());
   auto& all = open_[of.number];
@@ -86,7 +84,7 @@ void gathered_sums::close() {
   closed_ = true;
   for (auto& [_, sum] : std::exchange(open_, {}))
     for (auto& one : sum.here)
-      one.asks.deliver(over());
+      one.asks.deliver(run_is_over());
 }
 
 } // namespace troupe

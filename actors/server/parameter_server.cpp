@@ -51,10 +51,10 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     },
     [this](watch_atom, version after) { return feed_.watch(after); },
     [this](score_atom, const score& found) { take_score(found); },
-    [this](attach_atom, const coordinator_actor& coordinator) {
+    [this](coordinator_atom, const coordinator_actor& coordinator) {
       begin(coordinator);
     },
-    [this](attach_atom, const shard_registrar_actor& registrar,
+    [this](shards_atom, const shard_registrar_actor& registrar,
            const std::vector<remote_shard_actor>& shards) {
       shards_.begin(registrar, shards);
     },

@@ -11,6 +11,7 @@
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/event.hpp"
 #include "config/text/settings.hpp"
+#include "models/storage/best_weights.hpp"
 
 #include <functional>
 #include <limits>

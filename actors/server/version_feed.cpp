@@ -1,18 +1,11 @@
 #include "actors/server/version_feed.hpp"
 
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 
 #include <utility>
 
 namespace troupe {
-
-namespace {
-
-caf::error over() {
-  return caf::make_error(errc::shutting_down, std::string{"the run is over"});
-}
-
-} // namespace
 
 version_feed::version_feed(version_feed_parts parts)
   : parts_(std::move(parts)), board_(parts_.frequency, parts_.epochs) {
@@ -21,7 +14,7 @@ version_feed::version_feed(version_feed_parts parts)
 
 auto version_feed::watch(version after) -> watch_result {
   if (closed_)
-    return over();
+    return run_is_over();
   auto promise = parts_.self->make_response_promise<watch_header, payload>();
   waiting_.push_back({promise, after});
   show_due();
@@ -116,7 +109,7 @@ const payload* version_feed::whole_newest() const {
 void version_feed::close() {
   closed_ = true;
   for (auto& who : std::exchange(waiting_, {}))
-    who.asks.deliver(over());
+    who.asks.deliver(run_is_over());
 }
 
 } // namespace troupe

@@ -1,14 +1,12 @@
 #include "actors/server/worker_requests.hpp"
 
+#include "actors/runtime/run_is_over.hpp"
+
 #include <utility>
 
 namespace troupe {
 
 namespace {
-
-caf::error over() {
-  return caf::make_error(errc::shutting_down, std::string{"the run is over"});
-}
 
 std::string reason_of(errc why) {
   if (why == errc::wrong_size)
@@ -128,7 +126,7 @@ caf::error worker_requests::objection(const push_header& header) {
 caf::error worker_requests::unwelcome(worker_id who, incarnation life,
                                       incarnation server) const {
   if (closed_)
-    return over();
+    return run_is_over();
   switch (parts_.scheduler->look_at(who, life, server)) {
   case cores::standing::welcome:
     return {};
@@ -171,7 +169,7 @@ void worker_requests::hold(const request_id& id, weights_promise asks) {
 void worker_requests::take_part(new_push one) {
   const auto& id = one.header.id;
   if (closed_ || parts_.scheduler->admit(id) != cores::freshness::fresh)
-    return one.asks.deliver(over());
+    return one.asks.deliver(run_is_over());
   hold({id.worker, id.life, one.header.request}, one.asks);
   take(one.header, one.gradient, true);
 }
@@ -250,7 +248,7 @@ void worker_requests::close() {
   sums_.close();
   for (auto& [who, state] : members_)
     if (auto asks = std::exchange(state.asks, std::nullopt))
-      asks->deliver(over());
+      asks->deliver(run_is_over());
   for (auto& next : std::exchange(waiting_, {}))
     next();
 }

@@ -153,7 +153,7 @@ void admission_state::let_in(const proto::Hello& hello,
                                          : count);
   welcome.set_region(parts_.whole.count);
   if (parts_.codec)
-    welcome.set_packed_parameters(parts_.codec->numbers());
+    welcome.set_compressed_parameters(parts_.codec->numbers());
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
   if (!worker || !parts_.roster)
     return;

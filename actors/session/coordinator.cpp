@@ -1,5 +1,7 @@
 #include "actors/session/coordinator.hpp"
 
+#include "actors/runtime/run_is_over.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +26,7 @@ coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
 coordinator_actor::behavior_type coordinator_state::make_behavior() {
   self_->set_down_handler(
     [this](const caf::down_msg& down) { lost(down.source, down.reason); });
-  self_->send(parts_.lead, attach_atom_v, coordinator_actor{self_});
+  self_->send(parts_.lead, coordinator_atom_v, coordinator_actor{self_});
   self_->delayed_send(self_, to_timespan(parts_.rules.join_timeout),
                       join_atom_v);
   tick();
@@ -49,7 +51,7 @@ caf::result<registration>
 coordinator_state::admit(const registration_request& wish,
                          const worker_actor& who) {
   if (ending_)
-    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+    return run_is_over();
   give_back_seat_of(who);
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   if (!parts_.homes)
@@ -87,10 +89,7 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
           gathered_.push_back(seat.worker);
         start_if_due();
       },
-      [promise](const caf::error&) mutable {
-        promise.deliver(
-          caf::make_error(errc::shutting_down, std::string{"the run is over"}));
-      });
+      [promise](const caf::error&) mutable { promise.deliver(run_is_over()); });
   return promise;
 }
 

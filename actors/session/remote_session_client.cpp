@@ -22,13 +22,13 @@ using recording::say;
 
 /// How gradients for this server are compressed; null: not at all.
 transport::codec_ptr codec_of(const proto::Welcome& welcome) {
-  if (welcome.packed_parameters() > welcome.parameters())
+  if (welcome.compressed_parameters() > welcome.parameters())
     throw transport::path_error("its numbers of parameters do not agree");
   for (const auto& one : welcome.description().settings())
     if (one.key() == "cluster.compression")
       return transport::make_codec(
-        config::parse_compression(one.value()), welcome.packed_parameters(),
-        welcome.parameters() - welcome.packed_parameters());
+        config::parse_compression(one.value()), welcome.compressed_parameters(),
+        welcome.parameters() - welcome.compressed_parameters());
   return nullptr;
 }
 

@@ -1,5 +1,6 @@
 #include "actors/shards/remote_shard.hpp"
 
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
@@ -65,7 +66,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
                                          "lead shard has them"});
     },
     [](score_atom, const score&) {},
-    [this](attach_atom, const caf::strong_actor_ptr& lead, transfer_id id,
+    [this](begin_atom, const caf::strong_actor_ptr& lead, transfer_id id,
            const shard_state& what, const payload_shape& shape) {
       lead_ = caf::actor_cast<lead_actor>(lead);
       begin(id, what, shape);
@@ -132,7 +133,7 @@ auto remote_shard_state::pull(const pull_header& header) -> weights_result {
 caf::error remote_shard_state::unwelcome(worker_id who,
                                          incarnation life) const {
   if (over_)
-    return caf::make_error(errc::shutting_down, std::string{"the run is over"});
+    return run_is_over();
   if (auto last = gone_.find(who); last != gone_.end() && life <= last->second)
     return caf::make_error(errc::unknown_member, "worker " + to_string(who) +
                                                    " is not in the cluster");
@@ -231,7 +232,7 @@ void remote_shard_state::take(const chunk& piece) {
   if (!arriving_->complete())
     return;
   load(std::move(*std::exchange(arriving_, std::nullopt)).take());
-  self_->send(parts_.registrar, attach_atom_v, parts_.rank);
+  self_->send(parts_.registrar, begun_atom_v, parts_.rank);
 }
 
 void remote_shard_state::load(const payload& flat) {

@@ -58,7 +58,7 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
            const remote_shard_actor& who) {
       return take_in(rank, host, port, who);
     },
-    [this](attach_atom, shard_id rank) { ready(rank); },
+    [this](begun_atom, shard_id rank) { ready(rank); },
     [this](chunk_atom, shard_id rank, const chunk& piece) { put(rank, piece); },
     [this](credit_atom, shard_id rank, transfer_id id, uint64_t received) {
       credit(rank, id, received);
@@ -87,7 +87,7 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   in.rank = rank;
   in.where = {host, port};
   in.handle = who;
-  self_->send(who, attach_atom_v,
+  self_->send(who, begin_atom_v,
               caf::actor_cast<caf::strong_actor_ptr>(parts_.lead), id,
               begins.state, begins.flat.shape());
   in.outgoing.begin(id, begins.flat, to(who));
@@ -142,7 +142,7 @@ void shard_registrar_state::ready(shard_id rank) {
   }
   for (auto& begins : parts_.beginnings)
     begins.flat = {};
-  self_->send(parts_.lead, attach_atom_v, shard_registrar_actor{self_},
+  self_->send(parts_.lead, shards_atom_v, shard_registrar_actor{self_},
               std::move(handles));
   parts_.roster->open(std::move(addresses));
 }

@@ -137,7 +137,7 @@ public:
   template <class Handle>
   void guard(const std::string& name, const Handle& who) {
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
-    anon_send(supervisor, attach_atom_v, name, actors.back());
+    anon_send(supervisor, supervise_atom_v, name, actors.back());
   }
 
   supervisor_actor supervisor;

@@ -55,7 +55,7 @@ shard_registrar_actor make_registrar(caf::actor_system& system) {
       return {
         [](register_atom, shard_id, const std::string&, uint16_t,
            const remote_shard_actor&) {},
-        [](attach_atom, shard_id) {},
+        [](begun_atom, shard_id) {},
         [](chunk_atom, shard_id, const chunk&) {},
         [](credit_atom, shard_id, transfer_id, uint64_t) {},
         [](state_atom, const shard_fetch_ptr&) {},
@@ -82,7 +82,8 @@ public:
     supervisor_ = here_.spawn(
       [this](supervisor_actor::pointer) -> supervisor_actor::behavior_type {
         return {
-          [](attach_atom, const std::string&, const caf::strong_actor_ptr&) {},
+          [](supervise_atom, const std::string&, const caf::strong_actor_ptr&) {
+          },
           [this](ended_atom, const run_end& how) { end_.set_value(how); },
         };
       });

@@ -36,7 +36,7 @@ shard_stand_in make_shard(actor_fixture& actors) {
         return no();
       },
       [](score_atom, const score&) {},
-      [](attach_atom, const caf::strong_actor_ptr&, transfer_id,
+      [](begin_atom, const caf::strong_actor_ptr&, transfer_id,
          const shard_state&, const payload_shape&) {},
       [](chunk_atom, const chunk&) {},
       [seen](credit_atom, transfer_id, uint64_t received) {
@@ -86,7 +86,7 @@ struct registry_office {
   void open() {
     for (auto rank : {first, second}) {
       enter(rank, of(rank));
-      say(of(rank), attach_atom_v, rank);
+      say(of(rank), begun_atom_v, rank);
     }
     REQUIRE(roster->all());
     auto what = std::make_shared<shard_fetch>();
@@ -188,14 +188,14 @@ TEST_CASE("what a lost shard says does not count for the one that takes its "
   registry_office it;
   it.enter(first, it.one);
   it.enter(second, it.two);
-  it.say(it.two, attach_atom_v, second);
+  it.say(it.two, begun_atom_v, second);
   // Impossible: so much has not been sent.
   it.say(it.one, credit_atom_v, first, transfer_id{1}, uint64_t{1} << 40);
   CHECK(it.roster->missing() == "parameter server shard 1");
   auto next = make_shard(it.actors);
   it.enter(first, next);
-  it.say(it.one, attach_atom_v, first);
+  it.say(it.one, begun_atom_v, first);
   CHECK_FALSE(it.roster->all());
-  it.say(next, attach_atom_v, first);
+  it.say(next, begun_atom_v, first);
   CHECK(it.roster->all());
 }

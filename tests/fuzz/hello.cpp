@@ -31,9 +31,9 @@ config::pairs pairs_of(const Settings& from) {
 
 /// As a session client does with `cluster.compression`.
 void make_codec(const config::settings& of, const proto::Welcome& welcome) {
-  if (welcome.packed_parameters() > welcome.parameters())
+  if (welcome.compressed_parameters() > welcome.parameters())
     return;
-  auto numbers = welcome.packed_parameters();
+  auto numbers = welcome.compressed_parameters();
   auto codec =
     transport::make_codec(config::parse_compression(of.cluster.compression),
                           numbers, welcome.parameters() - numbers);

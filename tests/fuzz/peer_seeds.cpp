@@ -44,7 +44,7 @@ std::string welcome_seed() {
   out.set_accepted(true);
   out.set_protocol(protocol_version);
   out.set_parameters(100);
-  out.set_packed_parameters(90);
+  out.set_compressed_parameters(90);
   out.set_element_type(1);
   out.mutable_paths()->set_token("0123456789abcdef");
   out.add_shards()->set_port(4243);

@@ -98,6 +98,11 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<order_atom> == 430);
   CHECK(id_of<report_atom> == 431);
   CHECK(id_of<state_atom> == 432);
+  CHECK(id_of<begin_atom> == 433);
+  CHECK(id_of<begun_atom> == 434);
+  CHECK(id_of<coordinator_atom> == 435);
+  CHECK(id_of<shards_atom> == 436);
+  CHECK(id_of<supervise_atom> == 437);
   CHECK(caf::id_block::troupe_atoms::end == 433);
 }
 

@@ -220,8 +220,8 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
         return no();
       },
       [](score_atom, const score&) {},
-      [seen](attach_atom, const coordinator_actor&) { ++seen->attached; },
-      [](attach_atom, const shard_registrar_actor&,
+      [seen](coordinator_atom, const coordinator_actor&) { ++seen->attached; },
+      [](shards_atom, const shard_registrar_actor&,
          const std::vector<remote_shard_actor>&) {},
       [](report_atom, const part_report&) {},
       [=](enlist_atom, worker_id who, incarnation life, const std::string&,
@@ -456,7 +456,7 @@ inline supervisor_stand_in make_supervisor_stand_in(actor_fixture& actors) {
   auto seen = out.seen;
   out.handle = actors.stand_in<supervisor_actor>([seen](auto*) {
     return supervisor_actor::behavior_type{
-      [](attach_atom, const std::string&, const caf::strong_actor_ptr&) {},
+      [](supervise_atom, const std::string&, const caf::strong_actor_ptr&) {},
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
     };
   });

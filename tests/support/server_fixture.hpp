@@ -54,30 +54,35 @@ public:
       settle(id);
   }
 
+  /// What the server is made of.
+  parameter_server_parts parts() {
+    parameter_server_parts out;
+    out.settings = settings;
+    out.run_id = "run";
+    out.dataset = "digits";
+    out.samples = samples;
+    out.classes = 10;
+    out.life = life;
+    out.resumed = resumed;
+    out.recorder = recorder.handle;
+    out.writer = writer.handle;
+    out.event_log = event_log;
+    out.memory = memory;
+    out.notes = notes;
+    if (elsewhere)
+      out.remote_shards = settings.cluster.shards - 1;
+    else
+      out.across = models::lanes{settings.cluster.shards};
+    return out;
+  }
+
   void open_empty() {
-    parameter_server_parts parts;
-    parts.settings = settings;
-    parts.run_id = "run";
-    parts.dataset = "digits";
-    parts.samples = samples;
-    parts.classes = 10;
-    parts.life = life;
-    parts.resumed = resumed;
-    parts.recorder = recorder.handle;
-    parts.writer = writer.handle;
-    parts.event_log = event_log;
-    parts.memory = memory;
-    parts.notes = notes;
-    if (elsewhere) {
-      parts.remote_shards = settings.cluster.shards - 1;
-      lead = actors.make<lead_actor, parameter_server_state>(parts);
-      bring_shards(parts);
-    } else {
-      parts.across = models::lanes{settings.cluster.shards};
-      lead = actors.make<lead_actor, parameter_server_state>(std::move(parts));
+    lead = actors.make<lead_actor, parameter_server_state>(parts());
+    if (elsewhere)
+      bring_shards(parts());
+    else
       link = lead;
-    }
-    actors.tell(lead, attach_atom_v, coordinator.handle);
+    actors.tell(lead, coordinator_atom_v, coordinator.handle);
   }
 
   /// As they come from processes of their own.

@@ -286,7 +286,7 @@ private:
     watch_ = std::make_shared<audit>(std::move(rules));
     parts.watch = watch_;
     lead_ = actors_.make<lead_actor, parameter_server_state>(std::move(parts));
-    actors_.tell(lead_, attach_atom_v, coordinator_.handle);
+    actors_.tell(lead_, coordinator_atom_v, coordinator_.handle);
   }
 
   void enlist(worker_id who) {

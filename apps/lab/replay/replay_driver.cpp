@@ -93,7 +93,7 @@ void replay_driver_state::act(const proto::LogEvent& event) {
   using proto::LogEvent;
   switch (event.what_case()) {
   case LogEvent::kStarted:
-    self_->send(parts_.lead, attach_atom_v, coordinator_actor{self_});
+    self_->send(parts_.lead, coordinator_atom_v, coordinator_actor{self_});
     break;
   case LogEvent::kEnlisted:
     enlist(event.enlisted());

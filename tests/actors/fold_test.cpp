@@ -2,7 +2,7 @@
 // from the log, has the same scheduler, ledger, policy and counts at every
 // version, whatever happened.
 
-#include "tests/policies/conformance.hpp"
+#include "config/schema/policies.hpp"
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/server_fold.hpp"
 
