@@ -26,7 +26,7 @@ struct part {
 constexpr part parts[] = {
   {"transport/paths", bench::measure_transport},
   {"transport/overlap", bench::measure_overlap},
-  {"transport/packing", bench::measure_compression},
+  {"transport/compression", bench::measure_compression},
   {"server/step", bench::measure_server_step},
   {"data/batches", bench::measure_batches},
   {"train/lenet", bench::measure_lenet},

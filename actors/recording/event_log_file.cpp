@@ -72,7 +72,7 @@ bool goes_on_after(std::span<const std::byte> all, size_t at) {
 } // namespace
 
 std::string event_log_name(uint32_t life) {
-  return "event log-" + std::to_string(life) + ".pb";
+  return "tape-" + std::to_string(life) + ".pb";
 }
 
 fs::path set_event_log_aside(const fs::path& event_log) {

@@ -137,7 +137,7 @@ void error_feedback::begin(incarnation server, version at, worker_id who) {
     sort_out(at, who);
     read(at, who);
   } catch (const run_error& err) {
-    say("error feedback     begins at zero: " + std::string{err.what()});
+    say("feedback     begins at zero: " + std::string{err.what()});
   }
 }
 
@@ -209,7 +209,7 @@ void error_feedback::read(version at, worker_id who) {
     std::memcpy(each.now.data(), from, 4 * each.count);
     from += 4 * each.count;
   }
-  say("error feedback     of worker " + to_string(who) + " goes on from " +
+  say("feedback     of worker " + to_string(who) + " goes on from " +
       path.string());
 }
 
@@ -266,7 +266,7 @@ write_error_feedback(const std::shared_ptr<error_feedback>& what, version at,
     what->write(at, after);
   return caf::unit;
 } catch (const run_error& err) {
-  say("error feedback     is not kept: " + std::string{err.what()});
+  say("feedback     is not kept: " + std::string{err.what()});
   return caf::make_error(errc::failed, std::string{err.what()});
 }
 

@@ -60,7 +60,7 @@ event_sink open_event_log(const std::filesystem::path& folder,
                           const std::function<void(const std::string&)>& say) {
   auto path = folder / recording::event_log_name(parts.life.value);
   if (auto aside = recording::set_event_log_aside(path); !aside.empty())
-    say("event log         " + path.string() + " of an earlier start is now " +
+    say("event log    " + path.string() + " of an earlier start is now " +
         aside.filename().string());
   auto writer = std::make_shared<recording::event_log_file>(path);
   proto::LogEvent first;

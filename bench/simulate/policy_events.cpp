@@ -230,7 +230,7 @@ std::vector<subject> subjects() {
     for (const auto& policy : config::policy_names()) {
       out.push_back(subject_of<policy_player>("policy", policy, workers));
       out.push_back(
-        subject_of<scheduler_player>("step scheduler", policy, workers));
+        subject_of<scheduler_player>("step_scheduler", policy, workers));
     }
   return out;
 }

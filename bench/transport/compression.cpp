@@ -77,7 +77,7 @@ void measure_compression(const setting& how, report& out) {
   });
   auto plain = gigabytes_a_second(took[0]);
   for (size_t i = 0; i < all.size(); ++i) {
-    auto name = "transport/packing/" + all[i].name;
+    auto name = "transport/compression/" + all[i].name;
     out.add(compare(name + "/pack", gigabytes_a_second(took[2 * i + 1]), "GB/s",
                     "memcpy", plain, better::higher));
     out.add(compare(name + "/unpack", gigabytes_a_second(took[2 * i + 2]),

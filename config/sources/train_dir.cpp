@@ -26,9 +26,9 @@ constexpr std::string_view event_file = "events.out.tfevents.";
 
 /// tape-1.pb and its set-aside forms.
 bool is_event_log(std::string_view name) {
-  return name.ends_with(".pb") && (name.starts_with("event log-") ||
-                                   (name.starts_with("abandoned-") &&
-                                    name.find("event log-") != name.npos));
+  return name.ends_with(".pb") &&
+         (name.starts_with("tape-") ||
+          (name.starts_with("abandoned-") && name.find("tape-") != name.npos));
 }
 
 /// Best weights that were set aside.

@@ -70,7 +70,7 @@ TEST_CASE("transport, server, data and train have their figures") {
   }
   for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.01)"})
     for (std::string what : {"/pack", "/unpack"})
-      CHECK(names.contains("transport/packing/" + how + what));
+      CHECK(names.contains("transport/compression/" + how + what));
   for (std::string part :
        {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})
     CHECK(names.contains("server/step/resnet18/2/" + part));
@@ -97,7 +97,7 @@ TEST_CASE("a topic that is not there is named in one line") {
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
-        "transport/overlap, transport/packing, "
+        "transport/overlap, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, "
         "simulate/policy_events, "
         "simulate/growth, "

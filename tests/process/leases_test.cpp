@@ -139,6 +139,6 @@ TEST_CASE("each lease is settled once, although the server is killed, too") {
   lease_account leases;
   leases.add(on.run() / "tape-1.pb", resumed["step"]);
   auto life = std::to_string(resumed["incarnation"].get<uint64_t>());
-  leases.add(on.run() / ("event log-" + life + ".pb"));
+  leases.add(on.run() / ("tape-" + life + ".pb"));
   CHECK(all.check(leases) >= 1);
 }

@@ -1,0 +1,53 @@
+#pragma once
+// All that a kind of path is to the others: what settings know of it, whether
+// two nodes can have it, and how its two ends are made. Each kind defines its
+// row beside its class; registry.cpp puts the rows into one table.
+
+#include "config/schema/paths.hpp"
+#include "messages/proto/hello.pb.h"
+#include "messages/transport/wire/path.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace troupe::transport {
+
+class shared_memory;
+class collective_coordinator;
+
+namespace nccl {
+class library;
+} // namespace nccl
+
+/// What a process has for its paths; null for what it has not.
+struct path_means {
+  std::shared_ptr<shared_memory> memory;
+  std::shared_ptr<const nccl::library> nccl;
+  /// A server's: where the gradients of all workers are added up.
+  std::shared_ptr<collective_coordinator> collective;
+};
+
+struct path_row {
+  config::path_facts facts;
+
+  /// Does the server offer it? Null: never.
+  bool (*offered)(const proto::PathOffer&) = nullptr;
+
+  /// Has this process what it needs? Null: always.
+  bool (*possible)(const path_means&) = nullptr;
+
+  /// What is in the way of tensors of so many bytes; nothing: they can go. Only
+  /// asked where it is possible. Null: nothing ever is.
+  std::optional<std::string> (*trouble)(uint64_t bytes) = nullptr;
+  std::string remedy{}; ///< Of that trouble: "give this process more memory".
+
+  /// The ends of a worker or an evaluator, and of the server, over a connection
+  /// between them. Null where tensors have no connection of their own.
+  path_ptr (*near_end)(socket line, const path_terms&, const path_means&,
+                       const proto::PathOffer&) = nullptr;
+  path_ptr (*far_end)(socket line, const path_terms&, const path_means&)
+    = nullptr;
+};
+
+} // namespace troupe::transport
