@@ -57,7 +57,8 @@ public:
   // -- who is there -----------------------------------------------------------
 
   /// Sets the samples of this rank's part. False when other samples are known
-  /// already. @pre samples > 0, and the rank has a part
+  /// already.
+  /// @pre samples > 0, and the rank has a part
   bool own(worker_id who, const owned_data& what);
 
   /// The rank is present from now on, or (`leave`) absent.

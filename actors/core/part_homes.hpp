@@ -23,8 +23,8 @@ struct no_home {
 
 class part_homes {
 public:
-  /// @param parts The number of ranks. @param known The data of ranks that are
-  /// known already.
+  /// @param parts The number of ranks.
+  /// @param known The data of ranks that are known already.
   part_homes(uint32_t parts, std::map<worker_id, owned_data> known);
 
   /// The rank for a worker with this data, which keeps the rank from now on.

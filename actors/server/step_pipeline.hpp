@@ -36,9 +36,7 @@ public:
   void hold(const push_header& header, const payload& gradient);
 
   /// The learning rate of each step that was decided on, in their order.
-  ///
   /// @param epochs Passes over the data before the first of them.
-  ///
   /// @param samples The samples of an epoch.
   std::vector<double> rates_of(const std::vector<cores::update_order>& steps,
                                double epochs, uint64_t samples) const;
