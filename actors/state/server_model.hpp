@@ -99,8 +99,8 @@ public:
   /// has neither NaN nor infinity.
   bool sound(const payload& gradient) const;
 
-  /// Memory for the next version; reuses that of an old version that nobody
-  /// reads any more.
+  /// Memory for the next version: that of the newest one if nobody reads it any
+  /// more, else another buffer.
   at::Tensor next_buffer();
 
   /// The newest version as a tensor, for reading only.
