@@ -39,7 +39,7 @@ void run_statistics::refused(worker_id who, push_times times) {
 }
 
 void run_statistics::evaluated(uint64_t step, double, double accuracy) {
-  // The first of equal ones; not a number is never best.
+  // The first of equal ones; NaN is never the best.
   if (accuracy > best_accuracy_.value_or(-1)) {
     best_accuracy_ = accuracy;
     best_step_ = step;
