@@ -115,10 +115,9 @@ private:
   bool started_ = false;
   uint64_t change_ = 0;
   std::map<worker_id, member> live_;
-  std::map<worker_id, incarnation>
-    lives_;                 ///< The highest incarnation of each rank.
-  std::set<uint32_t> free_; ///< Free ranks below `top_`.
-  uint32_t top_ = 0;        ///< Ranks from here on were never given out.
+  std::map<worker_id, incarnation> lives_; ///< The highest of each rank.
+  std::set<uint32_t> free_;                ///< Free ranks below `top_`.
+  uint32_t top_ = 0; ///< Ranks from here on were never given out.
 };
 
 } // namespace troupe::cores

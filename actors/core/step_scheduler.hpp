@@ -178,8 +178,8 @@ private:
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;
-  size_t members_ = 0; ///< Members of the cluster; kept, because
-                       ///< every update asks for it.
+  size_t members_ = 0; ///< Members in the cluster; counted here
+                       ///< because each update needs the number.
   std::unordered_map<push_id, held_push, push_hash> held_;
 };
 

@@ -14,8 +14,7 @@ namespace troupe {
 class joined_gradient_stream final : public gradient_stream {
 public:
   struct part {
-    gradient_stream_ptr
-      early_gradients; ///< Null: its part is sent with the push.
+    gradient_stream_ptr early_gradients; ///< Null: sent with the push.
     payload_shape shape;
   };
 

@@ -32,9 +32,8 @@ struct summary {
   uint64_t gradients_applied = 0;
   uint64_t gradients_dropped = 0;
   uint64_t gradients_refused = 0;
-  uint64_t samples_left_out =
-    0;                          ///< In complete epochs, but not in the weights.
-  uint64_t samples_skipped = 0; ///< Damaged and replaced by others.
+  uint64_t samples_left_out = 0; ///< Of complete epochs, never applied.
+  uint64_t samples_skipped = 0;  ///< Damaged and replaced by others.
   double wall_seconds = 0;
   std::optional<double> virtual_seconds;
   double samples_per_second = 0;

@@ -41,12 +41,10 @@ struct checkpoint_schedule_parts {
   std::function<void(version, const at::Tensor&)> fetched;
   /// Called when a snapshot for a checkpoint is complete.
   std::function<void(const snapshot&)> collected;
-  std::function<void(version, const std::string&)>
-    saved; ///< Called when the checkpoint is durable.
+  std::function<void(version, const std::string&)> saved; ///< Durable now.
   std::function<void(const score&)> best_saved;
   std::function<void(const std::string&)> failed;
-  std::function<void()>
-    idle; ///< Called when nothing is being written or collected.
+  std::function<void()> idle; ///< Nothing is being written or collected.
 };
 
 class checkpoint_schedule {

@@ -86,9 +86,7 @@ public:
 
   /// completed | stopped | failed
   const std::string& status() const { return status_; }
-  const std::string& line() const {
-    return line_;
-  } ///< The error, if it failed.
+  const std::string& line() const { return line_; } ///< The error, or empty.
 
 private:
   void settle() {

@@ -23,8 +23,7 @@ namespace troupe {
 
 /// The server's decisions about requests that passed the checks.
 struct worker_requests_calls {
-  std::function<void(const push_header&, const payload&)>
-    push; ///< A sound one.
+  std::function<void(const push_header&, const payload&)> push; ///< Sound.
   std::function<void(const pull_header&)> pull;
   /// A gradient is unusable, for this reason.
   std::function<void(const push_header&, errc, const std::string&)> refuse;

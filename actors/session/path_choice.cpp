@@ -47,7 +47,7 @@ path_choice::path_choice(std::string wanted,
   // nop
 }
 
-// NCCL is used only on request; otherwise the stream is preferred.
+// NCCL is used only on request; then the stream may take its place.
 bool path_choice::takes(const std::string& name, double now) const {
   auto rests = resting_.find(name);
   if ((rests != resting_.end() && now < rests->second) ||

@@ -65,10 +65,9 @@ private:
   std::shared_ptr<transport::shared_memory> memory_;
   std::function<void(const std::string&)> say_;
   transport::nccl::library_ptr nccl_;
-  bool no_memory_ = false; ///< No shared memory for shm.
-  std::string life_;       ///< The server's life.
-  std::map<std::string, double>
-    resting_; ///< Paths not to be tried, and until when.
+  bool no_memory_ = false;                ///< No shared memory for shm.
+  std::string life_;                      ///< The server's life.
+  std::map<std::string, double> resting_; ///< Until when not to try paths.
 };
 
 /// The GPU of a worker's process, or of a server's: the one that the user

@@ -223,7 +223,7 @@ void remote_session_client_state::join_links() {
                 self_->system(), placement::scheduled, std::move(parts));
 }
 
-// Gradients that are compressed are not sent early.
+// Gradients that are compressed first are not sent early on any path.
 gradient_stream_ptr remote_session_client_state::early_gradients() const {
   if (doors_.size() == 1)
     return doors_.front().early_gradients;

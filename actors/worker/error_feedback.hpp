@@ -70,8 +70,7 @@ private:
     uint64_t count = 0;
     std::vector<float> now, before;
     push_id now_after{}; ///< The gradient after which it holds.
-    std::optional<push_id> before_after =
-      push_id{}; ///< None: not known any more.
+    std::optional<push_id> before_after = push_id{}; ///< None: lost.
 
     const std::vector<float>* after(const push_id& id) const;
   };

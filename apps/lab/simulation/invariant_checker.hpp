@@ -178,11 +178,9 @@ private:
   version version_;
   std::optional<version> durable_;
   std::map<worker_id, member> members_;
-  std::map<worker_id, incarnation>
-    lives_; ///< The highest that this server gave.
-  std::map<lease_id, known_lease>
-    leases_;             ///< Given by this life of the server.
-  uint64_t entries_ = 0; ///< Joins so far, over all lives.
+  std::map<worker_id, incarnation> lives_; ///< The highest of this server.
+  std::map<lease_id, known_lease> leases_; ///< Of this life of the server.
+  uint64_t entries_ = 0;                   ///< Joins so far, over all lives.
   bool ended_ = false;
   std::optional<double> all_wait_since_;
   std::map<uint32_t, known_lease> newest_; ///< The last one granted, by part.

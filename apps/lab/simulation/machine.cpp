@@ -112,7 +112,7 @@ private:
     auto takes = machine_->take(who_, draws_, self_->clock().now());
     job_ = job{task, self_->make_response_promise<gradient_report>(), now()};
     self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
-      if (job_ && number == draws_) // Else it was cancelled.
+      if (job_ && number == draws_) // Otherwise it was cancelled.
         finish();
     });
     return job_->asks;

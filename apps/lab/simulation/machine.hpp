@@ -70,7 +70,7 @@ struct machine {
   };
   std::map<worker_id, slowness> slow;
   caf::actor_clock::time_point
-    recorder_stalls_until; ///< Nothing is written until then.
+    recorder_stalls_until; ///< Writes wait until then.
   double slept = 0;        ///< s that the process was suspended so far.
   std::function<void(const computation&)> watch; ///< Called for each, if set.
 
