@@ -1,6 +1,7 @@
 #pragma once
-// The actors that compute gradients, score weights and load batches. Each has a
-// thread of its own; a worker or an evaluator spawns and owns them.
+// The actors that compute gradients, score weights and load batches, each on a
+// thread of its own. They are made together with the worker or evaluator that
+// they serve, and end with it.
 
 #include "config/text/settings.hpp"
 #include "data/dataset.hpp"

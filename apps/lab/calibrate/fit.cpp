@@ -429,8 +429,7 @@ std::vector<candidate> fit_all(const numbers& sorted,
     next.compute_time = within(slow, one.text);
     next.family = one.family;
     next.slow_workers = static_cast<uint32_t>(slow.size());
-    next.parameters =
-      one.parameters + 2 * slow.size(); // Which, and its factor.
+    next.parameters = one.parameters + 2 * slow.size(); // Which, how much.
     next.distance = distance(one, sorted);
     next.criterion = -2 * (one.log_likelihood - stretch) +
                      static_cast<double>(next.parameters) *

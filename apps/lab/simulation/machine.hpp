@@ -69,9 +69,8 @@ struct machine {
     double factor = 1;
   };
   std::map<worker_id, slowness> slow;
-  caf::actor_clock::time_point
-    recorder_stalls_until; ///< Writes wait until then.
-  double slept = 0;        ///< s that the process was suspended so far.
+  caf::actor_clock::time_point recorder_stalls_until; ///< Nothing is written.
+  double slept = 0; ///< s that the process was suspended so far.
   std::function<void(const computation&)> watch; ///< Called for each, if set.
 
   machine(durations how_long, std::unique_ptr<replica> computes);
