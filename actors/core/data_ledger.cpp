@@ -48,7 +48,7 @@ std::optional<data_ledger> data_ledger::restore(const parts_state& state,
   return result;
 }
 
-// -- who is there -------------------------------------------------------------
+// -- ranks present and absent -------------------------------------------------
 
 // A rank that joins late begins with the others' epoch.
 bool data_ledger::own(worker_id who, const owned_data& what) {

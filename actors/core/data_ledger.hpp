@@ -54,7 +54,7 @@ public:
   [[nodiscard]] static std::optional<data_ledger>
   restore(const parts_state& state, uint64_t batch);
 
-  // -- who is there -----------------------------------------------------------
+  // -- ranks present and absent -----------------------------------------------
 
   /// Sets the samples of this rank's part. False when other samples are known
   /// already.

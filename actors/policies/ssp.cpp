@@ -140,7 +140,7 @@ std::string ssp::state() const {
   return out.str();
 }
 
-// -- what it says about itself ----------------------------------------------
+// -- registration -------------------------------------------------------------
 
 namespace {
 

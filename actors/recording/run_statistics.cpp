@@ -11,7 +11,7 @@ run_statistics::run_statistics(uint32_t workers) : workers_(workers) {
   // nop
 }
 
-// -- what happened ------------------------------------------------------------
+// -- events -------------------------------------------------------------------
 
 void run_statistics::applied(worker_id who, uint64_t samples,
                              uint64_t staleness, push_times times) {

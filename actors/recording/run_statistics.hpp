@@ -43,7 +43,7 @@ public:
   /// more join.
   explicit run_statistics(uint32_t workers);
 
-  // -- what happened ----------------------------------------------------------
+  // -- events -----------------------------------------------------------------
 
   void applied(worker_id who, uint64_t samples, uint64_t staleness,
                push_times times);

@@ -74,7 +74,7 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
   };
 }
 
-// -- what it is told ----------------------------------------------------------
+// -- inputs -------------------------------------------------------------------
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
@@ -169,7 +169,7 @@ void parameter_server_state::fail_for_others(const std::string& line) {
   ending_.fail(line);
 }
 
-// -- what follows -------------------------------------------------------------
+// -- decisions ----------------------------------------------------------------
 
 void parameter_server_state::decide(input what, cores::orders decided) {
   carry_out(tell(std::move(what), std::move(decided)));

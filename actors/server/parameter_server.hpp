@@ -93,7 +93,7 @@ public:
   lead_actor::behavior_type make_behavior();
 
 private:
-  // -- what it is told --------------------------------------------------------
+  // -- inputs -----------------------------------------------------------------
 
   void begin(const coordinator_actor& coordinator);
   void take(const push_header& header, const payload& gradient);
@@ -108,7 +108,7 @@ private:
   void stop();
   void fail_for_others(const std::string& line);
 
-  // -- what follows -----------------------------------------------------------
+  // -- decisions --------------------------------------------------------------
 
   /// Tells all subscribers before the decision takes effect. When the event
   /// cannot be logged, the run fails.

@@ -206,7 +206,7 @@ void parameter_server_state::leave_run() {
   self_->quit();
 }
 
-// -- what it says of itself ---------------------------------------------------
+// -- descriptions of the run --------------------------------------------------
 
 // For the log; of a lease that this worker does not have only the number is
 // known.

@@ -108,7 +108,7 @@ void worker_requests::accept(const pull_header& header, weights_promise asks) {
                         [this, header](bool) { parts_.decide.pull(header); });
 }
 
-// -- what is in order ---------------------------------------------------------
+// -- checks -------------------------------------------------------------------
 
 caf::error worker_requests::objection(const push_header& header) {
   if (auto err = unwelcome(header.id.worker, header.id.life, header.server))

@@ -56,7 +56,7 @@ void local_session_client_state::make_participant() try {
   self_->send(parts_.with.lead, refuse_atom_v, one_line(err));
 }
 
-// -- the way in ---------------------------------------------------------------
+// -- connecting ---------------------------------------------------------------
 
 void local_session_client_state::connect() {
   attempts_.begin();
@@ -122,7 +122,7 @@ void local_session_client_state::refused(const caf::error& why) {
   retry();
 }
 
-// -- and out ------------------------------------------------------------------
+// -- losing the place ---------------------------------------------------------
 
 void local_session_client_state::lost() {
   drop_link();

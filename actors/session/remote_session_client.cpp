@@ -66,7 +66,7 @@ remote_session_client_state::make_behavior() {
   };
 }
 
-// -- the way in ---------------------------------------------------------------
+// -- connecting ---------------------------------------------------------------
 
 // The lead's admission first; then, for a worker, those of the other shards,
 // which the lead names.
@@ -286,7 +286,7 @@ void remote_session_client_state::seated(const std::string& as) {
       compressed);
 }
 
-// -- and out ------------------------------------------------------------------
+// -- losing the place ---------------------------------------------------------
 
 void remote_session_client_state::lost() {
   drop_links();

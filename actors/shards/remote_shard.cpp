@@ -95,7 +95,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
   };
 }
 
-// -- what workers send --------------------------------------------------------
+// -- requests of workers ------------------------------------------------------
 
 auto remote_shard_state::push(const push_header& header, const payload& part)
   -> weights_result {
@@ -154,7 +154,7 @@ void remote_shard_state::close(worker_id who, errc why,
     found.mapped().asks.deliver(caf::make_error(why, text));
 }
 
-// -- what the lead decides ----------------------------------------------------
+// -- decisions of the lead ----------------------------------------------------
 
 // An error here ends this actor; the lead is told, with the reason.
 void remote_shard_state::make(const shard_step& what) try {
@@ -206,7 +206,7 @@ void remote_shard_state::end_training() {
   held_.clear();
 }
 
-// -- its state, as a whole ----------------------------------------------------
+// -- transfer of its state ----------------------------------------------------
 
 // The shard is made when it is known which of its elements have no weight
 // decay.

@@ -90,7 +90,7 @@ void shard_group::drop_part(const push_id& gradient) {
     drop({gradient});
 }
 
-// -- what was decided ---------------------------------------------------------
+// -- decisions ----------------------------------------------------------------
 
 void shard_group::drop(const std::vector<push_id>& which) {
   if (any() && !which.empty())

@@ -53,7 +53,7 @@ public:
   /// The lead refuses its part, whatever the other shards report.
   void refuse(const request_id& id, const push_id& gradient);
 
-  // -- what was decided -------------------------------------------------------
+  // -- decisions --------------------------------------------------------------
 
   void drop(const std::vector<push_id>& which);
   void step(version makes, std::vector<push_id> gradients,

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// -- where they are -----------------------------------------------------------
+// -- addresses ----------------------------------------------------------------
 
 void shard_roster::open(std::vector<address> all) {
   std::lock_guard guard{mutex_};
@@ -147,7 +147,7 @@ void shard_registrar_state::ready(shard_id rank) {
   parts_.roster->open(std::move(addresses));
 }
 
-// -- versions, put together ---------------------------------------------------
+// -- assembly of versions -----------------------------------------------------
 
 caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   uint64_t bytes = 0;
@@ -204,7 +204,7 @@ void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
   }
 }
 
-// -- going ----------------------------------------------------------------
+// -- losses and end -----------------------------------------------------------
 
 void shard_registrar_state::lost(const caf::actor_addr& who,
                                  const std::string& why) {

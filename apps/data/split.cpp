@@ -230,7 +230,7 @@ void split_cifar(const config::data_settings& what, const assignment& whose,
   }
 }
 
-// -- files of their own -------------------------------------------------------
+// -- images in folders and archives -------------------------------------------
 
 void split_folder(const config::data_settings& what, const assignment& whose,
                   const draft& to) {

@@ -241,7 +241,7 @@ private:
 
   void end_worker(worker_id who) { processes_.at(who)->end(); }
 
-  // -- others -----------------------------------------------------------------
+  // -- other processes --------------------------------------------------------
 
   /// It has a process and a link without faults.
   void add_evaluator() {

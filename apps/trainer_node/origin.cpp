@@ -71,7 +71,7 @@ run_data load_parts(const config::settings& settings) {
 
 } // namespace
 
-// -- where it goes on ---------------------------------------------------------
+// -- checkpoint and run directory ---------------------------------------------
 
 origin find_origin(const config::settings& settings, const speech& say,
                    const earlier_start& known) {
@@ -146,7 +146,7 @@ void settle(const origin& from, parameter_server_parts& parts,
           std::to_string(what.step) + " on");
 }
 
-// -- what with ----------------------------------------------------------------
+// -- data ---------------------------------------------------------------------
 
 bool trains(const config::settings& settings) {
   return settings.simulation.gradients != "none";

@@ -135,7 +135,7 @@ void replay_driver_state::act(const proto::LogEvent& event) {
   }
 }
 
-// -- what is sent -------------------------------------------------------------
+// -- replayed events ----------------------------------------------------------
 
 void replay_driver_state::enlist(const proto::LogEnlisted& what) {
   worker_id who{what.worker()};

@@ -185,7 +185,7 @@ private:
     return promise;
   }
 
-  // -- the way ----------------------------------------------------------------
+  // -- transfer times ---------------------------------------------------------
 
   /// When a message of this size arrives if it is sent now. Messages do not
   /// overtake each other.

@@ -66,7 +66,7 @@ class invariant_checker final : public event_subscriber, public push_observer {
 public:
   explicit invariant_checker(invariant_rules rules);
 
-  // -- what it is told --------------------------------------------------------
+  // -- inputs -----------------------------------------------------------------
 
   /// An event of a server: checked according to its kind.
   void on_event(const event& what) override;
@@ -98,7 +98,7 @@ public:
   /// the weights.
   void finish(const proto::Manifest& last, uint64_t samples_applied);
 
-  // -- what it says -----------------------------------------------------------
+  // -- results ----------------------------------------------------------------
 
   /// Checks the time limits; returns the first breach, if any, such as "12.5 s:
   /// once: ...".

@@ -12,7 +12,7 @@
 
 namespace troupe::simulation {
 
-// -- what is computed ---------------------------------------------------------
+// -- computation --------------------------------------------------------------
 
 replica::replica(const computing_parts& parts)
   : dtype_(parts.settings.training.dtype),
@@ -75,7 +75,7 @@ std::shared_ptr<machine> make_machine(const computing_parts& parts) {
     real ? std::make_unique<replica>(parts) : nullptr);
 }
 
-// -- how long it takes --------------------------------------------------------
+// -- durations ----------------------------------------------------------------
 
 namespace {
 
