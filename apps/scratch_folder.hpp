@@ -1,4 +1,5 @@
 #pragma once
+// A temporary folder. Owned by the object; not thread-safe.
 
 #include "config/text/failure.hpp"
 
@@ -9,7 +10,8 @@
 
 namespace troupe::app {
 
-/// A folder of our own, removed at the end. Throws `run_error`.
+/// Makes a new temporary folder, and removes it at the end of its lifetime.
+/// Throws `run_error`.
 class scratch_folder {
 public:
   scratch_folder() {

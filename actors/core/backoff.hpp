@@ -1,5 +1,8 @@
 #pragma once
-// When to try again: the one helper for retries.
+// When to try again after a failure: delays that grow, with random jitter.
+//
+// A value without a clock; times are arguments. Each owner of a retry (session
+// clients, for example) keeps its own. Not thread-safe.
 
 #include "actors/core/counter_random.hpp"
 
@@ -10,11 +13,11 @@ namespace troupe::cores {
 /// All times in seconds.
 struct backoff_rules {
   double first = 0.1;  ///< Delay before the second try, without jitter.
-  double factor = 2;   ///< Each delay is so much longer than the one before ...
+  double factor = 2;   ///< Each delay is longer than the last by this ...
   double cap = 5;      ///< ... up to this.
-  double jitter = 0.5; ///< Up to this share of a delay is taken off by chance,
+  double jitter = 0.5; ///< Up to this share of a delay is cut off at random,
                        ///< so that many clients do not come back at once.
-  double give_up = 60; ///< After so long in all, infinity for never.
+  double give_up = 60; ///< Total time to keep trying; infinity: for ever.
 };
 
 /// The delays of one series of tries. A value; the clock is an argument.
@@ -23,8 +26,9 @@ public:
   /// Begins a series at `now`. Give each client a seed of its own.
   backoff(const backoff_rules& rules, counter_random random, double now);
 
-  /// A try has failed at `now`: the seconds until the next one, or nothing when
-  /// it is time to give up. The last try is made when the total is reached.
+  /// A try has failed at `now`. Returns the seconds until the next one, or
+  /// nothing when it is time to give up. The last try is made when the total
+  /// time is reached.
   std::optional<double> next(double now);
 
   /// A try has succeeded: the next failure begins a new series.
@@ -39,7 +43,7 @@ private:
   double began_;
   double delay_;
   uint32_t failures_ = 0;
-  bool waiting_ = false; ///< For the failure that begins a new series.
+  bool waiting_ = false; ///< No failure in this series yet.
 };
 
 } // namespace troupe::cores

@@ -1,11 +1,14 @@
 #pragma once
+// Reproducible random numbers without hidden state, for jitter.
+//
+// A value; pure. Not thread-safe when one object is shared.
 
 #include <cstdint>
 
 namespace troupe::cores {
 
 /// Random numbers as a function of (seed, counter): SplitMix64 (Steele et al.
-/// 2014). A value; two with the same members give the same numbers. Good for
+/// 2014). Two objects with the same members give the same numbers. Good for
 /// jitter, not for secrets or statistics.
 struct counter_random {
   uint64_t seed = 0;

@@ -48,9 +48,9 @@ std::optional<data_ledger> data_ledger::restore(const parts_state& state,
   return result;
 }
 
-// -- who is there -------------------------------------------------------------
+// -- ranks present and absent -------------------------------------------------
 
-// One that comes late begins with the others' epoch.
+// A rank that joins late begins with the others' epoch.
 bool data_ledger::own(worker_id who, const owned_data& what) {
   auto& mine = parts_.at(who.value);
   if (mine.leases)
@@ -163,7 +163,7 @@ part_of_data data_ledger::place_of(worker_id who) const {
   return {who.value, static_cast<uint32_t>(parts_.size())};
 }
 
-// Epochs are looked at only when one of a part is over, which is seldom: a
+// Epochs are checked only when one of a part is complete, which is rare: a
 // cluster may have many ranks.
 template <class F>
 bool data_ledger::resolve(lease_id id, F how) {
@@ -177,8 +177,8 @@ bool data_ledger::resolve(lease_id id, F how) {
   return result;
 }
 
-// A gradient of one who has left may still be with the policy: its epoch stays
-// open.
+// The policy may still hold a gradient of a worker that has left; its epoch
+// stays open.
 void data_ledger::close_epochs() {
   std::optional<uint64_t> done;
   auto bound = [&done](uint64_t epoch) {

@@ -1,4 +1,8 @@
 #pragma once
+// Decides which version of the weights evaluators score next.
+//
+// A part of the version feed, on the parameter server's thread. Pure: no
+// actors, no clock. Not thread-safe.
 
 #include "messages/ids.hpp"
 
@@ -9,18 +13,18 @@
 namespace troupe::cores {
 
 /// Which version is to be scored next. Evaluators skip to the newest one: a
-/// slow evaluator never holds training up and never queues. Pure.
+/// slow evaluator never delays training and never builds up a queue.
 class evaluation_board {
 public:
-  /// Every `frequency`-th version is due; with 0 that which completes an epoch
-  /// after the first `epochs`.
+  /// Every `frequency`-th version is due. With 0, a version is due when it
+  /// completes an epoch after the first `epochs`.
   explicit evaluation_board(uint64_t frequency, uint64_t epochs = 0)
     : frequency_(frequency), epochs_(epochs) {
     // nop
   }
 
-  /// A version was made, with which so many epochs are complete. Returns true
-  /// when it becomes due.
+  /// A version was made; `epochs` are complete with it. Returns true when it
+  /// becomes due.
   bool updated(version made, uint64_t epochs) {
     auto completes = epochs > std::exchange(epochs_, epochs);
     auto due = frequency_ == 0 ? completes : made.value % frequency_ == 0;
@@ -42,14 +46,14 @@ public:
       scored_ = what;
   }
 
-  /// What an evaluator gets that has seen versions up to `after`.
+  /// The version for an evaluator that has seen all up to `after`.
   std::optional<version> next(version after) const {
     if (due_ && *due_ > after)
       return due_;
     return std::nullopt;
   }
 
-  /// Is the last version still to be scored?
+  /// Whether the last version is still to be scored.
   bool last_open() const {
     return last_ && last_->value > 0 && scored_ != last_;
   }

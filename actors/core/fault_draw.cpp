@@ -11,7 +11,7 @@ namespace {
 
 using config::fault_kind;
 
-/// Set apart from other uses of the same seed.
+/// Distinguishes this use of the seed from others.
 constexpr uint64_t stream = 0x6661756c74730001u;
 
 class drawer {
@@ -69,12 +69,12 @@ private:
 
   uint64_t below(uint64_t n) { return random_.next() % n; }
 
-  /// Short times as often as long ones.
+  /// Short times are as frequent as long ones.
   double between(double least, double most) {
     return rounded(least * std::pow(most / least, random_.uniform()));
   }
 
-  /// To ms, so that a printed schedule is the same one.
+  /// Rounded to ms, so that a printed schedule is exact.
   static double rounded(double x) { return std::round(x * 1000) / 1000; }
 
   counter_random random_;

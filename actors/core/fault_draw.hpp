@@ -1,4 +1,7 @@
 #pragma once
+// Draws random faults for a simulated run (`--fault random`).
+//
+// A pure function, called once before the run; thread-safe.
 
 #include "config/values/faults.hpp"
 
@@ -6,9 +9,9 @@
 
 namespace troupe::cores {
 
-/// Draws faults for a cluster of so many workers, in the order of times. A
-/// function of its arguments. Every kind comes about as often; a crash of a
-/// worker is for good in one of eight cases, but never for all of them.
+/// Draws faults for a cluster of `workers` workers, ordered by time. A function
+/// of its arguments. Each kind is about equally frequent. One crash of a worker
+/// in eight is permanent, but never all workers are lost.
 std::vector<config::fault> draw_faults(const config::random_faults& what,
                                        uint32_t workers);
 

@@ -1,20 +1,19 @@
 #pragma once
-// Which samples are in the weights, which are out with a worker, and which are
+// Which samples are in the weights, which are leased to a worker, and which are
 // still to be handed out.
 //
 // An epoch is one pass over a permutation of the data set. The ledger deals in
-// positions of that permutation; what sample stands at a position, and in which
-// order epochs are shuffled, is the business of the data. A lease is a range of
-// positions for one gradient. It is settled when that gradient is applied, else
-// it is given back and goes to somebody later. So the settled leases of an
+// positions of that permutation; which sample is at a position, and how epochs
+// are shuffled, is decided elsewhere (data::epoch_order). A lease is a range of
+// positions for one gradient. It is settled when that gradient is applied; else
+// it is given back and handed out again later. So the settled leases of an
 // epoch cover each of its positions exactly once, under any policy, with any
-// number of workers, through departures and restarts. What is left out of an
-// epoch, since nobody is there who has the samples, is counted.
+// number of workers, and across departures and restarts. Samples that nobody
+// present can compute are left out of the epoch, and counted.
 //
 // Where each rank has a part of the data to itself, each part has a ledger
-// (data_ledger.hpp).
-//
-// A value: copy it to keep a state. Not thread-safe; one owner.
+// (data_ledger.hpp), which owns it. A value: copy it to keep a state. Not
+// thread-safe.
 
 #include "messages/lease.hpp"
 
@@ -35,30 +34,30 @@ struct sample_range {
   bool operator==(const sample_range&) const = default;
 };
 
-/// What a checkpoint keeps: everything that is not settled. Leases that are out
-/// count as unsettled, so it can be taken up with other workers and another
-/// batch size.
+/// What a checkpoint records: everything that is not settled. Outstanding
+/// leases count as unsettled, so that a run can continue with other workers and
+/// another batch size.
 struct ledger_state {
   struct open_epoch {
     uint64_t number = 0;
-    std::vector<sample_range> unsettled; ///< In order, with gaps in between.
+    std::vector<sample_range> unsettled; ///< In order, not adjacent.
 
     bool operator==(const open_epoch&) const = default;
   };
 
   std::vector<open_epoch> epochs; ///< The incomplete ones, oldest first.
-  uint64_t next_epoch = 0; ///< So many were opened: those below that are not in
-                           ///< `epochs` are complete.
-  uint64_t left_out = 0;   ///< Samples of these that were never settled.
+  uint64_t next_epoch = 0;        ///< Epochs opened so far; those not in
+                                  ///< `epochs` are complete.
+  uint64_t left_out = 0; ///< Samples of complete epochs, never settled.
 
   bool operator==(const ledger_state&) const = default;
 };
 
-/// So many samples that the first epoch never ends.
+/// A number of samples with which the first epoch never ends.
 inline constexpr uint64_t endless = UINT64_MAX;
 
-/// Which part of the data a ledger is of: one of `parts`, whose leases have
-/// numbers of their own.
+/// The part of the data that a ledger covers: one of `parts`. Leases of
+/// different parts have different numbers.
 struct part_of_data {
   uint32_t number = 0;
   uint32_t parts = 1;
@@ -70,8 +69,8 @@ public:
   /// `batch`. Throws `std::invalid_argument` when one of them is 0.
   lease_ledger(uint64_t samples, uint64_t batch, part_of_data part = {});
 
-  /// Takes up a state; all of its unsettled samples are to be handed out. Empty
-  /// when it cannot be the state of a data set of this size.
+  /// Continues from a state; all of its unsettled samples are to be handed out.
+  /// Empty when it cannot be the state of a data set of this size.
   [[nodiscard]] static std::optional<lease_ledger>
   restore(uint64_t samples, uint64_t batch, const ledger_state& state,
           part_of_data part = {});
@@ -84,29 +83,30 @@ public:
   /// always a lease. O(log n).
   lease grant(worker_id who);
 
-  /// The gradient of this lease has been applied. False when no such lease is
-  /// out.
+  /// The gradient of this lease was applied. False when the lease is not
+  /// outstanding.
   bool settle(lease_id id);
 
   /// The gradient will not be applied: the samples are free again. False when
-  /// no such lease is out.
+  /// the lease is not outstanding.
   bool give_back(lease_id id);
 
   /// The gradient will not be applied, and the samples are left out of this
-  /// epoch. False when no such lease is out.
+  /// epoch. False when the lease is not outstanding.
   bool leave_out(lease_id id);
 
-  /// Leaves out what is free of the epochs before this one: the next lease is
-  /// of it, or of a later one.
+  /// Leaves out all free samples of epochs before `epoch`: the next lease
+  /// belongs to that epoch or a later one.
   void pass_over(uint64_t epoch);
 
-  /// Gives back what `who` has, except for the leases in `keep` (those of
-  /// gradients that are in but not yet applied); returns them in the order in
-  /// which they were granted. Goes through all leases that are out.
+  /// Gives back the leases of `who`, except those in `keep` (their gradients
+  /// have arrived but are not applied yet). Returns them in the order in which
+  /// they were granted. Takes time linear in the outstanding leases.
   std::vector<lease> give_back_all(worker_id who,
                                    std::span<const lease_id> keep = {});
 
-  /// The lease, if it is out; valid until it is settled or given back.
+  /// The lease, if it is outstanding, else null; valid until it is settled or
+  /// given back.
   const lease* find(lease_id id) const;
 
   // -- properties -------------------------------------------------------------
@@ -115,7 +115,7 @@ public:
 
   uint64_t batch() const { return batch_; }
 
-  /// Leases that are out.
+  /// The number of outstanding leases.
   size_t outstanding() const { return leases_.size(); }
 
   /// Samples whose gradients were applied, over all epochs.
@@ -126,14 +126,14 @@ public:
   /// Samples that were left out, over all epochs.
   uint64_t left_out() const { return left_out_; }
 
-  /// The oldest epoch of which a lease is out.
+  /// The oldest epoch with an outstanding lease.
   std::optional<uint64_t> oldest_out() const;
 
-  /// So many epochs from the first are complete, without a gap: a later one
-  /// that is complete before an earlier one does not count yet.
+  /// Complete epochs, counted from the first without a gap: an epoch that is
+  /// complete before an earlier one does not count yet.
   uint64_t epochs_completed() const;
 
-  /// Settled samples by the size of the data set.
+  /// Settled samples divided by the size of the data set.
   double epochs() const;
 
   ledger_state snapshot() const;
@@ -143,7 +143,7 @@ private:
 
   struct epoch_state {
     range_map free;
-    size_t out = 0; ///< Leases of this epoch that are out.
+    size_t out = 0; ///< Outstanding leases of this epoch.
   };
 
   struct entry {
@@ -153,7 +153,7 @@ private:
 
   using lease_map = std::unordered_map<lease_id, entry>;
 
-  /// Adds a range, joined with its neighbours.
+  /// Adds a range and joins it with its neighbours.
   static void insert(range_map& ranges, uint64_t first, uint64_t count);
 
   void open_epoch();

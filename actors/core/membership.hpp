@@ -1,12 +1,14 @@
 #pragma once
-// Who is in the cluster: ranks, lives, liveness, and when training starts.
+// Who is in the cluster: ranks, incarnations, liveness, and when training
+// starts.
 //
 // Every change (a worker in, a worker out) has a number, 1, 2, ..., so that a
-// decision can name the cluster that it was made for. A rank that comes back
-// gets a higher incarnation than it ever had; what an older one still says is
-// ignored. Times are seconds of any one clock and are arguments.
+// decision can name the membership that it was made for. A rank that returns
+// gets a higher incarnation than it ever had; messages of an older one are
+// ignored.
 //
-// A value. Not thread-safe; one owner.
+// Owned by the coordinator. A value without a clock: times are arguments, in
+// seconds of any one clock. Not thread-safe.
 
 #include "messages/ids.hpp"
 
@@ -20,12 +22,12 @@
 namespace troupe::cores {
 
 struct membership_rules {
-  uint32_t workers = 1;     ///< Training starts when so many have joined ...
-  double join_timeout = 60; ///< ... or after so many s, with at least one.
+  uint32_t workers = 1;     ///< Training starts when all of them joined ...
+  double join_timeout = 60; ///< ... or after these s, with at least one.
   uint32_t max_ranks = 1u << 16; ///< Ranks are below this.
 };
 
-/// A place in the cluster, as it was given out.
+/// A place in the cluster that was given to a worker.
 struct seat {
   worker_id worker;
   incarnation life;
@@ -36,9 +38,9 @@ struct seat {
 
 /// Why a worker got no seat.
 enum class turned_away : uint8_t {
-  rank_taken = 1, ///< The rank that it asked for is live.
+  rank_taken = 1, ///< The rank that it asked for is in use.
   rank_too_high,  ///< The rank that it asked for is not below `max_ranks`.
-  cluster_full    ///< All ranks are live.
+  cluster_full    ///< All ranks are in use.
 };
 
 std::string_view to_string(turned_away x);
@@ -51,33 +53,35 @@ public:
   // -- joining and leaving ----------------------------------------------------
 
   /// Gives a seat: the rank asked for, or else the lowest free one. Ranks from
-  /// `workers` on go to those that come when all others are live.
+  /// `workers` on are given out when all lower ones are in use.
   std::variant<seat, turned_away> admit(std::optional<worker_id> rank,
                                         double now);
 
   /// Takes the seat back. False when this life of the worker has none (it is
-  /// unknown, has left, or is an older one).
+  /// unknown, has left, or is an older life).
   bool leave(worker_id who, incarnation life);
 
-  /// Recalls that `who` once had this life, in an earlier run of the server:
-  /// its next one will be higher.
+  /// Records that `who` had this life in an earlier run of the server: its next
+  /// one will be higher.
   void remember(worker_id who, incarnation life);
 
   // -- liveness ---------------------------------------------------------------
 
-  /// This life of the worker gave a sign. False when it has no seat.
+  /// This life of the worker gave a sign of life. False when it has no seat.
   bool heard(worker_id who, incarnation life, double now);
 
-  /// Nobody was listened to for so many s, which is nobody's silence.
+  /// The server itself did not listen for `seconds`: this time does not count
+  /// as silence of any worker.
   void excuse(double seconds, double now);
 
-  /// Members without a sign for longer than `timeout`, in the order of ranks.
+  /// Members without a sign of life for longer than `timeout`, in the order of
+  /// ranks.
   std::vector<seat> silent(double now, double timeout) const;
 
   // -- start of training ------------------------------------------------------
 
-  /// True once: when training is to start. Ask after each admission, and when
-  /// the join timeout is over.
+  /// Returns true once, when training is to start. To be called after each
+  /// admission and when the join timeout is over.
   bool start_if_due(double now);
 
   bool started() const { return started_; }
@@ -87,7 +91,7 @@ public:
 
   // -- properties -------------------------------------------------------------
 
-  /// True when this life of the worker has a seat.
+  /// Whether this life of the worker has a seat.
   bool contains(worker_id who, incarnation life) const;
 
   size_t size() const { return live_.size(); }
@@ -95,7 +99,7 @@ public:
   /// The number of the newest change; 0 before the first.
   uint64_t change() const { return change_; }
 
-  /// The cluster, in the order of ranks.
+  /// All members, in the order of ranks.
   std::vector<seat> members() const;
 
 private:

@@ -1,7 +1,9 @@
 #pragma once
-// How far the recorder may be behind: notes are sent without waiting, but only
-// so many may be unwritten. Every so many are acknowledged by one answer, so
-// that an update costs no more messages. A value.
+// Limits how far the recorder may lag behind. Notes are sent without waiting,
+// but only a limited number may be unwritten. The recorder acknowledges them in
+// batches, so that an update costs no extra message.
+//
+// A value, owned by the parameter server; not thread-safe.
 
 #include <cstdint>
 
@@ -14,10 +16,11 @@ public:
     // nop
   }
 
-  /// Where the recorder cannot be behind.
+  /// Without a limit, for runs in which the recorder cannot lag.
   static note_window endless() { return note_window{UINT64_MAX, 512}; }
 
-  /// One more is sent. True when it is to be acknowledged, for all up to it.
+  /// Counts a note. Returns true when the recorder is to acknowledge it, and
+  /// with it all notes before.
   bool send() {
     ++open_;
     return ++sent_ % batch_ == 0;
@@ -26,14 +29,14 @@ public:
   /// A batch was acknowledged.
   void acknowledge() { open_ -= batch_; }
 
-  /// Whoever causes notes has to wait.
+  /// Whether requests that cause notes have to wait.
   bool is_full() const { return open_ >= most_; }
 
 private:
   uint64_t most_;
   uint64_t batch_;
   uint64_t sent_ = 0;
-  uint64_t open_ = 0; ///< Of these, those without an answer.
+  uint64_t open_ = 0; ///< Notes not acknowledged yet.
 };
 
 } // namespace troupe::cores

@@ -1,9 +1,9 @@
 #pragma once
-// Which rank a worker with files of its own belongs to. A rank stays with the
-// data of the worker that had it first: one that comes back finds its rank
-// again by its data, and one with other data is told so.
+// Which rank a worker with files of its own gets. A rank stays with the data of
+// the first worker that had it: a worker that returns gets its rank back by its
+// data, and a worker with other data is refused.
 //
-// A value. Not thread-safe; one owner.
+// A value, owned by the coordinator; not thread-safe.
 
 #include "messages/lease.hpp"
 
@@ -17,17 +17,18 @@ namespace troupe::cores {
 
 /// Why a worker gets no rank.
 struct no_home {
-  bool for_good = false; ///< Else a rank may become free.
+  bool for_good = false; ///< If false, a rank may become free later.
   std::string line;      ///< For the user.
 };
 
 class part_homes {
 public:
-  /// Ranks below `parts`. `known`: whose data is known already.
+  /// @param parts The number of ranks.
+  /// @param known The data of ranks that are known already.
   part_homes(uint32_t parts, std::map<worker_id, owned_data> known);
 
-  /// The rank for a worker with this data, which is the rank's from now on.
-  /// `wish` is the rank it asks for; `live` says which ranks are taken.
+  /// The rank for a worker with this data, which keeps the rank from now on.
+  /// `wish` is the rank that it asks for; `live` says which ranks are in use.
   std::variant<worker_id, no_home>
   settle(std::optional<worker_id> wish, const owned_data& data,
          const std::function<bool(worker_id)>& live);

@@ -1,11 +1,13 @@
 #pragma once
+// Hashes the id of a push, for hash tables that are keyed by pushes. A pure
+// function object; thread-safe.
 
 #include "messages/ids.hpp"
 
 namespace troupe::cores {
 
-/// Spreads gradients over a hash table: a worker has few at a time, so rank and
-/// number tell nearly all of them apart.
+/// Spreads gradients over a hash table. A worker has few at a time, so rank and
+/// number distinguish nearly all of them.
 struct push_hash {
   size_t operator()(const push_id& x) const noexcept {
     constexpr uint64_t golden = 0x9E3779B97F4A7C15; // 2^64 / the golden ratio

@@ -1,4 +1,7 @@
 #pragma once
+// Decides when a worker that sends unusable gradients is expelled.
+//
+// A value, owned by the step scheduler; not thread-safe.
 
 #include "messages/ids.hpp"
 
@@ -8,7 +11,7 @@ namespace troupe::cores {
 
 /// Counts the unusable gradients (wrong size, not finite) that a worker sends
 /// in a row. One bad gradient is forgiven; a worker that sends nothing else
-/// would only make the others wait. A value.
+/// would only make the others wait.
 class refusals {
 public:
   static constexpr uint32_t default_limit = 20;
@@ -17,10 +20,11 @@ public:
     // nop
   }
 
-  /// A gradient of `who` was refused. True when it is to be expelled.
+  /// A gradient of `who` was refused. Returns true when the worker is to be
+  /// expelled.
   bool refused(worker_id who) { return ++in_a_row_[who] >= limit_; }
 
-  /// A gradient of `who` was sound (whether it was in time or not).
+  /// A gradient of `who` was sound (whether or not it was in time).
   void sound(worker_id who) { in_a_row_.erase(who); }
 
   /// `who` has left, or begins a new life.

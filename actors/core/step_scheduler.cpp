@@ -102,7 +102,7 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
       ledger_.give_up(abandoned);
     return out;
   }
-  default: // Its release comes with a later decision.
+  default: // A later decision releases it.
     return {};
   }
 }
@@ -132,8 +132,9 @@ bool step_scheduler::holds(worker_id who, lease_id id, uint64_t samples) const {
          std::ranges::find(theirs, id) != theirs.end();
 }
 
-// What came too late returns only after the release: one who is always late
-// would else get the same work for ever, and the epoch never end.
+// The samples of late gradients are given back only after the releases.
+// Otherwise a worker that is always late would get the same samples again and
+// again, and the epoch would never end.
 orders step_scheduler::carry_out(policies::decision what) {
   orders out;
   std::vector<lease_id> late;
@@ -164,7 +165,7 @@ orders step_scheduler::carry_out(policies::decision what) {
   return out;
 }
 
-// Returns the lease, which goes back later.
+// Returns the lease; the caller gives it back later.
 lease_id step_scheduler::drop(const push_id& id, orders& out) {
   auto gone = std::move(held_.extract(id).mapped());
   out.drop.push_back({id, current().value - gone.computed_on.value});
@@ -214,8 +215,8 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
   }
 }
 
-// In rounds, so that the first step of a cluster covers the first samples and
-// each worker's second lease lies in the next step.
+// In rounds, so that the first step of a cluster has the first samples, and
+// each worker's second lease belongs to the next step.
 void step_scheduler::grant(std::span<const worker_id> who) {
   for (size_t round = 1; round <= leases_ahead; ++round) {
     for (auto id : who) {

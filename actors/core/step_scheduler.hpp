@@ -1,12 +1,13 @@
 #pragma once
-// The head of the lead shard: what a push, a pull, a join or a departure means
-// for the whole cluster. It joins the aggregation policy, the lease ledger, the
-// push window and the stop rule, so that a gradient is applied exactly when its
-// lease settles, and a checkpoint of a version holds just the leases settled in
+// Decides what a push, a pull, a join or a departure means for the whole
+// cluster. It combines the aggregation policy, the data ledger, the push window
+// and the stop rule. So a gradient is applied exactly when its lease is
+// settled, and a checkpoint of a version records exactly the leases settled in
 // it.
 //
-// Pure: no actors, no tensors, no clock. The parameter server carries its
-// orders out in the order of their members. Not thread-safe; one owner.
+// Owned by the parameter server, the lead shard, which carries out the orders
+// in the order of their members. Pure: no actors, no tensors, no clock. Not
+// thread-safe.
 
 #include "actors/core/data_ledger.hpp"
 #include "actors/core/push_hash.hpp"
@@ -34,11 +35,11 @@ struct push_facts {
 /// A gradient that makes part of a step.
 struct applied_push {
   push_id id;
-  uint64_t staleness = 0; ///< In updates.
-  double weight = 1;      ///< In the mean of the step; see `policies::part`.
+  uint64_t staleness = 0; ///< In versions.
+  double weight = 1;      ///< In the step's mean; see `policies::part`.
 };
 
-/// A gradient that is forgotten.
+/// A gradient that is discarded.
 struct dropped_push {
   push_id id;
   uint64_t staleness = 0;
@@ -51,17 +52,17 @@ struct update_order {
   double rate_factor = 1;              ///< Of this step's learning rate.
 };
 
-/// A worker that gets the newest weights.
+/// A worker that is answered with the newest weights.
 struct release_order {
   worker_id worker;
-  std::vector<lease> leases; ///< Work on top of what it still has.
+  std::vector<lease> leases; ///< New leases, besides those it still has.
 };
 
-/// Whether a message of a worker is for us to handle.
+/// Whether a message of a worker is to be handled.
 enum class standing : uint8_t {
   welcome,
   earlier_server, ///< Meant for an earlier life of this server.
-  stranger        ///< Not a life of a worker that is enlisted.
+  stranger        ///< From a worker, or a life of it, not enlisted.
 };
 
 struct orders {
@@ -69,12 +70,12 @@ struct orders {
   std::vector<update_order> updates;
   std::vector<release_order> release;
   std::vector<worker_id> cancel;
-  /// Set when an update reached the end of the run: nothing follows it.
+  /// Set when an update reached the end of the run; no further updates follow.
   std::optional<std::string> stop;
 };
 
-/// Leases that a worker has at a time: the one it computes and the next, which
-/// its loader prepares meanwhile.
+/// Leases that a worker has at a time: the one that it computes, and the next,
+/// which its loader prepares meanwhile.
 inline constexpr size_t leases_ahead = 2;
 
 class step_scheduler {
@@ -84,33 +85,34 @@ public:
                  stop_rule stop, version start,
                  incarnation server = incarnation{1});
 
-  /// To be asked first of whatever a worker sends. `server` is the life of the
-  /// server that it is meant for.
+  /// To be called first for each message of a worker. `server` is the life of
+  /// the server that the message is meant for.
   standing look_at(worker_id who, incarnation life, incarnation server) const;
 
-  /// A worker is known, though not yet part of the cluster. `data` is what it
-  /// has to itself, if anything.
+  /// A worker registers; it is not part of the cluster yet. `data` describes
+  /// the data that it has to itself, if any.
   void enlist(worker_id who, incarnation life, const owned_data& data = {});
 
   /// Enlisted workers enter the cluster.
   orders join(std::span<const worker_id> who);
 
-  /// A worker left; all of its leases return but those of gradients that the
-  /// policy holds. Ignored for an earlier life.
+  /// A worker left. Its leases are given back, except those of gradients that
+  /// the policy holds. Ignored for an earlier life.
   orders leave(worker_id who, incarnation life);
 
-  /// What the push window says of a gradient that is welcome. Only a fresh one
-  /// goes on to `push` or `refuse`.
+  /// Asks the push window about a gradient. Only a fresh one goes on to `push`
+  /// or `refuse`.
   freshness admit(const push_id& id);
 
-  /// Whether `admit` would say that it is fresh.
+  /// Whether `admit` would return `fresh`.
   bool is_fresh(const push_id& id) const;
 
   /// A sound gradient arrived.
   orders push(const push_facts& what);
 
-  /// A gradient is unusable. Its lease returns; the worker will pull. Returns
-  /// true when the worker has sent too many of them and is to be expelled.
+  /// A gradient is unusable. Its lease is given back; the worker will pull.
+  /// Returns true when the worker has sent too many of them and is to be
+  /// expelled.
   bool refuse(const push_facts& what);
 
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
@@ -119,11 +121,11 @@ public:
   /// An evaluator found this accuracy. Returns why the run ends, if it does.
   std::optional<std::string> scored(double accuracy);
 
-  /// Why the run is over where it stands, if it is: a resumed run may have
-  /// reached its limits before.
+  /// Why the run is already over, if it is: a resumed run may have reached its
+  /// limits before.
   std::optional<std::string> reached();
 
-  /// Does the worker have this lease, of so many samples?
+  /// Whether the worker has this lease, of this many samples.
   bool holds(worker_id who, lease_id id, uint64_t samples) const;
 
   version current() const { return policy_->current(); }
@@ -135,24 +137,24 @@ public:
   /// Workers in the cluster.
   size_t members() const { return joined_; }
 
-  /// Is this life of the worker enlisted or in the cluster?
+  /// Whether this life of the worker is enlisted or in the cluster.
   bool knows(worker_id who, incarnation life) const;
 
 private:
   enum class place : uint8_t {
-    enlisted, ///< Known; the policy has not heard of it.
+    enlisted, ///< Known, but not yet to the policy.
     waiting,  ///< In the cluster, not yet released.
     released, ///< Released, but it has not asked for the weights yet.
-    working,  ///< Has weights and computes.
-    held      ///< Its gradient is with the policy.
+    working,  ///< Has the weights and computes.
+    held      ///< The policy holds its gradient.
   };
 
   struct member {
     incarnation life;
     place where = place::enlisted;
-    bool asked = false; ///< Its request for weights lies at the server.
+    bool asked = false;           ///< Its request for weights is at the server.
     std::vector<lease_id> leases; ///< Granted; neither pushed nor returned.
-    std::vector<lease> to_send;   ///< Of these, those it was not yet told of.
+    std::vector<lease> to_send;   ///< Those that it was not told of yet.
   };
 
   struct held_push {
@@ -176,8 +178,8 @@ private:
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;
-  size_t joined_ = 0; ///< Of these, those not merely enlisted; asked for at
-                      ///< every update.
+  size_t joined_ = 0; ///< Members in the cluster; counted here
+                       ///< because each update needs the number.
   std::unordered_map<push_id, held_push, push_hash> held_;
 };
 

@@ -1,4 +1,7 @@
 #pragma once
+// Decides when a run has reached its limits.
+//
+// A value, owned by the step scheduler; pure, not thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -7,11 +10,11 @@
 
 namespace troupe::cores {
 
-/// When to stop. A limit that is not given does not apply.
+/// When to stop. A limit that is not set does not apply.
 struct stop_limits {
   std::optional<uint64_t> epochs;        ///< Complete epochs.
   std::optional<uint64_t> max_steps;     ///< Updates of the weights.
-  std::optional<double> target_accuracy; ///< Of an evaluation, in (0, 1].
+  std::optional<double> target_accuracy; ///< On the test set, in (0, 1].
 };
 
 /// Which limit ended the run.
@@ -19,24 +22,24 @@ enum class stop_reason : uint8_t { none, epochs, max_steps, target_accuracy };
 
 std::string_view to_string(stop_reason x);
 
-/// Ends the run at the limit that is reached first, and keeps to that: what
-/// comes later does not change the reason. When one update reaches two limits,
-/// `epochs` is the one that is named. A value.
+/// Ends the run at the limit that is reached first; later events do not change
+/// the reason. When one update reaches two limits, `epochs` is the one that is
+/// named.
 class stop_rule {
 public:
   explicit stop_rule(const stop_limits& limits = {});
 
-  /// The weights have seen so many updates and complete epochs, counted from
-  /// the very first start; ask at a resume, too. Gives `reason()`.
+  /// The numbers of updates and complete epochs so far, counted from the very
+  /// first start; to be called after a resume, too. Returns `reason()`.
   stop_reason updated(uint64_t steps, uint64_t epochs_completed);
 
-  /// An evaluation found this accuracy. Gives `reason()`.
+  /// An evaluation found this accuracy. Returns `reason()`.
   stop_reason scored(double accuracy);
 
   /// Why the run ends; `none` as long as it goes on.
   stop_reason reason() const { return reason_; }
 
-  /// The reason for people, such as `reached max-steps = 500`; empty as long as
+  /// The reason as text, such as `reached max-steps = 500`; empty as long as
   /// the run goes on.
   std::string line() const;
 

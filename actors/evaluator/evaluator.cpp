@@ -28,7 +28,7 @@ void evaluator_state::attach(const parameter_server_actor& link) {
   watch();
 }
 
-// A server that comes back may have rolled back, so that versions come again.
+// A server that returns may have rolled back, so that versions repeat.
 void evaluator_state::detach() {
   ++attachments_;
   link_.reset();
@@ -56,8 +56,8 @@ void evaluator_state::watch() {
       });
 }
 
-// When the link is gone, or the run is over, somebody tells us. Whatever else
-// it is, this link is of no use any more.
+// When the link breaks, or the run is over, another message tells so. After any
+// other error this link is useless.
 void evaluator_state::take_refusal(const caf::error& why) {
   if (why == errc::peer_lost || why == errc::shutting_down)
     return;

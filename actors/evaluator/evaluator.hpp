@@ -1,6 +1,10 @@
 #pragma once
-// The evaluator: takes the newest version that is due, has it scored, reports.
-// While its scorer computes, newer versions pass by: it never queues.
+// The evaluator: takes the newest version that is due, has it scored, and
+// reports the result. While its scorer computes, it skips newer versions: it
+// never builds up a queue.
+//
+// An actor; its session client makes it, and its scorer has a thread of its
+// own.
 
 #include "messages/interfaces.hpp"
 
@@ -24,8 +28,8 @@ public:
   evaluator_actor::behavior_type make_behavior();
 
 private:
-  /// So many errors that an evaluator does not understand, without a version
-  /// between them, are no chance.
+  /// After this many errors of unknown kind without a version in between, the
+  /// evaluator gives up: they are no coincidence.
   static constexpr uint32_t most_unknown = 5;
 
   void attach(const parameter_server_actor& link);
@@ -39,7 +43,7 @@ private:
   evaluator_parts parts_;
   std::optional<parameter_server_actor> link_;
   uint64_t attachments_ = 0; ///< Answers to earlier ones are ignored.
-  uint32_t unknown_ = 0;     ///< Errors in a row that say nothing to it.
+  uint32_t unknown_ = 0;     ///< Errors of unknown kind, in a row.
   version seen_{0};
 };
 

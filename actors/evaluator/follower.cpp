@@ -20,12 +20,12 @@ namespace troupe {
 
 namespace {
 
-/// s between looks at the folder.
+/// Seconds between two checks of the folder.
 constexpr double pause = 0.5;
 
 std::filesystem::path checkpoints_below(const std::filesystem::path& given) {
   auto folder = std::filesystem::absolute(given).lexically_normal();
-  if (!folder.has_filename()) // It was given with a slash at its end.
+  if (!folder.has_filename()) // It ends with a slash.
     folder = folder.parent_path();
   return folder.filename() == "checkpoints" ? folder : folder / "checkpoints";
 }
@@ -47,8 +47,8 @@ follower_actor::behavior_type follower_state::make_behavior() {
   };
 }
 
-// The summary is written after the last checkpoint: when it was there before we
-// looked, there is nothing newer to come.
+// The summary is written after the last checkpoint. If it existed before the
+// folder was checked, no newer checkpoint will come.
 void follower_state::look() try {
   auto over = std::filesystem::exists(summary_);
   if (look_at_newest())
@@ -79,7 +79,7 @@ bool follower_state::look_at_newest() {
   return true;
 }
 
-// What is evaluated, and on what, the checkpoints say.
+// The checkpoints say what is evaluated, and on which data.
 void follower_state::prepare(config::run_description run) {
   if (scorer_)
     self_->send_exit(scorer_, caf::exit_reason::user_shutdown);

@@ -1,7 +1,9 @@
 #pragma once
-// An evaluator without a parameter server: follows a folder of checkpoints and
-// scores each newest one, as evaluators on a shared file system do. It ends
-// when the run's summary is there and its last checkpoint is scored.
+// An evaluator without a parameter server: watches a folder of checkpoints and
+// scores the newest one, as evaluators on a shared file system do. It ends when
+// the run's summary exists and its last checkpoint is scored.
+//
+// An actor; one in a process that only evaluates.
 
 #include "actors/worker/computing.hpp"
 #include "config/sources/description.hpp"
@@ -13,11 +15,11 @@
 
 namespace troupe {
 
-/// Looks at the folder when told to, and tells itself again.
+/// The follower's interface; it sends `tick_atom` to itself.
 using follower_actor = caf::typed_actor<
   // Looks for a newer checkpoint.
   result<void>(tick_atom),
-  // A signal: ends.
+  // Ends, because of a signal.
   result<void>(ended_atom, run_end)>;
 
 struct follower_parts {
@@ -50,8 +52,8 @@ private:
   std::filesystem::path checkpoints_;
   std::filesystem::path summary_;
   std::optional<version> seen_;
-  config::settings settings_;   ///< Of this node, with the run's.
-  config::run_description run_; ///< For which the scorer was made.
+  config::settings settings_;   ///< This node's, with those of the run.
+  config::run_description run_; ///< The run that the scorer was made for.
   scorer_actor scorer_;
   int64_t classes_ = 0;
 };

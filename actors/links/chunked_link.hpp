@@ -1,7 +1,9 @@
 #pragma once
-// The link to a parameter server in another process, over the actor connection:
-// headers as messages, payloads in chunks with credit. Its far end is a
-// gateway.
+// The link to a parameter server in another process over the actor connection:
+// headers travel as messages, payloads in chunks with credit. The other end is
+// a gateway.
+//
+// An actor beside the worker or evaluator; made by its session client.
 
 #include "actors/links/open_requests.hpp"
 #include "actors/links/outgoing.hpp"
@@ -19,14 +21,14 @@ public:
 
   static constexpr const char* name = "troupe.chunked-link";
 
-  /// `expected` is the shape of the model's weights: nothing else is taken.
+  /// @param expected The shape of the model's weights; no other is accepted.
   chunked_link_state(pointer self, gateway_actor gateway,
                      payload_shape expected);
 
   chunked_link_actor::behavior_type make_behavior();
 
 private:
-  /// Weights as they come in.
+  /// Weights that are being received.
   struct arrival {
     std::variant<release_header, watch_header> header;
     transport::chunk_receiver weights;

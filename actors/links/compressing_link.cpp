@@ -67,7 +67,8 @@ private:
     return answer;
   }
 
-  /// What is no gradient of the model's size goes as it is: the server decides.
+  /// A gradient of another size than the model's is passed on as it is: the
+  /// server decides about it.
   payload compressed(const push_id& id, const payload& gradient) {
     const auto& codec = *parts_.codec;
     if (!gradient || gradient.shape() != codec.plain())

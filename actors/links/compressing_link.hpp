@@ -1,7 +1,9 @@
 #pragma once
-// A decorator of a link: packs the gradients of a worker before they take their
-// way. Where both ends are in one process they are decompressed at once, so
-// that a run has the same results whatever way its tensors take.
+// A decorator of a link: compresses the gradients of a worker before they are
+// sent. Where both ends are in one process it decompresses them at once, so
+// that the results of a run do not depend on the transport.
+//
+// An actor beside the worker; made by its session client.
 
 #include "actors/worker/error_feedback.hpp"
 #include "messages/interfaces.hpp"
@@ -11,16 +13,16 @@
 
 namespace troupe {
 
-/// How the workers of a process pack their gradients.
+/// How the workers of a process compress their gradients.
 struct compression {
-  transport::codec_ptr codec; ///< Null: not at all.
+  transport::codec_ptr codec; ///< Null: no compression.
   error_feedback_store store;
 };
 
 struct compressing_link_parts {
-  parameter_server_actor link; ///< Ends with the decorator, and it with it.
+  parameter_server_actor link; ///< Either end ends the other.
   transport::codec_ptr codec;
-  std::shared_ptr<error_feedback> left_out; ///< Or null: what is lost is lost.
+  std::shared_ptr<error_feedback> left_out; ///< Null: no error feedback.
   size_t range = 0;                         ///< Of the error feedback.
   bool unpacks = false;                     ///< The server is in this process.
 };

@@ -54,8 +54,8 @@ void framed_gateway_state::take(const transport::frame& what) try {
     caf::make_error(errc::protocol_violation, std::string{err.what()}));
 }
 
-// Of another size than the model it comes without its bytes; the server
-// refuses it.
+// A gradient of another size than the model's comes without its bytes; the
+// server refuses it.
 void framed_gateway_state::push(const transport::frame& what) {
   ask<release_header>(what.request, push_atom_v,
                       read_header<push_header>(what.header),

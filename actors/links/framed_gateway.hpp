@@ -1,7 +1,9 @@
 #pragma once
-// The far half of a link whose tensors have a path of their own, beside the
-// parameter server: turns frames into requests, and answers into frames. One
-// for each peer; it ends with the peer, or with the peer's gateway.
+// The server's end of a link whose tensors have a path of their own: turns
+// frames into requests, and answers into frames.
+//
+// An actor beside the parameter server, one for each peer. It ends with the
+// peer, or with the peer's gateway.
 
 #include "actors/links/path_half.hpp"
 #include "messages/transport/compression/compression.hpp"
@@ -10,9 +12,9 @@ namespace troupe {
 
 struct framed_gateway_parts {
   parameter_server_actor server;
-  gateway_actor gateway; ///< Of the same peer.
+  gateway_actor gateway; ///< The same peer's.
   transport::path_ptr way;
-  transport::codec_ptr codec{}; ///< By which gradients are compressed; or null.
+  transport::codec_ptr codec{}; ///< Compresses gradients; or null.
 };
 
 class framed_gateway_state {
@@ -25,7 +27,7 @@ public:
 
   path_end_actor::behavior_type make_behavior();
 
-  /// Called with what the server says.
+  /// Called with the server's answer.
   void answer(transfer_id id, const release_header& header,
               const payload& weights);
   void answer(transfer_id id, const watch_header& header,

@@ -96,8 +96,8 @@ void framed_link_state::answer(const transport::frame& what) {
 
 // -- the end ------------------------------------------------------------------
 
-// Over the actor connection, which may be slower, come the end of the run, and
-// the word that the whole connection is lost.
+// The actor connection, which may be slower, brings the end of the run, and the
+// news that the whole connection is lost.
 void framed_link_state::closed(const caf::error& why) {
   self_->run_delayed(to_timespan(benefit_of_doubt),
                      [this, why] { break_off(why, why); });

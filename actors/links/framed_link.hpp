@@ -1,8 +1,10 @@
 #pragma once
-// The near half of a link whose tensors have a path of their own: turns the
-// requests of a worker or an evaluator into frames, and frames into answers.
-// Its far half is a framed gateway; the gateway that both know stands for the
-// actor connection.
+// The worker's or evaluator's end of a link whose tensors have a path of their
+// own: turns requests into frames, and frames into answers. Its other end is a
+// framed gateway. Both watch the peer's gateway, which stands for the actor
+// connection.
+//
+// An actor beside the worker or evaluator; made by its session client.
 
 #include "actors/links/open_requests.hpp"
 #include "actors/links/path_half.hpp"
@@ -15,11 +17,12 @@ public:
 
   static constexpr const char* name = "troupe.framed-link";
 
-  /// s that the connection has to end, too, before a closed path counts as a
-  /// broken one: then the link ends with `peer_lost`, else as the gateway did.
+  /// Seconds to wait, after the path was closed, for the actor connection to
+  /// end as well. If it does not, the path is broken and the link ends with
+  /// `peer_lost`; else the link ends as the gateway did.
   static constexpr double benefit_of_doubt = 1;
 
-  /// `expected` is the shape of the model's weights: nothing else is taken.
+  /// @param expected The shape of the model's weights; no other is accepted.
   framed_link_state(pointer self, gateway_actor gateway,
                     transport::path_ptr way, payload_shape expected);
 

@@ -23,7 +23,7 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
   if (parts_.coordinator)
     self_->monitor(parts_.coordinator);
   self_->set_down_handler([this](const caf::down_msg& down) {
-    // It outlives a server whose work is done, so that an evaluator hears that
+    // It outlives a server that has finished, so that an evaluator learns that
     // the run is over before its link breaks.
     if (down.reason || down.source != parts_.server.address())
       self_->quit();
@@ -63,13 +63,13 @@ gateway_state::attach(const link_end_actor& peer) {
   return tie_to(peer);
 }
 
-// Its tensors come another way.
+// Its tensors come on another path.
 caf::result<coordinator_actor>
 gateway_state::attach(const parameter_server_actor& peer) {
   return tie_to(peer);
 }
 
-// A link that is nobody could never end.
+// A null link could never end.
 template <class Handle>
 caf::result<coordinator_actor> gateway_state::tie_to(const Handle& peer) {
   if (!peer) {
@@ -78,12 +78,12 @@ caf::result<coordinator_actor> gateway_state::tie_to(const Handle& peer) {
   }
   self_->monitor(peer);
   if (auto caller = caf::actor_cast<caf::strong_actor_ptr>(parts_.caller))
-    self_->demonitor(caller); // What comes now is the link's to say.
+    self_->demonitor(caller); // From now on the link reports.
   settle();
   return parts_.coordinator;
 }
 
-// The timer would keep this actor in memory until it goes off.
+// The pending timer would keep this actor in memory.
 void gateway_state::settle() {
   late_.dispose();
   if (parts_.settled)
@@ -94,7 +94,8 @@ void gateway_state::settle() {
 
 void gateway_state::expect(transfer_id id, const push_header& header,
                            const payload_shape& shape) {
-  // Of another size than the model: no memory is taken; the server refuses it.
+  // A gradient of another size than the model's: no memory is allocated for it,
+  // and the server refuses it.
   if (shape != parts_.expected)
     return hand_over(id, header, payload{shape, nullptr, nullptr});
   transport::chunk_receiver gradient{shape};

@@ -1,9 +1,10 @@
 #pragma once
-// The far end of a chunked link, beside the parameter server: puts gradients
-// together, hands them to the server, and sends its answers back in chunks. One
-// for each peer; it ends with the peer, and when the peer does not come. Where
-// a peer's tensors have a path of their own, it only ties that path to the
-// actor connection.
+// The server's end of a chunked link: assembles gradients, passes them to the
+// server, and sends its answers back in chunks. Where a peer's tensors have a
+// path of their own, it only ties that path to the actor connection.
+//
+// An actor beside the parameter server, one for each peer. It ends with the
+// peer, and when the peer does not set up its link in time.
 
 #include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
@@ -19,14 +20,15 @@ namespace troupe {
 
 struct gateway_parts {
   parameter_server_actor server;
-  coordinator_actor coordinator; ///< Nobody at shards besides the lead.
-  payload_shape expected;        ///< Shape of gradients as they come.
-  transport::codec_ptr codec{};  ///< By which they are compressed; or null.
-  /// Whoever said hello, before there is a link; may be nobody.
+  coordinator_actor coordinator; ///< Null at shards other than the lead.
+  payload_shape expected;        ///< Shape of gradients as received.
+  transport::codec_ptr codec{};  ///< Compresses gradients; or null.
+  /// The actor that said hello, watched until there is a link; may be null.
   caf::actor_addr caller{};
-  /// s that the peer has from its hello to its link: it may load data between.
+  /// Seconds that the peer has from its hello to its link. It may load data in
+  /// between.
   double patience = 120;
-  /// Raised when the link is there, or never will be; may be null.
+  /// Set to true when the link exists, or never will; may be null.
   std::shared_ptr<std::atomic<bool>> settled{};
 };
 
@@ -42,7 +44,7 @@ public:
 
   gateway_actor::behavior_type make_behavior();
 
-  /// Called with what the server says.
+  /// Called with the server's answer.
   void answer(transfer_id id, const release_header& header,
               const payload& weights);
   void answer(transfer_id id, const watch_header& header,
@@ -80,7 +82,7 @@ private:
   pointer self_;
   gateway_parts parts_;
   link_end_actor peer_;
-  caf::disposable late_; ///< Ends this actor if the peer does not come.
+  caf::disposable late_; ///< Ends this actor if no peer comes.
   std::map<transfer_id, arrival> arriving_;
   outgoing_payloads leaving_;
   transport::unpacker unpacker_;

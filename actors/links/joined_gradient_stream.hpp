@@ -1,7 +1,9 @@
 #pragma once
 // The gradient stream of a worker whose parameter server has shards in
-// processes of their own: each shard gets its part of a gradient ahead, where
-// its path can.
+// processes of their own: sends each shard its part of a gradient early, where
+// the path of that shard can do so.
+//
+// Made by the session client, called by the worker's compute thread.
 
 #include "messages/gradient_stream.hpp"
 
@@ -12,7 +14,7 @@ namespace troupe {
 class joined_gradient_stream final : public gradient_stream {
 public:
   struct part {
-    gradient_stream_ptr early_gradients; ///< Null: its part goes with the push.
+    gradient_stream_ptr early_gradients; ///< Null: sent with the push.
     payload_shape shape;
   };
 

@@ -129,7 +129,7 @@ void joined_link_state::join(open_request what) {
                     payload{whole_, std::move(memory), data});
 }
 
-// One part is enough: the worker asks anew, all of them.
+// One refused part is enough: the worker repeats the request to all.
 void joined_link_state::refuse(uint64_t number, const caf::error& why) {
   if (auto found = open_.extract(number))
     found.mapped().asks.deliver(why);

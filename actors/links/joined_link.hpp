@@ -1,10 +1,11 @@
 #pragma once
 // The link of a worker whose parameter server has shards in processes of their
-// own: one link to each, seen as one. A gradient is cut into views; the parts
-// of an answer are mapped side by side where they are memory of processes of
-// this host, else joined in one buffer.
+// own: one link to each shard, which look like a single one. A gradient is cut
+// into views. The parts of an answer are mapped side by side where they lie in
+// shared memory of this host, else copied into one buffer.
 //
-// Ends with the first of its links that ends, and ends the others.
+// An actor beside the worker; made by its session client. It ends with the
+// first of its links that ends, and then ends the others.
 
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
@@ -20,11 +21,11 @@ namespace troupe {
 struct joined_link_parts {
   struct part {
     parameter_server_actor link;
-    uint64_t count = 0; ///< Elements of the weights that are its.
+    uint64_t count = 0; ///< Elements of the weights.
   };
 
-  /// In the order of the weights. The last is the lead's: it gives the header
-  /// of an answer.
+  /// In the order of the weights. The last is the lead's, which gives the
+  /// header of an answer.
   std::vector<part> parts;
   element_type type = element_type::float32;
 };
@@ -47,8 +48,8 @@ private:
 
   struct open_request {
     weights_promise asks;
-    std::vector<payload> answers; ///< By part; empty until it has answered.
-    std::optional<version> of;    ///< What has come so far.
+    std::vector<payload> answers; ///< By part; empty until answered.
+    std::optional<version> of;    ///< Version of the answers so far.
     release_header header;        ///< The lead's.
     size_t missing = 0;
   };
@@ -67,7 +68,7 @@ private:
   joined_link_parts parts_;
   payload_shape whole_;
   payload_pool memory_;
-  transport::side_by_side views_; ///< Of memory that lives as our links do.
+  transport::side_by_side views_; ///< Valid as long as the links live.
   uint64_t requests_ = 0;         ///< So far.
   std::map<uint64_t, open_request> open_;
 };

@@ -1,11 +1,14 @@
 #pragma once
+// The plain link between a participant and a server in one process.
+//
+// Spawned by the session client; an actor.
 
 #include "messages/interfaces.hpp"
 
 namespace troupe {
 
-/// The link inside one process: hands every message on, payloads as the
-/// pointers that they are. The server answers the worker directly.
+/// The link inside one process: passes every message on, payloads as pointers.
+/// The server answers the worker directly.
 parameter_server_actor spawn_local_link(caf::actor_system& system,
                                         const parameter_server_actor& server);
 

@@ -1,6 +1,8 @@
 #pragma once
-// What the near end of a link between processes keeps: the requests that its
-// worker or evaluator waits for, by number. Belongs to one actor.
+// The requests that wait for an answer at the near end of a link between
+// processes, by number.
+//
+// A member of a link's state, called on its actor; not thread-safe.
 
 #include "messages/interfaces.hpp"
 
@@ -39,7 +41,7 @@ public:
     std::get<watch_promise>(take(id)).deliver(header, weights);
   }
 
-  /// Without effect on a number that nobody waits for.
+  /// Has no effect on a number that nobody waits for.
   void refuse(transfer_id id, const caf::error& why) {
     if (open_.contains(id))
       std::visit([&](auto who) { who.deliver(why); }, take(id));

@@ -1,6 +1,8 @@
 #pragma once
-// Payloads that leave an actor in pieces, each as far as its receiver has
-// granted. Belongs to one actor.
+// Payloads that an actor sends in pieces, each as far as its receiver has given
+// credit.
+//
+// A member of the state of a link, a gateway or a shard; not thread-safe.
 
 #include "messages/transport/chunked/chunked.hpp"
 
@@ -11,8 +13,8 @@ namespace troupe {
 
 class outgoing_payloads {
 public:
-  /// Begins to send; `send` is called with each piece that may go now. An empty
-  /// payload is done at once: no credit will come.
+  /// Begins a transfer; `send` is called with each piece that may be sent now.
+  /// An empty payload is done at once: no credit will come.
   template <class Send>
   void begin(transfer_id id, const payload& what, Send send) {
     transport::chunk_sender sender{id, what};
@@ -23,8 +25,8 @@ public:
       send(std::move(*piece));
   }
 
-  /// The receiver has so many bytes in all. False when that cannot be. Nothing
-  /// happens for a transfer that is done or was never begun.
+  /// The receiver has received this many bytes in all. False when that is
+  /// impossible. Ignored for a transfer that is done or was never begun.
   template <class Send>
   bool credit(transfer_id id, uint64_t received, Send send) {
     auto found = senders_.find(id);
@@ -40,7 +42,7 @@ public:
     return true;
   }
 
-  /// Ends a transfer, wherever it is.
+  /// Ends a transfer, however far it is.
   void forget(transfer_id id) { senders_.erase(id); }
 
 private:

@@ -17,11 +17,11 @@ namespace {
 
 using transport::path_ptr;
 
-/// How long the other end may be left in the dark about tensors that it lent,
-/// when no frame takes the news along.
+/// How long the other end may wait for the news that tensors that it lent are
+/// released, if no frame takes the news along.
 constexpr auto let_go_delay = std::chrono::milliseconds(20);
 
-/// s between two looks of a poller, at least.
+/// Minimal seconds between two checks of a poller.
 constexpr double shortest_pace = 20e-6;
 
 class path_reader_state {
@@ -61,7 +61,7 @@ private:
                 caf::make_error(errc::peer_lost, way_->why_closed()));
   }
 
-  // Whoever waits for the rest of a tensor must not do so on this thread.
+  // Waiting for the rest of a tensor would block this thread.
   void tell(frame_ptr next) {
     if (next->tensor.arriving())
       self_->send(owner_, frame_atom_v, std::move(next));
@@ -123,7 +123,7 @@ public:
     });
     return {
       [this](tick_atom) {
-        // It may be one that an earlier tick has made needless.
+        // An earlier tick may have made this one unnecessary.
         if (due_ && clock_.elapsed(self_) > *due_ - shortest_pace)
           due_.reset();
         look();
@@ -157,8 +157,8 @@ path_half::path_half(path_ptr way) : way_(std::move(way)) {
   // nop
 }
 
-// Whoever waits on the path wakes up. The poller ends by itself, when all is at
-// rest.
+// This wakes the actor that waits on the path. The poller ends by itself when
+// the path is idle.
 path_half::~path_half() {
   way_->close("this end is gone");
   if (writer_)
@@ -183,7 +183,7 @@ void path_half::open(caf::actor_system& system, const path_end_actor& owner) {
         caf::actor_cast<path_end_actor>(there), frame_atom_v,
         frame_ptr{std::make_shared<const transport::frame>(std::move(next))});
   });
-  // Those who let go last may outlive the owner.
+  // The last references to tensors may outlive the owner.
   way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
     if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
       caf::delayed_anon_send(caf::actor_cast<path_end_actor>(there),

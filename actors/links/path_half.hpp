@@ -1,6 +1,9 @@
 #pragma once
-// What both halves of a framed link have: an end of a path, and the two actors
-// that wait on it. Belongs to one actor; closes the path when it goes.
+// What both halves of a framed link have: one end of a path, and the two actors
+// that wait on it.
+//
+// A member of the state of a framed link or framed gateway; closes the path
+// when it is destroyed. Not thread-safe.
 
 #include "messages/interfaces.hpp"
 #include "messages/transport/wire/path.hpp"
@@ -16,7 +19,7 @@ public:
   path_half(const path_half&) = delete;
   path_half& operator=(const path_half&) = delete;
 
-  /// From now on `owner` is told what arrives.
+  /// From now on `owner` is told of each frame that arrives.
   void open(caf::actor_system& system, const path_end_actor& owner);
 
   template <class Header>
@@ -36,7 +39,7 @@ private:
 
   transport::path_ptr way_;
   path_writer_actor writer_;
-  path_poller_actor poller_; ///< Nobody, unless the path has to be polled.
+  path_poller_actor poller_; ///< Null unless the path must be polled.
 };
 
 } // namespace troupe

@@ -1,7 +1,7 @@
 #pragma once
-// Who looks on at a worker's end of a link: told of each gradient that is sent,
-// and of what became of it. Only runs under the virtual clock have one; it is
-// called on their one thread.
+// Observes a worker's end of a link: is told of each gradient that is sent, and
+// of its outcome. Only runs under the virtual clock have one, the invariant
+// checker; it is called on their only thread.
 
 #include "messages/types.hpp"
 
@@ -16,11 +16,11 @@ public:
   /// A worker has sent a gradient.
   virtual void pushed(const push_header& what) = 0;
 
-  /// It has read that the server took it, with this answer.
+  /// The worker has read that the server took the gradient, in this answer.
   virtual void acknowledged(const push_header& what,
                             const release_header& answer) = 0;
 
-  /// The gradient came to nothing, for this reason.
+  /// The gradient was not taken, for this reason.
   virtual void turned_away(const push_header& what, const caf::error& why) = 0;
 };
 

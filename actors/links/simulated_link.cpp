@@ -49,7 +49,7 @@ public:
   }
 
 private:
-  /// Sends a request up, and what it is answered down.
+  /// Sends a request to the server, and its answer back.
   template <class Header, class... Ts>
   caf::result<Header, payload> carry(uint64_t bytes, const Ts&... message) {
     auto promise = self_->make_response_promise<Header, payload>();
@@ -72,7 +72,7 @@ private:
     self_->run_delayed(after, [=]() mutable { promise.deliver(answer...); });
   }
 
-  /// How long a message of so many bytes takes that enters one way now.
+  /// How long a message of this size takes if it is sent now.
   caf::timespan through(double& free_at, uint64_t bytes) {
     auto now = clock_.elapsed(self_);
     free_at = std::max(free_at, now) + static_cast<double>(bytes) / terms_.rate;
@@ -83,8 +83,8 @@ private:
   parameter_server_actor server_;
   link_terms terms_;
   run_clock clock_;
-  double up_ = 0;   ///< When the way to the server is free.
-  double down_ = 0; ///< When the way back is.
+  double up_ = 0;   ///< When the direction to the server is free.
+  double down_ = 0; ///< When the way back is free.
 };
 
 } // namespace

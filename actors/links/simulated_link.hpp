@@ -1,4 +1,7 @@
 #pragma once
+// A link with latency and bandwidth, for the virtual clock.
+//
+// An actor beside the worker; made by its session client.
 
 #include "messages/interfaces.hpp"
 
@@ -7,15 +10,15 @@
 
 namespace troupe {
 
-/// How a simulated link delays what it carries.
+/// How a simulated link delays messages.
 struct link_terms {
-  double latency = 0; ///< s of every message, each way.
-  /// Bytes of tensors a second, each way; they queue behind each other.
+  double latency = 0; ///< s for every message, each way.
+  /// Bytes of tensors per second, each way; tensors queue behind each other.
   double rate = std::numeric_limits<double>::infinity();
-  /// Bytes of a tensor that is not there (`--gradients none`).
+  /// Bytes assumed for a tensor that does not exist (`--gradients none`).
   uint64_t tensor_bytes = 0;
   uint64_t compressed_bytes =
-    0; ///< Of any gradient, if it is compressed; else 0.
+    0; ///< Of a compressed gradient; 0: no compression.
 
   uint64_t bytes_of(const payload& tensor) const {
     return tensor ? tensor.shape().bytes() : tensor_bytes;
@@ -30,9 +33,9 @@ struct link_terms {
   }
 };
 
-/// A link that takes time: a message arrives when those before it are through,
-/// its bytes have passed at the link's rate, and its latency is over. For the
-/// virtual clock.
+/// A link that takes time: a message arrives when the ones before it have
+/// arrived, its bytes have passed at the link's rate, and its latency is over.
+/// For the virtual clock only.
 parameter_server_actor
 spawn_simulated_link(caf::actor_system& system,
                      const parameter_server_actor& server,

@@ -77,7 +77,7 @@ std::string async::state() const {
   return out.str();
 }
 
-// -- what it says about itself ----------------------------------------------
+// -- registration -------------------------------------------------------------
 
 row async_row() {
   return {{

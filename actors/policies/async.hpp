@@ -1,4 +1,7 @@
 #pragma once
+// The policy `async`: no worker waits for another.
+//
+// Made by `make_policy`; owned by the step scheduler. Pure; not thread-safe.
 
 #include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"

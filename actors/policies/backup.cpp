@@ -76,7 +76,7 @@ std::string backup::state() const {
   return out.str();
 }
 
-// -- what it says about itself ----------------------------------------------
+// -- registration -------------------------------------------------------------
 
 namespace {
 

@@ -1,4 +1,7 @@
 #pragma once
+// The policy `backup`: a step does not wait for the slowest workers.
+//
+// Made by `make_policy`; owned by the step scheduler. Pure; not thread-safe.
 
 #include "actors/policies/step_round.hpp"
 
@@ -11,16 +14,17 @@ namespace troupe::policies {
 /// - A gradient becomes visible with the close of its step, together with the
 ///   others, or never. The step closes with the first min(N-b, live) gradients
 ///   of the current version. N is the configured size of the cluster; `live`
-///   are those that take part in the step: the gradients that are in, and the
-///   members that compute, on an older version too, for they will take part.
-///   Hence a dead worker uses up a backup; and a step that has gradients never
-///   outlives its last computing member. The sum is in the order of worker ids.
+///   counts those that take part in the step: the gradients that have arrived,
+///   and the members that compute, also those on an older version, since they
+///   will take part. So a dead worker uses up a backup, and a step that has
+///   gradients closes at the latest when no member computes any more. The sum
+///   is in the order of worker ids.
 /// - Nobody is ahead: staleness is 0. Those that still compute at the close are
 ///   stragglers, one or more steps behind. With `drop` they finish, their
 ///   gradient is dropped when it arrives, and they are released with the newest
-///   version, late into the open step. With `cancel` they are told to stop at
-///   the close, once, and are released when they pull; a gradient that crosses
-///   the cancellation is dropped like any late one.
+///   version and join the open step late. With `cancel` they are told to stop
+///   at the close, once, and are released when they pull; a gradient that
+///   crosses the cancellation is dropped like any late one.
 /// - A joiner waits for the next step. When nobody computes, it is released at
 ///   once. Members beyond N are further backups.
 /// - A member that leaves is not waited for any more; its gradient, if held,
@@ -28,9 +32,9 @@ namespace troupe::policies {
 /// - A member that pulls goes on at once, in the open step.
 ///
 /// With b = 0 it decides as `sync` does while the cluster has at most N
-/// members. A worker that is steadily slower than the others has hardly a
-/// gradient accepted: its samples are learned only because dropped leases
-/// return.
+/// members. A worker that is always slower than the others has hardly any
+/// gradient accepted: its samples are learned only because the leases of
+/// dropped gradients are handed out again.
 class backup final : public policy {
 public:
   /// @pre 0 <= b < N

@@ -1,9 +1,9 @@
 #pragma once
-// A map whose keys are ranks: small numbers, given from 0 up. Each has a place
-// of its own in one vector, so that looking up takes no search, and going
-// through all is in their order. The part of std::map's interface that is used.
+// A map whose keys are ranks, which are small numbers from 0 up. Each rank has
+// its place in one vector: a look-up needs no search, and iteration is in the
+// order of ranks. It has the part of std::map's interface that is used here.
 //
-// A value. Insertion may move what is in it. Not thread-safe; one owner.
+// A value; insertion may move the elements. Not thread-safe; one owner.
 
 #include "messages/ids.hpp"
 
@@ -17,8 +17,8 @@
 
 namespace troupe::policies {
 
-/// Ranks are below this wherever they are given or read; it bounds the memory
-/// that a wrong one can cost.
+/// The upper limit of ranks wherever they are given out or read; it bounds the
+/// memory that a wrong one can cost.
 inline constexpr uint32_t most_ranks = 1u << 20;
 
 template <class T>
@@ -100,7 +100,7 @@ public:
     return contains(who) ? const_iterator{first() + who.value, last()} : end();
   }
 
-  /// Throws `std::out_of_range` when it is not there.
+  /// Throws `std::out_of_range` when the rank is absent.
   T& at(worker_id who) {
     require(who);
     return places_[who.value]->second;

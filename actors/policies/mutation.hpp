@@ -1,8 +1,10 @@
 #pragma once
-// Bugs on purpose, to see whether the checks of a simulated run find them. In
-// the program there are none: only a test that compiles these libraries once
-// more, with TROUPE_MUTATIONS, can switch one on. To be used in .cpp files
-// only, so that both builds have the same classes.
+// Deliberate bugs, to see whether the checks of a simulated run find them. The
+// program has none of them: only a test that compiles these libraries a second
+// time, with TROUPE_MUTATIONS, can switch one on.
+//
+// To be used in .cpp files only, so that both builds have the same classes. One
+// global setting, chosen before the run; not thread-safe.
 
 #include <cstdint>
 
@@ -10,23 +12,23 @@ namespace troupe {
 
 enum class bug : uint8_t {
   none,
-  deduplication_off,       ///< A push that arrives again is a new one.
+  deduplication_off,       ///< A repeated push counts as a new one.
   stale_incarnation,       ///< An earlier life of a worker may push.
-  earlier_server,          ///< What an earlier life of the server was sent.
-  life_not_counted,        ///< A rank that returns has the same incarnation.
+  earlier_server,          ///< Messages to an earlier server life count.
+  life_not_counted,        ///< A rank that returns keeps its incarnation.
   staleness_off_by_one,    ///< ssp lets workers be s + 1 clocks ahead.
   joiner_at_zero,          ///< ssp lets a joiner begin at clock 0.
   late_applied,            ///< sync, backup: gradients of older versions count.
-  barrier_stays,           ///< A step waits for one who has left.
-  lease_kept_on_leave,     ///< The work of a lost worker is lost.
-  lease_kept_on_drop,      ///< That of a dropped gradient is.
-  lease_granted_twice,     ///< Now and then two workers get the same samples.
-  lease_settled_unapplied, ///< That of a dropped gradient counts as applied.
-  outstanding_forgotten,   ///< A checkpoint takes leases that are out for done.
+  barrier_stays,           ///< A step waits for a worker that has left.
+  lease_kept_on_leave,     ///< Leases of a lost worker do not return.
+  lease_kept_on_drop,      ///< The lease of a dropped gradient does not.
+  lease_granted_twice,     ///< Sometimes two workers get the same samples.
+  lease_settled_unapplied, ///< A dropped gradient's lease counts as applied.
+  outstanding_forgotten,   ///< A checkpoint counts open leases as settled.
   update_lost,             ///< Acknowledged, but left out of the sum.
   version_skipped,         ///< Every eighth update makes two versions.
-  gives_up_at_once,        ///< Who is turned away does not come back.
-  part_of_another          ///< A rank gets samples of the next one's part.
+  gives_up_at_once,        ///< A worker that is refused never tries again.
+  part_of_another          ///< A rank gets samples of the next rank's part.
 };
 
 inline constexpr auto last_bug = bug::part_of_another;

@@ -1,7 +1,7 @@
 #pragma once
-// An aggregation policy of your own, known by its name like those that Troupe
-// brings: a class that derives from `policy`, and one object in a source of
-// your program.
+// Registers an aggregation policy of your own under a name, like the policies
+// that Troupe brings. It takes a class that derives from `policy`, and one
+// object in a source file of your program:
 //
 //   static const troupe::policies::register_policy mine{{
 //     {.schema = {"mine", {{"quorum", "Q", "gradients that make a step",
@@ -19,11 +19,12 @@
 //       return std::make_unique<my_policy>(spec);
 //     }}};
 //
-// Its parameters are keys of [policy] and flags then, and `--policy mine` works
-// wherever `--policy sync` does. tests/policies/conformance.hpp of the source
-// tree holds a policy to what the server expects of it.
+// Its parameters then are keys of [policy] and flags, and `--policy mine` works
+// wherever `--policy sync` does. tests/policies/conformance.hpp in the source
+// tree checks that a policy does what the server expects.
 //
-// To be made before main begins; not thread-safe.
+// The object has static lifetime and must be made before main begins; not
+// thread-safe.
 
 #include "actors/policies/policy.hpp"
 #include "config/schema/policies.hpp"
@@ -33,7 +34,7 @@
 
 namespace troupe::policies {
 
-/// All that a policy is.
+/// Everything that the program knows of a policy.
 struct row {
   config::policy_facts facts;
   std::function<std::unique_ptr<policy>(const policy_spec& spec)> make;
@@ -41,8 +42,8 @@ struct row {
 
 class register_policy {
 public:
-  /// A name that is there already, or is none, is a `usage_error` when policies
-  /// are looked up: before main nobody could catch it.
+  /// A name that is taken or invalid is reported as `usage_error` when policies
+  /// are looked up, because before main nobody could catch it.
   explicit register_policy(row what);
 };
 

@@ -1,5 +1,6 @@
-// All aggregation policies. A new one of Troupe's is a header, a source with
-// its row, and its name in `in_tree`; the tests in tests/policies find it here.
+// All aggregation policies. To add one to Troupe, write a header and a source
+// with its row, and add its name to `in_tree`; the tests in tests/policies find
+// it here.
 
 #include "actors/policies/rows.hpp"
 #include "config/text/failure.hpp"
@@ -23,7 +24,7 @@ void add(makers& to, row what) {
   config::add_policy(std::move(what.facts));
 }
 
-/// Ours come first, whichever source of a program is initialised first.
+/// Troupe's policies come first, whatever the order of static initialisation.
 makers& table() {
   static makers all = [] {
     makers out;
@@ -34,12 +35,12 @@ makers& table() {
   return all;
 }
 
-/// config knows them from before main on.
+/// Makes them known to config before main.
 [[maybe_unused]] const auto& known = table();
 
 } // namespace
 
-/// What links the library has this source, though nothing of the program calls
+/// Programs that link the library contain this source although they do not call
 /// it (CMakeLists.txt).
 extern "C" const char troupe_policies_are_known = 1;
 

@@ -1,6 +1,7 @@
 #pragma once
-// Private to actors/policies: what each policy of Troupe says about itself.
-// It is defined beside the policy, and registry.cpp puts it into the table.
+// Private to actors/policies: what each of Troupe's policies tells about
+// itself. Each function is defined beside its policy; registry.cpp calls them
+// once to build the table of policies.
 
 #include "actors/policies/registration.hpp"
 

@@ -84,7 +84,8 @@ decision ssp::on_arrival(const arrival& what) {
   }
   out.updates.push_back({{{what.id}}});
   clocks_.current = clocks_.current.next();
-  // First up, then down: the slowest clock must not be lost in between.
+  // Enter the new clock before leaving the old one, so that the slowest clock
+  // is never lost in between.
   ++clocks_.members_at[i->second + 1];
   clocks_.leave_clock(i->second);
   clocks_.held.emplace(++i->second, i->first);
@@ -139,7 +140,7 @@ std::string ssp::state() const {
   return out.str();
 }
 
-// -- what it says about itself ----------------------------------------------
+// -- registration -------------------------------------------------------------
 
 namespace {
 
@@ -149,7 +150,7 @@ uint64_t bound(const arguments& of) {
   return of.whole("staleness");
 }
 
-/// (2s+1)(n-1), or what comes nearest to it.
+/// (2s+1)(n-1), saturated.
 uint64_t staleness(const arguments& of, uint64_t members) {
   constexpr auto most = std::numeric_limits<uint64_t>::max();
   auto others = members == 0 ? 0 : members - 1;

@@ -1,4 +1,8 @@
 #pragma once
+// The policy `ssp`: workers may be ahead of the slowest by a fixed number of
+// steps.
+//
+// Made by `make_policy`; owned by the step scheduler. Pure; not thread-safe.
 
 #include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
@@ -13,16 +17,15 @@ namespace troupe::policies {
 ///
 /// - Each member has a clock, the number of its gradients that were applied.
 /// - A step reads the newest version at the moment of the release.
-/// - A gradient becomes visible on arrival, as an update of its own; clock
-///   edges play no part. So s = 0 waits as `sync` does, but its updates are
-///   not the same and its weights not bit-equal.
+/// - A gradient becomes visible on arrival, as an update of its own; it does
+///   not wait for the end of a clock. So s = 0 waits as `sync` does, but makes
+///   other updates, and its weights are not bit-equal.
 /// - A member may be ahead of the slowest by s clocks: after its gradient is
 ///   applied it is released if its clock minus the slowest clock is at most s,
 ///   else it is held until the slowest clock has risen. Releases of one event
 ///   are in the order of worker ids.
 /// - A joiner starts at the slowest member's clock (0 in an empty cluster) and
-/// is
-///   released at once.
+///   is released at once.
 /// - When a member leaves, the slowest clock may rise and others be released.
 /// - A member that pulls goes on at once; its clock stays.
 ///
@@ -31,8 +34,8 @@ namespace troupe::policies {
 /// counts twice): each other member is at most s behind when the weights are
 /// read, and at most s+1 ahead when the gradient is applied.
 ///
-/// It hides stragglers that come and go; a worker that is slow for good sets
-/// the pace whatever s is.
+/// It hides temporary stragglers; a worker that is permanently slow sets the
+/// pace, whatever s is.
 class ssp final : public policy {
 public:
   explicit ssp(const policy_spec& spec);
@@ -47,7 +50,7 @@ public:
   std::string state() const override;
 
 private:
-  /// What a reset begins anew.
+  /// The state that a reset starts anew.
   struct clocks {
     version current;
     by_rank<uint64_t> clocks;

@@ -4,8 +4,8 @@
 //
 //   ssp s=3 v=12 clocks=0:4,1:5 held=1
 //
-// Keys come in a fixed order and every one is present. The line is recorded in
-// checkpoints.
+// Keys come in a fixed order, and all are present. Checkpoints record the line.
+// Made by a policy's `state`; not thread-safe.
 
 #include <cstdint>
 #include <span>

@@ -1,15 +1,15 @@
 #pragma once
-// The step that a cluster makes together: the part that `sync` and `backup`
-// share.
+// The step that all members make together: what `sync` and `backup` have in
+// common.
 //
 // A member is in one of three states:
 //
 //   waiting    joined, not released yet: takes part from the next step on
 //   computing  released; `reads` is the version that it was released with
-//   held       its gradient is in the step that is open, it waits for the close
+//   held       its gradient is in the open step; it waits for the close
 //
-// A round knows who is where and what a close does. When to close is the
-// policy's business.
+// A round tracks these states and carries out a close. The policy decides when
+// to close. A member of the policy; pure, not thread-safe.
 
 #include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
@@ -23,36 +23,37 @@ public:
 
   version current() const { return current_; }
 
-  /// How many members compute, be it on the current version or an older one.
+  /// How many members compute, on the current version or an older one.
   size_t computing() const { return computing_; }
 
-  /// How many gradients the open step has so far, those of members that have
-  /// left included.
+  /// How many gradients the open step has so far, including those of members
+  /// that have left.
   size_t gradients() const { return gradients_.size(); }
 
-  /// The members that compute on version `v`, in order.
+  /// The members that compute on version `v`, ordered by id.
   std::vector<worker_id> computing_on(version v) const;
 
-  /// The members that compute, provided that somebody waits for them.
+  /// The members that compute, if somebody waits for them; else none.
   std::vector<worker_id> waiting_for() const;
 
   // -- events -----------------------------------------------------------------
 
   void reset(version v);
 
-  /// Adds members in the state waiting. Throws `std::logic_error` for a member.
+  /// Adds members, in the state waiting. Throws `std::logic_error` if one is a
+  /// member already.
   void join(std::span<const worker_id> who);
 
   /// Removes a member, if it is one; its gradient stays in the open step.
   void leave(worker_id who);
 
   /// Puts a gradient of the current version into the step. One of an older
-  /// version is dropped and its worker released with the current version, so
-  /// that it takes part in the open step late. One that nobody waits for (not
-  /// a member, or not computing) is dropped.
+  /// version is dropped, and its worker is released with the current version,
+  /// so that it joins the open step late. A gradient that is not expected (its
+  /// worker is no member, or does not compute) is dropped.
   void arrive(const arrival& what, decision& out);
 
-  /// Releases a computing member once more, now with the current version.
+  /// Releases a computing member again, now with the current version.
   void pull(worker_id who, decision& out);
 
   /// Makes the gradients of the step one update, in the order of their ids, and
@@ -68,7 +69,7 @@ private:
 
   struct member {
     state now = state::waiting;
-    version reads; ///< Of use while computing.
+    version reads; ///< Valid while computing.
   };
 
   void release(worker_id who, member& what, decision& out);

@@ -61,7 +61,7 @@ std::string sync::state() const {
   return out.str();
 }
 
-// -- what it says about itself ----------------------------------------------
+// -- registration -------------------------------------------------------------
 
 row sync_row() {
   return {

@@ -1,4 +1,7 @@
 #pragma once
+// The policy `sync`: every step waits for all workers.
+//
+// Made by `make_policy`; owned by the step scheduler. Pure; not thread-safe.
 
 #include "actors/policies/step_round.hpp"
 
@@ -16,7 +19,7 @@ namespace troupe::policies {
 ///   released at once.
 /// - A member that leaves is not waited for any more; its gradient, if held,
 ///   stays in the step. If the last member that computed leaves, the step
-///   closes; without a gradient, the joiners begin it anew.
+///   closes; if it has no gradient, the joiners start it again.
 /// - A member that pulls goes on at once, in the same step.
 class sync final : public policy {
 public:

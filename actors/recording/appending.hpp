@@ -1,5 +1,7 @@
 #pragma once
-// Files that only grow, and end with something whole whatever happens.
+// Appends to files so that they end with a complete record, whatever fails.
+//
+// Free functions; not thread-safe for the same file.
 
 #include <cstdint>
 #include <filesystem>
@@ -7,12 +9,12 @@
 
 namespace troupe::recording {
 
-/// Throws `run_error`: "cannot <verb> <path>: <errno in words>".
+/// Throws a `run_error` that says "cannot <verb> <path>: <reason of errno>".
 [[noreturn]] void fail(const char* verb, const std::filesystem::path& path);
 
-/// Writes all of `what` at the end of a file of `size` bytes that was opened
-/// for appending. Throws `run_error` (disk full); then the file is as it was,
-/// or ends with a part of `what` if not even that can be had.
+/// Appends all of `what` to a file of `size` bytes that was opened for
+/// appending. Throws `run_error` (disk full). The file then is as before, or,
+/// if it cannot be truncated, ends with a part of `what`.
 void append_whole(int handle, std::string_view what, uint64_t size,
                   const std::filesystem::path& path);
 

@@ -15,7 +15,7 @@ namespace troupe::recording {
 
 namespace {
 
-/// Bytes that wait at most.
+/// The most bytes that may wait.
 constexpr size_t most_waiting = 1 << 16;
 
 } // namespace
@@ -56,7 +56,7 @@ struct console::state {
     return true;
   }
 
-  /// On a thread of its own, for good.
+  /// Runs for ever on a thread of its own.
   void run() {
     std::unique_lock guard{mutex_};
     for (;;) {
@@ -86,7 +86,7 @@ private:
     return writes_ && clock::now() - since_ > std::chrono::seconds(1);
   }
 
-  /// Bytes that went; below 0 when none ever will.
+  /// The bytes written; below 0 when no write will ever succeed.
   ssize_t put(std::string_view text) const {
     auto n = ::write(file_, text.data(), text.size());
     if (n >= 0)
@@ -108,13 +108,13 @@ private:
   std::condition_variable changed_;
   std::string waiting_;
   bool writes_ = false;
-  clock::time_point since_; ///< When it last got on.
-  bool broken_ = false;     ///< Whoever read is gone.
+  clock::time_point since_; ///< When it last made progress.
+  bool broken_ = false;     ///< The reader has gone away.
   uint64_t written_ = 0;
   uint64_t left_out_ = 0;
 };
 
-// The thread may be stuck in a write for good: nobody waits for its end.
+// The thread may be stuck in a write for ever, so nobody waits for it.
 console::console(int file) : state_(std::make_shared<state>(file)) {
   std::thread{[mine = state_] {
     mine->run();

@@ -1,7 +1,9 @@
 #pragma once
-// What a process says on stdout and stderr. Nobody waits for the terminal, pipe
-// or file behind them: a thread of each console writes, and what it cannot take
-// in time is left out, and counted. Thread-safe.
+// The output of a process on stdout and stderr. The caller never waits for the
+// terminal, pipe or file: each console writes on a thread of its own. Lines
+// that it cannot write in time are dropped and counted.
+//
+// One object for each stream, alive as long as the process. Thread-safe.
 
 #include <memory>
 #include <string>
@@ -11,7 +13,7 @@ namespace troupe::recording {
 
 class console {
 public:
-  /// Of this process. They live as long as it does.
+  /// The consoles of this process. They live as long as it does.
   static console& standard_output();
   static console& standard_error();
 
@@ -21,16 +23,17 @@ public:
   console(const console&) = delete;
   console& operator=(const console&) = delete;
 
-  /// A line, which is kept while there is room for it.
+  /// Writes a line, which is queued if there is room for it.
   void say(std::string_view line);
 
-  /// Text as it is, the same.
+  /// The same for text as it is.
   void write(std::string_view text);
 
-  /// Text that is soon stale: left out while something else waits.
+  /// Writes text that is soon out of date: dropped if something else waits.
   void show(std::string_view text);
 
-  /// Waits until all is written; false when nothing was for so many s.
+  /// Waits until everything is written; false when nothing could be written for
+  /// `patience` seconds.
   bool flush(double patience = 1);
 
 private:
@@ -39,7 +42,7 @@ private:
   std::shared_ptr<state> state_;
 };
 
-/// A line on stdout.
+/// Writes a line to stdout.
 inline void say(std::string_view line) {
   console::standard_output().say(line);
 }

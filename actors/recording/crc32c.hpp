@@ -1,5 +1,6 @@
 #pragma once
-// CRC-32C (Castagnoli), as TFRecord files use it. Pure.
+// CRC-32C (Castagnoli), the checksum of TFRecord files. Pure functions;
+// thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +10,8 @@ namespace troupe::recording {
 
 uint32_t crc32c(std::span<const std::byte> bytes) noexcept;
 
-/// The form stored in TFRecord files, so that a checksum of data that holds
-/// checksums stays a good one.
+/// The form that is stored in TFRecord files; masking keeps a checksum useful
+/// when the data itself contains checksums.
 constexpr uint32_t mask_crc(uint32_t crc) noexcept {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }

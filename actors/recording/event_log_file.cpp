@@ -31,11 +31,11 @@ constexpr size_t longest_varint = 10;
 
 /// Where an event lies in an event log.
 struct frame {
-  size_t begin; ///< Of the message, behind its length.
-  size_t size;  ///< Of the message, with its seal.
+  size_t begin; ///< Of the message, after its length.
+  size_t size;  ///< Of the message, with its checksum.
 };
 
-/// The frame that begins at `at`; nothing when no whole one does.
+/// The frame that begins at `at`; nothing when it is not complete.
 std::optional<frame> frame_at(std::span<const std::byte> all, size_t at) {
   uint64_t size = 0;
   for (size_t i = 0; i < longest_varint && at + i < all.size(); ++i) {
@@ -60,7 +60,7 @@ bool is_sealed(std::span<const std::byte> message) {
          sum == crc32c(body);
 }
 
-/// Whether a whole event begins anywhere after `at`.
+/// Whether a complete event begins anywhere after `at`.
 bool goes_on_after(std::span<const std::byte> all, size_t at) {
   while (++at < all.size())
     if (auto next = frame_at(all, at);

@@ -28,7 +28,7 @@ std::string read_before(int handle, uint64_t last, uint64_t size,
   return result;
 }
 
-/// Where the line begins that ends right before `last`.
+/// The beginning of the line that ends right before `last`.
 uint64_t line_start(int handle, uint64_t last,
                     const std::filesystem::path& path) {
   constexpr uint64_t piece = 4096;
@@ -42,8 +42,9 @@ uint64_t line_start(int handle, uint64_t last,
   return 0;
 }
 
-/// The size of the file without its torn end. After a crash of the machine the
-/// end may hold zeros instead of lines, so whole lines must be JSON, too.
+/// The size of the file without an incomplete end. After a crash of the machine
+/// the end may hold zeros instead of lines, so complete lines must also be
+/// valid JSON.
 uint64_t whole_size(int handle, uint64_t size,
                     const std::filesystem::path& path) {
   auto end = line_start(handle, size, path);
@@ -85,7 +86,7 @@ line_file::~line_file() {
   try {
     flush();
   } catch (const std::exception&) {
-    // Whoever needs to know has flushed before.
+    // Callers that need to know of errors have flushed before.
   }
   ::close(handle_);
 }
@@ -102,7 +103,7 @@ void line_file::flush() {
   append_whole(handle_, text, size_, path_);
   size_ += text.size();
   text.clear();
-  gathered_ = std::move(text); // Its memory serves the next lines.
+  gathered_ = std::move(text); // Reuses its memory.
 }
 
 } // namespace troupe::recording

@@ -1,7 +1,9 @@
 #pragma once
-// A text file of whole lines that only grows. What a line says is on its way to
-// the disk when `append` returns (no fsync), unless lines are gathered. Not
-// thread-safe; one owner.
+// A text file of whole lines that only grows. When `append` returns, the line
+// has been passed to the operating system (no fsync), unless lines are
+// buffered.
+//
+// A member of the logs of the recorder. Not thread-safe; one owner.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,12 +15,13 @@ namespace troupe::recording {
 class line_file {
 public:
   enum class mode {
-    fresh, ///< Empties a file that is there.
-    resume ///< Keeps its lines and cuts a torn end.
+    fresh, ///< Empties an existing file.
+    resume ///< Keeps its lines; cuts an incomplete end.
   };
 
-  /// Lines are gathered until they are `gathers` bytes: 0 writes each at once.
-  /// Throws `run_error` when the file cannot be opened.
+  /// Opens the file. Throws `run_error` when it cannot.
+  /// @param gathers Lines are buffered up to this many bytes; 0 writes each at
+  /// once.
   line_file(std::filesystem::path path, mode how, size_t gathers = 0);
 
   ~line_file();
@@ -27,10 +30,10 @@ public:
   line_file& operator=(const line_file&) = delete;
 
   /// Writes `line` and a line feed. Throws `run_error` (disk full); the file
-  /// then ends with a line that was written before.
+  /// then ends with a complete earlier line.
   void append(std::string_view line);
 
-  /// Writes what is gathered. Throws as `append` does.
+  /// Writes the buffered lines. Throws as `append` does.
   void flush();
 
   /// Bytes that were cut from the end when the file was opened.

@@ -17,13 +17,15 @@ ordered_json line_of(std::string_view kind, uint64_t step, double time) {
   return {{"kind", kind}, {"step", step}, {"time", time}};
 }
 
-/// Not finite numbers become null; text that is not UTF-8 does not throw.
+/// Numbers that are not finite become null; text that is not UTF-8 does not
+/// throw.
 std::string text_of(const ordered_json& line) {
   return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// An update is most of the lines, and long in a large cluster: its text is made
-// without a tree of values in between. The same bytes as text_of would make.
+// Most lines are updates, and they are long in a large cluster: their text is
+// built directly, without a tree of values. The bytes are the same as those of
+// text_of.
 
 void put(std::string& out, uint64_t x) {
   std::array<char, 20> text;

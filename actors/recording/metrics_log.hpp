@@ -1,10 +1,11 @@
 #pragma once
-// metrics.jsonl: one JSON object a line for each update, evaluation and event.
-// Every line begins with `kind`, `step`, `time` (s since the run began, on the
-// run's clock); the keys of a kind always come in the same order. NaN and
-// infinity are written as null. The lines are listed in docs/formats.md.
+// metrics.jsonl: one JSON object per line for each update, evaluation and
+// event. Every line begins with `kind`, `step`, `time` (seconds since the run
+// began, on the run's clock); the keys of a kind always come in the same order.
+// NaN and infinity are written as null. docs/formats.md lists the lines.
 //
-// Not thread-safe; one owner. Throws `run_error` when the disk is full.
+// Owned by the recorder, called on its thread; not thread-safe. Throws
+// `run_error` when the disk is full.
 
 #include "actors/recording/line_file.hpp"
 #include "config/sources/resolve.hpp"
@@ -24,7 +25,7 @@ namespace troupe::recording {
 /// One gradient of an update.
 struct applied_gradient {
   worker_id worker;
-  uint64_t staleness = 0; ///< In updates.
+  uint64_t staleness = 0; ///< In versions.
   uint64_t samples = 0;
 };
 
@@ -64,10 +65,10 @@ class metrics_log {
 public:
   using mode = line_file::mode;
 
-  /// `gathers`: see `line_file`.
+  /// @param gathers See `line_file`.
   metrics_log(const std::filesystem::path& path, mode how, size_t gathers = 0);
 
-  /// Writes what is gathered.
+  /// Writes the buffered lines.
   void flush() { file_.flush(); }
 
   void update(const update_record& what);
@@ -77,9 +78,9 @@ public:
 
   void started(const start_record& what);
 
-  /// A run goes on from the checkpoint of `step`; `lost` updates made after it
-  /// are gone (nothing when that is not known), and this start changed
-  /// settings.
+  /// A run continues from the checkpoint of `step`. `lost` updates made after
+  /// it are rolled back (empty when that is not known). This start changed
+  /// these settings.
   void resumed(uint64_t step, double time, incarnation ps,
                std::optional<uint64_t> lost,
                std::span<const config::change> changes = {});
@@ -92,7 +93,7 @@ public:
   void dropped(uint64_t step, double time, worker_id who, uint64_t staleness,
                uint64_t samples);
 
-  /// A computation was called off (`late`: cancel).
+  /// A computation was cancelled (`late`: cancel).
   void cancelled(uint64_t step, double time, worker_id who);
 
   /// A gradient was not accepted: wrong size, not finite, an older life.
@@ -104,18 +105,19 @@ public:
 
   void checkpoint(uint64_t step, double time, std::string_view name);
 
-  /// Something worth a line that did not end the run.
+  /// A warning that did not end the run.
   void warning(uint64_t step, double time, std::string_view text);
 
   void stopping(uint64_t step, double time, std::string_view reason);
   void finished(uint64_t step, double time, std::string_view status);
 
-  /// Bytes of a torn end that were cut when the log was opened to resume.
+  /// Bytes of an incomplete end that were cut when the log was opened to
+  /// resume.
   uint64_t cut() const noexcept { return file_.cut(); }
 
 private:
   line_file file_;
-  std::string line_; ///< Memory for the line of an update.
+  std::string line_; ///< Reused memory for the line of an update.
 };
 
 } // namespace troupe::recording

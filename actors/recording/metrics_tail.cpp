@@ -24,7 +24,7 @@ std::optional<uint64_t> step_of_update(std::string_view line) {
   return parsed["step"].get<uint64_t>();
 }
 
-/// Looks through whole lines, the last one first.
+/// Searches complete lines, beginning with the last one.
 std::optional<uint64_t> search_back(std::string_view lines) {
   while (!lines.empty()) {
     lines.remove_suffix(1);             // the line feed
@@ -44,7 +44,7 @@ last_update_step(const std::filesystem::path& path) try {
   if (!std::filesystem::exists(path, error))
     return std::nullopt;
   config::input_file in{path};
-  // A longer and longer end of the file, until it holds an update.
+  // Reads a longer and longer end of the file, until it contains an update.
   for (uint64_t length = 1u << 16;; length *= 4) {
     length = std::min(length, in.size());
     std::string text(length, '\0');

@@ -1,5 +1,6 @@
 #pragma once
-// What the end of metrics.jsonl tells about a run that was cut off.
+// Reads the end of metrics.jsonl of a run that was interrupted. A free
+// function; thread-safe.
 
 #include <cstdint>
 #include <filesystem>
@@ -7,10 +8,10 @@
 
 namespace troupe::recording {
 
-/// The step of the last `update` line in `path`, or nothing when there is none
-/// or no such file. Torn lines do not count. Reads from the end, so that a long
-/// log costs no more than a short one. Throws `run_error` when the file cannot
-/// be read. Thread-safe.
+/// The step of the last `update` line in `path`, or nothing when there is no
+/// such line or no file. Incomplete lines do not count. Reads from the end, so
+/// that the time does not depend on the length of the log. Throws `run_error`
+/// when the file cannot be read. Thread-safe.
 std::optional<uint64_t> last_update_step(const std::filesystem::path& path);
 
 } // namespace troupe::recording

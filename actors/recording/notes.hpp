@@ -1,5 +1,7 @@
 #pragma once
-// What the recorder is told. Plain values; local mail only.
+// The notes that the parameter server sends to the recorder, one for each thing
+// that happened. Plain values, immutable once sent; never sent to another
+// process.
 
 #include "actors/recording/metrics_log.hpp"
 #include "actors/recording/progress.hpp"
@@ -23,7 +25,7 @@ struct started {
 
 struct resumed {
   incarnation server;
-  std::vector<config::change> changes; ///< That this start made.
+  std::vector<config::change> changes; ///< Made by this start.
 };
 
 struct update {
@@ -33,7 +35,7 @@ struct update {
   uint64_t samples = 0;
   std::vector<recording::applied_gradient> gradients;
   double samples_per_second = 0; ///< Since the run began.
-  /// For whoever watches; there when it is due.
+  /// For the progress line; present only when it is due.
   std::optional<recording::progress_figures> progress;
 };
 
@@ -68,7 +70,7 @@ struct refused {
 };
 
 struct epoch {
-  uint64_t number = 0; ///< Complete now; counts from 0.
+  uint64_t number = 0; ///< The epoch now complete, from 0.
 };
 
 struct checkpoint {
@@ -81,7 +83,7 @@ struct warning {
 
 struct stopping {
   std::string reason;
-  recording::progress_figures progress; ///< As it stands now.
+  recording::progress_figures progress; ///< The current figures.
 };
 
 /// The last note: the recorder adds the wall time.

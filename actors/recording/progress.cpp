@@ -24,7 +24,7 @@ std::string step_part(const progress_figures& what) {
   return result;
 }
 
-/// Who holds the others up: a few by name, many by number.
+/// The workers that the others wait for: a few by name, many by number.
 std::string waiting_part(const progress_figures& what) {
   const auto& who = what.waiting_for;
   if (who.empty())
@@ -41,7 +41,7 @@ std::string waiting_part(const progress_figures& what) {
 } // namespace
 
 std::string progress_line(const progress_figures& what, size_t width) {
-  // In the order of importance, which is that of the line, too.
+  // In the order of importance, which is also that of the line.
   std::string parts[] = {
     step_part(what),
     what.loss ? format("loss %.4f", *what.loss) : "",

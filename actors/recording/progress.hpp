@@ -1,6 +1,8 @@
 #pragma once
-// The line that tells a watcher how the run goes. Pure: builds text, writes
-// nothing, reads no clock.
+// Builds the line that shows a user the progress of a run. Pure: builds text,
+// writes nothing, reads no clock.
+//
+// Owned by the recorder; not thread-safe.
 
 #include "messages/ids.hpp"
 
@@ -17,31 +19,31 @@ struct progress_figures {
   double epoch = 0;
   std::optional<double> loss;
   double samples_per_second = 0;
-  std::optional<double> accuracy;     ///< Of the last evaluation.
-  std::optional<double> top5;         ///< The same of the five highest.
-  uint32_t workers = 0;               ///< In the cluster now.
+  std::optional<double> accuracy; ///< Of the last evaluation.
+  std::optional<double> top5;     ///< The same for the five highest classes.
+  uint32_t workers = 0;           ///< In the cluster now.
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
 };
 
-/// s between two sets of figures, when updates come faster than anybody reads.
+/// Minimal seconds between two sets of figures: users cannot read faster.
 inline constexpr double figures_interval = 0.1;
 
 class progress {
 public:
-  /// On a terminal (`width` > 0 columns) one live line that is drawn over
-  /// itself, at most five times a second; else plain lines, each after at least
-  /// `interval` s.
+  /// On a terminal (`width` > 0 columns) a single line is redrawn, at most five
+  /// times a second; otherwise plain lines are at least `interval` seconds
+  /// apart.
   explicit progress(size_t width, double interval = 5);
 
-  /// What to write to stdout at `now` (s, any origin, never backwards), or
-  /// nothing when it is too soon. Flush after writing.
+  /// The text to write to stdout at `now` (seconds, any origin, never
+  /// backwards), or nothing when it is too soon. Flush after writing.
   std::optional<std::string> show(const progress_figures& what, double now);
 
-  /// The same, due or not: the last state before the end.
+  /// The same, due or not: for the last state before the end.
   std::string show_last(const progress_figures& what);
 
-  /// To be written before any other line of output, so that it does not mix
-  /// with the live line; empty when there is none.
+  /// To be written before any other output, so that it does not mix with the
+  /// progress line; empty when there is none.
   std::string clear();
 
 private:
@@ -53,8 +55,8 @@ private:
   bool live_ = false;
 };
 
-/// The line itself, without line ends, cut to `width` columns (0: not cut).
-/// What matters least is left out first.
+/// The progress line without a line feed, cut to `width` columns (0: not cut).
+/// The least important figures are left out first.
 std::string progress_line(const progress_figures& what, size_t width);
 
 } // namespace troupe::recording

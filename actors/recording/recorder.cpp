@@ -15,10 +15,10 @@ namespace {
 
 using recording::line_file;
 
-/// Workers of a cluster whose first joining is said one by one.
+/// The first joins up to this number of workers are reported one by one.
 constexpr uint32_t most_said = 64;
 
-/// Bytes that are gathered, and for how many s at most.
+/// The most bytes that are buffered, and for how many seconds.
 constexpr size_t most_gathered = 1 << 16;
 constexpr double flush_interval = 1;
 
@@ -58,8 +58,8 @@ recorder_actor::behavior_type recorder_state::make_behavior() {
   };
 }
 
-// The parameter server does not wait for notes, so it is told of the first one
-// that could not be written.
+// The parameter server does not wait for notes, so it is told of the first
+// write that failed.
 caf::result<void> recorder_state::write(const note& what) try {
   if (!trouble_) {
     std::visit([&](const auto& kind) { put(what, kind); }, what.what);
@@ -129,7 +129,7 @@ void recorder_state::put(const note& at, const notes::cancelled& what) {
 
 void recorder_state::put(const note& at, const notes::refused& what) {
   metrics_.refused(at.step, at.time, what.who, what.reason);
-  if (wall_.elapsed() - refusal_said_ < 1) // The log has them all.
+  if (wall_.elapsed() - refusal_said_ < 1) // All are in the log.
     return;
   refusal_said_ = wall_.elapsed();
   say("refused      worker " + to_string(what.who) + ": " + what.reason);
@@ -141,7 +141,7 @@ void recorder_state::put(const note& at, const notes::refused& what) {
 void recorder_state::put(const note& at, const notes::joined& what) {
   metrics_.joined(at.step, at.time, what.who, what.life);
   if (parts_.workers > most_said && what.life.value == 1)
-    return; // The log has them all.
+    return; // All are in the log.
   say("joined       worker " + to_string(what.who) +
       (what.life.value > 1 ? " (life " + to_string(what.life) + ")" : ""));
 }

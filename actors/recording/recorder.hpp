@@ -1,6 +1,9 @@
 #pragma once
-// The recorder: writes the run directory (metrics, TensorBoard events, summary)
-// and tells on stdout how the run goes, on a thread of its own.
+// The recorder writes the run directory (metrics, TensorBoard events, summary)
+// and reports progress on stdout.
+//
+// An actor on a thread of its own, in the process of the parameter server,
+// which sends it notes.
 
 #include "actors/recording/notes.hpp"
 #include "actors/recording/tensorboard_log.hpp"
@@ -14,7 +17,7 @@
 namespace troupe {
 
 struct recorder_parts {
-  std::filesystem::path folder; ///< The run directory, which exists.
+  std::filesystem::path folder; ///< The run directory, which must exist.
   std::string network;
   std::string dataset;
   uint32_t workers = 0;
@@ -22,10 +25,11 @@ struct recorder_parts {
   uint64_t seed = 0;
   size_t terminal_width = 0;           ///< 0: stdout is no terminal.
   double started_at = 0;               ///< s since 1970, for TensorBoard.
-  std::optional<uint64_t> resume_step; ///< Goes on from this step.
-  bool silent = false;                 ///< Says nothing on stdout.
-  /// Lines and records may be written up to a second late, and are whole only
-  /// at the end: for runs that nobody resumes, where they are most of the work.
+  std::optional<uint64_t> resume_step; ///< Continues from this step.
+  bool silent = false;                 ///< Writes nothing to stdout.
+  /// Whether lines and records may be written up to a second late, so that
+  /// files are complete only at the end. For runs that are never resumed and in
+  /// which writing is most of the work.
   bool gathers = false;
 };
 
@@ -44,7 +48,7 @@ private:
   caf::result<void> write(const note& what);
   caf::result<void> finish(const note& what);
 
-  // One overload a kind of note: what goes where.
+  // One overload for each kind of note.
   void put(const note& at, const notes::started& what);
   void put(const note& at, const notes::resumed& what);
   void put(const note& at, const notes::update& what);
@@ -66,14 +70,14 @@ private:
 
   pointer self_;
   recorder_parts parts_;
-  std::optional<uint64_t> last_step_before_; ///< Of the log that is resumed.
+  std::optional<uint64_t> last_step_before_; ///< In the log that is resumed.
   recording::metrics_log metrics_;
   recording::tensorboard_log tensorboard_;
   recording::progress progress_;
   wall_clock wall_;          ///< For stdout: a person waits in real time.
-  double refusal_said_ = -1; ///< When stdout was last told of a refusal.
-  double flushed_ = 0;       ///< When what is gathered was last written.
-  std::optional<std::string> trouble_; ///< The first write that failed.
+  double refusal_said_ = -1; ///< When a refusal was last reported.
+  double flushed_ = 0;       ///< When buffers were last written.
+  std::optional<std::string> trouble_; ///< The first write error.
 };
 
 } // namespace troupe

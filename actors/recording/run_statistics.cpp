@@ -11,7 +11,7 @@ run_statistics::run_statistics(uint32_t workers) : workers_(workers) {
   // nop
 }
 
-// -- what happened ------------------------------------------------------------
+// -- events -------------------------------------------------------------------
 
 void run_statistics::applied(worker_id who, uint64_t samples,
                              uint64_t staleness, push_times times) {
@@ -39,7 +39,7 @@ void run_statistics::refused(worker_id who, push_times times) {
 }
 
 void run_statistics::evaluated(uint64_t step, double, double accuracy) {
-  // The first of equal ones; not a number is never best.
+  // The first of equal ones; NaN is never the best.
   if (accuracy > best_accuracy_.value_or(-1)) {
     best_accuracy_ = accuracy;
     best_step_ = step;

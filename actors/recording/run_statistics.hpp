@@ -1,8 +1,8 @@
 #pragma once
 // Counts what happens to gradients and samples, for summary.json and for the
-// manifest of a checkpoint. Pure: told everything, time included.
+// manifest of a checkpoint. Pure: everything is passed in, times included.
 //
-// Not thread-safe; one owner.
+// Owned by the run metrics, on the parameter server's thread; not thread-safe.
 
 #include "messages/ids.hpp"
 
@@ -22,10 +22,11 @@ struct summary;
 struct push_times {
   double compute_seconds = 0; ///< Batch, forward and backward.
   double wait_seconds = 0;    ///< For the parameter server's last answer.
-  double data_seconds = 0; ///< Of compute_seconds: until the batch was there.
+  double data_seconds = 0;    ///< Part of compute_seconds, for the batch.
 };
 
-/// Seconds since the run began; a resumed run counts on from its checkpoint.
+/// Seconds since the run began; a resumed run continues the count of its
+/// checkpoint.
 struct run_times {
   double elapsed_seconds = 0;            ///< On the run's clock.
   double wall_seconds = 0;               ///< On the wall clock.
@@ -34,14 +35,15 @@ struct run_times {
 
 class run_statistics {
 public:
-  /// The histogram's last place counts all gradients of at least this
+  /// The last entry of the histogram counts all gradients of at least this
   /// staleness.
   static constexpr size_t max_staleness_place = 1023;
 
-  /// `workers`: the configured size of the cluster; it grows as others join.
+  /// @param workers The configured size of the cluster; the count grows when
+  /// more join.
   explicit run_statistics(uint32_t workers);
 
-  // -- what happened ----------------------------------------------------------
+  // -- events -----------------------------------------------------------------
 
   void applied(worker_id who, uint64_t samples, uint64_t staleness,
                push_times times);
@@ -50,7 +52,7 @@ public:
 
   void refused(worker_id who, push_times times);
 
-  /// Workers met so many damaged samples that others stand in for.
+  /// Workers met this many damaged samples; other samples replace them.
   void skipped(uint64_t samples) { samples_skipped_ += samples; }
 
   void evaluated(uint64_t step, double loss, double accuracy);
@@ -63,14 +65,14 @@ public:
 
   double staleness_mean() const noexcept;
 
-  /// Part of the workers' time that went into waiting; 0 before any push.
+  /// The share of the workers' time that was spent waiting; 0 before any push.
   double wait_share() const noexcept;
 
-  /// Part of the workers' time that went into waiting for batches.
+  /// The share of the workers' time that was spent waiting for batches.
   double data_wait_share() const noexcept;
 
-  /// Per worker: applied gradients / gradients decided on; nothing for a worker
-  /// that never pushed.
+  /// For each worker: applied gradients / gradients decided on; nothing for a
+  /// worker that never pushed.
   std::vector<std::optional<double>> accepted_share() const;
 
   std::optional<double> best_accuracy() const noexcept {
@@ -79,16 +81,17 @@ public:
 
   std::optional<uint64_t> best_step() const noexcept { return best_step_; }
 
-  /// Fills what this object knows of a summary. `samples_per_second` is per
-  /// virtual second when there is such a figure, else per wall second.
+  /// Fills in the fields of a summary that this object knows.
+  /// `samples_per_second` is per virtual second when virtual time is given,
+  /// else per wall second.
   void fill(summary& out, const run_times& times) const;
 
   // -- checkpoints ------------------------------------------------------------
 
   void save(proto::Counters& out, const run_times& times) const;
 
-  /// Takes the place of all counts so far. Returns the times at the checkpoint,
-  /// from which the caller's clocks go on.
+  /// Replaces all counts by those of a checkpoint. Returns the times at the
+  /// checkpoint, from which the caller's clocks continue.
   run_times load(const proto::Counters& in);
 
 private:
@@ -100,7 +103,7 @@ private:
 
   worker_counts& decided(worker_id who, push_times times);
 
-  /// Of these seconds of all workers, what part are those?
+  /// The share of these seconds in the time of all workers.
   double share_of(double push_times::*these) const noexcept;
 
   uint64_t samples_applied_ = 0;

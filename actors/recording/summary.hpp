@@ -1,5 +1,6 @@
 #pragma once
-// summary.json: what a run came to. Pure, but for the write.
+// summary.json: the results of a run. Filled in by the parameter server,
+// written by the recorder. A value; pure, except for `write_summary`.
 
 #include "config/sources/resolve.hpp"
 
@@ -15,7 +16,7 @@ namespace troupe::recording {
 /// The fields are the keys of the file, in its order; an absent value is null.
 struct summary {
   struct staleness_summary {
-    double mean = 0; ///< In updates.
+    double mean = 0; ///< In versions.
     uint64_t max = 0;
     std::vector<uint64_t> histogram; ///< [i]: applied gradients of staleness i.
   };
@@ -31,8 +32,8 @@ struct summary {
   uint64_t gradients_applied = 0;
   uint64_t gradients_dropped = 0;
   uint64_t gradients_refused = 0;
-  uint64_t samples_left_out = 0; ///< Of complete epochs; not in the weights.
-  uint64_t samples_skipped = 0;  ///< Damaged; others stand in for them.
+  uint64_t samples_left_out = 0; ///< Of complete epochs, never applied.
+  uint64_t samples_skipped = 0;  ///< Damaged and replaced by others.
   double wall_seconds = 0;
   std::optional<double> virtual_seconds;
   double samples_per_second = 0;
@@ -41,19 +42,19 @@ struct summary {
   std::optional<double> final_accuracy_top5;
   std::optional<double> best_accuracy;
   std::optional<uint64_t> best_step;
-  /// The file of these weights in the run directory.
+  /// The file of the best weights in the run directory.
   std::optional<std::string> best_weights;
   staleness_summary staleness;
   double wait_share = 0;
   double data_wait_share = 0;
   std::vector<std::optional<double>> accepted_share; ///< Per worker.
   std::optional<std::string> weights_sha256;
-  /// Of parameters, running statistics and the optimiser's slots.
+  /// Digest of parameters, running statistics and the optimiser's slots.
   std::optional<std::string> state_sha256;
   uint64_t seed = 0;
   std::string sharding;                         ///< leased | static | local
   std::map<std::string, std::string> transport; ///< "worker-0": "inproc"
-  /// Settings that were changed on purpose when the run was resumed.
+  /// Settings that the user changed when the run was resumed.
   std::vector<config::change> changes;
   std::string troupe_version;
 };
@@ -61,7 +62,7 @@ struct summary {
 /// The text of the file, with a line feed at its end.
 std::string to_json(const summary& what);
 
-/// Writes `path` so that it is whole at any time. Throws `run_error`.
+/// Writes `path` atomically: it is complete at any time. Throws `run_error`.
 void write_summary(const std::filesystem::path& path, const summary& what);
 
 } // namespace troupe::recording

@@ -92,7 +92,7 @@ tensorboard_log::~tensorboard_log() {
   try {
     flush();
   } catch (const std::exception&) {
-    // Whoever needs to know has flushed before.
+    // Callers that need to know of errors have flushed before.
   }
   ::close(handle_);
 }

@@ -1,11 +1,12 @@
 #pragma once
 // A TensorBoard event file: records framed as TFRecords, each an Event message.
-// Every record is written whole, at once unless records are gathered. Not
-// thread-safe; one owner.
+// Each record is written at once, unless records are buffered.
 //
-// TensorBoard shows `wall_time`; the caller gives it as the time of day of the
-// start plus the run's time (start 0 in virtual time, so that the file depends
-// on nothing but the run).
+// TensorBoard shows `wall_time`, which is the start (time of day) plus the
+// run's time. In virtual time the start is 0, so that the file depends on
+// nothing but the run.
+//
+// Owned by the recorder, called on its thread; not thread-safe.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,7 +23,7 @@ class Event;
 
 namespace troupe::recording {
 
-/// What a step shows; a figure that is not given, or not finite, is left out.
+/// The figures of a step; one that is missing, or not finite, is left out.
 struct update_scalars {
   std::optional<double> loss = {};               ///< train/loss
   std::optional<double> samples_per_second = {}; ///< train/samples_per_second
@@ -32,10 +33,10 @@ struct update_scalars {
 
 class tensorboard_log {
 public:
-  /// Makes the next event file in `folder`. `start` is in s since 1970; with
-  /// `resume_step`, TensorBoard forgets older points from that step on. Records
-  /// are gathered until they are `gathers` bytes. Throws `run_error` when the
-  /// file cannot be made.
+  /// Creates the next event file in `folder`. `start` is in seconds since 1970;
+  /// with `resume_step`, TensorBoard discards older points from that step on.
+  /// Records are buffered up to `gathers` bytes. Throws `run_error` when the
+  /// file cannot be created.
   tensorboard_log(const std::filesystem::path& folder, double start,
                   std::optional<uint64_t> resume_step = std::nullopt,
                   size_t gathers = 0);
@@ -45,14 +46,15 @@ public:
   tensorboard_log(const tensorboard_log&) = delete;
   tensorboard_log& operator=(const tensorboard_log&) = delete;
 
-  /// `time`: s since the run began. Throws `run_error` (disk full).
+  /// Writes the figures of a step. Throws `run_error` (disk full).
+  /// @param time Seconds since the run began.
   void update(uint64_t step, double time, const update_scalars& what);
 
   /// eval/loss, eval/accuracy and, if it is a number, eval/accuracy_top5.
   void evaluation(uint64_t step, double time, double loss, double accuracy,
                   double top5 = std::numeric_limits<double>::quiet_NaN());
 
-  /// Writes what is gathered. Throws `run_error` (disk full).
+  /// Writes the buffered records. Throws `run_error` (disk full).
   void flush();
 
   const std::filesystem::path& path() const noexcept { return path_; }

@@ -17,18 +17,18 @@ namespace {
 
 class inline_execution;
 
-/// Those that this thread collects or runs.
+/// The actors that this thread collects or runs.
 thread_local inline_execution* at_hand = nullptr;
 
-/// Messages of an actor that are handled at a time. More would keep the thread
-/// from its own work when everybody asks the same actor.
+/// Messages that are handled for an actor at a time. More would keep the thread
+/// from its own work when all ask the same actor.
 constexpr size_t at_a_time = 1;
 
 class inline_execution final : public caf::execution_unit {
 public:
   using caf::execution_unit::execution_unit;
 
-  /// An actor that ran here may be made to speak later and elsewhere.
+  /// An actor that ran here may become ready later, on another thread.
   void exec_later(caf::resumable* job) override {
     if (at_hand == this)
       ready_.push_back(job);
@@ -83,14 +83,14 @@ private:
 
 using shared_queue = caf::scheduler::coordinator<caf::policy::work_sharing>;
 
-/// CAF's scheduler with one queue for all of its threads. A thread that runs
-/// inline execution keeps to itself what it makes ready.
+/// CAF's scheduler with one queue for all of its threads. A thread in inline
+/// execution keeps the actors that it makes ready.
 class scheduler final : public shared_queue {
 public:
   using shared_queue::shared_queue;
 
   static void add_module_options(caf::actor_system_config&) {
-    // CAF has those of the scheduler already.
+    // CAF has already added those of the scheduler.
   }
 
   static module* make(caf::actor_system& system, caf::detail::type_list<>) {
@@ -129,7 +129,8 @@ private:
   }
 
   std::mutex mutex_;
-  /// An actor remembers where it ran last, so these live as long as all actors.
+  /// An actor keeps a pointer to where it ran last, so these live as long as
+  /// all actors.
   std::vector<std::unique_ptr<inline_execution>> all_;
   std::vector<inline_execution*> idle_;
 };

@@ -1,6 +1,8 @@
 #pragma once
-// Time of a run. All time comes from the clock of the actor system, so that the
-// same actors run in real and in virtual time.
+// The time of a run. All time comes from the clock of the actor system, so that
+// the same actors run in real and in virtual time.
+//
+// A value; a member of an actor's state. Reading it is thread-safe.
 
 #include <caf/actor_clock.hpp>
 #include <caf/timespan.hpp>
@@ -9,7 +11,7 @@
 
 namespace troupe {
 
-/// Seconds as CAF's clocks take them.
+/// Converts seconds to the unit of CAF's clocks.
 inline caf::timespan to_timespan(double seconds) {
   return std::chrono::duration_cast<caf::timespan>(
     std::chrono::duration<double>(seconds));
@@ -18,8 +20,9 @@ inline caf::timespan to_timespan(double seconds) {
 /// Seconds since a run, or a part of it, began.
 class run_clock {
 public:
-  /// Starts now. `before` are the seconds that count already: those of the
-  /// checkpoint that the run goes on from.
+  /// Starts now.
+  /// @param before Seconds that count already: those of the checkpoint that the
+  /// run continues from.
   template <class Self>
   explicit run_clock(Self* self, double before = 0)
     : start_(self->clock().now()), before_(before) {

@@ -1,6 +1,6 @@
 #pragma once
-// The one place where actors are made, and where what differs between releases
-// of CAF is hidden.
+// The one place that spawns actors, and that hides the differences between
+// releases of CAF. Thread-safe, as spawning is in CAF.
 
 #include "actors/runtime/virtual_time.hpp"
 
@@ -12,11 +12,11 @@
 namespace troupe {
 
 /// Where an actor runs. Actors that compute, load or write files are detached
-/// (a thread of their own); all others share the scheduler's threads. In
-/// virtual time all run on the thread that drives the clock.
+/// (each has a thread of its own); all others share the scheduler's threads. In
+/// virtual time all actors run on the thread that drives the clock.
 enum class placement { scheduled, detached };
 
-/// Makes an actor with interface `Handle` from its state class, whose
+/// Spawns an actor with interface `Handle` from its state class, whose
 /// constructor takes the typed self pointer and then `args`.
 template <class Handle, class State, class... Args>
 Handle spawn(caf::actor_system& system, placement where, Args&&... args) {

@@ -1,4 +1,6 @@
 #pragma once
+// Guards response handlers against answers that come too late. Used in the
+// states of actors, on their own thread.
 
 #include <cstdint>
 #include <utility>
@@ -18,8 +20,8 @@ auto guard_handler(const uint64_t& counter, F f, void (F::*)(Args...) const) {
 } // namespace detail
 
 /// Wraps the handler of a response so that it does nothing once `counter` has
-/// moved on: answers to what was asked in an earlier life are ignored.
-/// `counter` is a member of the actor's state, so it outlives the handler.
+/// changed: answers to requests of an earlier life are ignored. `counter` is a
+/// member of the actor's state, so it outlives the handler.
 template <class F>
 auto while_unchanged(const uint64_t& counter, F f) {
   return detail::guard_handler(counter, std::move(f), &F::operator());

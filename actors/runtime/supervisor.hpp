@@ -1,7 +1,9 @@
 #pragma once
-// The supervisor: the one actor of a process that main knows. It tells main how
-// the process's part ended, passes signals on, and ends the process when an
-// actor dies that nothing works without.
+// The supervisor: the only actor of a process that main knows. It tells main
+// how this process's part of the run ended, passes signals on to the actors,
+// and ends the process when an actor dies that is indispensable.
+//
+// An actor; one in each process, made before the others.
 
 #include "messages/interfaces.hpp"
 
@@ -11,7 +13,7 @@
 
 namespace troupe {
 
-/// An actor that the process cannot do without.
+/// An actor that the process needs: its death ends the process.
 struct core_actor {
   std::string name; ///< For the user, such as "parameter server".
   caf::actor_addr address;

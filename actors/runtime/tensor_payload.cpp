@@ -25,7 +25,7 @@ payload to_payload(at::Tensor flat) {
 }
 
 at::Tensor to_tensor(const payload& x) {
-  // LibTorch has no tensors of constant memory; readers do not write.
+  // LibTorch has no tensors on constant memory; readers do not write.
   auto* data = const_cast<std::byte*>(x.bytes().data());
   return at::from_blob(
     data, {static_cast<int64_t>(x.shape().count)},

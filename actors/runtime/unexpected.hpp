@@ -1,7 +1,10 @@
 #pragma once
-// What becomes of an actor whose handler throws what nobody has foreseen: no
-// memory, no thread, an error of a library. Without more, the actor ends, and
-// only whoever watches it learns of that.
+// Handles unexpected exceptions in an actor's handlers: no memory, no thread,
+// an error of a library. By default the actor would end, and only actors that
+// monitor it would learn why.
+//
+// Called in the constructor of an actor's state; the callback runs on the
+// actor's thread.
 
 #include "config/text/one_line.hpp"
 #include "messages/error.hpp"
@@ -12,7 +15,8 @@
 namespace troupe {
 
 /// Calls `tell` with a line for the user; then the actor ends with that line.
-/// To be called when the state is made, since its first handler may throw.
+/// To be called when the state is constructed, because the first handler may
+/// throw.
 template <class Self, class F>
 void on_unexpected(Self* self, F tell) {
   self->set_exception_handler(

@@ -24,7 +24,7 @@ size_t virtual_time::settle(size_t at_most) {
   return jobs_.run(at_most);
 }
 
-// A timer that was called off must not move the clock.
+// A cancelled timer must not move the clock.
 bool virtual_time::jump() {
   auto& timers = jobs_.clock().schedule;
   while (!timers.empty() && timers.begin()->second.f.disposed())

@@ -1,10 +1,10 @@
 #pragma once
 // The virtual clock: an actor system whose actors all run on the thread that
-// drives it, one message at a time and in a fixed order, and in which time
-// stands still but for `jump` and `advance`. The only place that knows CAF's
-// test scheduler.
+// drives it, one message at a time and in a fixed order. Time passes only
+// through `jump` and `advance`. The only place that knows CAF's test scheduler.
 //
-// Not thread-safe: nothing but the driving thread may touch such a system.
+// Owned by the thread that drives the run. Not thread-safe: no other thread may
+// touch such a system.
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -20,7 +20,7 @@ namespace troupe {
 
 class virtual_time {
 public:
-  /// Puts the systems that are made from `config` under the virtual clock.
+  /// Gives systems that are made from `config` a virtual clock.
   static void choose(caf::actor_system_config& config);
 
   /// Whether the actors of this system run in virtual time.
@@ -29,15 +29,15 @@ public:
   /// @pre rules(system)
   explicit virtual_time(caf::actor_system& system);
 
-  /// Handles messages, at most so many, without letting time pass. Returns how
-  /// many there were.
+  /// Handles messages, at most `at_most`, without letting time pass. Returns
+  /// the number of messages handled.
   size_t settle(size_t at_most = SIZE_MAX);
 
   /// Lets time pass until the next timers are due, and fires those in the order
-  /// in which they were set. False when there is none.
+  /// in which they were set. False when no timer is set.
   bool jump();
 
-  /// Lets this much time pass at once, and fires what is due in it.
+  /// Lets this much time pass at once, and fires the timers that are due in it.
   void advance(caf::timespan time);
 
 private:

@@ -1,12 +1,13 @@
 #pragma once
-// The one clock that is not the actor system's: for what a person waits for.
-// Nothing that a run decides may depend on it.
+// The one clock that does not come from the actor system: for what a person
+// waits for, such as progress output. No decision of a run may depend on it. A
+// value; not thread-safe.
 
 #include <chrono>
 
 namespace troupe {
 
-/// Wall seconds since it was made.
+/// Seconds of real time since its construction.
 class wall_clock {
 public:
   double elapsed() const {

@@ -24,7 +24,7 @@ bool checkpoint_schedule::take() {
   return true;
 }
 
-// The run does not end before they have.
+// The run does not end before they are done.
 void checkpoint_schedule::keep_error_feedback() {
   if (!parts_.has_error_feedback)
     return;
@@ -41,7 +41,7 @@ void checkpoint_schedule::keep_error_feedback() {
   });
 }
 
-// Shards go on with their mail meanwhile; what they add is of this version.
+// Shards handle messages meanwhile, but what they add belongs to this version.
 void checkpoint_schedule::collect(
   std::function<void(const snapshot_ptr&)> then) {
   auto out = std::make_shared<snapshot>();

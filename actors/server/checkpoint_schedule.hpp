@@ -1,9 +1,11 @@
 #pragma once
-// When checkpoints are taken and who writes them: one snapshot is written at a
-// time, and while the writer is busy only the newest waits, so that a slow disk
-// never holds training up. The best weights are written by the same writer.
+// Decides when checkpoints are taken and hands them to the checkpoint writer.
+// The writer has one snapshot at a time. While it is busy only the newest
+// snapshot waits, so that a slow disk never delays training. The best weights
+// go to the same writer.
 //
-// A part of the server's state; not thread-safe.
+// A part of the parameter server's state, called on the server's thread; not
+// thread-safe.
 
 #include "actors/shards/shard_group.hpp"
 #include "actors/state/server_model.hpp"
@@ -23,19 +25,21 @@ struct checkpoint_schedule_parts {
   server_model* model = nullptr;
   shard_group* shards = nullptr;
   uint64_t frequency = 1;
-  /// There is something to go on from: weights, or samples that end.
+  /// Whether this run has anything to save: weights, or a data set that ends.
   bool wanted = true;
-  /// Workers keep what compression takes away, and make it durable themselves.
+  /// Compression has error feedback: each worker keeps its own and writes it to
+  /// disk itself.
   bool has_error_feedback = false;
   std::function<version()> newest;
   /// Fills in all of a manifest but weights, optimiser and files.
   std::function<void(proto::Manifest&)> describe;
-  /// For each member: its handle, and its last gradient that is settled.
+  /// Calls its argument for each member: with its handle, and its last gradient
+  /// that was applied or dropped.
   std::function<void(const std::function<void(const worker_actor&, sequence)>&)>
     each_member;
-  /// The whole of a version was fetched from the shards.
+  /// Called when a whole version has been fetched from the shards.
   std::function<void(version, const at::Tensor&)> fetched;
-  /// A snapshot for a checkpoint has all that is to be in it.
+  /// Called when a snapshot for a checkpoint is complete.
   std::function<void(const snapshot&)> collected;
   std::function<void(version, const std::string&)> saved; ///< Durable now.
   std::function<void(const score&)> best_saved;
@@ -45,33 +49,33 @@ struct checkpoint_schedule_parts {
 
 class checkpoint_schedule {
 public:
-  /// @param last The checkpoint that this life begins with.
+  /// @param last The checkpoint that this life of the server starts from.
   checkpoint_schedule(checkpoint_schedule_parts parts,
                       std::optional<version> last)
     : parts_(std::move(parts)), last_(last) {
     // nop
   }
 
-  /// A version is out.
+  /// To be called for each new version.
   void made(version what) {
     if (what.value % parts_.frequency == 0)
       take();
   }
 
-  /// Takes a checkpoint of the newest version. False when there is one already,
-  /// or none is to be had.
+  /// Takes a checkpoint of the newest version. Returns false when there is one
+  /// already, or when none can be made.
   bool take();
 
-  /// Gathers all that training has made, from the shards, too.
+  /// Collects the complete training state, including that of the shards.
   void collect(std::function<void(const snapshot_ptr&)> then);
 
   /// Writes these weights as the best.
   void write_best(snapshot_ptr what);
 
-  /// What is not being written yet never will be.
+  /// Discards all snapshots that are not being written yet.
   void give_up();
 
-  /// Snapshots are not written any more: they are only collected.
+  /// From now on snapshots are only collected, not written.
   void close() { closed_ = true; }
 
   bool is_idle() const {
@@ -80,7 +84,7 @@ public:
   }
 
 private:
-  /// s for which a worker may take to make its error feedback durable.
+  /// Seconds that a worker has to make its error feedback durable.
   static constexpr double patience_with_a_worker = 10;
 
   void keep_error_feedback();
@@ -89,12 +93,12 @@ private:
 
   checkpoint_schedule_parts parts_;
   std::optional<version> last_;
-  size_t collecting_ = 0; ///< Snapshots that shards still add to.
-  size_t keeping_ = 0;    ///< Workers that make their error feedback durable.
+  size_t collecting_ = 0; ///< Snapshots that wait for data of shards.
+  size_t keeping_ = 0;    ///< Workers that are writing their error feedback.
   bool writing_ = false;
   bool closed_ = false;
-  snapshot_ptr next_;      ///< Waits for the writer; the newest counts.
-  snapshot_ptr next_best_; ///< The same of the best weights.
+  snapshot_ptr next_;      ///< Waits for the writer; a newer one replaces it.
+  snapshot_ptr next_best_; ///< The same for the best weights.
 };
 
 } // namespace troupe

@@ -1,11 +1,12 @@
 #pragma once
 // The stream of events of a parameter server: each of its inputs with the
-// decision that followed, numbered, told to all who subscribe before anybody
-// learns of the decision. But for tensors the server's state is a function of
-// it. docs/design/0018-server-events.md
+// decision that followed, numbered. Subscribers (metrics, the event log, the
+// invariant checker) are told before the decision takes effect. Except for
+// tensors, the server's state is a function of this stream. See
+// docs/design/0018-server-events.md.
 //
-// Not thread-safe; one owner, the server, on whose thread subscribers are
-// called.
+// Owned by the parameter server, which calls subscribers on its own thread; not
+// thread-safe.
 
 #include "actors/core/step_scheduler.hpp"
 #include "messages/proto/manifest.pb.h"
@@ -22,11 +23,11 @@
 
 namespace troupe {
 
-/// What a parameter server is told.
+/// The kinds of input that a parameter server gets.
 namespace inputs {
 
-/// It has met its coordinator. `from`: the checkpoint that this life begins
-/// with, or null; valid while the event is told.
+/// The server has met its coordinator. `from` is the checkpoint that this life
+/// starts from, or null; it is valid only while subscribers are told.
 struct started {
   incarnation server;
   const proto::Manifest* from = nullptr;
@@ -56,9 +57,9 @@ struct pulled {
 /// A gradient, sound or refused.
 struct arrived {
   push_header header;
-  lease from; ///< As the server's ledger has it.
+  lease from; ///< According to the server's ledger.
   errc refused = errc::none;
-  std::string reason{}; ///< Of the refusal, for people.
+  std::string reason{}; ///< Why it was refused, as text for people.
 };
 
 struct scored {
@@ -81,7 +82,8 @@ struct failed {
   std::string line;
 };
 
-/// Workers are sent home, for this reason: no weights change any more.
+/// Training ends, for this reason: workers are told to stop, and the weights
+/// change no more.
 struct ending {
   std::string reason;
 };
@@ -102,32 +104,32 @@ using input =
                inputs::ending, inputs::ended>;
 
 struct event {
-  uint64_t number = 0; ///< 1, 2, ... of this life.
+  uint64_t number = 0; ///< 1, 2, ... within this life of the server.
   caf::actor_clock::time_point time;
   input what;
   cores::orders decided;
-  /// Learning rate of each update that was decided on, in their order.
+  /// The learning rate of each update that was decided on, in their order.
   std::vector<double> rates;
-  version newest; ///< Of the weights, the updates included.
+  version newest; ///< The newest version, with these updates applied.
 };
 
 class event_subscriber {
 public:
   virtual ~event_subscriber() = default;
 
-  /// May throw: then the run fails, and nobody learns of the decision.
+  /// May throw. Then the run fails, and the decision is not carried out.
   virtual void on_event(const event& what) = 0;
 };
 
 class event_stream {
 public:
-  /// In this order they are told.
+  /// Subscribers are told in the order of their subscription.
   void subscribe(std::shared_ptr<event_subscriber> who) {
     if (who)
       subscribers_.push_back(std::move(who));
   }
 
-  /// Numbers an event and tells it to all.
+  /// Numbers an event and passes it to all subscribers.
   void emit(event& what) {
     what.number = ++number_;
     for (const auto& each : subscribers_)

@@ -35,8 +35,8 @@ void event_log_writer::on_event(const event& what) {
   sink_(event_);
 }
 
-// Who comes when all are sent home takes no part, and a replay does not meet
-// it.
+// A worker that comes after the end of training takes no part, and a replay
+// does not see it.
 bool event_log_writer::is_logged(const input& what) {
   ending_ = ending_ || std::holds_alternative<inputs::ending>(what);
   return !std::holds_alternative<inputs::saved>(what) &&

@@ -1,9 +1,10 @@
 #pragma once
-// Encodes the events of a parameter server for its log and hands each to a
-// sink, which writes it, or compares it in a replay. Checkpoints that are
-// durable are left out: a replay writes none.
+// Encodes the events of a parameter server for the event log and passes each to
+// a sink. The sink writes it, or in a replay compares it with the recorded one.
+// Events about durable checkpoints are left out, because a replay writes no
+// checkpoints.
 //
-// Not thread-safe; one owner.
+// Owned by the parameter server and called on its thread; not thread-safe.
 
 #include "actors/server/event.hpp"
 #include "messages/proto/event_log.pb.h"
@@ -13,24 +14,24 @@
 
 namespace troupe {
 
-/// Takes an event. Throws `run_error` when it cannot (disk full): the run fails
-/// then. Called by the parameter server, in the order of its decisions.
+/// Takes an event, in the order of the server's decisions. Throws `run_error`
+/// when it cannot (disk full); then the run fails.
 using event_sink = std::function<void(proto::LogEvent&)>;
 
 class event_log_writer final : public event_subscriber {
 public:
   using time_point = caf::actor_clock::time_point;
 
-  /// Begins at `now`.
+  /// @param now The time from which the times of events are counted.
   event_log_writer(event_sink sink, time_point now)
     : sink_(std::move(sink)), start_(now) {
     // nop
   }
 
-  /// Throws what the sink throws.
+  /// Throws whatever the sink throws.
   void on_event(const event& what) override;
 
-  /// Nothing is kept any more.
+  /// Drops the sink: later events are ignored.
   void close() { sink_ = nullptr; }
 
 private:
@@ -52,8 +53,8 @@ private:
 
   event_sink sink_;
   time_point start_;
-  bool ending_ = false;   ///< Workers were sent home.
-  proto::LogEvent event_; ///< Its memory is used again.
+  bool ending_ = false;   ///< Training has ended.
+  proto::LogEvent event_; ///< Reused, to save allocations.
 };
 
 } // namespace troupe

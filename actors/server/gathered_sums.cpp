@@ -25,7 +25,7 @@ void gathered_sums::accept(const gradient_sum& of, new_push what) {
   all.here.push_back(std::move(what));
   auto whole = all.here.size() == of.pushes.size();
   if (!whole && all.here.size() > 1)
-    return; // Who leaves meanwhile is heard of.
+    return; // If one of them leaves, `leave` is called.
   auto sound = in_order(all);
   if (sound && !whole)
     return;
@@ -46,7 +46,7 @@ bool gathered_sums::in_order(const gathered& what) const {
          std::ranges::all_of(what.here, calls_.is_good);
 }
 
-// It may have waited for the recorder meanwhile.
+// It may have waited for the recorder in the meantime.
 void gathered_sums::take(gathered what) {
   if (!closed_ && !in_order(what))
     return give_up(what);
@@ -61,7 +61,7 @@ void gathered_sums::give_up(const gathered& what) {
     one.asks.deliver(no_part());
 }
 
-// Its samples are dealt out again in a moment.
+// Its samples are handed out again soon.
 void gathered_sums::leave(worker_id who, incarnation life) {
   if (!sums_)
     return;

@@ -1,9 +1,10 @@
 #pragma once
-// Pushes whose gradients were added up on their way (an NCCL reduction): they
-// are gathered until all of a sum are here, for the mean holds each of them.
-// When one of them is not to count, none does.
+// Collects the pushes whose gradients were already added up on the way (an NCCL
+// reduction). Their mean contains all of them, so they are held until the last
+// one is here. If one of them must not count, none of them does.
 //
-// A part of the server's state; not thread-safe.
+// A part of the parameter server's state, called on the server's thread; not
+// thread-safe.
 
 #include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
@@ -16,7 +17,7 @@
 
 namespace troupe {
 
-/// A push that is not looked at yet.
+/// A push that has not been checked yet.
 struct new_push {
   push_header header;
   payload gradient;
@@ -24,11 +25,11 @@ struct new_push {
 };
 
 struct gathered_sums_calls {
-  /// Is this worker's life a member?
+  /// Whether this life of the worker is a member.
   std::function<bool(const push_id&)> knows;
-  /// Would the push be taken by itself?
+  /// Whether the push would be accepted on its own.
   std::function<bool(const new_push&)> is_good;
-  /// Takes a push of a sum that counts, now or later.
+  /// Calls its argument when the server accepts pushes: now or later.
   std::function<void(std::function<void()>)> when_ready;
   std::function<void(new_push)> take;
 };
@@ -49,10 +50,11 @@ public:
 
   void accept(const gradient_sum& of, new_push what);
 
-  /// Sums that this worker was to be part of are void.
+  /// Gives up all sums that this worker was to be part of.
   void leave(worker_id who, incarnation life);
 
-  /// The run is over: all who wait are told, now and from now on.
+  /// The run is over: answers all pushes that wait, and from now on each new
+  /// one at once.
   void close();
 
 private:

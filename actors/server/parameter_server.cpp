@@ -32,7 +32,7 @@ parameter_server_state::parameter_server_state(pointer self,
     before_ = metrics_->load(parts_.resumed->manifest.counters());
     clock_ = run_clock{self, before_.elapsed_seconds};
   }
-  // What was rolled back left its best weights behind.
+  // The best weights may come from steps that were rolled back.
   if (best_)
     metrics_->load(*best_);
   events_.subscribe(log_);
@@ -74,11 +74,11 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
   };
 }
 
-// -- what it is told ----------------------------------------------------------
+// -- inputs -------------------------------------------------------------------
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
-  // A run that is resumed may have reached its limits already.
+  // A resumed run may have reached its limits already.
   cores::orders decided;
   decided.stop = scheduler_.reached();
   decide(inputs::started{parts_.life,
@@ -128,7 +128,7 @@ void parameter_server_state::leave(worker_id who, incarnation life,
     return;
   requests_.leave(who);
   shards_.leave(who, life);
-  if (ending_.begun()) // The weights stay as they are: no step closes any more.
+  if (ending_.begun()) // No more steps: the weights stay as they are.
     return requests_.answer_left(reason);
   auto decided = scheduler_.leave(who, life);
   decide(inputs::left{who, life, reason}, std::move(decided));
@@ -141,7 +141,7 @@ void parameter_server_state::take_score(const score& found) {
   if (!ending_.begun())
     decided.stop = scheduler_.scored(found.accuracy);
   auto at = tell(inputs::scored{found}, std::move(decided));
-  keep_if_best(found); // The run does not end before that is written.
+  keep_if_best(found); // The run ends only after that is written.
   if (ending_.begun() && !feed_.last_open())
     ending_.scored();
   carry_out(at);
@@ -161,14 +161,15 @@ void parameter_server_state::stop() {
   ending_.begin("stopped", "stopped by a signal");
 }
 
-// Recorder or checkpoint writer could not write: an input like others.
+// The recorder or the checkpoint writer could not write: handled like any other
+// input.
 void parameter_server_state::fail_for_others(const std::string& line) {
   if (!ending_.is_closed())
     decide(inputs::failed{line});
   ending_.fail(line);
 }
 
-// -- what follows -------------------------------------------------------------
+// -- decisions ----------------------------------------------------------------
 
 void parameter_server_state::decide(input what, cores::orders decided) {
   carry_out(tell(std::move(what), std::move(decided)));
@@ -186,7 +187,7 @@ event parameter_server_state::tell(input what, cores::orders decided) {
   try {
     events_.emit(at);
   } catch (const std::exception& err) {
-    // A run that was to leave a log and does not has failed.
+    // A run that should write a log and cannot has failed.
     log_->close();
     ending_.fail(one_line(err));
     ending_.fail_late(one_line(err));
@@ -250,7 +251,7 @@ void parameter_server_state::send_home(const std::string& reason) {
 
 void parameter_server_state::finish_work() {
   feed_.finish();
-  // Saved already: then its digest alone is wanted.
+  // Saved already: then only its digest is needed.
   if (!checkpoints_.take() && model_.has_weights() && shards_.any() &&
       shards_.complete())
     checkpoints_.collect([this](const snapshot_ptr& what) {

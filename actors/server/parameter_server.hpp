@@ -1,16 +1,17 @@
 #pragma once
 // The parameter server: owns the weights, takes gradients, and answers each
-// with the next weights when the policy says so. This is the lead shard: it
-// asks its step scheduler what a message means and carries the orders out,
-// together with the other shards, if there are any. What it owns lies in parts,
-// one for each thing that happens to a gradient
+// with the next weights when the policy says so. This is the lead shard. It
+// asks its step scheduler what a message means and carries out the orders,
+// together with the other shards, if there are any. Its state is split into
+// parts, one for each stage in the life of a gradient
 // (docs/design/0018-server-events.md).
 //
-// Has no thread of its own: whoever brings a gradient waits for what follows
-// from it, and takes the step (actors/errands.hpp).
+// It has no thread of its own. A worker that brings a gradient waits for the
+// result anyway, so its thread runs the server's step
+// (actors/runtime/inline_execution.hpp).
 //
-// With shards in processes of their own it has only its own range of each
-// version; what is scored or saved as a whole is fetched from them.
+// With shards in other processes it holds only its own range of each version; a
+// whole version, for scoring or saving, is fetched from them.
 
 #include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
@@ -43,40 +44,42 @@
 
 namespace troupe {
 
-/// What a parameter server is made of.
+/// What a parameter server is constructed from.
 struct parameter_server_parts {
   config::settings settings;
   std::string config_ini; ///< The resolved configuration, for checkpoints.
   std::string config_digest;
-  /// What the run is; with `life`, which is that of this server.
+  /// Describes the run to peers; contains this server's `life`.
   config::run_description description;
-  /// Of the run directory: held as long as the server lives. May be null.
+  /// The lock of the run directory, held as long as the server lives. May be
+  /// null.
   std::shared_ptr<const config::run_lock> lock;
   std::string run_id;
   std::string dataset; ///< Name of the data set.
-  /// In the training set; may be `cores::endless`. 0 where each worker has
-  /// files of its own, and tells of them itself.
+  /// Size of the training set; may be `cores::endless`. 0 where each worker has
+  /// files of its own: then each reports its number of samples itself.
   uint64_t samples = 0;
   int64_t classes = 0;
-  incarnation life{1}; ///< Of this server: 1, or one more than before.
+  incarnation life{1}; ///< 1, or one more than in the run resumed.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
-  /// The score of the best weights that are kept already.
+  /// The score of the best weights that are on disk already.
   std::optional<models::best_score> best;
   recorder_actor recorder;
   checkpoint_writer_actor writer;
-  models::lanes across; ///< Threads that share the passes over the weights.
-  uint32_t remote_shards = 0; ///< How many have processes of their own.
-  int threads = 1; ///< Intra-op threads where all actors share one thread.
+  models::lanes across; ///< Threads that share each pass over the weights.
+  uint32_t remote_shards = 0; ///< Shards in processes of their own.
+  int threads = 1; ///< Intra-op threads, if all actors share one thread.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
-  /// Virtual clock: when the first computation began. Else empty.
+  /// Under the virtual clock: when the first computation began. Else empty.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
   event_sink event_log; ///< Takes the events of this life; may be empty.
-  /// Is told of each event last; or null. Virtual clock: the invariant checker.
+  /// Is told of each event after all other subscribers; or null. Under the
+  /// virtual clock it is the invariant checker.
   std::shared_ptr<event_subscriber> observer;
-  gradient_sums_ptr sums;     ///< Where gradients are added up before; or null.
-  cores::note_window notes{}; ///< How far the recorder may be behind.
-  double finish_timeout = 30; ///< s that its end may take.
-  double save_timeout = 300;  ///< The same of the last checkpoint.
+  gradient_sums_ptr sums;     ///< Gradients added up on the way; or null.
+  cores::note_window notes{}; ///< Limits how far the recorder may lag.
+  double finish_timeout = 30; ///< s that the end of the run may take.
+  double save_timeout = 300;  ///< s that the last checkpoint may take.
 };
 
 class parameter_server_state {
@@ -90,7 +93,7 @@ public:
   lead_actor::behavior_type make_behavior();
 
 private:
-  // -- what it is told --------------------------------------------------------
+  // -- inputs -----------------------------------------------------------------
 
   void begin(const coordinator_actor& coordinator);
   void take(const push_header& header, const payload& gradient);
@@ -105,13 +108,13 @@ private:
   void stop();
   void fail_for_others(const std::string& line);
 
-  // -- what follows -----------------------------------------------------------
+  // -- decisions --------------------------------------------------------------
 
-  /// Tells all who subscribe, before anybody learns what was decided. What
-  /// cannot be logged fails the run.
+  /// Tells all subscribers before the decision takes effect. When the event
+  /// cannot be logged, the run fails.
   event tell(input what, cores::orders decided);
   void carry_out(const event& at);
-  /// Both.
+  /// Tells the subscribers, then carries out the orders.
   void decide(input what, cores::orders decided = {});
 
   void expel(worker_id who, incarnation life, const std::string& reason);
@@ -148,12 +151,12 @@ private:
   cores::step_scheduler scheduler_;
   run_clock clock_;
   wall_clock wall_;
-  recording::run_times before_; ///< Those of the checkpoint.
+  recording::run_times before_; ///< From the checkpoint.
   caf::actor_clock::time_point last_update_;
   coordinator_actor coordinator_;
-  std::map<std::string, std::string> transports_; ///< Of all workers so far.
-  std::optional<models::best_score> best_; ///< Of the weights that are kept.
-  /// With remote shards: of the version that the run ends with.
+  std::map<std::string, std::string> transports_; ///< Of each worker so far.
+  std::optional<models::best_score> best_; ///< Of the best weights on disk.
+  /// With remote shards: the digest of the version that the run ends with.
   std::optional<std::string> state_sha256_;
 
   std::shared_ptr<event_log_writer> log_; ///< Or null.

@@ -1,4 +1,5 @@
-// How the parts of the parameter server are joined, and what it says of itself.
+// Connects the parts of the parameter server, and describes the run for the log
+// and the summary.
 
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore.hpp"
@@ -16,7 +17,7 @@ namespace troupe {
 
 namespace {
 
-/// What this start has changed on purpose.
+/// The settings that the user changed for this start.
 std::vector<config::change> changes_of(const parameter_server_parts& parts) {
   std::vector<config::change> out;
   std::ranges::copy_if(
@@ -103,7 +104,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   out.model = &model_;
   out.shards = &shards_;
   out.frequency = parts_.settings.checkpoint.checkpoint_freq;
-  // Nothing is learnt and no epoch ends: there is nothing to go on from.
+  // Nothing is learned and no epoch ends: there is nothing to resume from.
   out.wanted = model_.has_weights() || parts_.samples != cores::endless;
   out.has_error_feedback =
     config::parse_compression(parts_.settings.cluster.compression)
@@ -150,7 +151,8 @@ run_ending_calls parameter_server_state::ending_calls() {
           }};
 }
 
-// Every so many are acknowledged: until then requests may have to wait.
+// The recorder acknowledges notes in batches: until then requests may have to
+// wait.
 void parameter_server_state::tell_recorder(const note_ptr& what) {
   if (!parts_.notes.send())
     return self_->send(parts_.recorder, note_atom_v, what);
@@ -169,7 +171,7 @@ void parameter_server_state::write_summary() {
   tell(inputs::ended{summary.status, scheduler_.current(),
                      summary.weights_sha256, summary.state_sha256},
        {});
-  summary.status = ending_.status(); // The log may be lost.
+  summary.status = ending_.status(); // Writing the log may have failed.
   auto last = std::make_shared<note>();
   last->step = scheduler_.current().value;
   last->time = elapsed();
@@ -204,9 +206,10 @@ void parameter_server_state::leave_run() {
   self_->quit();
 }
 
-// -- what it says of itself ---------------------------------------------------
+// -- descriptions of the run --------------------------------------------------
 
-// For the log; a lease that is not this worker's is but a number.
+// For the log; of a lease that this worker does not have only the number is
+// known.
 lease parameter_server_state::lease_of(const push_header& header) const {
   if (scheduler_.holds(header.id.worker, header.from, header.samples))
     return *scheduler_.ledger().find(header.from);

@@ -40,7 +40,7 @@ make_beginnings(const parameter_server_parts& parts) {
                          parts.settings.cluster.shards, parts.resumed.get());
 }
 
-// The policy begins anew at the version of a checkpoint: its members are gone
+// The policy starts anew at the version of a checkpoint: its members have left
 // and join again.
 cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
   version start{parts.resumed ? parts.resumed->manifest.step() : 0};

@@ -1,6 +1,9 @@
 #pragma once
-// The parts of a parameter server from its settings or from a checkpoint, and
-// the manifest of a checkpoint from its parts.
+// Builds the parts of a parameter server from its settings or from a
+// checkpoint, and fills in the manifest of a checkpoint from those parts.
+//
+// Free functions without state, called by the parameter server when it starts
+// and when it takes a checkpoint.
 
 #include "actors/core/step_scheduler.hpp"
 #include "actors/state/server_model.hpp"
@@ -15,22 +18,22 @@ policies::policy_spec make_policy_spec(const config::settings& settings);
 
 server_model make_server_model(const parameter_server_parts& parts);
 
-/// What the shards in processes of their own begin with.
+/// The initial state of the shards in processes of their own.
 std::vector<shard_beginning>
 make_beginnings(const parameter_server_parts& parts);
 
-/// Throws `run_error` when the checkpoint is of another data set.
+/// Throws `run_error` when the checkpoint belongs to another data set.
 cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts);
 
-/// Throws `failure` when the checkpoint to resume from is of a run with other
-/// settings, other data or another script.
+/// Throws `failure` when the checkpoint to resume from comes from a run with
+/// other settings, other data or another script.
 void require_same_run(const parameter_server_parts& parts);
 
-/// Throws `run_error` when the checkpoint to resume from is of another network,
-/// optimiser or data set.
+/// Throws `run_error` when the checkpoint to resume from belongs to another
+/// network, optimiser or data set.
 void require_fitting(const parameter_server_parts& parts);
 
-/// All but weights, optimiser, counters and files.
+/// Fills in everything except weights, optimiser, counters and files.
 void fill_manifest(const parameter_server_parts& parts,
                    const cores::step_scheduler& step_scheduler,
                    proto::Manifest& out);

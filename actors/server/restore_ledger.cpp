@@ -24,7 +24,7 @@ cores::ledger_state state_of(const epoch_list& epochs, uint64_t opened) {
   return state;
 }
 
-/// As a manifest has it.
+/// In the form that a manifest has.
 std::string sharding_of(const config::data_settings& data) {
   return config::print(data.sharding) + (data.drop_last ? " drop-last" : "");
 }
@@ -57,7 +57,7 @@ cores::lease_ledger make_shared_ledger(const parameter_server_parts& parts) {
   return *ledger;
 }
 
-/// Samples of a share of the data that all read; 0 where each reads its own.
+/// Samples in a part of shared data; 0 where each worker reads its own.
 uint64_t size_of_share(const parameter_server_parts& parts) {
   const auto& data = parts.settings.data;
   auto workers = parts.settings.cluster.workers;
@@ -106,8 +106,9 @@ cores::data_ledger resume_parts(const parameter_server_parts& parts) {
   return *result;
 }
 
-/// A checkpoint goes on as it was shared out: positions mean nothing else. The
-/// settings that it names were compared; this is what its account itself says.
+/// A checkpoint can only be continued with the same sharing of the data,
+/// because positions depend on it. The settings in it were compared before;
+/// this checks the ledger itself.
 void require_same_sharding(const parameter_server_parts& parts) {
   const auto& saved = parts.resumed->manifest.ledger();
   auto here =

@@ -1,10 +1,10 @@
 #pragma once
-// How a run comes to its end, stage by stage: workers are sent home, the last
-// version is scored and saved, each within its time; then the summary is
-// written. What fails ends it at once.
+// How a run ends, stage by stage: the workers are told to stop, the last
+// version is scored and saved, each within its time limit, and then the summary
+// is written. A failure skips the scoring and the saving.
 //
-// Decides only; what is to be done it asks of its owner. Pure but for that; not
-// thread-safe.
+// A part of the parameter server's state. It only decides; the work is done by
+// the calls that the server hands in. Not thread-safe.
 
 #include <functional>
 #include <string>
@@ -13,7 +13,7 @@
 namespace troupe {
 
 struct run_ending_calls {
-  /// Training is over, for this reason.
+  /// Tells all workers that training is over, for this reason.
   std::function<void(const std::string& reason)> send_home;
   /// Asks for the last score and the last checkpoint.
   std::function<void()> finish_work;
@@ -28,7 +28,7 @@ public:
     // nop
   }
 
-  /// The run ends well, or was stopped. Ignored when it ends already.
+  /// The run is complete or was stopped. Ignored when it is already ending.
   void begin(std::string status, const std::string& reason) {
     if (begun_)
       return;
@@ -40,7 +40,8 @@ public:
     settle();
   }
 
-  /// No checkpoint and no score: what was met may have spoilt them.
+  /// Ends the run at once, without checkpoint and score: the failure may have
+  /// spoilt them.
   void fail(std::string line) {
     if (closed_)
       return;
@@ -54,22 +55,23 @@ public:
     settle();
   }
 
-  /// The last score is there, or given up.
+  /// The last score has arrived, or is not waited for any more.
   void scored() {
     scored_ = true;
     settle();
   }
 
-  /// The last checkpoint and the best weights are durable, or given up.
+  /// The last checkpoint and the best weights are durable, or are not waited
+  /// for any more.
   void saved() {
     saved_ = true;
     settle();
   }
 
-  /// There are weights to be written again: the best, by the last score.
+  /// The last score was the best, so the best weights are written again.
   void saving() { saved_ = false; }
 
-  /// Even the summary cannot be written. The first line counts.
+  /// Even the summary cannot be written. The first error is kept.
   void fail_late(const std::string& line) {
     begun_ = true;
     status_ = "failed";
@@ -84,7 +86,7 @@ public:
 
   /// completed | stopped | failed
   const std::string& status() const { return status_; }
-  const std::string& line() const { return line_; } ///< When it failed.
+  const std::string& line() const { return line_; } ///< The error, or empty.
 
 private:
   void settle() {

@@ -29,7 +29,8 @@ void run_metrics::load(const models::best_score& kept) {
   statistics_.evaluated(kept.step, kept.loss, kept.accuracy);
 }
 
-// The input first, then what was decided, in the order in which it is done.
+// First the input, then the decisions, in the order in which they are carried
+// out.
 void run_metrics::on_event(const event& what) {
   std::visit([&](const auto& input) { take(what, input); }, what.what);
   for (const auto& late : what.decided.drop)
@@ -127,7 +128,7 @@ void run_metrics::note_epochs(version at) {
 double run_metrics::epochs() const {
   const auto& ledger = parts_.scheduler->ledger();
   auto samples = ledger.samples();
-  // Nobody has told of any yet, or there is no end to them.
+  // No samples are known yet, or the data is endless.
   if (samples == 0 || samples == cores::endless)
     return 0;
   return static_cast<double>(statistics_.samples_applied() +
@@ -140,7 +141,8 @@ double run_metrics::samples_per_second() const {
          std::max(parts_.elapsed(), 1e-9);
 }
 
-// Who is waited for is a walk over the cluster: not for every update.
+// Finding the workers that are waited for visits the whole cluster, so it is
+// not done for every update.
 recording::progress_figures run_metrics::progress(version at) const {
   recording::progress_figures out;
   out.step = at.value;

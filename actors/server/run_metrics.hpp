@@ -1,9 +1,9 @@
 #pragma once
-// What a run measures about itself, as a subscriber of the server's events: the
-// counts of summary.json and of checkpoints, and the notes from which the
-// recorder writes metrics and tells how the run goes.
+// What a run measures about itself. As a subscriber of the server's events it
+// keeps the counts for summary.json and for checkpoints, and makes the notes
+// from which the recorder writes metrics and reports progress.
 //
-// Not thread-safe; one owner.
+// Owned by the parameter server and called on its thread; not thread-safe.
 
 #include "actors/core/push_hash.hpp"
 #include "actors/recording/notes.hpp"
@@ -25,12 +25,13 @@ namespace troupe {
 struct run_metrics_parts {
   config::settings settings;
   std::string run_id;
-  /// That this start made.
+  /// Changes of the settings that this start of the run made.
   std::vector<config::change> changes;
-  /// Of the server: who is waited for, how far the data has come.
+  /// The server's scheduler: it knows who is waited for and how far the data
+  /// has come.
   const cores::step_scheduler* scheduler = nullptr;
   std::function<double()> elapsed; ///< s on the run's clock.
-  /// Takes a note for the recorder.
+  /// Sends a note to the recorder.
   std::function<void(note_ptr)> tell;
 };
 
@@ -38,10 +39,11 @@ class run_metrics final : public event_subscriber {
 public:
   explicit run_metrics(run_metrics_parts parts);
 
-  /// Goes on from the counts of a checkpoint; returns its times.
+  /// Continues from the counts of a checkpoint; returns its times.
   recording::run_times load(const proto::Counters& from);
 
-  /// What was rolled back left its best weights behind.
+  /// Continues from the best weights on disk, which may come from steps that
+  /// were rolled back.
   void load(const models::best_score& kept);
 
   void on_event(const event& what) override;
@@ -50,8 +52,8 @@ public:
 
   const std::optional<score>& last_score() const { return last_score_; }
 
-  /// Passes over the data so far: samples in the weights, or left out of an
-  /// epoch, by those of an epoch.
+  /// Passes over the data so far: samples that were applied or left out,
+  /// divided by the samples of an epoch.
   double epochs() const;
 
 private:
@@ -82,13 +84,13 @@ private:
 
   run_metrics_parts parts_;
   recording::run_statistics statistics_;
-  /// Of gradients that the policy has not yet decided on.
+  /// The headers of gradients that the policy has not yet decided on.
   std::unordered_map<push_id, push_header, cores::push_hash> held_;
   std::optional<score> last_score_;
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();
   uint64_t epochs_noted_ = 0;
   wall_clock wall_;
-  double progress_due_ = 0; ///< On `wall_`: when to tell a terminal again.
+  double progress_due_ = 0; ///< On `wall_`: when to update a terminal again.
 };
 
 } // namespace troupe

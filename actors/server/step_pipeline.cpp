@@ -42,8 +42,8 @@ void step_pipeline::carry_out(const cores::orders& what,
     make(what.updates[i], rates.at(i));
 }
 
-// The gradients are let go of before anybody is answered, so that their memory
-// is free for the next.
+// The gradients are released before anybody is answered, so that their memory
+// is free for the next ones.
 void step_pipeline::make(const cores::update_order& step, double rate) {
   std::vector<push_id> ids;
   std::vector<payload> gradients;

@@ -1,8 +1,10 @@
 #pragma once
-// The tensor work that follows from a decision: gradients that are held, and
-// the steps that make the next version of them, here and on other shards.
+// The tensor work that follows from the scheduler's decisions: it keeps
+// gradients until the policy has decided on them, and makes steps of them, on
+// the lead and on the other shards.
 //
-// A part of the server's state; not thread-safe.
+// A part of the parameter server's state, called on the server's thread; not
+// thread-safe.
 
 #include "actors/core/push_hash.hpp"
 #include "actors/core/step_scheduler.hpp"
@@ -20,9 +22,9 @@ struct step_pipeline_parts {
   config::training_settings settings;
   server_model* model = nullptr;
   shard_group* shards = nullptr;
-  /// A gradient is in the weights, or will never be.
+  /// Called when a gradient was applied or dropped.
   std::function<void(const push_id&)> settled;
-  /// A version is out.
+  /// Called when a new version is published.
   std::function<void(version)> made;
 };
 
@@ -30,19 +32,20 @@ class step_pipeline {
 public:
   explicit step_pipeline(step_pipeline_parts parts);
 
-  /// A sound gradient waits for the policy's decision.
+  /// Keeps a sound gradient until the policy decides on it.
   void hold(const push_header& header, const payload& gradient);
 
   /// The learning rate of each step that was decided on, in their order.
   /// @param epochs Passes over the data before the first of them.
-  /// @param samples Of an epoch.
+  /// @param samples The samples of an epoch.
   std::vector<double> rates_of(const std::vector<cores::update_order>& steps,
                                double epochs, uint64_t samples) const;
 
-  /// Forgets gradients, makes the steps. Throws when a step cannot be made.
+  /// Forgets the dropped gradients and makes the steps. Throws when a step
+  /// cannot be made.
   void carry_out(const cores::orders& what, const std::vector<double>& rates);
 
-  /// No step will be made any more.
+  /// Forgets all gradients: no more steps will be made.
   void clear() { held_.clear(); }
 
 private:

@@ -38,8 +38,8 @@ void version_feed::finish() {
   show_due();
 }
 
-// The version that is due is at hand only while it is the newest; afterwards
-// the due payload keeps it alive.
+// The version that is due is available only while it is the newest; afterwards
+// `due_weights_` keeps it alive.
 void version_feed::show_due() {
   if (board_.next(due_version_) == parts_.newest()) {
     if (parts_.shards->any())
@@ -50,7 +50,7 @@ void version_feed::show_due() {
   serve();
 }
 
-// One at a time, but for the last.
+// One at a time, except for the last.
 void version_feed::fetch_due() {
   auto due = parts_.newest();
   auto wanted = audience_ > 0 || !waiting_.empty();
@@ -82,8 +82,8 @@ void version_feed::serve() {
   });
 }
 
-// An evaluator that went away never scores what it has; a replay is told of
-// scores that no one asks for.
+// An evaluator that left never scores what it was given; and a replay gets
+// scores that no one asked for.
 void version_feed::remember(version shown, const payload& weights) {
   if (!parts_.keeps_shown)
     return;

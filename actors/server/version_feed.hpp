@@ -1,12 +1,14 @@
 #pragma once
-// Versions for those who look on: which one is due for scoring, who waits for
-// it, and what was shown, in case that its score is the best.
+// Gives versions of the weights to evaluators: it knows which version is due
+// for scoring, who waits for it, and which versions were given out, in case one
+// of them gets the best score.
 //
 // With shards in other processes a version that is due is fetched from them,
-// one at a time: when that takes longer than training to the next, an evaluator
-// skips versions, as when it is slow itself.
+// one at a time. If that takes longer than training up to the next one,
+// evaluators skip versions, just as they do when they are slow themselves.
 //
-// A part of the server's state; not thread-safe.
+// A part of the parameter server's state, called on the server's thread; not
+// thread-safe.
 
 #include "actors/core/evaluation_board.hpp"
 #include "actors/shards/shard_group.hpp"
@@ -26,8 +28,8 @@ struct version_feed_parts {
   shard_group* shards = nullptr;
   std::function<version()> newest;
   uint64_t frequency = 0;   ///< Steps between versions that are due.
-  uint64_t epochs = 0;      ///< Complete when this life begins.
-  bool keeps_shown = false; ///< For the best weights.
+  uint64_t epochs = 0;      ///< Complete when this life of the server begins.
+  bool keeps_shown = false; ///< Whether the best weights are saved.
 };
 
 class version_feed {
@@ -40,12 +42,12 @@ public:
   /// An evaluator that has seen versions up to `after` wants the next.
   watch_result watch(version after);
 
-  /// So many evaluators look on.
+  /// Sets the number of evaluators.
   void set_audience(uint32_t evaluators);
 
   uint32_t audience() const { return audience_; }
 
-  /// A version is out, with which so many epochs are complete.
+  /// A new version is published; `epochs` are complete with it.
   void made(version what, uint64_t epochs);
 
   /// The run ends with the newest version, which is due whatever its number.
@@ -53,20 +55,21 @@ public:
 
   void scored(version what) { board_.scored(what); }
 
-  /// Is the last version still to be scored?
+  /// Whether the last version is still to be scored.
   bool last_open() const { return board_.last_open(); }
 
-  /// The weights that were shown as this version, once; nothing when they are
-  /// not there any more.
+  /// The weights that evaluators got as this version; nothing when they were
+  /// already taken or are not kept any more.
   payload take_shown(version what);
 
   /// A whole version was fetched from the shards.
   void keep_whole(version of, const at::Tensor& weights);
 
-  /// The newest version as a whole, where it was fetched; else nothing.
+  /// The whole newest version, if it was fetched; else null.
   const payload* whole_newest() const;
 
-  /// The run is over: all who wait are told, now and from now on.
+  /// The run is over: answers all evaluators that wait, and from now on each
+  /// new request at once.
   void close();
 
 private:
@@ -86,7 +89,7 @@ private:
   std::vector<waiting_evaluator> waiting_;
   uint32_t audience_ = 0;
   version due_version_;
-  payload due_weights_; ///< The version that is due for scoring.
+  payload due_weights_; ///< The weights of `due_version_`.
   std::optional<version> fetching_;
   payload whole_; ///< What was last fetched from remote shards.
   version whole_version_;

@@ -46,7 +46,8 @@ auto worker_requests::pull(const pull_header& header) -> weights_result {
   return asks;
 }
 
-// What nobody writes down must not be done either: notes would pile up.
+// While the recorder cannot write, requests must wait: else notes would pile
+// up.
 bool worker_requests::must_wait() const {
   return !closed_ && (parts_.notes->is_full() || !waiting_.empty());
 }
@@ -64,7 +65,7 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
                              weights_promise asks) {
   request_id id{header.id.worker, header.id.life, header.request};
   if (auto err = objection(header)) {
-    // What has arrived before may be held for a step.
+    // A gradient that arrived before may be held for a step.
     parts_.shards->refuse(id, err == errc::duplicate ? push_id{} : header.id);
     return asks.deliver(err);
   }
@@ -81,7 +82,7 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
     [this, header, gradient](bool all) { take(header, gradient, all); });
 }
 
-// All shards have their part, and it is known what it is worth.
+// All shards have their part, and it is known whether it is sound.
 void worker_requests::take(const push_header& header, const payload& gradient,
                            bool sound) {
   if (sound)
@@ -105,7 +106,7 @@ void worker_requests::accept(const pull_header& header, weights_promise asks) {
                         [this, header](bool) { parts_.decide.pull(header); });
 }
 
-// -- what is in order ---------------------------------------------------------
+// -- checks -------------------------------------------------------------------
 
 caf::error worker_requests::objection(const push_header& header) {
   if (auto err = unwelcome(header.id.worker, header.id.life, header.server))
@@ -140,8 +141,9 @@ caf::error worker_requests::unwelcome(worker_id who, incarnation life,
   }
 }
 
-// Of all but its numbers. A gradient of somebody else's samples would count
-// them twice; of one that never fitted only the shape has come.
+// Checks everything except the numbers. A gradient for another worker's samples
+// would count them twice; of one with the wrong size only the shape has been
+// sent.
 errc worker_requests::check(const push_header& header,
                             const payload& gradient) const {
   if (!parts_.scheduler->holds(header.id.worker, header.from, header.samples))
@@ -165,7 +167,7 @@ void worker_requests::hold(const request_id& id, weights_promise asks) {
   who.request = id.number;
 }
 
-// Whoever added up has seen that all numbers are finite.
+// The reduction has already checked that all numbers are finite.
 void worker_requests::take_part(new_push one) {
   const auto& id = one.header.id;
   if (closed_ || parts_.scheduler->admit(id) != cores::freshness::fresh)

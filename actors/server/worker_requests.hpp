@@ -1,10 +1,11 @@
 #pragma once
-// What workers ask of the parameter server, until it is decided and answered:
-// is the message welcome, is the gradient whole and sound, may it be looked at
-// now. A worker has one request at a time; its answer is held back until the
-// policy releases it, and that is the barrier.
+// Handles the requests of workers until they are decided and answered: is the
+// message expected, is the gradient complete and finite, and may it be looked
+// at now. A worker has one request at a time. Its answer is held back until the
+// policy releases the worker; that is how a policy makes workers wait.
 //
-// A part of the server's state; not thread-safe.
+// A part of the parameter server's state, called on the server's thread; not
+// thread-safe.
 
 #include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
@@ -20,7 +21,7 @@
 
 namespace troupe {
 
-/// What the server decides about requests that are in order.
+/// The server's decisions about requests that passed the checks.
 struct worker_requests_calls {
   std::function<void(const push_header&, const payload&)> push; ///< Sound.
   std::function<void(const pull_header&)> pull;
@@ -33,8 +34,8 @@ struct worker_requests_parts {
   cores::step_scheduler* scheduler = nullptr;
   const server_model* model = nullptr;
   shard_group* shards = nullptr;
-  gradient_sums_ptr sums; ///< Where gradients are added up before; or null.
-  /// How far the recorder may be behind: beyond that requests wait.
+  gradient_sums_ptr sums; ///< Gradients added up on the way; or null.
+  /// Limits how far the recorder may lag: beyond that requests wait.
   cores::note_window* notes = nullptr;
   worker_requests_calls decide;
 };
@@ -51,50 +52,52 @@ public:
   weights_result push(const push_header& header, const payload& gradient);
   weights_result pull(const pull_header& header);
 
-  /// The recorder has caught up by a batch of notes.
+  /// The recorder has written a batch of notes: requests that waited go on.
   void proceed();
 
   // -- members ----------------------------------------------------------------
 
   void enlist(worker_id who, incarnation life, const worker_actor& handle);
 
-  /// The gathered sums that it was to be part of are void. To be called of
-  /// whoever goes, known or not.
+  /// Gives up the gathered sums that the worker was to be part of. To be called
+  /// for each worker that leaves, even an unknown one.
   void leave_sums(worker_id who, incarnation life) { sums_.leave(who, life); }
 
-  /// Its open request is answered with the reason, by `answer_left`.
+  /// Removes a member. `answer_left` then answers its open request with a
+  /// reason.
   void leave(worker_id who);
   void answer_left(const std::string& reason);
 
   bool has(worker_id who) const { return members_.contains(who); }
 
-  /// A gradient is applied or dropped.
+  /// A gradient was applied or dropped.
   void settle(const push_id& id);
 
-  /// For each member: its handle, and the last of its gradients that is
-  /// settled.
+  /// Calls `what` for each member: with its handle, and its last gradient that
+  /// was applied or dropped.
   void each_member(
     const std::function<void(const worker_actor&, sequence)>& what) const;
 
   // -- answers ----------------------------------------------------------------
 
-  /// The worker goes on with these weights.
+  /// Answers the worker with these weights: it continues.
   void release(worker_id who, const release_header& header,
                const payload& weights);
 
-  /// The worker is told that its computation is of no use.
+  /// Tells the worker that its current computation is of no use.
   void cancel(worker_id who);
 
-  /// The run is over: all who ask are told, now and from now on.
+  /// The run is over: answers all requests that wait, and from now on each new
+  /// one at once.
   void close();
 
 private:
-  /// A worker, and its request that waits for an answer.
+  /// A worker, with its request that waits for an answer.
   struct member {
     incarnation life;
     worker_actor handle;
     std::optional<weights_promise> asks;
-    sequence request; ///< That it asks by.
+    sequence request; ///< The number of that request.
     sequence settled; ///< Its last gradient that is applied or dropped.
   };
 
@@ -115,8 +118,8 @@ private:
 
   worker_requests_parts parts_;
   policies::by_rank<member> members_;
-  std::optional<weights_promise> left_;       ///< Of the one who has just left.
-  std::deque<std::function<void()>> waiting_; ///< Requests, in their order.
+  std::optional<weights_promise> left_; ///< Of the worker that has just left.
+  std::deque<std::function<void()>> waiting_; ///< Requests in order of arrival.
   gathered_sums sums_;
   bool closed_ = false;
 };

@@ -12,17 +12,17 @@ namespace troupe {
 
 namespace {
 
-/// s between two looks: while there are many descriptors left, and else.
+/// Seconds between two checks: while many descriptors are free, and otherwise.
 constexpr double long_pause = 1;
 constexpr double short_pause = 0.1;
 constexpr size_t many = 256;
 
-/// That the run keeps for itself: checkpoints, paths, event logs.
+/// Descriptors reserved for the run itself: checkpoints, paths, event logs.
 size_t reserve(size_t most) {
   return std::min<size_t>(16, most / 4);
 }
 
-/// What a node takes that comes in: a connection and a path, twice.
+/// What each new node needs: a connection and a path, twice.
 constexpr size_t newcomers = 4;
 
 } // namespace

@@ -1,11 +1,11 @@
 #pragma once
-// Shuts the port on which the admission is published while the process is
-// short of file descriptors, and opens it again when some are free. Without it
-// CAF's listener would try to accept the next connection over and over, at full
-// load, and the run would lack the files that it needs itself. Nodes that find
-// the port shut try again.
+// Closes the port on which the admission is published while the process is
+// short of file descriptors, and opens it again when some are free. Otherwise
+// CAF's listener would retry the next connection in a busy loop, and the run
+// would lack the descriptors that it needs itself. Nodes that find the port
+// closed try again later.
 //
-// One beside each admission, with which it ends.
+// An actor; one beside each admission, and it ends with it.
 
 #include "messages/interfaces.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
@@ -17,16 +17,16 @@
 namespace troupe {
 
 using accept_gate_actor = caf::typed_actor<
-  // Looks whether there are descriptors.
+  // Checks how many descriptors are free.
   result<void>(tick_atom)>;
 
-/// Whether the port should be open. One that is shut opens a little later than
-/// an open one shuts, so that the next node does not shut it at once.
+/// Whether the port should be open. The limit for opening is higher than that
+/// for closing, so that the next node does not close it at once.
 /// @param left Files that may still be opened, of `most`.
 bool should_accept(bool open, size_t left, size_t most);
 
 struct accept_gate_parts {
-  admission_actor door; ///< Published there already.
+  admission_actor door; ///< Already published on the port.
   std::string host;
   uint16_t port = 0;
   std::function<void(const std::string&)> say;
@@ -51,8 +51,8 @@ private:
   accept_gate_parts parts_;
   transport::descriptor_limit files_;
   bool open_ = true;
-  bool busy_ = false; ///< The middleman has not answered.
-  bool told_ = false; ///< That the port cannot be opened again.
+  bool busy_ = false; ///< Waits for the middleman's answer.
+  bool told_ = false; ///< Has reported that reopening fails.
 };
 
 } // namespace troupe

@@ -19,7 +19,7 @@ bool is_shard(const proto::Hello& hello) {
   return hello.role() == "ps";
 }
 
-/// Why the two do not fit; empty when they do.
+/// Why the two are incompatible; empty when they are not.
 std::string misfit(const proto::Hello& hello,
                    const config::settings& settings) {
   if (hello.protocol() != protocol_version)
@@ -98,7 +98,7 @@ admission_state::meet(const std::string& bytes) {
           caf::actor_cast<caf::strong_actor_ptr>(gateway)};
 }
 
-// Who says hello again has given up what it was given before.
+// A peer that says hello again has given up its earlier gateway.
 gateway_actor admission_state::receive(const caf::actor_addr& caller) {
   std::erase_if(expected_, [&](const visitor& who) {
     auto settled = who.settled->load();

@@ -1,8 +1,10 @@
 #pragma once
-// The published actor: the first that a stranger meets. It checks protocol
-// version and settings, and lets a peer in to a gateway of its own. Whoever
-// says hello and does not come costs a gateway for a while, and no more than so
-// many.
+// The published actor, and the first one that a remote peer talks to. It checks
+// protocol version and settings, and gives each accepted peer a gateway of its
+// own. A peer that says hello and then does not come costs a gateway for a
+// limited time, and the number of such gateways is limited.
+//
+// An actor; one for each parameter server shard that takes remote peers.
 
 #include "actors/shards/shard_registrar.hpp"
 #include "config/sources/description.hpp"
@@ -24,32 +26,32 @@ namespace troupe {
 
 struct admission_parts {
   config::settings settings;
-  config::run_description description; ///< Of the run, as peers are told.
-  payload_shape weights; ///< That come from this server, and gradients to it.
+  config::run_description description; ///< The run, as described to peers.
+  payload_shape weights; ///< This server's range, as peers exchange it.
   parameter_server_actor server;
-  coordinator_actor coordinator; ///< Nobody at shards besides the lead.
-  /// Where peers find paths of their own, besides the actor connection; or
-  /// null. Closed with the door.
+  coordinator_actor coordinator; ///< Null at shards other than the lead.
+  /// Where peers open paths of their own, besides the actor connection; or
+  /// null. Closed when the admission ends.
   std::shared_ptr<transport::reception> reception;
-  /// Where weights lie that peers of this host may read.
+  /// Memory for weights that peers on this host may read.
   std::shared_ptr<transport::shared_memory> memory;
-  payload_shape whole;     ///< All weights, which evaluators get.
-  uint64_t parameters = 0; ///< Of `weights`; running statistics are the rest.
-  transport::codec_ptr codec; ///< By which gradients are compressed; or null.
-  transport::nccl::library_ptr nccl; ///< For those who ask for it; or null.
+  payload_shape whole;               ///< All weights, as evaluators get them.
+  uint64_t parameters = 0;           ///< In `weights`; the rest are statistics.
+  transport::codec_ptr codec;        ///< Compresses gradients; or null.
+  transport::nccl::library_ptr nccl; ///< For peers that ask for it; or null.
   transport::collective_coordinator_ptr
-    collective; ///< With it, for all of them; or null.
+    collective; ///< With NCCL, for all workers; or null.
 
-  // Of a lead whose other shards have processes of their own:
+  // For a lead whose other shards have processes of their own:
 
   shard_registrar_actor registrar;
   std::shared_ptr<const shard_roster> roster;
-  std::vector<uint64_t> shard_counts; ///< Elements of each, by rank.
+  std::vector<uint64_t> shard_counts; ///< Elements of each shard, by rank.
 
-  // Of peers that have said hello:
+  // For peers that have said hello:
 
-  double patience = 120;       ///< s that each has until its link is there.
-  size_t most_expected = 1024; ///< The oldest is sent away for one more.
+  double patience = 120;       ///< s that each has to set up its link.
+  size_t most_expected = 1024; ///< Beyond this the oldest is rejected.
 };
 
 class admission_state {
@@ -65,11 +67,11 @@ public:
   admission_actor::behavior_type make_behavior();
 
 private:
-  /// Has a gateway, and perhaps no link yet.
+  /// A peer that has a gateway, but perhaps no link yet.
   struct visitor {
     caf::actor_addr gateway;
     caf::actor_addr caller;
-    /// There is a link, or there will be none.
+    /// True when the link exists, or never will.
     std::shared_ptr<const std::atomic<bool>> settled;
   };
 
@@ -84,7 +86,7 @@ private:
   pointer self_;
   admission_parts parts_;
   path_listener_actor listener_;
-  std::list<visitor> expected_; ///< The oldest first.
+  std::list<visitor> expected_; ///< Oldest first.
 };
 
 } // namespace troupe

@@ -1,5 +1,8 @@
 #pragma once
-// What session clients have in common: a series of attempts to get a place.
+// What all session clients have in common: a series of attempts to get a place
+// in the cluster, with growing delays between them.
+//
+// A member of a session client's state, called on its thread; not thread-safe.
 
 #include "actors/core/backoff.hpp"
 #include "actors/runtime/still_valid.hpp"
@@ -11,7 +14,7 @@
 
 namespace troupe {
 
-/// Whoever is to be brought onto the stage.
+/// The actor that a session client finds a place for.
 using participant = std::variant<worker_actor, evaluator_actor>;
 
 /// Sends the participant a message that workers and evaluators know.
@@ -20,8 +23,7 @@ void tell(Self* self, const participant& whom, const Ts&... message) {
   std::visit([&](const auto& who) { self->send(who, message...); }, whom);
 }
 
-/// Which answers still count, and when to try again. A member of a session
-/// client's state; the time is an argument.
+/// Knows which answers still count, and when to try again. Times are arguments.
 class connection_attempts {
 public:
   connection_attempts(double give_up, uint64_t jitter_seed)
@@ -29,34 +31,34 @@ public:
     // nop
   }
 
-  /// A new attempt: what was asked in earlier ones is of no interest any more.
+  /// Begins a new attempt: answers to earlier ones are ignored.
   void begin() {
     ++number_;
     under_way_ = true;
   }
 
-  /// The attempt came to nothing, or the place is lost: s until the next one,
-  /// or nothing when it is time to give up.
+  /// The attempt failed, or the place was lost. Returns the seconds until the
+  /// next attempt, or nothing when it is time to give up.
   std::optional<double> failed(double now) {
     begin();
     return backoff_.next(now);
   }
 
-  /// There is a place.
+  /// The attempt got a place.
   void succeeded() {
     under_way_ = false;
     backoff_.reset();
   }
 
-  /// There will be no more attempts.
+  /// Ends the series: no more attempts follow.
   void end() { ++number_; }
 
   bool under_way() const { return under_way_; }
 
-  /// How many have failed in a row.
+  /// How many attempts have failed in a row.
   uint32_t failures() const { return backoff_.failures(); }
 
-  /// Wraps the handler of an answer that counts in this attempt only.
+  /// Wraps the handler of an answer so that it runs only during this attempt.
   template <class F>
   auto in_this_one(F f) {
     return while_unchanged(number_, std::move(f));

@@ -9,10 +9,11 @@ namespace troupe {
 
 namespace {
 
-/// s that members have to go home before the house closes without them.
+/// Seconds that members have to disconnect before the server closes without
+/// them.
 constexpr double grace = 3;
 
-/// Ticks in the time of a silence that is too long.
+/// Ticks within the liveness timeout.
 constexpr double ticks = 4;
 
 } // namespace
@@ -46,7 +47,7 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
 // -- joining and leaving ------------------------------------------------------
 
 // The server learns of a member before the member learns of its place, so that
-// its first request finds it known.
+// its first request comes from a known worker.
 caf::result<registration>
 coordinator_state::admit(const registration_request& wish,
                          const worker_actor& who) {
@@ -93,7 +94,7 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
   return promise;
 }
 
-// Only its link broke, not the connection: nobody has told that it left.
+// Only its link broke, not the connection, so nothing reported that it left.
 void coordinator_state::give_back_seat_of(const worker_actor& who) {
   if (auto found = ranks_.find(who.address()); found != ranks_.end())
     leave(found->second, workers_.at(found->second).life, "its link broke");
@@ -147,7 +148,8 @@ void coordinator_state::lost(const caf::actor_addr& who,
   leave_if_alone();
 }
 
-// Not before the server knows all members, so that the first step has them all.
+// Only when the server knows all members, so that the first step has all of
+// them.
 void coordinator_state::start_if_due() {
   if (!membership_.started() &&
       (gathered_.size() < workers_.size() || !membership_.start_if_due(now())))
@@ -158,8 +160,8 @@ void coordinator_state::start_if_due() {
 
 // -- liveness -----------------------------------------------------------------
 
-// Whoever slept himself, as a stopped process does, has heard nobody: the
-// answers of that time are still in the mail.
+// If this process itself was suspended, it has heard nobody: the answers of
+// that time are still in its mailbox.
 void coordinator_state::tick() {
   if (ending_ || parts_.liveness_timeout == 0)
     return;
@@ -183,7 +185,7 @@ void coordinator_state::ping() {
       .then([this, id = id,
              life = who.life] { membership_.heard(id, life, now()); },
             [](const caf::error&) {
-              // Its silence speaks for itself.
+              // If it does not answer, its silence is noticed anyway.
             });
 }
 
@@ -196,7 +198,7 @@ void coordinator_state::send_workers_home() {
 }
 
 void coordinator_state::close(const run_end& how) {
-  if (ended_) // The grace is over.
+  if (ended_) // The time to disconnect is over.
     workers_.clear(), ranks_.clear(), evaluators_.clear();
   else
     self_->delayed_send(self_, to_timespan(grace), ended_atom_v, how);

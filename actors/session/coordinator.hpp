@@ -1,7 +1,10 @@
 #pragma once
-// The coordinator: who is in the cluster. Gives ranks and incarnations, starts
-// the training when the cluster is complete, notices who died or fell silent,
-// and sends everybody home at the end.
+// The coordinator keeps track of who is in the cluster. It gives ranks and
+// incarnations to workers, starts the training when the cluster is complete,
+// notices workers that died or fell silent, and tells everybody when the run
+// ends.
+//
+// An actor beside the parameter server, in the same process.
 
 #include "actors/core/membership.hpp"
 #include "actors/core/part_homes.hpp"
@@ -16,12 +19,13 @@ namespace troupe {
 
 struct coordinator_parts {
   cores::membership_rules rules;
-  /// s of silence until a member is gone; 0: as long as its actor lives.
+  /// Seconds of silence after which a member counts as lost; 0: a member counts
+  /// as alive as long as its actor lives.
   double liveness_timeout = 15;
   incarnation server; ///< The life of the parameter server.
   lead_actor lead;
   supervisor_actor supervisor;
-  /// Where workers have files of their own: which rank has which.
+  /// Where workers have files of their own: which rank has which data.
   std::optional<cores::part_homes> homes{};
 };
 
@@ -65,12 +69,12 @@ private:
   run_clock clock_;
   cores::membership membership_;
   std::map<worker_id, worker> workers_;
-  std::map<caf::actor_addr, worker_id> ranks_; ///< Of the same.
-  std::vector<worker_id> gathered_; ///< In the cluster before training starts.
+  std::map<caf::actor_addr, worker_id> ranks_; ///< By address.
+  std::vector<worker_id> gathered_; ///< Joined before training starts.
   std::vector<evaluator_actor> evaluators_;
-  double tick_due_ = 0;          ///< When the next tick is to come.
-  bool ending_ = false;          ///< Workers have been sent home.
-  std::optional<run_end> ended_; ///< Evaluators have been sent home.
+  double tick_due_ = 0;          ///< When the next tick is due.
+  bool ending_ = false;          ///< Workers were told to stop.
+  std::optional<run_end> ended_; ///< Evaluators were told, too.
 };
 
 } // namespace troupe

@@ -1,5 +1,8 @@
 #pragma once
-// How a node asks an admission elsewhere to let it in.
+// How a node asks a remote admission to let it in.
+//
+// A function that session clients call in their own actor; it returns at once,
+// and the answer arrives as a callback on the same actor.
 
 #include "actors/session/connection_attempts.hpp"
 #include "messages/interfaces.hpp"
@@ -10,20 +13,23 @@
 
 namespace troupe {
 
-/// s for one step of a hello: the peer answers at once or is not one of ours.
+/// Seconds for one step of a handshake: a peer that takes longer is not one of
+/// ours.
 inline constexpr double patience_with_a_peer = 10;
 
-/// What comes of it; one of them is called, if the attempt still counts then.
+/// The possible outcomes; one of them is called, if the attempt still counts
+/// then.
 struct door_opens {
   std::function<void(const proto::Welcome&, const caf::strong_actor_ptr&)>
     welcome;
-  /// Errors: settings_conflict, protocol_mismatch.
+  /// The peer refuses for good. Errors: settings_conflict, protocol_mismatch.
   std::function<void(const caf::error&)> refusal;
-  /// Why there is nobody, or not yet.
+  /// Nobody answers, or not yet; with the reason.
   std::function<void(const std::string&)> later;
 };
 
-/// Knocks in this attempt. `patience` in s, for each of two steps.
+/// Starts a handshake in the current attempt. `patience`: seconds for each of
+/// its two steps.
 void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const std::string& host,
                uint16_t port, double patience, const proto::Hello& hello,

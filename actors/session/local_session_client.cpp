@@ -56,7 +56,7 @@ void local_session_client_state::make_participant() try {
   self_->send(parts_.with.lead, refuse_atom_v, one_line(err));
 }
 
-// -- the way in ---------------------------------------------------------------
+// -- connecting ---------------------------------------------------------------
 
 void local_session_client_state::connect() {
   attempts_.begin();
@@ -114,7 +114,7 @@ void local_session_client_state::seat(const worker_actor& who) {
       attempts_.in_this_one([this](const caf::error& why) { refused(why); }));
 }
 
-// When the run is over, the coordinator says so to the participant.
+// When the run is over, the coordinator tells the participant.
 void local_session_client_state::refused(const caf::error& why) {
   if (!mends() || why == errc::shutting_down)
     return;
@@ -122,7 +122,7 @@ void local_session_client_state::refused(const caf::error& why) {
   retry();
 }
 
-// -- and out ------------------------------------------------------------------
+// -- losing the place ---------------------------------------------------------
 
 void local_session_client_state::lost() {
   drop_link();
@@ -145,8 +145,8 @@ void local_session_client_state::retry() {
     tell(self_, *participant_, stop_atom_v, run_end{});
 }
 
-// What one participant in this process met, the others meet too; but one that
-// mends its link stands for a process of its own.
+// A failure of one participant in this process happens to the others, too; but
+// one that can reconnect stands for a process of its own.
 void local_session_client_state::end(const run_end& how) {
   if (how.failed() && !mends())
     self_->send(parts_.with.lead, refuse_atom_v, how.line);

@@ -14,8 +14,8 @@ namespace troupe {
 
 namespace {
 
-/// s for a connection, and again for its welcome: the server has just answered
-/// on another.
+/// Seconds for a connection, and again for its welcome: the server has just
+/// answered on another connection.
 constexpr double patience = 3;
 
 } // namespace
@@ -47,7 +47,7 @@ path_choice::path_choice(std::string wanted,
   // nop
 }
 
-// NCCL has to be asked for, and gives way to the stream.
+// NCCL is used only on request; then the stream may take its place.
 bool path_choice::takes(const std::string& name, double now) const {
   auto rests = resting_.find(name);
   if ((rests != resting_.end() && now < rests->second) ||
@@ -104,7 +104,7 @@ path_choice::open(const std::string& name, const proto::PathOffer& offer,
                                                 std::move(with));
 }
 
-/// Without memory for a gradient the path would break at the first.
+/// Without memory for a gradient the path would break at the first one.
 void path_choice::look_for_memory(uint64_t bytes, double now) {
   if (!takes("shm", now))
     return;

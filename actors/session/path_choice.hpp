@@ -1,6 +1,9 @@
 #pragma once
-// Which path the tensors of a node take to its parameter server. No actors; may
-// wait for the network.
+// Chooses the path on which the tensors of a node travel to its parameter
+// server, and opens it.
+//
+// A member of a session client's state. No actors; `connect` may block on the
+// network. Not thread-safe.
 
 #include "config/text/settings.hpp"
 #include "messages/proto/hello.pb.h"
@@ -17,32 +20,33 @@ namespace troupe {
 
 class path_choice {
 public:
-  /// @param wanted As `--transport` says.
-  /// @param memory Where gradients lie, for shm; null for none of it.
-  /// @param say Told, once, why there is no shared memory.
-  /// @param nccl For the path of that name; null for none of it.
+  /// @param wanted The value of `--transport`.
+  /// @param memory Where gradients lie, for shm; null: shm is not used.
+  /// @param say Called once with the reason if there is no shared memory.
+  /// @param nccl For the path of that name; null: it is not used.
   path_choice(std::string wanted,
               std::shared_ptr<transport::shared_memory> memory,
               std::function<void(const std::string&)> say,
               transport::nccl::library_ptr nccl = nullptr);
 
-  /// s for which a path that broke is not taken again.
+  /// Seconds for which a path that broke is not tried again.
   static constexpr double rest = 60;
 
-  /// Connects on the best path that the server offers and that does not rest;
-  /// null for chunks over the actor connection. Throws `run_error` when the one
-  /// that is wanted is not offered, `path_error` when it is, but not there.
+  /// Connects on the best path that the server offers and that has not just
+  /// broken; null: use chunks over the actor connection. Throws `run_error`
+  /// when the path that the user wants is not offered, `path_error` when it is
+  /// offered but cannot be opened.
   transport::path_ptr connect(const proto::PathOffer& offer,
                               const std::string& host,
                               const transport::path_terms& terms,
                               double now = 0);
 
-  /// A path broke that others might replace: it rests. False when it is the
-  /// only one wanted.
+  /// A path broke that another may replace: it is not tried for a while. False
+  /// when it is the only one wanted.
   bool skip(const std::string& name, double now = 0);
 
-  /// The server in another life than before, or another one: what broke may
-  /// have been the server itself, so nothing rests any more.
+  /// The node meets a server, or another life of it. If that is a new one, all
+  /// paths may be tried again: the server itself may have been what broke.
   void meet(const std::string& life);
 
 private:
@@ -61,18 +65,18 @@ private:
   std::shared_ptr<transport::shared_memory> memory_;
   std::function<void(const std::string&)> say_;
   transport::nccl::library_ptr nccl_;
-  bool no_memory_ = false;                ///< There is none for shm.
-  std::string life_;                      ///< Of the server.
-  std::map<std::string, double> resting_; ///< Paths, and until when.
+  bool no_memory_ = false;                ///< No shared memory for shm.
+  std::string life_;                      ///< The server's life.
+  std::map<std::string, double> resting_; ///< Until when not to try paths.
 };
 
-/// The device of a worker's process, or of a server's: the one that was chosen
-/// for it; else, with both in one process, different ones where there are two.
+/// The GPU of a worker's process, or of a server's: the one that the user
+/// chose; else, when both are in one process, different ones if there are two.
 int nccl_device(const transport::nccl::library& lib, bool of_worker);
 
-/// Whether NCCL may add up the gradients of a step and nothing is lost by that:
-/// in synchronous runs, and where running statistics, which lie behind the
-/// gradients, are averaged as these are.
+/// Whether NCCL may add up the gradients of a step without changing the result:
+/// in synchronous runs, and where running statistics, which are stored behind
+/// the gradients, are averaged in the same way.
 bool adds_up(const config::settings& settings, bool has_statistics);
 
 /// Whether the server offers the path.

@@ -33,8 +33,8 @@ path_listener_actor::behavior_type path_listener_state::make_behavior() {
   };
 }
 
-// A peer may be here before we have read the message that announces it: that
-// lies between two looks.
+// A peer may connect before the message that announces it was read: it may have
+// arrived between two checks.
 void path_listener_state::look() {
   if (guests_.empty()) {
     guests_ = parts_.reception->wait();
@@ -57,7 +57,8 @@ void path_listener_state::forget(const caf::actor_addr& peer) {
   std::erase_if(awaited_, [&](const auto& one) { return one.second == peer; });
 }
 
-// Whoever is not awaited is a stranger: the connection closes as it goes.
+// A peer that is not expected is a stranger: its connection closes when it goes
+// out of scope.
 void path_listener_state::admit(transport::guest who) try {
   auto found = awaited_.find(who.token);
   if (found == awaited_.end())
@@ -72,7 +73,8 @@ void path_listener_state::admit(transport::guest who) try {
     framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
                          path_to(who), parts_.codec});
 } catch (const std::exception&) {
-  // He is gone again, or there is nothing to serve him with: he will see.
+  // The peer has disconnected, or resources are short: it will notice that the
+  // connection closes.
 }
 
 transport::path_ptr path_listener_state::path_to(transport::guest& who) const {

@@ -1,9 +1,10 @@
 #pragma once
-// Takes the connections of peers that want a path of their own, and gives each
-// that shows a good token its far half. A token is good once, and as long as
-// the gateway that it was given out with. On a thread of its own, which waits
-// for connections; whoever closes the reception ends it, and whoever has mail
-// for it nudges the reception.
+// Accepts the connections of peers that want a path of their own, and starts a
+// framed gateway for each that shows a valid token. A token can be used once,
+// and only as long as the gateway that issued it lives.
+//
+// An actor on a thread of its own, which blocks while it waits for connections.
+// Closing the reception ends it; senders of mail wake it through the reception.
 
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression/compression.hpp"
@@ -23,17 +24,19 @@ namespace troupe {
 struct path_listener_parts {
   std::shared_ptr<transport::reception> reception;
   parameter_server_actor server;
-  payload_shape weights; ///< For workers; of gradients, too, unless compressed.
-  /// Where weights lie that peers of this host may read; needed if they come.
+  payload_shape weights; ///< For workers; gradients too, unless compressed.
+  /// Memory for weights that peers on this host may read; needed if there are
+  /// such peers.
   std::shared_ptr<transport::shared_memory> memory;
-  /// Of weights for evaluators, and of the memory that a peer's gradients lie
-  /// in, where that is more.
+  /// The shape of weights for evaluators. Sizes the memory for a peer's
+  /// gradients, too, where it is the larger one.
   payload_shape whole = {};
-  transport::codec_ptr codec{}; ///< By which gradients are compressed; or null.
-  uint64_t parameter_bytes = 0; ///< Of weights; what is behind them goes first.
-  /// For those who ask for NCCL on a stream; or null.
+  transport::codec_ptr codec{}; ///< Compresses gradients; or null.
+  uint64_t parameter_bytes = 0; ///< The rest, statistics, is sent first.
+  /// For peers that ask for NCCL on a stream; or null.
   transport::nccl::library_ptr nccl{};
-  /// With it: where all workers meet; null: each meets the server alone.
+  /// With NCCL: the group of all workers; null: each has its own with the
+  /// server.
   transport::collective_coordinator_ptr collective{};
 };
 

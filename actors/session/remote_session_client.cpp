@@ -66,10 +66,10 @@ remote_session_client_state::make_behavior() {
   };
 }
 
-// -- the way in ---------------------------------------------------------------
+// -- connecting ---------------------------------------------------------------
 
-// The lead's door first; then, for a worker, those of shards elsewhere that it
-// tells of.
+// The lead's admission first; then, for a worker, those of the other shards,
+// which the lead names.
 void remote_session_client_state::connect() {
   attempts_.begin();
   doors_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}}};
@@ -117,8 +117,8 @@ void remote_session_client_state::enter(size_t door,
   retry(err.what());
 }
 
-// A server that comes back may be of another run, or have other settings or
-// data: what was made for the run before is of no use then.
+// A server that returns may belong to another run, or have other settings or
+// data: then the participant that was made for the run before is useless.
 void remote_session_client_state::take_part(const proto::Welcome& welcome) {
   auto its = description_of(welcome);
   if (participant_) {
@@ -151,7 +151,7 @@ auto remote_session_client_state::terms(const door& at,
   out.sent = at.codec ? at.codec->compressed() : at.weights;
   if (is_worker())
     out.overlap = parts_.overlap;
-  // Parts of an answer are joined when they are whole.
+  // Parts of an answer are joined when they are complete.
   out.in_use_early = doors_.size() == 1;
   return out;
 }
@@ -199,7 +199,7 @@ void remote_session_client_state::attached(
   std::visit([&](const auto& who) { seat(who, coordinator_); }, *participant_);
 }
 
-// The lead's part of the weights is the last.
+// The lead has the last part of the weights.
 auto remote_session_client_state::in_order() const -> std::vector<door> {
   auto out = doors_;
   std::ranges::rotate(out, out.begin() + 1);
@@ -223,7 +223,7 @@ void remote_session_client_state::join_links() {
                 self_->system(), placement::scheduled, std::move(parts));
 }
 
-// Gradients that are compressed first stay whole on each path.
+// Gradients that are compressed first are not sent early on any path.
 gradient_stream_ptr remote_session_client_state::early_gradients() const {
   if (doors_.size() == 1)
     return doors_.front().early_gradients;
@@ -238,8 +238,8 @@ gradient_stream_ptr remote_session_client_state::early_gradients() const {
   return std::make_shared<joined_gradient_stream>(std::move(parts));
 }
 
-// What a worker has left out so far outlives its links, unless the next server
-// is cut otherwise.
+// The error feedback of a worker outlives its links, unless the next server has
+// other shards.
 void remote_session_client_state::keep_left_out() {
   const auto& codec = doors_.front().codec;
   if (!codec || !codec->how().has_error_feedback())
@@ -286,7 +286,7 @@ void remote_session_client_state::seated(const std::string& as) {
       compressed);
 }
 
-// -- and out ------------------------------------------------------------------
+// -- losing the place ---------------------------------------------------------
 
 void remote_session_client_state::lost() {
   drop_links();
@@ -295,7 +295,7 @@ void remote_session_client_state::lost() {
   retry("the connection is lost");
 }
 
-// A link whose path breaks by itself, and not with its connection, says so.
+// A link reports when its path breaks alone, without its connection.
 void remote_session_client_state::look_at_path(const std::string& path,
                                                const caf::error& why) {
   if (path != "chunked" && why == errc::peer_lost &&
@@ -317,8 +317,8 @@ void remote_session_client_state::drop_links() {
   link_ = parameter_server_actor{};
 }
 
-// A place may become free, a server may come up; what was said about settings
-// and versions stands.
+// Trying again may help when no place is free or no server is up, but not when
+// settings or versions differ.
 void remote_session_client_state::refused(const caf::error& why) {
   if (why == errc::settings_conflict)
     end({static_cast<uint8_t>(exit_status::usage),

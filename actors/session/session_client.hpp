@@ -1,7 +1,9 @@
 #pragma once
-// Session clients get a worker or an evaluator its place in the cluster: here
-// in the same process, or at a parameter server elsewhere, again and again
-// while it comes and goes.
+// A session client gets a worker or an evaluator its place in the cluster, at a
+// parameter server in the same process or in another one, and gets it back
+// after a lost connection.
+//
+// An actor; one for each worker or evaluator, which knows it as `home`.
 
 #include "actors/links/compressing_link.hpp"
 #include "actors/links/simulated_link.hpp"
@@ -20,42 +22,43 @@
 
 namespace troupe {
 
-/// What a participant is made with once the settings of the cluster are known.
+/// Makes a participant, once the settings of the cluster are known.
 using participant_factory = std::function<participant(
   const proto::Welcome&, const session_client_actor&)>;
 
 // -- within the process of the parameter server -------------------------------
 
-/// Whom the participants of this process work with.
+/// The server and the coordinator that participants of this process work with.
 struct local_server {
   lead_actor lead;
   coordinator_actor coordinator;
 };
 
-/// A link that can break: it ends then.
+/// A link that can break; the actor then ends.
 struct faulty_link {
   parameter_server_actor link; ///< The participant's end.
-  participant face; ///< The participant, as those at the other end see it.
+  participant face;            ///< Stands for the participant at the server.
 };
 
-/// Makes a link to a house.
+/// Makes a link to a server.
 using link_factory =
   std::function<faulty_link(const local_server&, const participant&)>;
 
 struct local_session_client_parts {
   local_server with;
   std::function<participant(const session_client_actor&)> make;
-  std::optional<worker_id> rank;   ///< Asked for at every registration.
-  std::optional<link_terms> terms; ///< Of a simulated link; else a plain one.
-  compression packs{};             ///< Of a worker.
-  owned_data data{};               ///< Of a worker with files of its own.
+  std::optional<worker_id> rank;   ///< The rank to ask for.
+  std::optional<link_terms> terms; ///< For a simulated link; else a plain one.
+  compression packs{};             ///< For a worker.
+  owned_data data{};               ///< For a worker with files of its own.
 
-  // Where links break and servers come back, as between processes:
+  // For runs whose links break and whose servers return, as between processes:
 
-  /// The house that can be reached now, if any; asked before each attempt.
+  /// Finds the server that can be reached now, if any; called before each
+  /// attempt.
   std::function<std::optional<local_server>()> find;
-  link_factory tie;            ///< Instead of `terms`.
-  double connect_timeout = 60; ///< s without a place until it gives up.
+  link_factory tie;            ///< Used instead of `terms`.
+  double connect_timeout = 60; ///< s without a place before giving up.
   uint64_t jitter_seed = 0;
 };
 
@@ -71,7 +74,7 @@ public:
   session_client_actor::behavior_type make_behavior();
 
 private:
-  /// Whether a lost place is looked for again.
+  /// Whether the participant tries again when it has lost its place.
   bool mends() const { return parts_.find != nullptr; }
 
   void make_participant();
@@ -91,9 +94,9 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   parameter_server_actor link_;
-  std::shared_ptr<error_feedback> left_out_; ///< By compression; or null.
+  std::shared_ptr<error_feedback> left_out_; ///< Of compression; or null.
   std::optional<participant> participant_;
-  std::optional<participant> face_; ///< As the house sees the participant.
+  std::optional<participant> face_; ///< The participant, as the server sees it.
 };
 
 // -- to a parameter server elsewhere ------------------------------------------
@@ -101,19 +104,19 @@ private:
 struct remote_session_client_parts {
   std::string host;
   uint16_t port = 0;
-  double connect_timeout = 60; ///< s without a server until it gives up.
+  double connect_timeout = 60; ///< s without a server before giving up.
   uint64_t jitter_seed = 0;
-  std::optional<worker_id> rank;  ///< Asked for at every registration.
-  std::string transport = "auto"; ///< The path that tensors take.
+  std::optional<worker_id> rank;  ///< The rank to ask for.
+  std::string transport = "auto"; ///< The path for tensors.
   config::overlap_rule overlap = config::overlap_rule::off;
   transport::nccl::library_ptr nccl{}; ///< For the path of that name; or null.
-  /// Where this process makes tensors that others may read; null for none.
+  /// Memory of this process for tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;
   error_feedback_store
-    error_feedback_store_of; ///< Of a worker that packs its gradients.
+    error_feedback_store_of; ///< For a worker that compresses gradients.
   participant_factory make;
-  /// What a worker that was made has to itself; may be empty.
+  /// The data that the worker has to itself; may be empty.
   std::function<owned_data()> owns;
   supervisor_actor supervisor;
 };
@@ -130,15 +133,15 @@ public:
   session_client_actor::behavior_type make_behavior();
 
 private:
-  /// Where parts of the weights come from, and how.
+  /// A server that has a part of the weights, and how it is reached.
   struct door {
     std::string host;
     uint16_t port = 0;
     parameter_server_actor link;
     std::string path;
     payload_shape weights;
-    transport::codec_ptr codec; ///< By which gradients are compressed; or null.
-    /// By which gradients go ahead; or null.
+    transport::codec_ptr codec; ///< Compresses gradients; or null.
+    /// Sends gradients early; or null.
     gradient_stream_ptr early_gradients;
   };
 
@@ -170,7 +173,7 @@ private:
   std::string address() const;
   std::string paths_taken() const;
 
-  /// Answers that belong to an earlier attempt are ignored.
+  /// Wraps a handler so that answers to an earlier attempt are ignored.
   template <class F>
   auto in_this_attempt(F f) {
     return attempts_.in_this_one(std::move(f));
@@ -181,12 +184,12 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   path_choice paths_;
-  std::vector<door> doors_;       ///< The lead's first, then other shards'.
-  coordinator_actor coordinator_; ///< Whom the lead's led to.
-  parameter_server_actor link_;   ///< The one, or all of them as one.
-  std::shared_ptr<error_feedback> left_out_; ///< By compression; or null.
+  std::vector<door> doors_;       ///< The lead first, then other shards.
+  coordinator_actor coordinator_; ///< Reached through the lead.
+  parameter_server_actor link_;   ///< To one server, or to all as one.
+  std::shared_ptr<error_feedback> left_out_; ///< Of compression; or null.
   std::optional<participant> participant_;
-  config::run_description run_; ///< For which it was made.
+  config::run_description run_; ///< The run that it was made for.
 };
 
 } // namespace troupe

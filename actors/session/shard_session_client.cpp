@@ -78,7 +78,7 @@ void shard_session_client_state::enlist(
       to_string(parts_.rank));
 }
 
-// -- and out ------------------------------------------------------------------
+// -- losing the place ---------------------------------------------------------
 
 // The run cannot go on without this shard: the lead ends it, with a checkpoint.
 void shard_session_client_state::stop() {

@@ -1,7 +1,9 @@
 #pragma once
-// Brings the shard of this process to its lead, and back to the next life of
-// the lead: that begins with state of its own, so the shard is made anew each
-// time.
+// Connects the shard of this process to its lead, and connects it again to each
+// new life of the lead. A new life has its own state, so the shard is made anew
+// each time.
+//
+// An actor; one in each process that runs a shard besides the lead.
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/session/connection_attempts.hpp"
@@ -19,17 +21,17 @@ struct open_shard {
   remote_shard_actor handle;
   std::string host;
   uint16_t port = 0;
-  std::function<void()> close; ///< Closes its door.
+  std::function<void()> close; ///< Closes its admission.
 };
 
 struct shard_session_client_parts {
-  std::string host; ///< Of the lead.
+  std::string host; ///< The lead's host.
   uint16_t port = 0;
   shard_id rank;
-  double connect_timeout = 60; ///< s without a lead until it gives up.
+  double connect_timeout = 60; ///< s without a lead before giving up.
   uint64_t jitter_seed = 0;
   proto::Hello hello;
-  /// Makes the shard of a life of the lead. Throws `failure`.
+  /// Makes the shard for a life of the lead. Throws `failure`.
   std::function<open_shard(const proto::Welcome&, const shard_registrar_actor&,
                            const session_client_actor&)>
     make;

@@ -33,7 +33,7 @@ ranges_of(const std::vector<uint64_t>& bounds) {
   return out;
 }
 
-/// One behind the other in one buffer: weights, then slots.
+/// Concatenated in one buffer: weights, then slots.
 at::Tensor part_of(const at::Tensor& state, uint64_t count, size_t index) {
   return state.narrow(0, static_cast<int64_t>(count * index),
                       static_cast<int64_t>(count));
@@ -96,7 +96,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
   };
 }
 
-// -- what workers send --------------------------------------------------------
+// -- requests of workers ------------------------------------------------------
 
 auto remote_shard_state::push(const push_header& header, const payload& part)
   -> weights_result {
@@ -140,8 +140,8 @@ caf::error remote_shard_state::unwelcome(worker_id who,
   return {};
 }
 
-// A worker that asks anew has given up what it asked before: another shard, or
-// the lead, has refused it.
+// A worker that sends a new request has given up the earlier one: another
+// shard, or the lead, has refused it.
 auto remote_shard_state::hold(const request_id& id) -> weights_result {
   close(id.worker, errc::duplicate, "the worker has asked again");
   auto promise = self_->make_response_promise<release_header, payload>();
@@ -155,9 +155,9 @@ void remote_shard_state::close(worker_id who, errc why,
     found.mapped().asks.deliver(caf::make_error(why, text));
 }
 
-// -- what the lead decides ----------------------------------------------------
+// -- decisions of the lead ----------------------------------------------------
 
-// What cannot be done ends this actor: the lead hears of it, and why.
+// An error here ends this actor; the lead is told, with the reason.
 void remote_shard_state::make(const shard_step& what) try {
   if (what.makes != version_.next())
     throw run_error("told to make version " + to_string(what.makes) + " from " +
@@ -176,7 +176,7 @@ void remote_shard_state::make(const shard_step& what) try {
   self_->quit(caf::make_error(errc::failed, one_line(err)));
 }
 
-// A request that is not there any more has been given up by its worker.
+// A request that is missing was given up by its worker.
 void remote_shard_state::release(const request_id& id,
                                  const release_header& header) {
   if (header.weights != version_)
@@ -207,9 +207,10 @@ void remote_shard_state::end_training() {
   held_.clear();
 }
 
-// -- its state, as a whole ----------------------------------------------------
+// -- transfer of its state ----------------------------------------------------
 
-// The shard is made once it is known which of its elements have no decay.
+// The shard is made when it is known which of its elements have no weight
+// decay.
 void remote_shard_state::begin(transfer_id id, const shard_state& what,
                                const payload_shape& shape) try {
   model_ = {parts_.settings,
@@ -263,7 +264,7 @@ payload remote_shard_state::copy_state(bool with_slots) const {
   return std::move(out).seal();
 }
 
-// A copy, as the next step changes the slots.
+// A copy, because the next step changes the slots.
 void remote_shard_state::send_state(transfer_id id, const shard_state& what) {
   leaving_.begin(id, copy_state(what.with_slots), to_registrar());
 }

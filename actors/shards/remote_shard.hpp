@@ -1,10 +1,12 @@
 #pragma once
-// A parameter server shard in a process of its own: a range of the weights, the
-// optimiser's state for it, and the workers' requests that the lead has not yet
-// decided on. Workers send it their parts and get theirs of the answers; it
-// tells the lead what it has, and does what the lead says.
+// A parameter server shard in a process of its own. It holds a range of the
+// weights, the optimiser's state for it, and the workers' requests that the
+// lead has not decided on yet. Workers send it their part of a gradient and get
+// its part of the weights; it reports each part to the lead and carries out the
+// lead's decisions.
 //
-// Has no thread of its own, as the lead has none (actors/errands.hpp).
+// An actor without a thread of its own, like the lead: the thread that brings a
+// request runs it (actors/runtime/inline_execution.hpp).
 
 #include "actors/links/outgoing.hpp"
 #include "actors/shards/shard_model.hpp"
@@ -23,11 +25,11 @@ namespace troupe {
 struct remote_shard_parts {
   shard_id rank; ///< 1 or more.
   config::training_settings settings;
-  payload_shape weights; ///< Of its range.
-  int threads = 1;       ///< Intra-op threads where actors share one.
+  payload_shape weights; ///< The shape of its range.
+  int threads = 1;       ///< Intra-op threads, if actors share one.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   shard_registrar_actor registrar;
-  /// Told, once, when the run is over.
+  /// Called once, when the run is over.
   std::function<void(const run_end&)> on_end;
 };
 
@@ -45,7 +47,7 @@ private:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
   using weights_result = caf::result<release_header, payload>;
 
-  /// What a worker waits for.
+  /// A request of a worker that waits for an answer.
   struct request {
     request_id id;
     weights_promise asks;
@@ -82,8 +84,8 @@ private:
   models::weights_store store_;
   version version_;
   std::map<worker_id, request> requests_;
-  std::map<worker_id, incarnation> gone_; ///< The last life that is over.
-  std::map<worker_id, push_id> last_;     ///< The last gradient of each.
+  std::map<worker_id, incarnation> gone_; ///< The last life that has ended.
+  std::map<worker_id, push_id> last_;     ///< The last gradient of each worker.
   std::map<push_id, payload> held_;
   bool over_ = false;
   std::optional<transport::chunk_receiver> arriving_;

@@ -1,6 +1,8 @@
 #pragma once
-// A version that is put together from its shards, in the process of the lead.
-// Until all parts are there nobody reads the memory.
+// A version that is assembled from its shards, in the process of the lead.
+//
+// Passed from the lead to the shard registrar, which fills in the memory;
+// nobody reads it until all parts are there.
 
 #include "messages/ids.hpp"
 
@@ -11,10 +13,10 @@
 namespace troupe {
 
 struct shard_fetch {
-  transfer_id transfer; ///< That the shards send it by.
-  /// Memory for the whole, flat; the lead has written its own part.
+  transfer_id transfer; ///< The number of the transfer.
+  /// Flat memory for the whole version; the lead has written its own part.
   at::Tensor weights;
-  std::vector<at::Tensor> slots; ///< The same; empty if they are not wanted.
+  std::vector<at::Tensor> slots; ///< The same; empty if not wanted.
 };
 
 } // namespace troupe

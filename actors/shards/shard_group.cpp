@@ -23,8 +23,9 @@ void shard_group::decide(const request_id& id) {
   last = std::max(last, id);
 }
 
-// The entry of a request; one that came before it has been given up. Null for
-// what is itself given up: its worker has asked anew.
+// The entry of a request; replaces an earlier request of the worker, which it
+// has given up. Null for a request that was itself given up because its worker
+// has sent a newer one.
 auto shard_group::find(const request_id& id, const push_id& gradient)
   -> open_request* {
   auto found = open_.find(id.worker);
@@ -89,7 +90,7 @@ void shard_group::drop_part(const push_id& gradient) {
     drop({gradient});
 }
 
-// -- what was decided ---------------------------------------------------------
+// -- decisions ----------------------------------------------------------------
 
 void shard_group::drop(const std::vector<push_id>& which) {
   if (any() && !which.empty())
@@ -127,7 +128,7 @@ void shard_group::send_home(const run_end& how) {
     self_->send(registrar_, stop_atom_v, how);
 }
 
-// The registrar knows where the pieces go before a shard is asked for them.
+// The registrar must know where the pieces go before a shard is asked for them.
 void shard_group::fetch(const at::Tensor& weights,
                         std::vector<at::Tensor> slots, version of,
                         std::function<void()> then) {

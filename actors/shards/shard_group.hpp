@@ -1,11 +1,12 @@
 #pragma once
 // The shards in processes of their own, as the lead sees them. A request of a
-// worker counts as arrived when all shards have their part of it; since workers
-// come and go between two parts, the lead takes other mail meanwhile. What the
-// lead decides needs no answer: messages to one shard arrive in their order,
-// and what a decision names is there already.
+// worker is complete when all shards have their part of it. Parts arrive
+// independently, so the lead handles other messages in between. The lead's
+// decisions need no answer: messages to one shard arrive in order, and whatever
+// a decision refers to has already arrived there.
 //
-// A member of the lead's state; not thread-safe.
+// A part of the parameter server's state, called on its thread; not
+// thread-safe.
 
 #include "actors/shards/shard_fetch.hpp"
 #include "messages/interfaces.hpp"
@@ -21,17 +22,17 @@ class shard_group {
 public:
   using then_sound = std::function<void(bool)>;
 
-  /// `on_trouble` is told when states cannot be moved.
+  /// @param on_trouble Called when states cannot be transferred.
   shard_group(lead_actor::pointer self, uint32_t count,
               std::function<void(const caf::error&)> on_trouble)
     : self_(self), count_(count), on_trouble_(std::move(on_trouble)) {
     // nop
   }
 
-  /// Does this run have any?
+  /// Whether this run has shards in processes of their own.
   bool any() const { return count_ > 0; }
 
-  /// Are all there?
+  /// Whether all of them are connected.
   bool complete() const { return shards_.size() == count_; }
 
   void begin(shard_registrar_actor registrar,
@@ -39,19 +40,20 @@ public:
 
   // -- requests of workers ----------------------------------------------------
 
-  /// The lead has its part. `then` is called, once, when all have theirs, with
-  /// whether all are sound; never if the request is given up before.
-  /// @param gradient Of a push; `seq` is 0 for a pull.
+  /// The lead has its part of a request. `then` is called once, when all shards
+  /// have theirs, with whether all parts are sound; it is never called if the
+  /// request is given up before.
+  /// @param gradient The id of a push; its `seq` is 0 for a pull.
   void expect(const request_id& id, const push_id& gradient, bool sound,
               then_sound then);
 
-  /// Another shard has its part.
+  /// Another shard reports its part.
   void note(const part_report& what);
 
-  /// The lead refuses its part, whatever the others have.
+  /// The lead refuses its part, whatever the other shards report.
   void refuse(const request_id& id, const push_id& gradient);
 
-  // -- what was decided -------------------------------------------------------
+  // -- decisions --------------------------------------------------------------
 
   void drop(const std::vector<push_id>& which);
   void step(version makes, std::vector<push_id> gradients,
@@ -59,14 +61,14 @@ public:
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
 
-  /// Training is over.
+  /// Tells the shards that training is over.
   void finish();
 
-  /// The run is over.
+  /// Tells the shards that the run is over.
   void send_home(const run_end& how);
 
-  /// Fills in all but the lead's part of a version, as it is now; `then` is
-  /// called when that is done. The lead goes on meanwhile.
+  /// Fills in the other shards' parts of the current version; `then` is called
+  /// when that is done. The lead continues meanwhile.
   void fetch(const at::Tensor& weights, std::vector<at::Tensor> slots,
              version of, std::function<void()> then);
 
@@ -98,7 +100,7 @@ private:
   shard_registrar_actor registrar_;
   std::vector<remote_shard_actor> shards_;
   std::map<worker_id, open_request> open_;
-  std::map<worker_id, request_id> decided_; ///< The last, of each.
+  std::map<worker_id, request_id> decided_; ///< The last one of each worker.
   transfer_id fetches_{0};                  ///< So far.
 };
 

@@ -12,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-/// To an optimiser a range is a network of one parameter.
+/// For the optimiser a range is a network with one parameter.
 models::flat_layout layout_of(const models::element_range& range,
                               config::scalar_type dtype) {
   return models::flat_layout::from(
@@ -93,7 +93,7 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto* data = gradients[i].bytes().data();
     if (std::exchange(before, data) == data) {
-      of_each.back() += shares[i]; // They came as one, added up already.
+      of_each.back() += shares[i]; // They came already added up.
       continue;
     }
     parts.push_back(own(to_tensor(gradients[i])));
@@ -106,7 +106,8 @@ void shard_model::save(std::span<const at::Tensor> slots) const {
   if (!optimizer_)
     return;
   auto theirs = optimizer_->slots();
-  // By hand: LibTorch's copy would have the threads of whoever runs the actor.
+  // Copied by hand: LibTorch's copy would use the threads of the actor's
+  // caller.
   for (size_t i = 0; i < theirs.size(); ++i)
     std::memcpy(own(slots[i], 0).mutable_data_ptr(),
                 theirs[i].flat.const_data_ptr(), theirs[i].flat.nbytes());

@@ -1,8 +1,10 @@
 #pragma once
 // The tensor half of one parameter server shard: a range of the weights'
-// elements and the optimiser's state for it. Who owns the versions hands in
-// buffers of the whole, or of a part that has all of the range; a shard reads
-// and writes its own range of them. No actors. Not
+// elements and the optimiser's state for it. The owner of the versions passes
+// in buffers of the whole, or of a part that contains the range; the shard
+// reads and writes only its own range of them.
+//
+// A member of the lead's model or of a remote shard's state. No actors. Not
 // thread-safe; one owner.
 
 #include "config/text/settings.hpp"
@@ -21,8 +23,8 @@
 
 namespace troupe {
 
-/// Copies a range of the tensors of a checkpoint into a flat buffer of that
-/// range. Throws `run_error` when not all of these tensors are there.
+/// Copies a range of a checkpoint's tensors into a flat buffer of that size.
+/// Throws `run_error` when some of these tensors are missing.
 void fill(const std::vector<models::parameter_slot>& slots,
           config::scalar_type dtype, const models::element_range& range,
           const models::tensor_file& file, const std::string& where,
@@ -36,20 +38,20 @@ public:
 
   /// @param without_decay Elements of the range that have no weight decay,
   /// counted from its first.
-  /// @param first Of the whole: where the buffers that are handed in begin.
+  /// @param first Where in the whole the buffers begin that are passed in.
   /// @param across Threads that share each pass.
   shard_model(const config::training_settings& settings,
               config::scalar_type dtype, models::element_range range,
               std::vector<models::element_range> without_decay = {},
               uint64_t first = 0, models::lanes across = {});
 
-  /// Goes on with the optimiser's state of a checkpoint, however many shards
-  /// made it. Throws `run_error` when it is not one of this network or
+  /// Continues with the optimiser's state of a checkpoint, however many shards
+  /// made it. Throws `run_error` when it belongs to another network or
   /// optimiser.
   void load(const models::flat_layout& whole,
             const models::loaded_checkpoint& from);
 
-  /// Goes on with the slots of another that owns this range.
+  /// Continues with the slots of another shard that owned this range.
   void load(const std::vector<models::named_slot>& slots, uint64_t steps) {
     optimizer_->load(slots, steps);
   }
@@ -60,18 +62,18 @@ public:
     return without_decay_;
   }
 
-  /// Is there neither NaN nor infinity in this range of the gradient?
+  /// Whether this range of the gradient has neither NaN nor infinity.
   bool sound(const payload& gradient) const;
 
-  /// One step of this range: the mean of the gradients, weighted by their
-  /// shares (messages/types.hpp: `shard_step`) and summed in this order, and
-  /// scaled, through the optimiser from `current` into `next`. Pushes in a row
-  /// that have the same tensor count as one.
+  /// One step of this range: takes the mean of the gradients, weighted by their
+  /// shares (messages/types.hpp: `shard_step`) and summed in this order, scales
+  /// it, and runs it through the optimiser from `current` into `next`.
+  /// Consecutive pushes with the same tensor count as one.
   void apply(const at::Tensor& next, const at::Tensor& current,
              std::span<const payload> gradients, std::span<const double> shares,
              double lr, double scale = 1);
 
-  /// Of the optimiser; null without weights.
+  /// The optimiser; null without weights.
   const models::optimizer* optimizer() const { return optimizer_.get(); }
 
   /// Copies the optimiser's slots, in their order, into this range of buffers

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// -- where they are -----------------------------------------------------------
+// -- addresses ----------------------------------------------------------------
 
 void shard_roster::open(std::vector<address> all) {
   std::lock_guard guard{mutex_};
@@ -94,8 +94,8 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   return caf::unit;
 }
 
-// Whoever sends the message in hand, if it is the shard of that rank: what one
-// that was lost has sent before comes late, and is not of the next.
+// The sender of the current message, if it is the shard of that rank. Late
+// messages of a lost shard must not count for its successor.
 auto shard_registrar_state::speaker(shard_id rank) -> shard* {
   auto found = shards_.find(rank);
   const auto& from = self_->current_sender();
@@ -120,8 +120,8 @@ void shard_registrar_state::note_missing() {
   parts_.roster->wait_for(std::move(missing));
 }
 
-// What they began with is of no use once all have it: a shard that is lost
-// later ends the run.
+// The initial states are not needed once all shards have theirs: the loss of a
+// shard after that ends the run.
 void shard_registrar_state::ready(shard_id rank) {
   auto* from = speaker(rank);
   if (from == nullptr || complete_)
@@ -147,7 +147,7 @@ void shard_registrar_state::ready(shard_id rank) {
   parts_.roster->open(std::move(addresses));
 }
 
-// -- versions, put together ---------------------------------------------------
+// -- assembly of versions -----------------------------------------------------
 
 caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   uint64_t bytes = 0;
@@ -159,8 +159,8 @@ caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   return promise;
 }
 
-// Pieces of one shard follow each other, so that none comes twice and none is
-// left out.
+// The pieces of one shard come in order, so that none is repeated and none is
+// missing.
 void shard_registrar_state::put(shard_id rank, const chunk& piece) {
   auto* from = speaker(rank);
   auto found = fetches_.find(piece.transfer);
@@ -183,7 +183,7 @@ void shard_registrar_state::put(shard_id rank, const chunk& piece) {
   done.asks.deliver();
 }
 
-// A piece may reach from one part into the next.
+// A piece may extend from one part into the next.
 void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
                                  const chunk& piece) const {
   const auto& range = parts_.beginnings[rank.value - 1].range;
@@ -204,7 +204,7 @@ void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
   }
 }
 
-// -- going ----------------------------------------------------------------
+// -- losses and end -----------------------------------------------------------
 
 void shard_registrar_state::lost(const caf::actor_addr& who,
                                  const std::string& why) {

@@ -1,9 +1,10 @@
 #pragma once
-// Brings the shards of a run together that live in processes of their own:
-// takes them in as they come, gives each the state that it begins with, and
-// watches over them. Puts versions together from what they send.
+// Connects the shards of a run that live in processes of their own: registers
+// them as they come, sends each its initial state, and watches over them. It
+// also assembles whole versions from what they send.
 //
-// In the process of the lead, whose mail it keeps free of tensors.
+// An actor in the process of the lead, so that the lead's mailbox stays free of
+// tensors.
 
 #include "actors/links/outgoing.hpp"
 #include "actors/shards/shard_beginning.hpp"
@@ -20,7 +21,7 @@
 
 namespace troupe {
 
-/// Where the shards are found, once all are there. Thread-safe.
+/// The addresses of the shards, once all are connected. Thread-safe.
 class shard_roster {
 public:
   struct address {
@@ -28,16 +29,16 @@ public:
     uint16_t port = 0;
   };
 
-  /// All are there, in the order of their ranks.
+  /// All shards are connected; `all` is ordered by rank.
   void open(std::vector<address> all);
 
-  /// Those of these ranks are not.
+  /// The shards of these ranks are missing.
   void wait_for(std::vector<shard_id> missing);
 
-  /// Nothing while some are missing.
+  /// The addresses; nothing while shards are missing.
   std::optional<std::vector<address>> all() const;
 
-  /// Who is missing, for the user: "parameter server shards 1, 3".
+  /// The missing shards, for the user: "parameter server shards 1, 3".
   std::string missing() const;
 
 private:
@@ -48,7 +49,7 @@ private:
 
 struct shard_registrar_parts {
   lead_actor lead;
-  std::vector<shard_beginning> beginnings; ///< Of ranks 1, 2, ...
+  std::vector<shard_beginning> beginnings; ///< For ranks 1, 2, ...
   std::shared_ptr<shard_roster> roster;
   double liveness_timeout = 15; ///< s of silence until a shard is lost.
 };
@@ -76,8 +77,8 @@ private:
   struct open_fetch {
     shard_fetch_ptr what;
     caf::typed_response_promise<void> asks;
-    uint64_t missing = 0;                   ///< Bytes, of all shards.
-    std::map<shard_id, uint64_t> arrived{}; ///< Bytes of each: they follow.
+    uint64_t missing = 0;                   ///< Bytes, over all shards.
+    std::map<shard_id, uint64_t> arrived{}; ///< Bytes; parts come in order.
   };
 
   caf::result<void> take_in(shard_id rank, const std::string& host,

@@ -47,8 +47,8 @@ std::vector<models::named_tensor> slots_of(const snapshot& what) {
   return out;
 }
 
-/// Numbers that are not finite never heal: a checkpoint of them would push out
-/// the last one that is of use.
+/// Weights that are not finite never recover: a checkpoint of them would
+/// displace the last usable one.
 void require_finite(const snapshot& what) {
   auto step = what.best ? what.best->weights.value : what.manifest.step();
   if (auto name = not_finite_in(what))

@@ -1,6 +1,7 @@
 #pragma once
-// The checkpoint writer: makes snapshots durable on a thread of its own, so
-// that a slow disk never holds training up.
+// Writes snapshots to disk as checkpoints. An actor on a thread of its own, so
+// that a slow disk never delays training; the parameter server sends it one
+// snapshot at a time.
 
 #include "messages/interfaces.hpp"
 
@@ -10,7 +11,7 @@ namespace troupe {
 
 struct checkpoint_writer_parts {
   std::filesystem::path folder; ///< `checkpoints` in the run's folder.
-  uint32_t keep = 3;            ///< Newest checkpoints that stay.
+  uint32_t keep = 3;            ///< Number of newest checkpoints that are kept.
 };
 
 class checkpoint_writer_state {

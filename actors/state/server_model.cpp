@@ -222,7 +222,7 @@ std::string server_model::sha256_of(const payload& whole) const {
   return models::weights_sha256(to_tensor(whole), *layout_);
 }
 
-// Behind the lead's range, which is the last.
+// They follow the lead's range, which is the last.
 at::Tensor server_model::statistics_of(const at::Tensor& flat) const {
   auto first = static_cast<int64_t>(layout_->parameter_count() - first_);
   return flat.narrow(0, first, flat.numel() - first);

@@ -1,9 +1,10 @@
 #pragma once
-// The tensor half of the lead: versions of the weights, and its own range of
-// what makes the next one. Without shards in other processes that range is all.
-// Else a version begins with the lead's range, and has no other.
-// No actors. Not thread-safe; one owner, but a version may be read and let go
-// by any thread.
+// The tensor half of the lead: versions of the weights, and the lead's own
+// range of the optimiser. Without shards in other processes that range is
+// everything. With them, a version has only the lead's range.
+//
+// Owned by the parameter server. No actors. Not thread-safe, except that any
+// thread may read and release a version.
 
 #include "actors/shards/shard_beginning.hpp"
 #include "actors/shards/shard_model.hpp"
@@ -26,7 +27,7 @@
 
 namespace troupe {
 
-/// Where the numbers of a network's weights lie.
+/// The layout of a network's weights in a flat buffer.
 models::flat_layout layout_of(const config::training_settings& settings,
                               int64_t classes);
 
@@ -36,27 +37,27 @@ payload_shape shape_of(const models::flat_layout& layout);
 payload_shape shape_of_weights(const config::training_settings& settings,
                                int64_t classes);
 
-/// The weights of a checkpoint. Throws `run_error` when they are not those of
-/// this network.
+/// The weights of a checkpoint. Throws `run_error` when they belong to another
+/// network.
 payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
-/// Where each of so many shards is cut out of the parameters, by rank: those of
-/// ranks 1, 2, ... from the front, and the last the lead's, since the
-/// statistics behind them are, too.
+/// How the parameters are cut into shards, by rank. Ranks 1, 2, ... come from
+/// the front, and the lead has the end, since it also has the statistics behind
+/// it.
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards);
 
-/// What shards of ranks 1, 2, ... begin with that live in processes of their
+/// The initial states of the shards of ranks 1, 2, ..., in processes of their
 /// own. Throws `run_error` as the server does.
 std::vector<shard_beginning>
 make_beginnings(const config::training_settings& settings, int64_t classes,
                 uint32_t shards, const models::loaded_checkpoint* from);
 
-/// With whom a lead shares its work.
+/// How the lead's work is shared.
 struct shared_work {
-  uint32_t shards = 1;  ///< The lead, and those in processes of their own.
-  models::lanes across; ///< Threads of this process.
+  uint32_t shards = 1;  ///< The lead and the shards in other processes.
+  models::lanes across; ///< Threads in this process.
 };
 
 class server_model {
@@ -64,12 +65,12 @@ public:
   /// No weights at all: versions are only counted (`--gradients none`).
   server_model() = default;
 
-  /// Draws the first weights from the seed.
+  /// Draws the initial weights from the seed.
   server_model(const config::training_settings& settings, int64_t classes,
                payload_memory_ptr memory = heap_memory(),
                const shared_work& with = {});
 
-  /// Goes on from a checkpoint. Throws `run_error` when it is not one of this
+  /// Continues from a checkpoint. Throws `run_error` when it belongs to another
   /// network or optimiser.
   server_model(const config::training_settings& settings, int64_t classes,
                const models::loaded_checkpoint& from,
@@ -82,59 +83,58 @@ public:
 
   bool has_weights() const { return layout_ != nullptr; }
 
-  /// Of a version, as the lead has it, and of the gradients that it takes.
-  /// Empty without weights.
+  /// The shape of a version, as the lead has it, and of the gradients that it
+  /// takes. Empty without weights.
   payload_shape shape() const;
 
   /// The newest version; shares its memory.
   payload newest() const { return newest_; }
 
-  /// Is this the shape of a gradient of ours?
+  /// Whether the gradient has the right shape.
   bool fits(const payload& gradient) const {
     return gradient.shape() == shape();
   }
 
-  /// Has the lead's part of the gradient, with the statistics behind it,
-  /// neither NaN nor infinity?
+  /// Whether the lead's part of the gradient, with the statistics behind it,
+  /// has neither NaN nor infinity.
   bool sound(const payload& gradient) const;
 
-  /// Memory for the next version: that of the newest, where nobody reads it any
-  /// more.
+  /// Memory for the next version: that of the newest one if nobody reads it any
+  /// more, else another buffer.
   at::Tensor next_buffer();
 
-  /// The newest version, to be read.
+  /// The newest version as a tensor, for reading only.
   at::Tensor newest_flat() const;
 
-  /// What the mean of the gradients is multiplied by in a step, on all shards:
-  /// below 1 where it would be longer than the settings allow.
+  /// The factor for the mean of the gradients in a step, on all shards: below 1
+  /// where its norm would exceed the limit of the settings.
   double scale_of(std::span<const payload> gradients,
                   std::span<const double> shares) const;
 
-  /// The lead's part of a step from the newest version into `next`, and its
-  /// running statistics from those behind the gradients.
+  /// The lead's part of a step from the newest version into `next`. Its running
+  /// statistics come from those behind the gradients.
   void apply(const at::Tensor& next, std::span<const payload> gradients,
              std::span<const double> shares, double lr, double scale = 1);
 
   /// Makes `next`, which all parts have written to, the newest version.
   void publish(version makes, at::Tensor next);
 
-  /// Adds weights and the optimiser's counts to a snapshot, and memory for its
-  /// slots; nothing without weights. Returns that memory: what is written there
-  /// before anybody else sees the snapshot is part of it.
+  /// Adds the weights and the optimiser's counts to a snapshot, and memory for
+  /// its slots; does nothing without weights. Returns that memory: the caller
+  /// fills it before anybody else sees the snapshot.
   std::vector<at::Tensor> begin_save(snapshot& out) const;
 
-  /// Memory for the whole of the newest version, in which the lead's part is
-  /// that of the version.
+  /// Memory for the whole newest version, with the lead's part filled in.
   at::Tensor make_whole() const;
 
   /// Copies the lead's part of the slots.
   void save(std::span<const at::Tensor> slots) const { part_.save(slots); }
 
-  /// SHA-256 of the newest weights, as summary.json has it; nothing without
+  /// SHA-256 of the newest weights, as in summary.json; nothing without
   /// weights.
   std::optional<std::string> weights_sha256() const;
 
-  /// The same of these weights, all of them.
+  /// The same for these weights, which must be whole.
   std::string sha256_of(const payload& whole) const;
 
 private:
@@ -143,9 +143,9 @@ private:
 
   config::training_settings settings_;
   std::shared_ptr<const models::flat_layout> layout_;
-  uint64_t first_ = 0; ///< Where in the whole the lead's versions begin.
+  uint64_t first_ = 0; ///< Where the lead's range begins in the whole.
   std::unique_ptr<models::weights_store> store_;
-  std::unique_ptr<models::flat_pool> wholes_; ///< If the lead's are not.
+  std::unique_ptr<models::flat_pool> wholes_; ///< If the lead has only a part.
   shard_model part_;
   payload newest_;
 };

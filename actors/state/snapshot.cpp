@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-/// The first of these tensors that is not finite, where `flat` is not.
+/// The first of these tensors that is not finite, given that `flat` is not.
 const models::parameter_slot*
 culprit(const std::vector<models::parameter_slot>& all,
         const at::Tensor& flat) {

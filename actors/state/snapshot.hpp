@@ -1,4 +1,6 @@
 #pragma once
+// What a checkpoint is written from. Collected by the checkpoint schedule, then
+// immutable and read by the checkpoint writer's thread.
 
 #include "messages/payload.hpp"
 #include "messages/proto/manifest.pb.h"
@@ -12,7 +14,7 @@
 
 namespace troupe {
 
-/// Everything that a checkpoint holds, at one version. Immutable.
+/// Everything that a checkpoint contains, at one version. Immutable.
 struct snapshot {
   /// A slot of the optimiser, in the layout of the parameters.
   struct slot {
@@ -20,21 +22,21 @@ struct snapshot {
     payload flat;
   };
 
-  proto::Manifest manifest; ///< All but what the writer fills in.
+  proto::Manifest manifest; ///< Complete, except for the writer's entries.
   std::shared_ptr<const models::flat_layout> layout; ///< Null: no tensors.
   payload weights;
   std::vector<slot> slots;
-  /// Set: no checkpoint, but the weights of the best score so far.
+  /// If set, this is not for a checkpoint, but for the best weights so far.
   std::optional<score> best;
 };
 
-/// Digest of all that training has made, as 64 hex digits: SHA-256 over the
+/// Digest of the complete training state, as 64 hex digits: SHA-256 over the
 /// parameters, the running statistics and each slot of the optimiser, each in
 /// the order of the state dict and in its own type; nothing without tensors.
 std::optional<std::string> state_sha256(const snapshot& what);
 
-/// The name of the first tensor with a number that is not finite; nothing when
-/// there is none.
+/// The name of the first tensor with a non-finite number; nothing when there is
+/// none.
 std::optional<std::string> not_finite_in(const snapshot& what);
 
 } // namespace troupe

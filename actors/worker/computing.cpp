@@ -20,7 +20,7 @@ caf::error failed(errc code, const std::exception& err) {
   return caf::make_error(code, one_line(err));
 }
 
-/// With `--on-bad-sample skip`: a line about each sample that is not there.
+/// With `--on-bad-sample skip`: prints a line about each unreadable sample.
 /// Returns how many there were.
 uint64_t say_skipped(const data::dataset& set) {
   auto all = set.newly_skipped();
@@ -29,7 +29,7 @@ uint64_t say_skipped(const data::dataset& set) {
   return all.size();
 }
 
-/// Begins a gradient that goes ahead of its push.
+/// Begins a gradient that is sent ahead of its push.
 std::function<void(uint64_t)> early_send_by(gradient_stream& way,
                                             const payload& gradient) {
   way.begin(gradient);
@@ -38,8 +38,8 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   };
 }
 
-/// Answers the request in hand, and sees to what follows from the answer: this
-/// thread has nothing else to do.
+/// Answers the current request, and runs the actors that the answer makes
+/// ready: this thread has nothing else to do.
 template <class T, class Self>
 caf::result<T> answer(Self& self, caf::expected<T> what) {
   auto promise = self.template make_response_promise<T>();
@@ -94,15 +94,15 @@ compute_state::compute_state(pointer self, const computing_parts& parts)
 compute_actor::behavior_type compute_state::make_behavior() {
   at::set_num_threads(threads_);
   return {
-    // What follows from the answer may be the server's step, which is made in
-    // place if nobody has the weights any more.
+    // The answer may cause the server's step, which works in place if nobody
+    // holds the weights any more.
     [this](compute_atom, compute_task& task) {
       auto found = compute(task);
       task = {};
       return answer(*self_, std::move(found));
     },
     [](cancel_atom) {
-      // Too late: the flag of the task has been seen.
+      // Nothing to do: the task has seen its flag.
     },
   };
 }
@@ -170,7 +170,7 @@ caf::result<score> scorer_state::evaluate(version what,
       inputs = batch.inputs;
       targets = batch.targets;
       if (batch.samples > 0)
-        return true; // Else all of them were skipped.
+        return true; // Otherwise all were skipped.
     }
     return false;
   };
@@ -188,8 +188,8 @@ caf::result<score> scorer_state::evaluate(version what,
 
 namespace {
 
-/// Bytes of a batch that are copied, and turned into numbers, in less time than
-/// two threads need to tell each other of it and back: 0.1 to 0.3 ms.
+/// Bytes of a batch that can be copied and converted in less time than two
+/// threads need to wake each other: 0.1 to 0.3 ms.
 constexpr uint64_t small_batch = 512u << 10;
 
 uint64_t bytes_of_batch(const computing_parts& parts) {
@@ -219,7 +219,7 @@ loader_actor::behavior_type loader_state::make_behavior() {
     return {[this](load_atom, const lease& what) -> caf::result<loaded_batch> {
       return load(what);
     }};
-  at::set_num_threads(threads_); // Which decode.
+  at::set_num_threads(threads_); // For decoding.
   return {[this](load_atom, const lease& what) {
     return answer(*self_, load(what));
   }};

@@ -1,5 +1,7 @@
 #pragma once
-// The actors that compute or load: each on a thread of its own.
+// The actors that compute gradients, score weights and load batches, each on a
+// thread of its own. They are made together with the worker or evaluator that
+// they serve, and end with it.
 
 #include "config/text/settings.hpp"
 #include "data/dataset.hpp"
@@ -21,26 +23,27 @@ struct computing_parts {
   int threads = 1; ///< Intra-op threads of each computing thread.
   /// Where gradients are computed into.
   payload_memory_ptr memory = heap_memory();
-  /// With files of their own for workers that live in one process: what each
-  /// trains on, by rank. Else empty.
+  /// Where the workers of one process have files of their own: the training set
+  /// of each, by rank. Else empty.
   std::vector<std::shared_ptr<const data::dataset>> own_data{};
 };
 
-/// The same as a worker of this rank has it.
+/// The same parts, as the worker of this rank gets them.
 computing_parts parts_of_rank(computing_parts parts, worker_id who);
 
-/// What a worker tells of its samples: nothing unless they are its own.
+/// How a worker describes its samples at registration: empty unless they are
+/// its own.
 owned_data owned_by(const computing_parts& parts);
 
-/// The order in which leases are looked up in a training set.
+/// The order of samples in a training set, by which leases are resolved.
 data::epoch_order make_order(const config::settings& settings,
                              const data::dataset& train);
 
-/// What a gradient of this lease depends on besides weights and batch.
+/// What a gradient of this lease depends on, besides weights and batch.
 models::batch_context context_of(const lease& from, const payload& statistics);
 
-/// A copy of the new statistics behind a gradient where workers keep their own
-/// from one to the next; else empty.
+/// A copy of the new statistics behind a gradient, where workers keep their own
+/// from one gradient to the next; else empty.
 payload kept_statistics(const models::flat_layout& layout,
                         config::buffers_rule rule, const at::Tensor& gradient);
 
@@ -87,11 +90,11 @@ private:
   models::compute_engine engine_;
 };
 
-/// Whether batches take so long to make that a thread is worth waking for it.
-/// Below that the loader runs where its worker does.
+/// Whether batches take long enough to make that a thread for the loader pays.
+/// If not, the loader runs on the thread of its worker.
 bool loader_has_thread(const computing_parts& parts);
 
-/// Makes batches of leases.
+/// Makes the batches of leases.
 class loader_state {
 public:
   using pointer = loader_actor::stateful_pointer<loader_state>;

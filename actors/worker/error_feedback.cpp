@@ -40,8 +40,8 @@ bool remove_file(const fs::path& path) {
   return true;
 }
 
-/// In which life of the server a file was left, if it is one of this run: 0 if
-/// it does not say. One that cannot be read is none.
+/// The life of the server in which a file of this run was written; 0 if it does
+/// not say. A file that cannot be read counts as absent.
 std::optional<uint64_t> life_in(const fs::path& path,
                                 const std::string& run_id) try {
   std::error_code error;
@@ -93,7 +93,7 @@ void error_feedback::pack(size_t which, const push_id& id,
   auto& at = ranges_[which];
   at.before.resize(at.count);
   if (!f(at.now, at.before)) {
-    at.before_after.reset(); // Its memory was written to.
+    at.before_after.reset(); // Its memory was overwritten.
     return;
   }
   std::swap(at.now, at.before);
@@ -128,7 +128,7 @@ void error_feedback::begin(incarnation server, version at, worker_id who) {
     return;
   std::scoped_lock guard{files_, mutex_};
   if (std::exchange(server_, server) == server)
-    return; // Another link has been quicker.
+    return; // Another link was first.
   for (auto& each : ranges_)
     each = range{each.count, {}, {}};
   if (store_.folder.empty())
@@ -141,10 +141,10 @@ void error_feedback::begin(incarnation server, version at, worker_id who) {
   }
 }
 
-// Where there is a file of that very version, the life began there, and what is
-// older led to it. Where there is none the life may have begun before, and the
-// worker comes later: then an older file of another life may be of a version
-// that the life never had.
+// If there is a file of exactly that version, the life began there, and older
+// files led to it. If there is none, the life may have begun earlier and the
+// worker joined later: then an older file of another life may belong to a
+// version that this life never had.
 void error_feedback::sort_out(version at, worker_id who) {
   auto begins_here = life_in(file(at, who), store_.run_id).has_value();
   std::erase_if(kept_, [&](const kept_file& each) {
@@ -162,7 +162,7 @@ void error_feedback::sort_out(version at, worker_id who) {
   }
 }
 
-/// Remembers the file, and removes the oldest when there are too many steps.
+/// Records the file, and removes the oldest when there are too many steps.
 void error_feedback::keep(uint64_t step, fs::path path) {
   auto is_same = [&](const kept_file& each) {
     return each.path == path;
@@ -180,7 +180,8 @@ void error_feedback::keep(uint64_t step, fs::path path) {
   });
   if (gone == 0)
     return;
-  // Several workers may share a folder: it goes when none has a file there.
+  // Several workers may share a folder: it is removed when no worker has a file
+  // there.
   std::error_code error;
   for (const auto& old : models::list_checkpoints(folder()))
     if (old.step < *steps.begin())
@@ -237,7 +238,7 @@ std::vector<float> error_feedback::whole_after(const push_id& id) {
 void error_feedback::write(version at, const push_id& after) {
   if (store_.folder.empty())
     return;
-  std::lock_guard guard{files_}; // A new life begins before this or after it.
+  std::lock_guard guard{files_}; // Not while a new life begins.
   auto numbers = whole_after(after);
   if (numbers.empty())
     return;

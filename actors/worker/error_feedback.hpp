@@ -1,15 +1,15 @@
 #pragma once
 // What compression has left out of a worker's gradients so far (error
-// feedback): it is added to the next one. It belongs to the worker, not to a
-// link of it, so that it outlives a lost connection; and it is made durable
-// with each checkpoint, in the worker's own run directory, since to send it
-// would undo what compression is for.
+// feedback); it is added to the next gradient. It belongs to the worker, not to
+// one of its links, so that it outlives a lost connection. It is saved with
+// each checkpoint in the worker's own run directory, because sending it would
+// undo the compression.
 //
-// A run may go on from an earlier version than it had reached. What a worker
-// left at later ones then belongs to a history that never was: those files go
+// A run may continue from an earlier version than it had reached. Files of
+// later versions then belong to steps that were rolled back; they are removed
 // when the worker begins in the new life of the server.
 //
-// Thread-safe, all of it.
+// Shared by a worker's session client and its links; thread-safe.
 
 #include "messages/interfaces.hpp"
 
@@ -25,40 +25,42 @@
 
 namespace troupe {
 
-/// Where error feedback outlive a process:
+/// Where error feedback is saved:
+///
 /// FOLDER/residuals/step-00000100/worker-3.safetensors
 struct error_feedback_store {
-  std::filesystem::path folder; ///< The run directory; empty: nowhere.
-  uint32_t keep = 3;            ///< Newest steps that a worker keeps.
-  std::string run_id;           ///< Files of other runs are not used.
+  std::filesystem::path folder; ///< The run directory; empty: not saved.
+  uint32_t keep = 3;            ///< Number of newest steps kept per worker.
+  std::string run_id;           ///< Files of other runs are ignored.
 };
 
 class error_feedback {
 public:
-  /// Packs a range of a gradient, whose error feedback is `before` (empty:
-  /// zeros), and leaves what is lost in `lost`; false if that cannot be used.
+  /// Compresses a range of a gradient, given its error feedback `before`
+  /// (empty: zeros), and writes the new one to `lost`. Returns false if
+  /// `before` cannot be used.
   using pack_function =
     std::function<bool(std::span<const float> before, std::span<float> lost)>;
 
-  /// @param counts Numbers of each range: one for each server that gets a part
-  /// of the gradients.
+  /// @param counts Elements of each range: one range for each server that gets
+  /// a part of the gradients.
   error_feedback(std::vector<uint64_t> counts, error_feedback_store store);
 
-  /// Whether it is cut like that. The cut never changes.
+  /// Whether its ranges have these sizes. They never change.
   bool has(const std::vector<uint64_t>& counts) const;
 
-  /// A life of the server begins for this worker: goes on from what was kept at
-  /// that version, else from zero, and removes those of its files that are not
-  /// known to belong to the history of that version. Nothing happens the next
-  /// time.
+  /// A life of the server begins for this worker: continues from what was saved
+  /// at that version, else from zero, and removes its files that do not belong
+  /// to the history of that version. A second call for the same life does
+  /// nothing.
   void begin(incarnation server, version at, worker_id who);
 
-  /// Packs a range of this gradient.
+  /// Compresses a range of this gradient.
   void pack(size_t range, const push_id& id, const pack_function& f);
 
-  /// Makes durable what it was after this gradient (`seq` 0: before the first
-  /// of a life). Nothing happens if there is nothing left out, or no folder, or
-  /// if that gradient is not one of the last two.
+  /// Saves the error feedback as it was after this gradient (`seq` 0: before
+  /// the first of a life). Does nothing if there is none, or no folder, or if
+  /// the gradient is not one of the last two.
   /// @throws run_error if the file cannot be written.
   void write(version at, const push_id& after);
 
@@ -67,8 +69,8 @@ private:
   struct range {
     uint64_t count = 0;
     std::vector<float> now, before;
-    push_id now_after{}; ///< The gradient that left it.
-    std::optional<push_id> before_after = push_id{}; ///< None: it is lost.
+    push_id now_after{}; ///< The gradient after which it holds.
+    std::optional<push_id> before_after = push_id{}; ///< None: lost.
 
     const std::vector<float>* after(const push_id& id) const;
   };
@@ -88,19 +90,18 @@ private:
   void keep(uint64_t step, std::filesystem::path path);
 
   error_feedback_store store_;
-  std::mutex files_; ///< First of the two; for as long as a write takes.
-  std::vector<kept_file> kept_; ///< Of this run, by step.
-  std::mutex mutex_;            ///< For the rest.
+  std::mutex files_;            ///< Locked first, and during a whole write.
+  std::vector<kept_file> kept_; ///< Files of this run, by step.
+  std::mutex mutex_;            ///< For everything else.
   std::vector<range> ranges_;
   incarnation server_{0};
 };
 
-/// Removes the error feedback of this run, whoever left them, that are of later
-/// versions than the one from which it goes on. For a run directory in which no
-/// worker is at work yet.
+/// Removes the saved error feedback of this run, of any worker, at versions
+/// later than `after`. To be called before any worker uses the run directory.
 void forget_error_feedback(const error_feedback_store& of, version after);
 
-/// The same as the answer of an actor; null stands for no error feedback.
+/// `write` as the answer of an actor; null: no error feedback.
 caf::result<void>
 write_error_feedback(const std::shared_ptr<error_feedback>& what, version at,
                      const push_id& after);

@@ -38,7 +38,7 @@ void worker_state::attach(role next) {
   pull(lease_id{0});
 }
 
-// Leases and weights belong to a role: the server hands out the work of a lost
+// Leases and weights belong to a role: the server gives the leases of a lost
 // member to others.
 void worker_state::detach() {
   ++roles_;
@@ -56,8 +56,8 @@ void worker_state::cancel(version before) {
     give_up();
 }
 
-// A compute actor that is busy looks at the flag; one that only waits for the
-// virtual clock reads its mail.
+// A compute actor that is busy checks the flag; one that only waits for the
+// virtual clock reads its mailbox.
 void worker_state::give_up() {
   running_->cancel->store(true);
   self_->send(parts_.compute, cancel_atom_v);
@@ -108,9 +108,9 @@ void worker_state::take_weights(const release_header& header,
   advance();
 }
 
-// An unusable gradient costs its lease. A lost link the session client notices
-// by itself, and when the run is over we will be told. Whatever else it is,
-// this place is of no use any more: the session client gets us another.
+// An unusable gradient loses its lease. The session client notices a lost link
+// by itself, and the end of the run is announced. After any other error this
+// place is useless: the session client gets another one.
 void worker_state::take_refusal(const caf::error& why) {
   if (why == errc::not_finite || why == errc::wrong_size ||
       why == errc::duplicate || why == errc::protocol_violation)
@@ -207,8 +207,8 @@ void worker_state::push(const gradient_report& report, const running& done) {
       }));
 }
 
-// The data or the device of this worker is unusable: it leaves, the others go
-// on.
+// The data or the device of this worker is unusable: it leaves, and the others
+// continue.
 void worker_state::fail(const caf::error& why) {
   leave({1, text_of(why)});
 }

@@ -1,8 +1,10 @@
 #pragma once
-// A worker: takes weights, has the gradients of its leases computed, pushes
-// them. The actor itself never computes nor loads, so that cancel, liveness and
-// stop are answered meanwhile: its compute actor and its loader do, each on a
-// thread of its own. One push is in flight at a time.
+// A worker: takes weights, has the gradients of its leases computed, and pushes
+// them. One push is in flight at a time.
+//
+// An actor that never computes or loads itself, so that it can answer
+// cancellations, liveness checks and stops at any time. Its compute actor and
+// its loader do that work, each on a thread of its own.
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/still_valid.hpp"
@@ -31,8 +33,8 @@ public:
   worker_actor::behavior_type make_behavior();
 
 private:
-  /// So many errors that a worker does not understand, without a gradient that
-  /// was taken between them, are no chance.
+  /// After this many errors of unknown kind without an accepted gradient in
+  /// between, the worker gives up: they are no coincidence.
   static constexpr uint32_t most_unknown = 5;
 
   /// A lease, and its batch once the loader has made it.
@@ -41,21 +43,20 @@ private:
     batch_ptr batch;
   };
 
-  /// What a computation in progress was given.
+  /// The input of a computation in progress.
   struct running {
     lease what;
     version weights;
     cancel_ptr cancel;
   };
 
-  /// The member that this worker is while it is attached.
+  /// The member of the cluster that this worker is while it is attached.
   struct role {
     parameter_server_actor link;
     registration as;
-    gradient_stream_ptr
-      early_gradients;    ///< By which gradients go ahead; or null.
-    sequence last{0};     ///< Gradient.
-    sequence requests{0}; ///< So far.
+    gradient_stream_ptr early_gradients; ///< Sends gradients early; or null.
+    sequence last{0};                    ///< The last gradient.
+    sequence requests{0};                ///< So far.
   };
 
   void attach(role next);
@@ -75,7 +76,7 @@ private:
   void push(const gradient_report& report, const running& done);
   void fail(const caf::error& why);
 
-  /// Ignores answers to what was asked in an earlier role.
+  /// Wraps a handler so that answers from an earlier role are ignored.
   template <class F>
   auto in_this_role(F f) {
     return while_unchanged(roles_, std::move(f));
@@ -84,7 +85,7 @@ private:
   pointer self_;
   worker_parts parts_;
   std::optional<role> role_;
-  uint32_t unknown_ = 0; ///< Errors in a row that say nothing to a worker.
+  uint32_t unknown_ = 0; ///< Errors of unknown kind, in a row.
   uint64_t roles_ = 0;   ///< Counts attachments and detachments.
   std::deque<assignment> work_;
   payload weights_;
@@ -92,11 +93,11 @@ private:
   version weights_version_;
   bool has_weights_ = false;
   std::optional<running> running_;
-  run_clock asked_for_weights_; ///< Since the last push or pull left.
-  run_clock ready_since_;       ///< Since the weights are here.
+  run_clock asked_for_weights_; ///< Time since the last push or pull.
+  run_clock ready_since_;       ///< Time since the weights arrived.
   double wait_seconds_ = 0;
   double data_seconds_ = 0;
-  uint64_t skipped_ = 0; ///< Damaged samples that it has not yet told of.
+  uint64_t skipped_ = 0; ///< Damaged samples, not yet reported.
 };
 
 } // namespace troupe

@@ -1,5 +1,5 @@
-// trainer_node: one process of a troupe. Reads the settings, starts the actors
-// of its role, passes signals on, and turns the end of the run into an exit
+// trainer_node: one process of a run. Reads the settings, starts the actors of
+// its role, passes signals on, and turns the end of the run into an exit
 // status.
 
 #include "actors/recording/console.hpp"
@@ -35,7 +35,8 @@ namespace {
 
 using namespace troupe;
 
-/// s that actors have to end after the run has; then the process leaves anyway.
+/// Seconds that actors have to end after the run; then the process exits
+/// anyway.
 constexpr auto grace = std::chrono::seconds(3);
 
 void configure(caf::actor_system_config& target,
@@ -73,7 +74,8 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   }
 }
 
-/// Without a few files the process would end somewhere without a word.
+/// Without a few file descriptors the process would end somewhere without a
+/// message.
 void require_files(const config::settings& settings) {
   transport::descriptor_limit files;
   size_t needs = settings.what == config::role::ps ? 24 : 16;
@@ -96,14 +98,15 @@ void complain(const std::string& line) {
   errors.flush();
 }
 
-/// Tells the user; returns the exit status that says the same.
+/// Reports the failure to the user; returns the exit status for it.
 exit_status complain_of(const std::exception& err) {
   complain(one_line(err));
   auto known = dynamic_cast<const failure*>(&err);
   return known != nullptr ? known->status() : exit_status::failed;
 }
 
-/// Nobody would tell the actors that run already when a later one cannot start.
+/// Ends the process, because nothing would stop the actors that already run
+/// when a later one cannot start.
 app::node start_or_leave(caf::actor_system& system,
                          const config::resolved& config,
                          const app::earlier_start& earlier,
@@ -115,7 +118,7 @@ app::node start_or_leave(caf::actor_system& system,
   }
 }
 
-/// Says what went wrong, if anything, and leaves with the status of the end.
+/// Reports what went wrong, if anything, and exits with the status of the end.
 exit_status leave_with(const run_end& how) {
   if (!how.line.empty())
     complain(how.line);

@@ -22,8 +22,8 @@ int open_signals() {
   for (auto number : {SIGINT, SIGTERM, SIGUSR1})
     sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN); // A peer that hangs up is no reason to die.
-  std::signal(SIGXFSZ, SIG_IGN); // Nor is a limit: it comes as an error, too.
+  std::signal(SIGPIPE, SIG_IGN); // A lost peer must not end the process.
+  std::signal(SIGXFSZ, SIG_IGN); // A limit is reported as an error, too.
   return signalfd(-1, &set, SFD_CLOEXEC);
 }
 

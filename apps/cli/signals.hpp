@@ -1,4 +1,6 @@
 #pragma once
+// Turns signals into a request to stop the run. Owned by main; `end` may be
+// called from any thread, everything else only from the main thread.
 
 #include "messages/types.hpp"
 
@@ -7,8 +9,9 @@
 
 namespace troupe::app {
 
-/// Where the main thread waits: for signals and for the end of the run. To be
-/// made before the first thread, since threads inherit the blocked signals.
+/// The main thread waits here, for signals and for the end of the run. To be
+/// constructed before the first other thread, because threads inherit the set
+/// of blocked signals.
 ///
 /// The first SIGINT, SIGTERM or SIGUSR1 asks the run to stop; a second SIGINT
 /// ends the process at once, with status 130.
@@ -19,10 +22,10 @@ public:
   signal_pump(const signal_pump&) = delete;
   signal_pump& operator=(const signal_pump&) = delete;
 
-  /// The run is over. Callable from any thread; only the first call counts.
+  /// Reports the end of the run. Thread-safe; only the first call counts.
   void end(const run_end& how);
 
-  /// Whether a signal has arrived that asks the run to stop. Does not wait.
+  /// Whether a signal to stop the run has arrived. Does not block.
   bool arrived();
 
   /// Waits for the end; calls `stop` at the first signal.
@@ -32,7 +35,7 @@ private:
   int signals_;
   int ended_;
   std::mutex mutex_;
-  bool asked_ = false; ///< The first signal has come.
+  bool asked_ = false; ///< The first signal has arrived.
   bool over_ = false;
   run_end how_;
 };

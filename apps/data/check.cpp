@@ -11,12 +11,12 @@ namespace troupe::app {
 
 namespace {
 
-/// Damaged samples that are shown one by one.
+/// The most damaged samples that are listed one by one.
 constexpr size_t most_shown = 20;
 
 struct findings {
   std::vector<uint64_t> of_class;
-  /// Sample and complaint, in the order of the samples.
+  /// Samples with their errors, in the order of the samples.
   std::vector<std::pair<int64_t, std::string>> damaged;
 };
 

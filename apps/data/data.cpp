@@ -69,7 +69,7 @@ const std::array<config::verb, 3> verbs{{
      true}}},
 }};
 
-/// That which `arguments` begin with.
+/// The command that `arguments` begin with.
 const config::verb& verb_of(const std::vector<std::string>& arguments) {
   for (const auto& each : verbs)
     if (!arguments.empty() && each.name == "data " + arguments.front())
@@ -113,11 +113,11 @@ void fetch(const config::verb_call& what) {
             });
 }
 
-/// Where the parts go.
+/// The folder for the parts.
 std::string folder_of_parts(const config::verb_call& what) {
   if (what.flags.has("out"))
     return what.flags.text("out");
-  // Without a slash at its end.
+  // Without a slash at the end.
   auto from = (fs::path{what.operands.front()} / fs::path{}).parent_path();
   return from.string() + "-in-" + what.flags.text("parts") + "-parts";
 }

@@ -1,5 +1,6 @@
 #pragma once
-// `trainer_node data`: looks at the files of a data set, and cuts one.
+// `trainer_node data`: inspects the files of a data set, and splits one. Called
+// by main; not thread-safe for the same folder.
 
 #include "config/text/failure.hpp"
 #include "data/formats/registry.hpp"
@@ -10,21 +11,21 @@
 
 namespace troupe::app {
 
-/// Does what the arguments after `data` ask for. Throws `failure`.
+/// Runs the command with the arguments after `data`. Throws `failure`.
 exit_status data_verb(const std::vector<std::string>& arguments);
 
-/// The data set whose files a folder holds. Throws `run_error` if it holds
-/// those of none.
+/// The data set whose files a folder contains. Throws `run_error` if it
+/// contains those of no known one.
 std::string recognise(const std::filesystem::path& folder);
 
-/// Reads every sample and says on stdout what there is. Answers whether all of
-/// it can be used. Throws `run_error` about what makes all of it useless.
+/// Reads every sample and reports on stdout what there is. Returns whether all
+/// samples can be used. Throws `run_error` if none can.
 bool check_data(const config::data_settings& what);
 
-/// Cuts the samples for training of a set into folders OUT/part-0 to
-/// OUT/part-<N-1>, of the same format. Each class is shared out evenly, and
-/// each folder gets all samples for testing. `out` appears whole or not at all.
-/// Throws `failure`.
+/// Splits the training samples of a set into folders OUT/part-0 to
+/// OUT/part-<N-1>, of the same format. Each class is divided evenly, and each
+/// folder gets all test samples. `out` appears complete or not at all. Throws
+/// `failure`.
 void split_data(const config::data_settings& what, uint32_t parts,
                 const std::filesystem::path& out);
 

@@ -24,10 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// No file, and nothing unpacked, may be larger.
+/// The largest size of a file, packed or unpacked.
 constexpr curl_off_t most_bytes = curl_off_t{1} << 30;
 
-/// How often a download that breaks is gone on with.
+/// How often an interrupted download is continued.
 constexpr int tries = 4;
 
 using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -78,8 +78,8 @@ struct transfer {
   std::string name;
   const narrator& say;
   std::FILE* to = nullptr;
-  curl_off_t begun = 0; ///< Bytes that were there before.
-  int shown = -1;       ///< Hundredths.
+  curl_off_t begun = 0; ///< Bytes that existed before.
+  int shown = -1;       ///< Percent.
 };
 
 size_t write_block(char* bytes, size_t size, size_t count, void* to) {
@@ -101,7 +101,7 @@ int show_progress(void* of, curl_off_t total, curl_off_t now, curl_off_t,
 
 enum class outcome { done, broken, cannot_resume };
 
-/// Goes on with a download. `complaint` says why it is not done.
+/// Continues a download. `complaint` says why it is not complete.
 outcome go_on(const std::string& url, const fs::path& part, transfer& what,
               std::string& complaint) {
   auto file = open_file(part, "ab");
@@ -141,7 +141,7 @@ outcome go_on(const std::string& url, const fs::path& part, transfer& what,
   return outcome::broken;
 }
 
-/// Goes on after a break as long as each try brings something.
+/// Continues after an interruption as long as each try makes progress.
 void download(const std::string& url, const fs::path& part,
               const std::string& name, const narrator& say) {
   transfer what{name, say};
@@ -156,7 +156,7 @@ void download(const std::string& url, const fs::path& part,
       break;
     case outcome::broken:
       if (size_of(part) == before)
-        i = tries; // It brought nothing: so would the next.
+        i = tries; // No progress: the next would have none.
       break;
     }
   }
@@ -180,7 +180,7 @@ void fetch_file(const remote_file& what, const fs::path& folder,
   if (!begun || md5_of(part) != what.md5)
     download(url, part, what.name, say);
   if (begun && md5_of(part) != what.md5) {
-    fs::remove(part, error); // It was begun from something else.
+    fs::remove(part, error); // It is a part of another file.
     download(url, part, what.name, say);
   }
   if (auto found = md5_of(part); found != what.md5) {
@@ -216,7 +216,7 @@ std::vector<uint8_t> inflated(const fs::path& path) {
   throw run_error(path.string() + ": cannot be unpacked");
 }
 
-/// Writes the members that are wanted, each under its name without folders.
+/// Writes the requested members, each under its name without folders.
 void unpack(const fs::path& archive, const std::vector<std::string>& members) {
   auto bytes = inflated(archive);
   auto read = [&](uint64_t at, std::span<uint8_t> to) {
@@ -233,7 +233,7 @@ void unpack(const fs::path& archive, const std::vector<std::string>& members) {
     auto path = archive.parent_path() / name;
     auto draft = fs::path{path.string() + ".part"};
     auto file = open_file(draft, "wb");
-    // Closing tells of what could not be written, too.
+    // Closing reports write errors, too.
     auto n = std::fwrite(bytes.data() + each.begin, 1, each.size, file.get());
     close_written(std::move(file), draft);
     if (n != each.size)

@@ -1,6 +1,8 @@
 #pragma once
-// `trainer_node data fetch`: downloads data sets and checks them. Nothing here
-// is needed to train; the network is touched by this verb alone.
+// `trainer_node data fetch`: downloads data sets and checks them. Only this
+// command uses the network; training does not need it.
+//
+// Called by main; not thread-safe for the same folder.
 
 #include <filesystem>
 #include <functional>
@@ -12,26 +14,29 @@ namespace troupe::app {
 
 struct remote_file {
   std::string name;
-  std::string md5; ///< As published, 32 hexadecimal digits.
+  std::string md5; ///< As published: 32 hexadecimal digits.
 };
 
 struct remote_set {
   std::string name;
-  std::string mirror; ///< Where the files are when no other place is named.
+  std::string mirror; ///< Where the files are by default.
   std::vector<remote_file> files;
-  /// Files are .tar.gz, of which these members are unpacked.
+  /// If not empty, files are .tar.gz archives, of which these members are
+  /// unpacked.
   std::vector<std::string> members;
 };
 
 /// The sets that can be fetched.
 const std::vector<remote_set>& remote_sets();
 
-/// A line of progress for the user; a short-lived one is drawn over.
+/// Prints a line of progress for the user; a short-lived one is overwritten by
+/// the next.
 using narrator = std::function<void(const std::string& line, bool short_lived)>;
 
-/// Downloads what `folder` lacks of a set. A file has its name only when all of
-/// it is there and its MD5 is right; what was begun lies beside it as NAME.part
-/// and is gone on with. Members appear whole or not at all.
+/// Downloads the files of a set that `folder` lacks. A file gets its name only
+/// when it is complete and its MD5 is right; an incomplete download is kept
+/// beside it as NAME.part and is continued. Members appear complete or not at
+/// all.
 /// @param mirror Empty: that of the set.
 /// @throws run_error naming the URL or file and what is wrong.
 void fetch_set(const remote_set& what, const std::filesystem::path& folder,

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that goes unless it is finished.
+/// A folder that is removed unless it is finished.
 class draft {
 public:
   explicit draft(const fs::path& path)
@@ -70,7 +70,7 @@ void make_folder(const fs::path& path) {
     draft::fail(path, error);
 }
 
-/// The same file under another name where the disk allows, else a copy.
+/// A hard link to the file where the file system allows it, else a copy.
 void link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
   make_folder(to.parent_path());
@@ -88,12 +88,12 @@ void write_bytes(models::output_file& to, std::span<const uint8_t> bytes) {
 
 struct assignment {
   uint32_t parts = 0;
-  std::vector<uint32_t> of_sample; ///< The part that each goes to.
+  std::vector<uint32_t> of_sample; ///< The part of each sample.
 };
 
-/// Shares out the samples: of each class one after another, so that
-/// all parts have all classes. Classes begin with different parts, which keeps
-/// these of one size.
+/// Distributes the samples: those of each class in turn, so that all parts have
+/// all classes. Each class begins with another part, which keeps the parts
+/// equal in size.
 assignment assign(const config::data_settings& what,
                   const data::dataset_source& from, uint32_t parts) {
   std::vector<uint64_t> seen(static_cast<size_t>(from.classes));
@@ -114,13 +114,13 @@ assignment assign(const config::data_settings& what,
 
 // -- records of one size ------------------------------------------------------
 
-/// A file of a header and records, each of a sample.
+/// A file with a header and records, one for each sample.
 struct record_file {
-  std::string name; ///< In each part.
+  std::string name; ///< The same in each part.
   size_t record = 0;
-  std::vector<std::vector<uint8_t>> pieces; ///< Whole records, in order.
+  std::vector<std::vector<uint8_t>> pieces; ///< Complete records, in order.
   bool idx = false;
-  std::vector<uint32_t> extents; ///< Of an idx file, but the first.
+  std::vector<uint32_t> extents; ///< Of an idx file, without the first.
 };
 
 void append(std::vector<uint8_t>& to, uint32_t x) {
@@ -230,7 +230,7 @@ void split_cifar(const config::data_settings& what, const assignment& whose,
   }
 }
 
-// -- files of their own -------------------------------------------------------
+// -- images in folders and archives -------------------------------------------
 
 void split_folder(const config::data_settings& what, const assignment& whose,
                   const draft& to) {
@@ -286,7 +286,7 @@ void split_data(const config::data_settings& what, uint32_t parts,
                 const fs::path& out) {
   if (!config::reads_files(what.dataset))
     throw usage_error("--dataset " + what.dataset + " has no files to split");
-  // Damage is found before anything is written.
+  // All samples are checked before anything is written.
   auto source =
     data::entry_of(what.dataset).load(what, 1, data::data_part::both);
   auto whose = assign(what, source.train, parts);

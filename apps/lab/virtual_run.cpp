@@ -15,16 +15,16 @@ namespace troupe::app {
 
 namespace {
 
-/// Messages handled at a time, and s that pass between two looks at
-/// `interrupted`, which costs more than a message.
+/// Messages handled at a time, and seconds between two checks of `interrupted`,
+/// which costs more than a message.
 constexpr size_t at_a_time = 4096;
 constexpr double look_interval = 0.02;
 
-/// The same with faults, where promises are looked at, too.
+/// The same with faults, where invariants are checked, too.
 constexpr size_t with_faults = 64;
 
-/// Handles what can be handled now, then what the next timer brings. False when
-/// nothing is left to come.
+/// Handles all messages that are ready, then those of the next timer. False
+/// when nothing is left.
 bool go_on(virtual_time& time, size_t messages) {
   return time.settle(messages) == messages || time.jump();
 }

@@ -43,7 +43,7 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 // -- control groups -----------------------------------------------------------
 
-/// Cores in "0-3,8"; none where that is empty or no such list.
+/// The number of cores in "0-3,8"; nothing if that is empty or not such a list.
 std::optional<uint32_t> count_cores(const std::string& list) {
   uint32_t out = 0;
   for (const auto& part : split(list, ',')) {
@@ -57,7 +57,7 @@ std::optional<uint32_t> count_cores(const std::string& list) {
   return out == 0 ? std::nullopt : std::optional{out};
 }
 
-/// A group and those that it is in, from the inside. A container may not see
+/// A group and the groups around it, from the inside. A container may not see
 /// the path that the kernel names; then the folder itself is its group.
 std::vector<fs::path> groups(const fs::path& mount, const std::string& path) {
   std::vector<fs::path> out;
@@ -81,7 +81,7 @@ void take_cpu_max(cgroup_limits& out, const fs::path& group) {
     take_quota(out, time, period);
 }
 
-/// A quota of -1 is none.
+/// A quota of -1 means no limit.
 void take_cfs_quota(cgroup_limits& out, const fs::path& group) {
   double time = 0, period = 0;
   std::istringstream{first_line(group / "cpu.cfs_quota_us")} >> time;
@@ -126,7 +126,7 @@ std::string variable(const config::environment& all, const char* name) {
   return found == all.end() ? "" : found->second;
 }
 
-/// Slurm's "4(x2),3": of this node.
+/// Slurm's "4(x2),3": the number for this node.
 std::optional<uint32_t> tasks_of_node(const std::string& list, uint32_t node) {
   for (const auto& part : split(list, ',')) {
     auto open = part.find("(x");
@@ -146,7 +146,7 @@ uint32_t allowed_by_kernel() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0)
-    return UINT32_MAX; // More cores than the set has room for.
+    return UINT32_MAX; // More cores than the set can hold.
   return static_cast<uint32_t>(CPU_COUNT(&set));
 }
 
@@ -160,7 +160,7 @@ uint32_t sharers(const config::settings& settings, const cpu_facts& cpus) {
   auto workers = settings.cluster.workers;
   if (settings.what == config::role::simulate)
     return workers * std::max(1u, cpus.launched);
-  if (cpus.launched > 0) // The parameter server may be among them.
+  if (cpus.launched > 0) // One may be the parameter server.
     return std::min(cpus.launched, workers);
   return meets_on_loopback(settings) ? workers : 1;
 }
@@ -171,7 +171,7 @@ int threads_share(const config::settings& settings, const cpu_facts& cpus) {
   if (settings.training.threads != 0)
     return static_cast<int>(settings.training.threads);
   if (settings.simulation.clock == config::clock_kind::virtual_time)
-    return 1; // Sums depend on the number of threads.
+    return 1; // Results of sums depend on it.
   auto cores = cpus.cores;
   if (cpus.quota)
     cores = std::min(cores, static_cast<uint32_t>(std::max(1.0, *cpus.quota)));

@@ -1,7 +1,9 @@
 #pragma once
-// How many cores this process may use: what the machine has, the kernel allows,
-// a container's quota pays for, and others whom the same launcher has started
-// on this host leave.
+// How many cores this process may use. That is limited by the machine, the
+// kernel's affinity mask, a container's quota, and by other processes that the
+// same launcher has started on this host.
+//
+// Free functions, called when the process starts; thread-safe.
 
 #include "config/sources/resolve.hpp"
 #include "config/text/settings.hpp"
@@ -13,13 +15,13 @@
 namespace troupe::app {
 
 struct cpu_facts {
-  uint32_t cores = 1;   ///< Of the machine, or of the container.
-  uint32_t allowed = 1; ///< Of these the kernel lets this process have so many.
+  uint32_t cores = 1;            ///< Of the machine or the container.
+  uint32_t allowed = 1;          ///< Allowed by the kernel.
   std::optional<double> quota{}; ///< Cores' worth of time; none: no limit.
-  uint32_t launched = 0; ///< Processes that a launcher has started here; 0:
-                         ///< none has, as far as is known.
-  /// Whether the launcher may have given each process cores of its own, so that
-  /// `allowed` is no longer to be shared.
+  uint32_t launched = 0;         ///< Processes that a launcher started here;
+                                 ///< 0: not known.
+  /// Whether the launcher may have given each process cores of its own. Then
+  /// `allowed` need not be shared any more.
   bool bound = false;
 };
 
@@ -29,17 +31,17 @@ int threads_share(const config::settings& settings, const cpu_facts& cpus);
 
 /// What control groups (version 1, 2 or both) allow this process.
 struct cgroup_limits {
-  std::optional<uint32_t> cores; ///< Of its cpuset.
-  std::optional<double> quota;   ///< The least of the groups that it is in.
+  std::optional<uint32_t> cores; ///< In its cpuset.
+  std::optional<double> quota;   ///< The smallest over its groups.
 };
 
-/// @param root Below which /proc and /sys lie.
+/// @param root The folder that contains /proc and /sys.
 cgroup_limits read_cgroups(const std::filesystem::path& root = "/");
 
-/// The launcher's part of the facts.
+/// Fills in what the launcher's environment variables tell.
 void read_launched(cpu_facts& out, const config::environment& variables);
 
-/// Of this process.
+/// The facts for this process.
 cpu_facts find_cpus();
 
 } // namespace troupe::app

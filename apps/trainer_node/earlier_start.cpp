@@ -12,14 +12,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// No configuration of ours is longer.
+/// An upper limit for the size of a configuration that Troupe wrote.
 constexpr uint64_t longest_ini = 1 << 20;
 
 config::earlier_run run_of(const fs::path& at, const proto::Manifest& what) {
   return {at.string(), what.config_ini(), true};
 }
 
-/// A run that left no checkpoint is begun anew, as it was meant to be.
+/// A run that left no checkpoint is started again, with the settings in its
+/// config.ini.
 std::optional<config::earlier_run> run_without_weights(const fs::path& folder) {
   auto path = folder / "config.ini";
   std::error_code error;
@@ -33,7 +34,7 @@ std::optional<config::earlier_run> run_without_weights(const fs::path& folder) {
     false};
 }
 
-/// Without a look at the weights, which take time to verify.
+/// Does not read the weights, which take time to verify.
 std::optional<config::earlier_run> glance(const config::settings& settings,
                                           const fs::path& folder) {
   const auto& resume = *settings.training.resume;
@@ -76,7 +77,7 @@ config::run_finder make_run_finder(earlier_start& found,
     fs::path folder = training.train_dir;
     std::error_code error;
     auto elsewhere = *training.resume != "auto";
-    // Who opens the run directory says what is wrong with such a path.
+    // Opening the run directory later reports what is wrong with such a path.
     if ((elsewhere && !fs::exists(*training.resume, error)) ||
         (!elsewhere && folder.empty()) || training.overwrite)
       return std::nullopt;

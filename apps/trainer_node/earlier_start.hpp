@@ -1,6 +1,8 @@
 #pragma once
-// Finds the run that a start goes on with, before the settings are complete:
-// those that were not given are the run's.
+// Finds the run that a new start continues, before the settings are complete:
+// settings that were not given are taken from that run.
+//
+// Used by main while it reads the settings; not thread-safe.
 
 #include "config/sources/earlier_run.hpp"
 #include "config/sources/run_lock.hpp"
@@ -12,21 +14,21 @@
 
 namespace troupe::app {
 
-/// What was found on the way, for `find_origin`: it is not looked for twice.
+/// What was found, kept for `find_origin` so that it is not searched twice.
 struct earlier_start {
-  std::shared_ptr<const config::run_lock> lock; ///< Of the train-dir, or null.
+  std::shared_ptr<const config::run_lock> lock; ///< On the train-dir; or null.
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
 };
 
-/// The checkpoint that `--resume` means in a train-dir; null if there is none
-/// to go on from. Throws `run_error` when there are some and none is usable.
+/// The checkpoint that `--resume` means in a train-dir; null if there is none.
+/// Throws `run_error` when there are some and none is usable.
 std::shared_ptr<const models::loaded_checkpoint>
 find_checkpoint(const config::settings& settings,
                 const std::filesystem::path& folder,
                 const models::line_sink& say);
 
-/// Leaves what it finds in `found`, which must outlive it. A start that is only
-/// shown takes no lock and reads no weights.
+/// Stores what it finds in `found`, which must outlive the result. A start that
+/// is only shown takes no lock and reads no weights.
 config::run_finder make_run_finder(earlier_start& found,
                                    const models::line_sink& say);
 

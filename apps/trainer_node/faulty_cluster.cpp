@@ -36,7 +36,8 @@ std::vector<config::fault> schedule_of(const config::settings& settings) {
   return config::read_faults(text, workers);
 }
 
-/// Actors that die together, those included that one of them makes as it dies.
+/// Actors that die together, including those that one of them spawns as it
+/// dies.
 class process {
 public:
   template <class Handle>
@@ -132,7 +133,7 @@ private:
     return out;
   }
 
-  /// Of each rank, where ranks have parts of the data.
+  /// The data of each rank, where ranks have parts of the data.
   std::vector<uint64_t> parts_of_samples() const {
     const auto& data = settings().data;
     auto workers = settings().cluster.workers;
@@ -240,9 +241,9 @@ private:
 
   void end_worker(worker_id who) { processes_.at(who)->end(); }
 
-  // -- others -----------------------------------------------------------------
+  // -- other processes --------------------------------------------------------
 
-  /// It has a process and a link that no fault meets.
+  /// It has a process and a link without faults.
   void add_evaluator() {
     auto its = begin_process(evaluator_);
     auto parts = session_client_parts(evaluator_.value);
@@ -291,7 +292,7 @@ private:
   caf::actor_clock::time_point begin_;
   std::shared_ptr<invariant_checker> watch_;
   std::shared_ptr<network> lines_ = std::make_shared<network>();
-  std::optional<server_life> server_; ///< Nothing while it is down.
+  std::optional<server_life> server_; ///< Empty while it is down.
   incarnation life_{0};
   std::filesystem::path directory_;
   std::map<worker_id, process_ptr> processes_;

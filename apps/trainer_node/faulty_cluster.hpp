@@ -1,6 +1,7 @@
 #pragma once
 // The cluster of a virtual run with faults: each worker, and each life of the
-// server, is as a process of its own that can die and be started again.
+// server, acts like a process of its own that can die and be started again.
+// Used on the thread of the virtual run.
 
 #include "actors/worker/computing.hpp"
 #include "apps/lab/simulation/invariant_checker.hpp"
@@ -14,11 +15,11 @@
 
 namespace troupe::app {
 
-/// One life of the parameter server, with those that die with it.
+/// One life of the parameter server, with the actors that die with it.
 struct server_life {
   local_server with;
   std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
-  std::filesystem::path directory;           ///< Of the run.
+  std::filesystem::path directory;           ///< The run directory.
 };
 
 struct faulty_cluster_parts {
@@ -27,17 +28,17 @@ struct faulty_cluster_parts {
   std::shared_ptr<simulation::machine> machine;
   payload_shape weights;
   compression packs;
-  uint64_t samples = 0; ///< Of an epoch.
-  /// Opens the first life of the server, or the next one in the same directory
-  /// from its newest checkpoint; lives count from 1. Throws `failure`.
+  uint64_t samples = 0; ///< In an epoch.
+  /// Starts the first life of the server, or the next one from the newest
+  /// checkpoint in the same directory; lives count from 1. Throws `failure`.
   std::function<server_life(incarnation,
                             const std::shared_ptr<event_subscriber>&)>
     open;
   end_callback on_end;
 };
 
-/// Samples of an epoch where none are there (`--gradients none`): some leases,
-/// the last one short.
+/// The samples of an epoch where there is no data (`--gradients none`): a few
+/// leases, the last one short.
 uint64_t samples_without_data(const config::settings& settings);
 
 /// Starts everything. Throws `failure` when the server cannot start.

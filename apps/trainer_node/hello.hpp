@@ -1,5 +1,6 @@
 #pragma once
-// What a node says to the admission of its run, and takes over from it.
+// What a node sends to the admission of its run, and which settings it takes
+// from the answer. Pure functions.
 
 #include "config/sources/resolve.hpp"
 #include "messages/proto/hello.pb.h"
@@ -8,8 +9,8 @@ namespace troupe::app {
 
 proto::Hello make_hello(const config::resolved& config);
 
-/// The settings of this node, with those of the cluster from the server. Throws
-/// `run_error` when they are not valid here.
+/// The settings of this node, combined with those of the cluster from the
+/// server. Throws `run_error` when they are not valid here.
 config::settings join_settings(config::settings own,
                                const proto::Welcome& welcome);
 

@@ -1,6 +1,8 @@
 #pragma once
-// The clusters of actors that a process can hold. Composition only: what the
-// actors do is theirs.
+// The clusters of actors that a process can run: functions that spawn and
+// connect them for each role. Composition only; the behaviour is in the actors.
+//
+// Called by main, or by `compare` for its virtual runs, on their thread.
 
 #include "apps/lab/simulation/invariant_checker.hpp"
 #include "apps/lab/simulation/machine.hpp"
@@ -16,56 +18,57 @@ namespace troupe::app {
 
 /// A process with its actors running.
 struct node {
-  std::function<void()> stop; ///< What a first Ctrl-C does.
+  std::function<void()> stop; ///< The effect of a first Ctrl-C.
 
-  // Of a cluster with faults, else empty:
+  // For a cluster with faults; otherwise empty:
 
-  /// The first broken promise, if any. `over`: the run has ended well.
+  /// The first violated invariant, if any.
+  /// @param over Whether the run was completed.
   std::function<std::optional<std::string>(bool over)> breach = {};
   std::function<void()> strike = {}; ///< Ends all actors.
   std::function<simulation::fault_counts()> counts = {};
 };
 
-/// Called once, on any thread, when the part of this process is over.
+/// Called once, on any thread, when this process's part of the run is over.
 using end_callback = std::function<void(const run_end&)>;
 
-struct replay_plan; // see replay.hpp
+struct replay_plan; // see apps/trainer_node/replay.hpp
 
 /// What `--check` shows: the plan, with the sizes of model and data. Looks for
-/// the files of the data set and reads no sample, so that it is instant however
-/// many there are. Throws `failure` when the run could not start for what it
-/// sees.
+/// the files of the data set but reads no sample, so that it is fast for any
+/// number of samples. Throws `failure` when it finds that the run could not
+/// start.
 std::string plan_with_model(const config::resolved& config);
 
 struct server_options {
   end_callback on_end;
-  bool silent = false; ///< Says nothing on stdout.
-  /// Virtual clock: told of each computation, if set.
+  bool silent = false; ///< Writes nothing to stdout.
+  /// Under the virtual clock: called for each computation, if set.
   std::function<void(const simulation::computation&)> watch;
-  /// An event log gives the cues: no coordinator, no workers, no evaluator.
+  /// The event log to replay: there are no coordinator, workers and evaluator.
   std::shared_ptr<const replay_plan> replay = nullptr;
   earlier_start earlier = {}; ///< Found when the settings were read.
 };
 
-/// The parameter server with coordinator, checkpoint writer and recorder; also
-/// all workers and the evaluator when the settings say `--simulate`, under the
-/// virtual clock if they say so (then `system` must be under it). Throws
-/// `failure` when it cannot start.
+/// The parameter server with coordinator, checkpoint writer and recorder. With
+/// `--simulate` also all workers and the evaluator, under the virtual clock if
+/// the settings say so (then `system` must have one). Throws `failure` when it
+/// cannot start.
 node start_server(caf::actor_system& system, const config::resolved& config,
                   const server_options& options);
 
-/// A parameter server shard with a rank above 0, which looks for its lead.
+/// A parameter server shard with a rank above 0, which connects to its lead.
 /// Throws `failure` when it cannot start.
 node start_shard(caf::actor_system& system, const config::resolved& config,
                  const end_callback& on_end);
 
-/// A worker or an evaluator that looks for its parameter server.
+/// A worker or an evaluator, which connects to its parameter server.
 node start_participant(caf::actor_system& system,
                        const config::resolved& config,
                        const end_callback& on_end);
 
-/// An evaluator that follows a folder of checkpoints, without any actor of
-/// others. Ends when the run's summary is there.
+/// An evaluator that follows a folder of checkpoints, without a parameter
+/// server. Ends when the run's summary exists.
 node start_follower(caf::actor_system& system, const config::resolved& config,
                     const end_callback& on_end);
 

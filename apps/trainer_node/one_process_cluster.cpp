@@ -79,7 +79,8 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
   add_evaluator(system, computing, with);
 }
 
-// A worker's rank is its machine's: the draws of a rank are always the same.
+// A worker has the rank of its machine, so that the draws of a rank are always
+// the same.
 void start_members(caf::actor_system& system, const computing_parts& computing,
                    const std::shared_ptr<simulation::machine>& machine,
                    const payload_shape& weights, const compression& packs,

@@ -1,6 +1,7 @@
 #pragma once
-// The workers and the evaluator of `--simulate`: on threads in real time, or on
-// simulated machines under the virtual clock.
+// Starts the workers and the evaluator of `--simulate`: on threads in real
+// time, or on simulated machines under the virtual clock. Called by main's
+// thread.
 
 #include "actors/session/session_client.hpp"
 #include "actors/worker/computing.hpp"
@@ -11,17 +12,18 @@
 
 namespace troupe::app {
 
-/// The links that the settings declare, for tensors of this shape, and for
-/// gradients that are compressed like this.
+/// The terms of the links that the settings declare, for tensors of this shape
+/// and gradients with this compression.
 link_terms link_terms_of(const config::simulation_settings& settings,
                          const payload_shape& weights,
                          const compression& packs);
 
-/// Every worker a thread, or two.
+/// In real time: each worker takes a thread or two.
 void start_members(caf::actor_system& system, const computing_parts& computing,
                    const compression& packs, const local_server& with);
 
-/// Every worker a few bytes; tensors of `weights` bytes on the links.
+/// Under the virtual clock: each worker takes a few bytes; tensors on the links
+/// count `weights` bytes.
 void start_members(caf::actor_system& system, const computing_parts& computing,
                    const std::shared_ptr<simulation::machine>& machine,
                    const payload_shape& weights, const compression& packs,

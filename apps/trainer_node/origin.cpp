@@ -22,10 +22,10 @@ namespace troupe::app {
 
 namespace {
 
-/// Classes of a network that learns nothing: only its size counts.
+/// The classes of a network that is not trained: only its size counts.
 constexpr int64_t usual_classes = 10;
 
-/// A virtual run is the same run however often it is made.
+/// A virtual run has the same id each time it is repeated.
 std::string new_run_id(const config::settings& settings) {
   if (is_virtual(settings))
     return "virtual-" + config::digest(settings);
@@ -35,7 +35,8 @@ std::string new_run_id(const config::settings& settings) {
   return text;
 }
 
-/// Without data, epochs are of use only where restarts must keep account.
+/// Without data, epochs are needed only where restarts must keep account of
+/// samples.
 uint64_t samples_of_none(const config::settings& settings) {
   return has_faults(settings) ? samples_without_data(settings) : cores::endless;
 }
@@ -70,7 +71,7 @@ run_data load_parts(const config::settings& settings) {
 
 } // namespace
 
-// -- where it goes on ---------------------------------------------------------
+// -- checkpoint and run directory ---------------------------------------------
 
 origin find_origin(const config::settings& settings, const speech& say,
                    const earlier_start& known) {
@@ -120,11 +121,11 @@ void settle(const origin& from, parameter_server_parts& parts,
   if (from.checkpoint)
     require_fitting(parts);
   else
-    make_ledger(parts); // Is there enough data for all?
+    make_ledger(parts); // Throws unless there is data for all.
   if (from.directory.overwrites)
     config::remove_run(folder);
   models::note_life(folder, parts.life.value);
-  // It would tell others that the run is over.
+  // It would tell other processes that the run is over.
   models::remove_file(folder / "summary.json");
   if (from.checkpoint) {
     auto step = from.checkpoint->manifest.step();
@@ -133,7 +134,7 @@ void settle(const origin& from, parameter_server_parts& parts,
   }
   if (parts.settings.checkpoint.keep_best)
     parts.best = models::open_best(folder, from.run_id, say);
-  // A checkpoint is of no use in a folder that is gone.
+  // A checkpoint is useless in a folder that was removed.
   models::sync_names(folder);
   models::replace_file(
     folder / "config.ini",
@@ -145,7 +146,7 @@ void settle(const origin& from, parameter_server_parts& parts,
           std::to_string(what.step) + " on");
 }
 
-// -- what with ----------------------------------------------------------------
+// -- data ---------------------------------------------------------------------
 
 bool trains(const config::settings& settings) {
   return settings.simulation.gradients != "none";
@@ -187,8 +188,8 @@ run_data load_data(const config::settings& settings) {
       out.description.classes = static_cast<uint64_t>(out.classes);
       return out;
     }
-  // Others compare theirs with both parts; the samples themselves are of no use
-  // to a parameter server.
+  // Other nodes compare their data with both descriptions; the parameter server
+  // does not need the samples themselves.
   auto sets = data::load_dataset(settings.data, settings.training.seed,
                                  data::data_part::both);
   if (!local)

@@ -1,6 +1,6 @@
 #pragma once
-// What a parameter server starts from: settings, data, and a checkpoint or
-// nothing.
+// What a parameter server starts from: settings, data, and possibly a
+// checkpoint. Called by main while the process starts; not thread-safe.
 
 #include "actors/server/parameter_server.hpp"
 #include "apps/trainer_node/earlier_start.hpp"
@@ -19,7 +19,7 @@
 
 namespace troupe::app {
 
-/// Takes a line for the user.
+/// Prints a line for the user.
 using speech = std::function<void(const std::string&)>;
 
 inline bool is_virtual(const config::settings& settings) {
@@ -42,52 +42,53 @@ struct origin {
   }
 };
 
-/// Opens the run directory and finds the checkpoint to go on from, if any,
+/// Opens the run directory and finds the checkpoint to continue from, if any,
 /// unless that was done before. Throws `failure`.
 origin find_origin(const config::settings& settings, const speech& say,
                    const earlier_start& known = {});
 
-/// A replay begins as its run did, in a directory of its own. Throws `failure`.
+/// The origin of a replay: the same as that of its run, but in a directory of
+/// its own. Throws `failure`.
 origin origin_of(const replay_plan& plan);
 
-/// What a run is trained on, as this process knows it.
+/// The data that a run is trained on, as this process knows it.
 struct run_data {
-  std::string name;     ///< Of the data set.
-  int64_t classes = 0;  ///< Or what stands for them where nothing is trained.
-  uint64_t samples = 0; ///< As in the server's parts.
-  data::dataset_pair sets; ///< Null where this process needs none.
-  /// `--sharding local` in one process: what each rank trains on.
+  std::string name;        ///< Name of the data set.
+  int64_t classes = 0;     ///< A placeholder if nothing is trained.
+  uint64_t samples = 0;    ///< As in `parameter_server_parts`.
+  data::dataset_pair sets; ///< Null if this process needs none.
+  /// With `--sharding local` in one process: the training set of each rank.
   std::vector<std::shared_ptr<const data::dataset>> own;
-  config::data_description description; ///< Of what all nodes share.
+  config::data_description description; ///< Of the data all nodes share.
 };
 
-/// False where a virtual run only schedules.
+/// False for a virtual run that only schedules (`--gradients none`).
 bool trains(const config::settings& settings);
 
-/// Where the files of a rank lie that `data split` has made, for a run in one
-/// process. Throws `run_error` when they do not.
+/// The folder of a rank's files, made by `data split`, for a run in one
+/// process. Throws `run_error` when it is missing.
 std::filesystem::path part_folder(const config::settings& settings,
                                   uint32_t rank);
 
-/// Throws `run_error` unless a part has the classes of the first one.
+/// Throws `run_error` unless the part has the same classes as the first one.
 void require_same_classes(const std::string& folder, int64_t classes,
                           int64_t of_first);
 
-/// Loads what is needed. Throws `failure`.
+/// Loads the data that this process needs. Throws `failure`.
 run_data load_data(const config::settings& settings);
 
-/// All but the actors that serve it.
+/// The parts of the parameter server, except for the actors that it uses.
 parameter_server_parts make_server_parts(const config::resolved& config,
                                          const run_data& data,
                                          const origin& from);
 
-/// Why nothing is left to do, when a complete run is resumed as it is.
+/// Why nothing is left to do, if a complete run is resumed without changes.
 std::optional<std::string> complete_already(const parameter_server_parts& parts,
                                             const origin& from);
 
-/// Changes the run directory, once all is known to fit: removes what is
-/// overwritten, sets aside what is rolled back, notes the new life, and finds
-/// out what best weights there are. Throws `run_error`.
+/// Changes the run directory, after all checks have passed: removes what is
+/// overwritten, renames what is rolled back, records the new life, and looks
+/// for the best weights. Throws `run_error`.
 void settle(const origin& from, parameter_server_parts& parts,
             const speech& say);
 

@@ -19,8 +19,8 @@ namespace troupe::app {
 
 namespace {
 
-/// A lease is a range of samples, and a score one of all test samples: what a
-/// node uses must be the same on all. The rest of its files is its own affair.
+/// A lease is a range of samples, and a score covers all test samples, so the
+/// data that nodes use must be the same on all. Other files do not matter.
 void require_same_data(const computing_parts& computing,
                        const proto::Welcome& welcome) {
   auto run = description_of(welcome);

@@ -1,5 +1,6 @@
 #pragma once
-// Workers and evaluators with the computing actors that belong to them.
+// Spawns workers and evaluators together with their computing actors. Called by
+// session clients, on their thread.
 
 #include "actors/worker/computing.hpp"
 #include "messages/interfaces.hpp"

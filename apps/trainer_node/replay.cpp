@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the checkpoint may be that an event log begins from.
+/// The places where the checkpoint may be that an event log starts from.
 std::vector<fs::path> places_of(const std::string& name,
                                 const fs::path& event_log,
                                 const std::optional<std::string>& resume) {
@@ -44,8 +44,8 @@ std::string_view sum_of(const proto::Manifest& manifest, const char* file) {
   return {};
 }
 
-/// A replay of the life before makes the same checkpoint, with other times in
-/// its manifest: what counts are the tensors.
+/// A replay of the earlier life makes the same checkpoint, with other times in
+/// its manifest: only the tensors must agree.
 void require_start(const models::loaded_checkpoint& found,
                    const proto::LogBegin& begin, const fs::path& event_log) {
   const auto& manifest = found.manifest;
@@ -84,7 +84,7 @@ find_start(const proto::LogBegin& begin, const fs::path& event_log,
     std::to_string(begin.start_version()));
 }
 
-/// Says what may keep gradients from being those of the run, bit by bit.
+/// Reports what may keep gradients from being bit-equal to those of the run.
 bool can_be_exact(const proto::LogBegin& begin,
                   const std::function<void(const std::string&)>& say) {
   std::string why;
@@ -131,7 +131,8 @@ plan_replay(const config::invocation& call,
   out->run_id = begin.run_id();
   out->life = incarnation{begin.life()};
   out->threads = static_cast<int>(std::max(1u, begin.threads()));
-  // Workers of their own processes may have had other threads and machines.
+  // Workers in processes of their own may have had other numbers of threads and
+  // other machines.
   out->strict = can_be_exact(begin, say) && begin.alone();
   return out;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// `--replay TAPE`: a recorded run once more, in this process and under the
-// virtual clock.
+// `--replay`: repeats a recorded run in this process, under the virtual clock.
+// Called by main before the parameter server starts.
 
 #include "actors/server/parameter_server.hpp"
 #include "apps/lab/replay/recorded_run.hpp"
@@ -13,31 +13,31 @@
 
 namespace troupe::app {
 
-/// An event log that can be re-enacted, with what the run began from.
+/// An event log to replay, with the state that the run began from.
 struct replay_plan {
   config::resolved config;
   std::shared_ptr<replay::recorded_run> event_log;
-  std::filesystem::path folder; ///< Of the event log.
+  std::filesystem::path folder; ///< The event log's folder.
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
   std::string run_id;
   incarnation life{1};
   int threads = 1;    ///< Intra-op threads of the run's workers.
-  bool strict = true; ///< Gradients must come out bit-equal.
+  bool strict = true; ///< Gradients must be bit-equal.
 };
 
-/// Reads the event log's first event and finds its checkpoint. Says by `say`
+/// Reads the event log's first event and finds its checkpoint. Calls `say` with
 /// what may keep the weights from being bit-equal. Throws `failure`.
 std::shared_ptr<const replay_plan>
 plan_replay(const config::invocation& call,
             const std::function<void(const std::string&)>& say);
 
-/// Throws `run_error` when the parts are not those of the event log's run.
+/// Throws `run_error` when the parts differ from those of the recorded run.
 void require_same_run(const replay_plan& plan,
                       const parameter_server_parts& parts);
 
-/// Gives the replay's run directory the best weights that the run had when the
-/// event log begins. If they are not beside the event log any more, the run
-/// found better ones, and so will the replay.
+/// Copies the best weights that the run had at the beginning of the event log
+/// to the replay's run directory. If they are not beside the event log any
+/// more, the run found better ones later, and so will the replay.
 void fetch_best(const replay_plan& plan, const std::filesystem::path& to);
 
 } // namespace troupe::app

@@ -71,7 +71,7 @@ transport::nccl::library_ptr nccl_for(const config::settings& settings) {
     return nullptr;
   auto found = load_nccl();
   auto of_worker = settings.what == config::role::worker;
-  // Shards meet workers alone, never each other: they share the lead's.
+  // Shards connect to workers, never to each other: they share the lead's.
   if (!of_worker && settings.cluster.rank.value_or(0) > 0)
     return found;
   auto device = take_gpu(wish_of_process(found->devices(), of_worker));

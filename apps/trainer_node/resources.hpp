@@ -1,5 +1,6 @@
 #pragma once
-// What a process has: threads, a terminal, the time of day.
+// The resources of a process: threads, memory, GPUs, a terminal, the time of
+// day. Free functions, called by main when the process starts.
 
 #include "config/text/settings.hpp"
 #include "messages/payload.hpp"
@@ -20,34 +21,34 @@ namespace troupe::app {
 int threads_share(const config::settings& settings);
 
 /// The threads that share the parameter server's passes over the weights: as
-/// many as the settings name shards, but no more than there are cores.
+/// many as the settings have shards, but not more than there are cores.
 models::lanes lanes_for(const config::settings& settings);
 
-/// Whether a socket of ours could listen there. A host that cannot be looked up
-/// is left to whoever opens it.
+/// Whether this process could listen there. True for a host that cannot be
+/// looked up: the error comes when the socket is opened.
 bool can_listen(const std::string& host, uint16_t port);
 
-/// Memory that others on this host may read, when the settings allow tensors to
-/// go that way; null otherwise.
+/// Memory that others on this host may read, if the settings allow shared
+/// memory for tensors; else null.
 std::shared_ptr<transport::shared_memory>
 shared_memory_for(const config::cluster_settings& cluster);
 
-/// NCCL and the CUDA runtime, when the settings ask for that path; null
-/// otherwise. Throws `run_error` with the reason when they cannot be used, or
-/// others have the GPUs of this host.
+/// NCCL and the CUDA runtime, if the settings ask for that path; else null.
+/// Throws `run_error` with the reason when they cannot be used, or when others
+/// use the GPUs of this host.
 transport::nccl::library_ptr nccl_for(const config::settings& settings);
 
-/// With NCCL: where the workers of this server meet to add up their gradients
-/// on the way. Null without.
+/// With NCCL: the group in which the workers of this server add up their
+/// gradients. Null without.
 transport::collective_coordinator_ptr
 collective_for(transport::nccl::library_ptr library,
                const payload_shape& weights,
                const std::function<void(const std::string&)>& say);
 
-/// Columns of the terminal on stdout, 0 when it is none.
+/// Columns of the terminal on stdout; 0 when stdout is not a terminal.
 size_t terminal_width();
 
-/// s since 1970.
+/// Seconds since 1970.
 double time_of_day();
 
 } // namespace troupe::app

@@ -59,8 +59,8 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   return out;
 }
 
-/// All but the actors that it prompts. What the server keeps is checked against
-/// the event log from now on.
+/// The parts of a replayed server, except for its actors. From now on its
+/// events are compared with the event log.
 replay::replay_driver_parts
 make_replay_driver_parts(const replay_plan& plan,
                          const computing_parts& computing,
@@ -110,17 +110,18 @@ public:
       system, placement::detached,
       checkpoint_writer_parts{from.checkpoints(),
                               parts.settings.checkpoint.keep});
-    // Under the virtual clock all there is has one thread.
+    // Under the virtual clock all actors share one thread.
     if (parts.remote_shards == 0 && !virtual_time::rules(system))
       parts.across = lanes_for(parts.settings);
     parts.recorder = recorder;
-    // There it takes no time, and a replay must take the mail as it comes.
+    // There the recorder takes no time, and a replay must handle messages in
+    // their order.
     if (virtual_time::rules(system))
       parts.notes = cores::note_window::endless();
     if (machine && has_faults(parts.settings)) {
       parts.recorder =
         simulation::spawn_stalling_recorder(system, recorder, machine);
-      parts.notes = cores::note_window{24, 8}; // So that a stall is felt.
+      parts.notes = cores::note_window{24, 8}; // So that a stall has an effect.
     }
     parts.writer = writer;
     auto stalling = caf::actor_cast<caf::strong_actor_ptr>(parts.recorder);
@@ -145,8 +146,8 @@ public:
   std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
 };
 
-/// Where each rank has a part of the data there are no others: who comes beyond
-/// them waits for a place.
+/// Where each rank has a part of the data there are no further ranks: a worker
+/// beyond them waits for a place.
 cores::membership_rules membership_rules_of(const config::settings& settings) {
   cores::membership_rules out;
   out.workers = settings.cluster.workers;
@@ -166,7 +167,7 @@ std::optional<cores::part_homes> homes_of(const config::settings& settings,
   return cores::part_homes{settings.cluster.workers, std::move(known)};
 }
 
-/// Starts the parameter server with all that die with it.
+/// Starts the parameter server with all actors that die with it.
 server_life open_server(caf::actor_system& system,
                         const server_options& options,
                         const std::shared_ptr<simulation::machine>& machine,
@@ -178,7 +179,7 @@ server_life open_server(caf::actor_system& system,
     };
   local_actors all{system, options, std::move(parts), from, machine};
   // Without faults an actor of this process is silent only when it is dead, and
-  // a death is told.
+  // its death is reported.
   auto pings = !machine || has_faults(settings);
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
@@ -189,7 +190,7 @@ server_life open_server(caf::actor_system& system,
   return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
 }
 
-/// Lets peers in, and the shards that have processes of their own.
+/// Publishes the admission for peers and for shards in processes of their own.
 void open_door(caf::actor_system& system, const parameter_server_parts& parts,
                const server_life& life, const models::flat_layout& layout,
                const std::shared_ptr<transport::shared_memory>& memory,
@@ -229,7 +230,7 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
           where, say);
 }
 
-/// A replay driver in the place of the coordinator and of all participants.
+/// Starts a replay driver instead of the coordinator and all participants.
 node start_replay(caf::actor_system& system, const server_options& options,
                   const computing_parts& computing,
                   parameter_server_parts parts, const origin& from) {
@@ -246,7 +247,7 @@ node start_replay(caf::actor_system& system, const server_options& options,
   }};
 }
 
-/// The next life of a server that has died, as `--resume auto` starts it.
+/// Starts the next life of a server that died, as `--resume auto` does.
 server_life reopen_server(caf::actor_system& system, config::resolved config,
                           const server_options& options, const run_data& data,
                           const std::shared_ptr<simulation::machine>& machine,

@@ -23,12 +23,12 @@ namespace {
 using recording::say;
 
 struct shard_options {
-  config::settings settings; ///< Of this node alone.
+  config::settings settings; ///< Of this node only.
   supervisor_actor supervisor;
   std::function<void(const run_end&)> on_end;
 };
 
-/// The shard of one life of the lead, and the door through which workers come.
+/// The shard for one life of the lead, and its admission for workers.
 open_shard make_shard(caf::actor_system& system, const shard_options& options,
                       const proto::Welcome& welcome,
                       const shard_registrar_actor& registrar) {

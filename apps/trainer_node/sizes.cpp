@@ -33,7 +33,7 @@ data::dataset_survey survey_parts(const config::settings& settings) {
   return out;
 }
 
-/// Nothing where this node needs no files and their content is known.
+/// Nothing if this node needs no files and their content is known.
 std::optional<data::dataset_survey> known_facts(const config::settings& all) {
   auto needs_none = all.what != config::role::worker &&
                     all.what != config::role::evaluator &&
@@ -56,7 +56,7 @@ data::dataset_survey survey(const config::settings& all) {
   return out;
 }
 
-/// Where the data does not tell beforehand.
+/// For data that does not tell beforehand.
 int64_t usual_classes(const std::string& network) {
   return config::is_script(network) ? 0
                                     : models::network_named(network).classes;
@@ -87,7 +87,7 @@ config::model_size sizes_of(const config::resolved& config) {
   const auto& all = config.values;
   config::model_size out;
   if (!trains(all)) {
-    out.classes = load_data(all).classes; // Reads nothing then.
+    out.classes = load_data(all).classes; // Reads no data in this case.
   } else {
     auto data = survey(all);
     models::require_suitable(all.training.network, data.name,

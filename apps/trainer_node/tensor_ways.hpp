@@ -1,5 +1,6 @@
 #pragma once
-// How tensors travel that a run has: compressed or not, over GPUs or not.
+// How the tensors of a run travel: compressed or not, over GPUs or not. Free
+// functions, called by main when the process starts.
 
 #include "actors/links/compressing_link.hpp"
 #include "apps/trainer_node/origin.hpp"
@@ -9,11 +10,12 @@
 
 namespace troupe::app {
 
-/// Running statistics, which lie behind the last parameter.
+/// The number of running statistics, which are stored behind the last
+/// parameter.
 uint64_t statistics_of(const models::flat_layout& layout);
 
-/// How gradients are compressed for a server of these weights; null: not at
-/// all.
+/// How gradients are compressed for a server with these weights; null: not
+/// compressed.
 transport::codec_ptr codec_of(const config::settings& settings,
                               const payload_shape& weights,
                               const models::flat_layout& layout);
@@ -22,8 +24,8 @@ transport::codec_ptr codec_of(const config::settings& settings,
 compression compression_of(const config::settings& settings, const origin& from,
                            const models::flat_layout& layout);
 
-/// NCCL, if it is wanted, and where the gradients of a whole cluster are added
-/// up.
+/// NCCL, if it is wanted, and the group in which the gradients of a whole
+/// cluster are added up.
 struct gpu_paths {
   transport::nccl::library_ptr nccl;
   transport::collective_coordinator_ptr collective;

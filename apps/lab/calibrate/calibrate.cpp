@@ -38,7 +38,7 @@ const config::verb verb{
     {},
     true}}};
 
-/// Workers that the table shows one by one.
+/// The most workers that the table lists one by one.
 constexpr size_t most_shown = 32;
 
 struct request {
@@ -66,8 +66,8 @@ void require_enough(const request& what, const recorded_times& found) {
                         " s; only times above 0 can be fitted");
 }
 
-/// Farther off than chance takes one value in twenty (Kolmogorov; a little
-/// more, since the parameters are fitted).
+/// Whether the distance is larger than by chance in one case of twenty
+/// (Kolmogorov; a little stricter, because the parameters were fitted).
 double chance(uint64_t count) {
   return 1.358 / std::sqrt(static_cast<double>(count));
 }
@@ -94,7 +94,8 @@ std::vector<worker_line> lines_of(const recorded_times& found) {
   return out;
 }
 
-/// The median seconds of a gradient's way and its weights' way back.
+/// The median time of a gradient's transfer and that of the weights, in
+/// seconds.
 std::optional<double> travel_of(const recorded_times& found) {
   if (found.travel.size() < fewest_times)
     return std::nullopt;

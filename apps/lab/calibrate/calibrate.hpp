@@ -1,6 +1,6 @@
 #pragma once
-// `trainer_node calibrate`: from the event logs of real runs to the times of
-// the virtual clock.
+// `trainer_node calibrate`: fits the durations of the virtual clock to the
+// event logs of real runs. Called once, on the main thread.
 
 #include "config/text/failure.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace troupe::app {
 
-/// Does what the arguments after `calibrate` ask for. Throws `failure`.
+/// Runs the command with the arguments after `calibrate`. Throws `failure`.
 exit_status calibrate(const std::vector<std::string>& arguments);
 
 } // namespace troupe::app

@@ -18,16 +18,16 @@ using numbers = std::vector<double>;
 
 constexpr auto infinite = std::numeric_limits<double>::infinity();
 
-/// Values that differ by no more are the same, measured in nanoseconds.
+/// Values that differ by no more count as equal: the clock has nanoseconds.
 constexpr double clock_error = 4e-9;
 constexpr double relative_error = 1e-6;
 
-/// A worker that is slower by less is not called slow.
+/// A worker that is slower by a smaller factor does not count as slow.
 constexpr double least_factor = 1.2;
 constexpr size_t fewest_of_a_worker = 10;
 constexpr uint32_t most_slow_workers = 4;
 
-/// A gamma that is narrower is written as a constant.
+/// A narrower gamma is written as a constant.
 constexpr double least_cv = 1e-4;
 
 std::string text_of(double x) {
@@ -52,7 +52,7 @@ double mean_log(const numbers& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// A distribution with its parameters found.
+/// A distribution with fitted parameters.
 struct fitted {
   std::string family;
   std::string text;
@@ -63,7 +63,7 @@ struct fitted {
 
 // -- the families -------------------------------------------------------------
 
-/// By what a time may be off from what it was.
+/// By how much a measured time may differ from the true one.
 double slack(double x) {
   return clock_error + relative_error * x;
 }
@@ -103,7 +103,7 @@ double gamma_shape(double s) {
   constexpr double narrowest = 1e-10;
   s = std::max(s, narrowest);
   auto k = (3 - s + std::sqrt((s - 3) * (s - 3) + 24 * s)) / (12 * s);
-  if (k > 1e4) // There the starting point is exact to 1e-6.
+  if (k > 1e4) // The starting point is exact to 1e-6 here.
     return k;
   for (int i = 0; i < 50; ++i) {
     auto step = (std::log(k) - digamma(k) - s) / (1 / k - trigamma(k));
@@ -169,7 +169,7 @@ fitted make_exponential(const numbers& sorted, double offset, double m,
   return out;
 }
 
-/// Without an offset where the least value is what it would be without.
+/// Without an offset if the smallest value is what it would be without one.
 fitted fit_exponential(const numbers& sorted) {
   auto n = static_cast<double>(sorted.size());
   auto least = sorted.front();
@@ -214,7 +214,8 @@ struct mixture {
   double log_likelihood = -infinite;
 };
 
-/// How likely each value is a stretched one; sets the mixture's likelihood.
+/// The probability that each value is a stretched one; sets the mixture's
+/// likelihood. False when one component is empty.
 numbers expect(mixture& what, const numbers& values) {
   auto scale = what.mean / what.shape;
   auto usual = std::log1p(-what.p);
@@ -314,7 +315,7 @@ std::optional<fitted> fit_transient(const numbers& sorted) {
 
 // -- candidates ---------------------------------------------------------------
 
-/// Values that are the same but for the clock's error are one step, on either
+/// Values that are equal except for the clock's error are one step, on either
 /// side.
 double distance(const fitted& what, const numbers& sorted) {
   auto n = static_cast<double>(sorted.size());
@@ -326,7 +327,7 @@ double distance(const fitted& what, const numbers& sorted) {
   auto less = what.below(before);
   auto not_more = what.below(after);
   double out = 0;
-  size_t first = 0, last = 0; // Of those that are the same as the i-th.
+  size_t first = 0, last = 0; // Of those equal to the i-th.
   for (size_t i = 0; i < sorted.size(); ++i) {
     while (sorted[first] < before[i])
       ++first;
@@ -359,7 +360,7 @@ bool is_among(const std::vector<slow_worker>& known, uint32_t worker) {
                      [=](const auto& one) { return one.worker == worker; });
 }
 
-/// The slowest of those that are not yet called slow.
+/// The slowest of those that do not count as slow yet.
 std::optional<uint32_t> slowest(const worker_times& by_worker,
                                 const std::vector<slow_worker>& known) {
   std::optional<uint32_t> out;
@@ -377,7 +378,7 @@ std::optional<uint32_t> slowest(const worker_times& by_worker,
   return others < 2 ? std::nullopt : out;
 }
 
-/// Each factor is over those who are not slow.
+/// Each factor is relative to the workers that are not slow.
 void find_factors(const worker_times& by_worker,
                   std::vector<slow_worker>& slow) {
   numbers others;
@@ -389,8 +390,8 @@ void find_factors(const worker_times& by_worker,
     one.factor = std::exp(mean_log(by_worker.at(one.worker)) - usual);
 }
 
-/// The times as if nobody were slow. `stretch` becomes the sum of log(factor)
-/// over them.
+/// The times as if no worker were slow. `stretch` becomes the sum of
+/// log(factor) over them.
 numbers without(const std::vector<slow_worker>& slow, worker_times by_worker,
                 double& stretch) {
   stretch = 0;
@@ -410,7 +411,7 @@ std::string within(const std::vector<slow_worker>& slow, std::string base) {
   return base;
 }
 
-/// Every family, for times that slow workers are already taken out of.
+/// Fits every family to times from which the effect of slow workers is removed.
 std::vector<candidate> fit_all(const numbers& sorted,
                                const std::vector<slow_worker>& slow,
                                double stretch) {
@@ -428,7 +429,7 @@ std::vector<candidate> fit_all(const numbers& sorted,
     next.compute_time = within(slow, one.text);
     next.family = one.family;
     next.slow_workers = static_cast<uint32_t>(slow.size());
-    next.parameters = one.parameters + 2 * slow.size(); // Which, and how much.
+    next.parameters = one.parameters + 2 * slow.size(); // Which, how much.
     next.distance = distance(one, sorted);
     next.criterion = -2 * (one.log_likelihood - stretch) +
                      static_cast<double>(next.parameters) *
@@ -454,7 +455,7 @@ double quantile(const std::vector<double>& values, double p) {
   return values[below] + part * (values[above] - values[below]);
 }
 
-// Slow workers are looked for one by one, as long as that explains more.
+// Slow workers are added one by one, as long as that improves the criterion.
 std::vector<candidate>
 fit_compute_times(const std::map<uint32_t, std::vector<double>>& by_worker) {
   auto out = fit_all(all_of(by_worker), {}, 0);

@@ -1,9 +1,10 @@
 #pragma once
-// Fits the distributions of `--compute-time` to measured times. Pure numbers;
-// any thread.
+// Fits the distributions of `--compute-time` to measured times. Pure functions;
+// thread-safe.
 //
-// What each is and how it is drawn is in config/distribution.hpp and
-// actors/simulation/durations.cpp. Parameters are those of greatest likelihood:
+// The distributions are defined in config/values/distribution.hpp and drawn in
+// apps/lab/simulation/durations.cpp. Parameters are fitted by maximum
+// likelihood:
 //
 //   gamma      Newton's method for the shape (Choi and Wette, Technometrics 11,
 //              1969; starting point: Minka, "Estimating a Gamma distribution",
@@ -16,9 +17,9 @@
 //              maximisation (Dempster, Laird and Rubin, 1977)
 //   slow       the factor between geometric means; then one of the others
 //
-// The families are compared by Schwarz's criterion (BIC, 1978), which asks for
-// e^1 more likelihood for each ln(n) / 2 of a parameter; the distance of
-// Kolmogorov and Smirnov says how far off a candidate is.
+// The families are compared by Schwarz's criterion (BIC, 1978): each parameter
+// must raise the log likelihood by ln(n) / 2. The Kolmogorov-Smirnov distance
+// says how far off a candidate is.
 
 #include <cstdint>
 #include <map>
@@ -30,17 +31,17 @@ namespace troupe::app {
 struct candidate {
   std::string compute_time;  ///< For `--compute-time`.
   std::string family;        ///< constant | gamma | exp | pareto | transient
-  uint32_t slow_workers = 0; ///< So many times within slow(...).
+  uint32_t slow_workers = 0; ///< Number of times within slow(...).
   size_t parameters = 0;
-  /// Greatest difference between the shares of values below t, here and in the
-  /// candidate, in [0, 1].
+  /// Kolmogorov-Smirnov distance: the greatest difference between the shares of
+  /// values below t in the sample and in the candidate, in [0, 1].
   double distance = 1;
-  /// -2 log likelihood + parameters * log n: the least is the best. Infinite
-  /// for a constant that is none.
+  /// -2 log likelihood + parameters * log n: the smallest is the best. Infinite
+  /// for a constant if the values differ.
   double criterion = 0;
 };
 
-/// Fewest times that are fitted.
+/// The fewest times that can be fitted.
 inline constexpr uint64_t fewest_times = 50;
 
 /// All candidates, the best first.

@@ -1,5 +1,5 @@
 #pragma once
-// What event logs tell about the times of a run.
+// Reads the durations in the event logs of a run. A free function; thread-safe.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,12 +9,12 @@
 namespace troupe::app {
 
 struct recorded_times {
-  /// Seconds of each gradient that arrived, by the worker's rank.
+  /// Seconds of each gradient that arrived, by rank of the worker.
   std::map<uint32_t, std::vector<double>> compute;
-  /// Seconds that a gradient and the weights it was answered with spent on
-  /// their way: a worker's wait less the time that the server held the answer.
+  /// Seconds that a gradient and the weights of its answer spent on the
+  /// network: the worker's wait minus the time that the server held the answer.
   std::vector<double> travel;
-  uint64_t cancelled = 0; ///< Computations whose times are not known.
+  uint64_t cancelled = 0; ///< Computations of unknown duration.
 
   uint64_t gradients() const {
     uint64_t out = 0;

@@ -19,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Accuracy to race to when none is given.
+/// The target accuracy when none is given.
 constexpr double usual_target = 0.95;
 
-/// Steps of N gradients between scores when not given: the time to an accuracy
-/// is known as well as this.
+/// Steps of N gradients between scores when not given; the time to the target
+/// is known only as precisely as this.
 constexpr uint64_t usual_eval_freq = 2;
 
-/// Computations in a timeline, in the mean over the workers.
+/// Computations in a timeline, on average over the workers.
 constexpr size_t stretches_per_worker = 20;
 
 void say(const std::string& line) {
@@ -50,7 +50,8 @@ config::resolved resolve(const comparison_request& request,
   return call.config;
 }
 
-/// Steps are of N gradients for everybody, or times would not compare.
+/// All policies count steps of N gradients; otherwise times could not be
+/// compared.
 void scale(config::resolved& what) {
   auto& all = what.values;
   auto scaled = [&](uint64_t steps) {
@@ -64,7 +65,7 @@ void scale(config::resolved& what) {
                                         : usual_eval_freq);
   if (all.training.max_steps)
     all.training.max_steps = scaled(*all.training.max_steps);
-  // A comparison is made again rather than resumed.
+  // A comparison is repeated rather than resumed.
   all.checkpoint.checkpoint_freq = 1'000'000'000;
   all.checkpoint.keep = 1;
   if (!what.is_explicit("checkpoint.keep-best"))
@@ -113,7 +114,8 @@ std::string line_of(const run_figures& run) {
   return std::string{text} + wall;
 }
 
-/// The folder of a run: a label may hold what a name may not.
+/// The folder of a run: a label may contain characters that a file name may
+/// not.
 std::string name_of(const contender& who, uint64_t seed) {
   auto name = who.label;
   std::ranges::replace(name, '/', '_');
@@ -171,7 +173,7 @@ exit_status compare(const std::vector<std::string>& arguments,
       scale(what);
       all.target_accuracy = what.values.training.target_accuracy;
       theirs.runs.push_back(run_one(who, what, interrupted));
-      // One that diverges is a result, too: the others go on.
+      // A run that diverges is a result, too: the others continue.
       failed = failed || !theirs.runs.back().failure.empty();
       say("[" + std::to_string(++done) + "/" + std::to_string(runs) + "] " +
           who.label + ", seed " + std::to_string(seed) + ": " +

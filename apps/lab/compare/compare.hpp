@@ -1,6 +1,7 @@
 #pragma once
-// `trainer_node compare`: the same training under several policies and seeds,
-// under the virtual clock, and a report.
+// `trainer_node compare`: runs the same training under several policies and
+// seeds, under the virtual clock, and writes a report. Called once, on the main
+// thread.
 
 #include "config/text/failure.hpp"
 
@@ -10,8 +11,8 @@
 
 namespace troupe::app {
 
-/// Runs the comparison that the arguments after `compare` ask for. Throws
-/// `failure`. `interrupted` as in `virtual_run_options`.
+/// Runs the command with the arguments after `compare`. Throws `failure`.
+/// @param interrupted As in `virtual_run_options`.
 exit_status compare(const std::vector<std::string>& arguments,
                     const std::function<bool()>& interrupted);
 

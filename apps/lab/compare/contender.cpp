@@ -14,7 +14,7 @@ namespace troupe::app {
 
 namespace {
 
-/// Cuts where no parentheses are.
+/// Splits outside of parentheses.
 std::vector<std::string> split(const std::string& text, char at) try {
   std::vector<std::string> out;
   for (auto part : config::split_outside(text, at))
@@ -29,8 +29,8 @@ std::vector<std::string> split(const std::string& text, char at) try {
   throw usage_error("--policies: " + config::in_quotes(label) + " " + why);
 }
 
-/// `backup:2:cancel` as flags: what stands behind a ':' is the next
-/// parameter's.
+/// `backup:2:cancel` as flags: each value after a ':' is for the next
+/// parameter.
 void read_policy(contender& out, const std::string& text) try {
   out.policy =
     config::find_policy(config::name_of_call(text.substr(0, text.find(':'))))

@@ -1,5 +1,6 @@
 #pragma once
-// What the runs of a comparison came to, read from their run directories.
+// The results of the runs of a comparison, read from their run directories, and
+// tables of them. Values and free functions, used on the main thread.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -34,17 +35,17 @@ struct run_figures {
   double seconds = 0;                      ///< Virtual.
   std::optional<double> seconds_to_target; ///< Virtual; none: not reached.
   double seconds_per_step = 0;
-  double seconds_per_n = 0; ///< For as many applied gradients as workers.
+  double seconds_per_n = 0; ///< Per N applied gradients, N = workers.
   double wait_share = 0;
   double staleness_mean = 0;
   double staleness_max = 0;
   double accepted_share = 0; ///< Of all gradients decided on.
-  double least_accepted = 0; ///< Of the worker that has least; 1 when all.
+  double least_accepted = 0; ///< Smallest share of a worker; 1: all.
   std::optional<double> best_accuracy;
   double wall_seconds = 0;
   std::vector<scored_point> scores;
   std::vector<uint64_t> staleness; ///< [i]: applied gradients of staleness i.
-  std::vector<stretch> timeline;   ///< All that begin before `timeline_end`.
+  std::vector<stretch> timeline;   ///< Those that begin before `timeline_end`.
   double timeline_end = 0;         ///< Virtual s.
 };
 
@@ -87,7 +88,7 @@ struct comparison {
 /// A table for a terminal.
 std::string to_table(const comparison& all);
 
-/// A line a run, with a head.
+/// One line for each run, after a header.
 std::string to_csv(const comparison& all);
 
 std::string to_json(const comparison& all);

@@ -55,7 +55,7 @@ std::string head(const comparison& all) {
          "fewest.</p>\n";
 }
 
-/// A page in the making.
+/// A page that is being built.
 class page {
 public:
   page(const comparison& all, const std::filesystem::path& folder)

@@ -1,5 +1,6 @@
 #pragma once
-// The page of a comparison: one HTML file with its plots inside.
+// The report of a comparison: one HTML file that contains its plots. Called
+// once, on the main thread.
 
 #include "apps/lab/compare/figures.hpp"
 
@@ -7,7 +8,7 @@
 
 namespace troupe::app {
 
-/// Writes `report.html` into the folder, and each plot as `plots/<name>.svg`.
+/// Writes `report.html` into the folder, and each plot to `plots/<name>.svg`.
 /// Throws `run_error` when gnuplot or the disk fails.
 void write_page(const comparison& all, const std::filesystem::path& folder);
 

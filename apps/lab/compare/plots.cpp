@@ -53,7 +53,7 @@ plot draw(std::string name, const std::string& script, int height) {
   return {std::move(name), text_of(in("plot"))};
 }
 
-/// Colours that differ for most colour-blind people, too (Okabe and Ito 2008).
+/// Colours that most colour-blind people can tell apart (Okabe and Ito 2008).
 constexpr const char* colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                    "#E69F00", "#56B4E9", "#000000"};
 
@@ -61,7 +61,8 @@ std::string colour(size_t i) {
   return quoted(colours[i % std::size(colours)]);
 }
 
-/// A line of its own for each policy, when there are more than colours, too.
+/// A line style of its own for each policy, even when there are more policies
+/// than colours.
 std::string line(size_t i) {
   return "lw 1.5 dt " + std::to_string(1 + i / std::size(colours)) +
          " lc rgb " + colour(i);
@@ -106,7 +107,7 @@ std::vector<double> staleness_of(const contender_figures& one) {
     }
   for (auto& x : out)
     x /= std::max(1.0, sum);
-  // The last few of a long tail would squeeze all others.
+  // The last few values of a long tail would squeeze all others.
   for (double tail = 0; out.size() > 1 && tail + out.back() < 1e-3;
        out.pop_back())
     tail += out.back();

@@ -13,7 +13,8 @@ namespace {
 using google::protobuf::util::DefaultFieldComparator;
 using google::protobuf::util::MessageDifferencer;
 
-/// "modified: a.b: 3 -> 1" and its kin, from the first line of a report.
+/// The difference ("modified: a.b: 3 -> 1" or similar) from the first line of a
+/// report.
 std::string in_words(const std::string& report) {
   auto first = report.substr(0, report.find('\n'));
   auto colon = first.find(": ");
@@ -34,7 +35,7 @@ std::string in_words(const std::string& report) {
          value.substr(arrow + 4) + " in the replay";
 }
 
-/// What differs first; empty when nothing does.
+/// The first difference; empty when there is none.
 std::string difference(const google::protobuf::Message& event_log,
                        const google::protobuf::Message& found) {
   DefaultFieldComparator numbers;
@@ -47,13 +48,13 @@ std::string difference(const google::protobuf::Message& event_log,
   return differ.Compare(event_log, found) ? "" : in_words(report);
 }
 
-/// What may follow the end of the training.
+/// Whether the event may follow the end of the training.
 bool is_epilogue(const proto::LogEvent& event) {
   return event.has_scored() || event.has_audience() || event.has_stopped() ||
          event.has_failed();
 }
 
-// Damage is told of when the replay gets there.
+// Damage is reported when the replay gets there.
 std::vector<version> scores_on(const std::filesystem::path& event_log) {
   std::vector<version> out;
   try {
@@ -102,7 +103,7 @@ void recorded_run::check(const proto::LogEvent& found) {
     return;
   if (found.has_ended())
     return check_end(found);
-  // A Ctrl-C or a full disk here and now is not of the event log.
+  // A Ctrl-C or a full disk during the replay is not in the event log.
   auto ours = found.has_stopped() && !current_.has_stopped();
   if (ours || found.has_failed()) {
     closed_ = true;
@@ -126,7 +127,7 @@ void recorded_run::compare(const proto::LogEvent& found) const {
     event->clear_number();
     event->clear_crc32c();
   }
-  // Of two limits that are reached at once, either may be named.
+  // When two limits are reached at once, either may be named.
   if (early_stop_allowed_ && !event_log.decision().stop().empty() &&
       !ours.decision().stop().empty())
     ours.mutable_decision()->set_stop(event_log.decision().stop());
@@ -136,7 +137,7 @@ void recorded_run::compare(const proto::LogEvent& found) const {
     throw run_error(line(what));
 }
 
-/// A limit that is lower than the run's cuts a decision short.
+/// A limit that is lower than the run's may cut a decision short.
 bool recorded_run::stops_early(const proto::LogEvent& found) const {
   if (!early_stop_allowed_ || found.decision().stop().empty() ||
       !current_.decision().stop().empty())
@@ -158,7 +159,7 @@ bool recorded_run::stops_early(const proto::LogEvent& found) const {
   return true;
 }
 
-// Nothing takes as long here as on the event log once the training is over: the
+// After the training everything is faster here than in the recorded run: the
 // end may come before reports that still arrived there.
 void recorded_run::check_end(const proto::LogEvent& found) {
   while (!current_.has_ended() && next_ &&
@@ -171,12 +172,12 @@ void recorded_run::check_end(const proto::LogEvent& found) {
     if (next_)
       throw run_error(line("the run is over in the replay, but goes on on the "
                            "tape"));
-    return; // The server was killed while it ended.
+    return; // The server was killed while ending.
   }
   end_checked_ = true;
   auto ours = found.ended();
   if (current_.ended().state_sha256().empty())
-    ours.clear_state_sha256(); // Not known there.
+    ours.clear_state_sha256(); // Not in the event log.
   if (auto what = difference(current_.ended(), ours); !what.empty())
     throw run_error(line("ended." + what));
 }

@@ -1,7 +1,9 @@
 #pragma once
-// An event log as a replay goes through it: what comes next, and whether the
-// replayed server met and decided the same. Not thread-safe; a replay is one
-// thread.
+// An event log as a replay goes through it: which event comes next, and whether
+// the replayed server had the same inputs and made the same decisions.
+//
+// Shared by the replay driver and the event sink of the replayed server. Not
+// thread-safe: a replay has only one thread.
 
 #include "actors/recording/event_log_file.hpp"
 #include "messages/ids.hpp"
@@ -20,45 +22,46 @@ public:
 
   const proto::LogBegin& begin() const { return reader_.begin(); }
 
-  /// The run may stop earlier than on the event log.
+  /// Allows the replay to stop earlier than the recorded run.
   void allow_early_stop() { early_stop_allowed_ = true; }
 
-  /// The event to act on; valid until `advance`.
+  /// The current event; valid until `advance`.
   const proto::LogEvent& current() const { return current_; }
 
-  /// The versions whose scores are on the event log, as far as it can be read.
+  /// The versions whose scores are in the readable part of the event log.
   const std::vector<version>& scored() const { return scored_; }
 
-  /// The time of the one after it, ns; nothing at the end of the event log.
+  /// The time of the next event, in ns; nothing at the end of the event log.
   std::optional<int64_t> next_time() const;
 
-  /// Goes on to the next event. Throws `run_error` when the one behind it is
-  /// damaged, and when the server took no notice of the one before.
+  /// Moves on to the next event. Throws `run_error` when the event after that
+  /// is damaged, or when the server did not react to the current one.
   /// @pre next_time()
   void advance();
 
-  /// Takes what the replayed server kept. Throws `run_error` that names the
-  /// event and what differs.
+  /// Compares an event of the replayed server with the recorded one. Throws a
+  /// `run_error` that names the event and the difference.
   void check(const proto::LogEvent& found);
 
-  /// Nothing is compared from here on.
+  /// Stops the comparison.
   void close() { closed_ = true; }
 
   bool closed() const { return closed_; }
 
-  /// The replay stopped before the event log does.
+  /// Whether the replay stopped before the end of the event log.
   bool stopped_early() const { return stopped_early_; }
 
-  /// The end of the run is on the event log, and the replayed one was compared.
+  /// Whether the event log contains the end of the run, and the replay was
+  /// compared with it.
   bool end_checked() const { return end_checked_; }
 
-  /// Whether the last event on the event log is not whole.
+  /// Whether the last event of the event log is incomplete.
   bool torn() const { return reader_.cut() != 0; }
 
-  /// "runs/lenet-1/tape-1.pb: event 17: WHAT"
+  /// An error message, such as "<event log>: event 17: WHAT".
   std::string line(const std::string& what) const;
 
-  /// What the server answered last when it refused something; for errors.
+  /// The server's last answer to a request that it refused, for error messages.
   std::string last_refusal;
 
 private:
@@ -71,7 +74,7 @@ private:
   std::vector<version> scored_;
   proto::LogEvent current_;
   std::optional<proto::LogEvent> next_;
-  bool seen_ = true; ///< The server has met the current one.
+  bool seen_ = true; ///< The server has had the current event.
   bool closed_ = false;
   bool early_stop_allowed_ = false;
   bool stopped_early_ = false;

@@ -26,24 +26,24 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
                            std::string{"a replay takes nobody in"});
   };
   return {
-    // As the coordinator.
+    // Messages to the coordinator.
     [nobody](register_atom, const registration_request&, const worker_actor&)
       -> caf::result<registration> { return nobody(); },
     [nobody](register_atom, const evaluator_actor&)
       -> caf::result<incarnation> { return nobody(); },
     [](leave_atom, worker_id, incarnation, const std::string&) {
-      // That it left is on the event log.
+      // The event log says when it left.
     },
     [](join_atom) {},
     [this](ending_atom) { ending(); },
     [this](ended_atom, const run_end& how) { leave_run(how); },
     [this](tick_atom) { prompt(); },
-    // As a worker.
+    // Messages to a worker.
     [](attach_atom, const parameter_server_actor&, const registration&,
        const gradient_stream_ptr&) {},
     [](detach_atom) {},
     [](cancel_atom, version) {
-      // So is what it did then.
+      // The event log says what it did then.
     },
     [](write_atom, version, sequence) {},
     [](ping_atom) {},
@@ -54,7 +54,8 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
 // -- the event log
 // -----------------------------------------------------------------
 
-// As the evaluators did, so that the server has the weights of each score.
+// Requests versions as the evaluators did, so that the server has the weights
+// of each score.
 void replay_driver_state::watch() {
   for (auto what : parts_.event_log->scored())
     if (what.value > 0)
@@ -63,12 +64,12 @@ void replay_driver_state::watch() {
                   version{what.value - 1})
         .then([](const watch_header&, const payload&) {},
               [](const caf::error&) {
-                // The run was over before.
+                // The recorded run was over before.
               });
 }
 
-// Timers fire when nobody has mail: all that follows from the event before has
-// happened by then, also when this one came at the same time.
+// Timers fire when all mailboxes are empty, so all consequences of the event
+// before have happened, even if this one has the same time.
 void replay_driver_state::await_next() {
   auto at = start_ +
             std::chrono::nanoseconds(parts_.event_log->next_time().value_or(0));
@@ -134,7 +135,7 @@ void replay_driver_state::act(const proto::LogEvent& event) {
   }
 }
 
-// -- what is sent -------------------------------------------------------------
+// -- replayed events ----------------------------------------------------------
 
 void replay_driver_state::enlist(const proto::LogEnlisted& what) {
   worker_id who{what.worker()};
@@ -146,7 +147,7 @@ void replay_driver_state::enlist(const proto::LogEnlisted& what) {
               worker_actor{self_});
 }
 
-// Else its gradients would be of other samples.
+// Otherwise its gradients would be computed from other samples.
 void replay_driver_state::require_same(worker_id who,
                                        const owned_data& data) const {
   if (data.samples > 0 && (who.value >= parts_.own_data.size() ||
@@ -237,14 +238,14 @@ payload replay_driver_state::gradient_of(const proto::LogArrived& what,
   at::set_num_threads(parts_.threads);
   auto report =
     parts_.network->compute(found->second, from.weights, from.statistics);
-  at::set_num_threads(1); // The server's.
+  at::set_num_threads(1); // As in the server.
   compare_losses(loss, report.loss);
   loss = report.loss;
   from.statistics = report.statistics;
   return report.gradient;
 }
 
-// When it may differ the run goes on with the loss of the event log.
+// If it may differ, the replay continues with the recorded loss.
 void replay_driver_state::compare_losses(real in_event_log, real& found) {
   if (same_bits(in_event_log, found) || parts_.strict)
     return;
@@ -258,7 +259,7 @@ void replay_driver_state::compare_losses(real in_event_log, real& found) {
   found = in_event_log;
 }
 
-/// A gradient that is refused for the same reason.
+/// Makes a gradient that is refused for the same reason.
 payload replay_driver_state::unusable(const std::string& why) const {
   if (why == to_string(errc::wrong_size)) {
     auto shape = parts_.weights;
@@ -309,7 +310,7 @@ void replay_driver_state::take_weights(worker_id who, incarnation life,
 
 // -- the end ------------------------------------------------------------------
 
-// The server was killed here: what it knew is saved.
+// The server was killed here: what it had done is saved.
 void replay_driver_state::end_of_event_log() {
   auto last = std::to_string(parts_.event_log->current().number());
   parts_.say("replay       the event log ends after event " + last +
@@ -330,7 +331,7 @@ void replay_driver_state::fail(const std::string& line) {
   self_->send(parts_.lead, refuse_atom_v, line);
 }
 
-// Nobody will score the last version when the end is not that of the event log.
+// No score of the last version will come if the recorded end is another one.
 void replay_driver_state::ending() {
   if (parts_.event_log->closed())
     self_->send(parts_.lead, audience_atom_v, uint32_t{0});

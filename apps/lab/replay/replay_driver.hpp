@@ -1,11 +1,12 @@
 #pragma once
-// The replay driver: stands in for everybody but the parameter server and its
-// two writers, and sends what an event log says when the event log says it. It
-// is coordinator and all workers at once; gradients it computes from the
-// weights that each worker was last released with.
+// The replay driver replays an event log: it takes the place of all actors
+// except the parameter server and its two writers, and sends what the event log
+// recorded, at the recorded times. It acts as coordinator and as all workers;
+// it computes gradients from the weights that each worker was last released
+// with.
 //
-// Under the virtual clock only: an event is sent when nobody has anything left
-// to do for the one before.
+// An actor, under the virtual clock only: it sends an event when nobody has
+// anything left to do for the one before.
 
 #include "apps/lab/replay/recorded_run.hpp"
 #include "apps/lab/simulation/machine.hpp"
@@ -28,13 +29,13 @@ struct replay_driver_parts {
   std::shared_ptr<recorded_run> event_log;
   std::shared_ptr<simulation::replica> network; ///< Null: nothing is trained.
   payload_shape weights;
-  std::vector<owned_data> own_data; ///< Of each rank, with files of their own.
-  int threads = 1; ///< Intra-op threads of the workers on the event log.
-  /// Gradients must be those of the run to the last bit: a loss that differs
-  /// ends the replay. Otherwise it is said, once.
+  std::vector<owned_data> own_data; ///< By rank, with files of their own.
+  int threads = 1; ///< Intra-op threads of the recorded workers.
+  /// Whether gradients must equal the recorded ones to the last bit, so that a
+  /// different loss ends the replay. Otherwise the difference is reported once.
   bool strict = true;
   std::function<void(const std::string&)> say;
-  /// Set to when the first worker was released.
+  /// Receives the time at which the first worker was released.
   std::shared_ptr<std::optional<caf::actor_clock::time_point>> began;
 };
 
@@ -49,7 +50,7 @@ public:
   replay_driver_actor::behavior_type make_behavior();
 
 private:
-  /// A worker as the event log knows it.
+  /// A worker of the event log.
   struct seat {
     incarnation life;
     std::optional<version> reads; ///< The version it was last given.
@@ -90,7 +91,7 @@ private:
   caf::actor_clock::time_point start_;
   std::map<worker_id, seat> seats_;
   bool stopped_by_us_ = false;
-  bool over_ = false; ///< The end of the run has been told.
+  bool over_ = false; ///< The end of the run was sent.
   bool losses_differ_ = false;
 };
 

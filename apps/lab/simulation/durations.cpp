@@ -7,7 +7,7 @@
 
 namespace troupe::simulation {
 
-/// Random bits as the standard distributions take them.
+/// Random bits in the form that the standard distributions take.
 class durations::stream {
 public:
   using result_type = uint32_t;

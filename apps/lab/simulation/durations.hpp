@@ -1,5 +1,6 @@
 #pragma once
-// Drawing from the declared distributions of durations.
+// Draws durations from the distributions that the settings declare. A value,
+// owned by the simulated machine; thread-safe as long as it is const.
 
 #include "config/values/distribution.hpp"
 #include "messages/ids.hpp"
@@ -9,9 +10,9 @@
 
 namespace troupe::simulation {
 
-/// The durations of every worker. A draw is a function of (seed, worker, number
+/// The durations of all workers. A draw is a function of (seed, worker, number
 /// of the draw) alone (counter-based: Philox 4x32-10), so that another worker,
-/// another policy or a cancelled computation changes nobody else's draws.
+/// another policy or a cancelled computation does not change any other draw.
 class durations {
 public:
   durations(const config::distribution& what, uint64_t seed);
@@ -20,7 +21,7 @@ public:
   /// @pre n < 2^40
   double draw(worker_id who, uint64_t n) const;
 
-  /// Makes seconds from a worker and its random stream.
+  /// Computes seconds from a worker and its random stream.
   class stream;
   using sampler = std::function<double(worker_id, stream&)>;
 

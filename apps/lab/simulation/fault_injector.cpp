@@ -48,7 +48,7 @@ private:
     }
   }
 
-  /// One that is down already cannot crash.
+  /// A worker that is down already cannot crash.
   void crash_worker(const fault& what) {
     worker_id who{what.worker};
     if (!down_.insert(who).second)
@@ -75,7 +75,7 @@ private:
     });
   }
 
-  /// Time passes, and nobody does anything.
+  /// Time passes while no actor runs.
   void pause(const fault& what) {
     note(what);
     parts_.machine->slept += *what.lasts;
@@ -88,7 +88,8 @@ private:
     until = std::max(until, self_->clock().now() + to_timespan(*what.lasts));
   }
 
-  /// Of two faults at a time the longer one counts, with the newer strength.
+  /// Of two overlapping faults the longer one counts, with the strength of the
+  /// newer one.
   void disturb(const fault& what) {
     worker_id who{what.worker};
     auto until = self_->clock().now() + to_timespan(*what.lasts);

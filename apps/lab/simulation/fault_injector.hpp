@@ -1,7 +1,9 @@
 #pragma once
-// The fault injector: has the schedule of faults and does it. What it acts on
-// are the simulated machines and links, and processes, which it ends and starts
-// through functions of whoever made them.
+// The fault injector carries out a schedule of faults. It acts on simulated
+// machines and links directly, and on simulated processes through functions
+// that end and start them.
+//
+// An actor of a virtual run, on its only thread; made by the faulty cluster.
 
 #include "apps/lab/simulation/invariant_checker.hpp"
 #include "apps/lab/simulation/machine.hpp"
@@ -15,7 +17,7 @@
 namespace troupe::simulation {
 
 struct fault_injector_parts {
-  std::vector<config::fault> schedule; ///< In the order of times.
+  std::vector<config::fault> schedule; ///< Ordered by time.
   std::function<void(worker_id)> end_worker;
   std::function<void(worker_id)> start_worker;
   std::function<void()> end_server;
@@ -25,7 +27,7 @@ struct fault_injector_parts {
   std::shared_ptr<invariant_checker> watch;
 };
 
-/// Takes no messages but its own; ends when all is done.
+/// Sends messages only to itself; ends when all faults are done.
 using fault_injector_actor = caf::typed_actor<caf::result<void>(tick_atom)>;
 
 fault_injector_actor spawn_fault_injector(caf::actor_system& system,

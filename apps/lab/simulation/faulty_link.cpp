@@ -13,14 +13,15 @@ namespace troupe {
 namespace {
 
 /// Both ends of the wire: a parameter server to the worker, a worker to the
-/// house.
+/// server.
 using wire_actor = parameter_server_actor::extend_with<worker_actor>::extend<
   // Names the worker's own end.
   caf::result<void>(enlist_atom, parameter_server_actor),
-  // Looks whether the other side is silent.
+  // Checks whether the other side is silent.
   caf::result<void>(tick_atom)>;
 
-/// A gradient that nobody waits for any more. It ends when it has arrived.
+/// A gradient that nobody waits for any more. The actor ends when it has
+/// arrived.
 class stray_state {
 public:
   using pointer = caf::event_based_actor*;
@@ -74,7 +75,7 @@ public:
     self_->set_down_handler([this](const caf::down_msg& what) { down(what); });
     self_->delayed_send(self_, to_timespan(parts_.silence / 8), tick_atom_v);
     return {
-      // What the worker sends.
+      // From the worker.
       [this](push_atom, const push_header& header,
              const payload& gradient) -> caf::result<release_header, payload> {
         return push(header, gradient);
@@ -85,7 +86,7 @@ public:
         return caf::make_error(errc::protocol_violation);
       },
       [](score_atom, const score&) {},
-      // What the house sends.
+      // From the server.
       [](attach_atom, const parameter_server_actor&, const registration&,
          const gradient_stream_ptr&) {},
       [](detach_atom) {},
@@ -102,7 +103,7 @@ public:
         go_down(0,
                 [this, how] { self_->send(parts_.worker, stop_atom_v, how); });
       },
-      // Its own.
+      // From the link itself.
       [this](enlist_atom, const parameter_server_actor& near) {
         near_ = near;
         self_->monitor(near);
@@ -178,16 +179,16 @@ private:
             go_up(0, [promise = promise]() mutable { promise.deliver(); });
           },
           [](const caf::error&) {
-            // The worker is dead: nobody answers.
+            // The worker is dead: no answer is needed.
           });
     });
     return promise;
   }
 
-  // -- the way ----------------------------------------------------------------
+  // -- transfer times ---------------------------------------------------------
 
-  /// When a message of so many bytes is through that enters one way now. None
-  /// overtakes another.
+  /// When a message of this size arrives if it is sent now. Messages do not
+  /// overtake each other.
   double through(double& last, uint64_t bytes) {
     last =
       std::max(last, now()) + static_cast<double>(bytes) / parts_.terms.rate;
@@ -239,14 +240,14 @@ private:
     }
   }
 
-  /// What is under way arrives by itself.
+  /// Messages on their way arrive by themselves.
   void let_go() {
     for (const auto& [id, what] : std::exchange(under_way_, {}))
       stray_state::send_off(self_->system(), parts_, what.header, what.gradient,
                             std::max(what.due - time(), caf::timespan{0}));
   }
 
-  /// The house is told as soon as it can be.
+  /// Tells the server as soon as it can be reached.
   void close_when_open() {
     auto after = to_timespan(parts_.terms.latency);
     if (state().cut_up(time()))
@@ -259,7 +260,7 @@ private:
     });
   }
 
-  /// Either end gives up when it hears nothing; the worker's first.
+  /// Each end gives up when it hears nothing; the worker's first.
   void look_for_silence() {
     if (!state().cut_down(time()))
       near_heard_ = now();
@@ -295,7 +296,7 @@ private:
   faulty_link_parts parts_;
   run_clock clock_;
   parameter_server_actor near_;
-  double up_; ///< When the way to the server is free; so is the way back.
+  double up_; ///< When the direction to the server is free.
   double down_;
   double up_arrival_ = 0; ///< When the last message up arrives.
   double down_arrival_ = 0;

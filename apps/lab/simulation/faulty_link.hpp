@@ -1,21 +1,21 @@
 #pragma once
-// A simulated link that faults act on, with both of its ends. For the virtual
-// clock with faults.
+// A simulated link that faults act on, with both of its ends: two actors of a
+// virtual run with faults, on its only thread.
 //
-// It is to worker and server what a connection between processes is:
-// - While it is cut, what was sent waits, and arrives when the cut is over,
-//   unless the silence lasts too long: then first the worker's end and, within
-//   an eighth of that time, the server's end are gone, with all that waited. Of
-//   a cut in one direction only the end that hears nothing gives up; the other
-//   goes with it, as soon as it can be told.
-// - The worker's end dies with the worker: the server's end goes, too, as soon
-//   as word of it can get through.
-// - The server dies: the worker's end goes at once.
-// - Gradients that are under way when one of the two dies arrive all the same,
-//   late and as from nobody, at whatever life of the server is there then.
+// It behaves like a connection between processes:
+// - While it is cut, messages wait, and arrive when the cut is over. If the
+//   silence lasts too long, first the worker's end and, within an eighth of
+//   that time, the server's end terminate, and the waiting messages are lost.
+//   If only one direction is cut, the end that hears nothing gives up; the
+//   other follows as soon as it can be told.
+// - When the worker dies, the worker's end dies with it, and the server's end
+//   follows as soon as the news can get through.
+// - When the server dies, the worker's end terminates at once.
+// - Gradients that are on their way when one of the two dies still arrive,
+//   late and without a sender, at the life of the server that is there then.
 //
-// The server's end is what the house sees of the worker: pings and cancels take
-// the same way as tensors.
+// The server sees the server's end in place of the worker: pings and cancels
+// take the same way as tensors.
 
 #include "actors/links/push_observer.hpp"
 #include "actors/session/session_client.hpp"
@@ -32,10 +32,10 @@ struct faulty_link_parts {
   local_server with;
   worker_actor worker;
   link_terms terms;
-  double silence = 15; ///< s until an end takes the other for gone.
+  double silence = 15; ///< s until an end takes the other for dead.
   std::shared_ptr<simulation::network> lines;
   std::shared_ptr<push_observer> watch;
-  /// The house of the server now, for what outlives the link.
+  /// Finds the current server, for messages that outlive the link.
   std::function<std::optional<local_server>()> find;
 };
 

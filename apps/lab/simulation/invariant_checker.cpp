@@ -42,7 +42,8 @@ const std::optional<std::string>& invariant_checker::breach() {
 
 // -- the server's events ------------------------------------------------------
 
-// The input first, then what was decided, in the order in which it is done.
+// First the input, then the decisions, in the order in which they are carried
+// out.
 void invariant_checker::on_event(const event& what) {
   std::visit(overloaded{
                [this](const inputs::started& x) { began(x.server, x.from); },
@@ -77,7 +78,7 @@ void invariant_checker::on_event(const event& what) {
     released(next.worker, {what.newest, server_, next.leases});
 }
 
-// What was decided on before has but its name left.
+// Of what was decided on before, only the id is known.
 push_header invariant_checker::take_held(const push_id& id) {
   push_header nothing;
   nothing.id = id;
@@ -102,7 +103,7 @@ void invariant_checker::began(incarnation server, const proto::Manifest* from) {
                (durable_ ? ", " + to_string(*durable_) + " is durable" : ""));
   if (start < version_)
     ++counts_.rolled_back;
-  // Who joins again may come later than others.
+  // A worker that joins again may come later than others.
   if (from || server_ > incarnation{0})
     for (uint32_t part = 0; part < rules_.parts.size(); ++part)
       away_.insert(part);
@@ -121,7 +122,7 @@ void invariant_checker::began(incarnation server, const proto::Manifest* from) {
   }
 }
 
-// What an earlier run has put into the weights is taken as the ledger has it.
+// For what an earlier run has put into the weights, the ledger is trusted.
 void invariant_checker::take_over(const proto::Manifest& from) {
   version_ = version{from.step()};
   auto take = [&](const auto& epochs, uint64_t opened, uint32_t part) {
@@ -215,7 +216,7 @@ void invariant_checker::free_leases(worker_id who) {
       one.now = state::free, one.since = rules_.now();
 }
 
-// With parts nobody else has these samples.
+// With parts no other worker has these samples.
 void invariant_checker::come_too_late(known_lease& which) {
   which.now = state::free;
   which.since = rules_.now();
@@ -266,7 +267,7 @@ void invariant_checker::accepted(const push_header& what) {
   who->second.waits = true;
 }
 
-// Machines make no unusable gradients.
+// Simulated machines make no unusable gradients.
 void invariant_checker::refused(const push_header& what) {
   breached("sound", text(what) + " is refused as unusable");
 }
@@ -340,10 +341,10 @@ void invariant_checker::turned_away(const push_header&, const caf::error& why) {
 
 // -- the policy's bounds ------------------------------------------------------
 
-// With members that were there during the computation, one that left and came
-// back counting twice. Where each gradient makes a step at once, none is
-// applied after its worker left. Of one that was held, it is not known any more
-// when its computation began: then all that ever entered count.
+// Counts the members during the computation; one that left and came back counts
+// twice. Where each gradient makes a step at once, none is applied after its
+// worker left. For a gradient that was held, the begin of its computation is
+// not known any more: then all members that ever joined count.
 void invariant_checker::check_staleness(version makes,
                                         const push_header& part) {
   if (part.computed_on >= makes)

@@ -1,23 +1,26 @@
 #pragma once
-// The watcher of a virtual run: sees what the server decides, what links carry
-// and what faults do, keeps books of its own and holds the run to its promises.
-// It shares no code with the decision cores that it checks.
+// The invariant checker of a virtual run: observes the decisions of the server,
+// the messages on links and the faults, keeps its own records, and checks that
+// the run keeps these invariants. It shares no code with the decision cores
+// that it checks.
 //
 //   once        no gradient counts twice
-//   kept        what a worker was told is taken is in the weights, or was
-//               dropped as late, or is rolled back by a restart; a restart
+//   kept        a gradient that was acknowledged is in the weights, was
+//               dropped as late, or was rolled back by a restart; a restart
 //               begins at the newest durable checkpoint
 //   staleness   within the policy's bound; under ssp clocks, too
-//   versions    go up by one, but for a restart
-//   samples     each once an epoch; the ledger of a checkpoint says the same;
-//               what is given back goes to somebody; where ranks have parts
-//               of the data, each gets its own, and all of it while it is there
+//   versions    go up by one, except after a restart
+//   samples     each once an epoch, and the ledger of a checkpoint agrees;
+//               what is given back is handed out again; where ranks have
+//               parts of the data, each gets its own, and all of it while it
+//               is present
 //   lives       nothing of an earlier life of a worker or of the server counts
 //   sound       no sound gradient is refused
-//   progress    somebody is answered whenever all wait; updates come, and lost
-//               workers come back, after the last fault
+//   progress    when all workers wait, one of them is answered; after the
+//               last fault updates continue and lost workers return
 //
-// The first breach is kept and ends the run. Not thread-safe.
+// The first breach is recorded and ends the run. Shared by the parameter
+// server, the links and the fault injector of a virtual run; not thread-safe.
 
 #include "actors/links/push_observer.hpp"
 #include "actors/policies/policy.hpp"
@@ -35,26 +38,27 @@
 
 namespace troupe::simulation {
 
-/// What the run went through: to see that faults were not in vain.
+/// The faults of a run, to see that they had an effect.
 struct fault_counts {
   std::array<uint64_t, config::fault_kinds> enacted{}; ///< By kind.
   uint64_t updates = 0;
   uint64_t rolled_back = 0; ///< Restarts that lost updates.
   uint64_t stale = 0;       ///< Pushes of earlier lives that were refused.
   uint64_t duplicates = 0;  ///< Pushes that were refused as seen before.
-  uint64_t returns = 0;     ///< Members that came back.
+  uint64_t returns = 0;     ///< Members that returned.
 };
 
 struct invariant_rules {
   policies::policy_spec policy;
-  uint64_t samples = 0; ///< Of an epoch.
+  uint64_t samples = 0; ///< In an epoch.
   double liveness = 15; ///< s until silence is noticed.
   double joining = 60;  ///< s that a server waits for all of its workers.
-  double transfer = 0;  ///< s of a tensor on a link that carries nothing else.
-  /// Virtual s since the run began in which it was awake.
+  double transfer = 0;  ///< s of a tensor on an otherwise idle link.
+  /// Virtual seconds since the run began, without those that the process slept.
   std::function<double()> now;
   std::function<double()> longest; ///< s of the longest computation so far.
-  /// Instead of `samples`: those of each rank's part; empty: there are none.
+  /// Instead of `samples`: the samples of each rank's part; empty without
+  /// parts.
   std::vector<uint64_t> parts{};
 };
 
@@ -62,9 +66,9 @@ class invariant_checker final : public event_subscriber, public push_observer {
 public:
   explicit invariant_checker(invariant_rules rules);
 
-  // -- what it is told --------------------------------------------------------
+  // -- inputs -----------------------------------------------------------------
 
-  /// Of a server: each of the following that the event says.
+  /// An event of a server: checked according to its kind.
   void on_event(const event& what) override;
 
   void began(incarnation server, const proto::Manifest* from);
@@ -84,19 +88,20 @@ public:
                     const release_header& answer) override;
   void turned_away(const push_header& what, const caf::error& why) override;
 
-  /// A fault has been done; its effect is over at `until`.
+  /// A fault was carried out; its effect is over at `until`.
   void enacted(const config::fault& what, double until);
 
-  /// A worker's process is there, or gone, from now on.
+  /// A worker's process runs, or not, from now on.
   void process(worker_id who, bool there);
 
-  /// The run has ended well, with this last checkpoint and so many samples in
+  /// The run was completed, with this last checkpoint and this many samples in
   /// the weights.
   void finish(const proto::Manifest& last, uint64_t samples_applied);
 
-  // -- what it says -----------------------------------------------------------
+  // -- results ----------------------------------------------------------------
 
-  /// Looks at the clock; then the first breach, if any: "12.5 s: once: ...".
+  /// Checks the time limits; returns the first breach, if any, such as "12.5 s:
+  /// once: ...".
   const std::optional<std::string>& breach();
 
   const fault_counts& counts() const { return counts_; }
@@ -120,7 +125,7 @@ private:
     incarnation life;
     bool is_member = false;
     bool waits = false; ///< For an answer to its push or pull.
-    uint64_t clock = 0; ///< Of ssp.
+    uint64_t clock = 0; ///< The clock of ssp.
     std::optional<version> reads;
     size_t members_at_release = 0;
     uint64_t entries_at_release = 0;
@@ -165,7 +170,7 @@ private:
   double patience() const;
 
   invariant_rules rules_;
-  const config::policy_facts& facts_; ///< Of the rules' policy.
+  const config::policy_facts& facts_; ///< Of the policy in the rules.
   std::optional<std::string> breach_;
   fault_counts counts_;
 
@@ -175,20 +180,20 @@ private:
   std::map<worker_id, member> members_;
   std::map<worker_id, incarnation> lives_; ///< The highest of this server.
   std::map<lease_id, known_lease> leases_; ///< Of this life of the server.
-  uint64_t entries_ = 0;                   ///< Into the cluster, of all times.
+  uint64_t entries_ = 0;                   ///< Joins so far, over all lives.
   bool ended_ = false;
   std::optional<double> all_wait_since_;
-  std::map<uint32_t, known_lease> newest_; ///< The last given out, by part.
+  std::map<uint32_t, known_lease> newest_; ///< The last one granted, by part.
 
   std::set<push_key> sent_;
   std::set<push_key> accepted_;
   std::set<push_key> decided_;          ///< Applied or dropped.
-  std::map<push_id, push_header> held_; ///< Accepted, not decided on.
+  std::map<push_id, push_header> held_; ///< Accepted, but not decided on.
   std::vector<commit> commits_;
-  coverage covered_; ///< What is in the weights.
-  coverage late_;    ///< With parts: what came too late, and is left out.
-  std::set<uint32_t> away_; ///< Parts whose rank was gone for a while.
-  /// What an earlier run had left out, which our books have as applied.
+  coverage covered_;        ///< Samples in the weights.
+  coverage late_;           ///< With parts: samples left out as too late.
+  std::set<uint32_t> away_; ///< Parts whose rank was absent for a while.
+  /// Samples that an earlier run had left out, which count as applied here.
   std::map<uint32_t, uint64_t> left_out_before_;
   uint64_t samples_ = 0;
 
@@ -198,11 +203,11 @@ private:
   };
 
   std::map<worker_id, process_state> processes_;
-  double faults_until_ = 0;  ///< When the last fault so far was over.
-  double stalled_until_ = 0; ///< Nobody has to be answered before.
+  double faults_until_ = 0;  ///< When the last fault so far is over.
+  double stalled_until_ = 0; ///< No answer is required before.
   double longest_delay_ = 0;
   double last_update_ = 0;
-  double began_at_ = 0; ///< This life of the server.
+  double began_at_ = 0; ///< When this life of the server began.
 };
 
 } // namespace troupe::simulation

@@ -1,5 +1,5 @@
-// What the watcher holds the run to that no single event shows: its samples,
-// and that it goes on.
+// The checks of the invariant checker that no single event shows: samples and
+// progress.
 
 #include "apps/lab/simulation/invariant_checker.hpp"
 #include "apps/lab/simulation/samples.hpp"
@@ -50,7 +50,7 @@ void invariant_checker::cover(const lease& what) {
   add(what, covered_);
 }
 
-/// The samples that are not in the weights, by our own books.
+/// The samples that are not in the weights, by the checker's own records.
 auto invariant_checker::missing(uint64_t epoch, uint32_t part) const -> ranges {
   ranges result;
   uint64_t at = 0;
@@ -114,9 +114,9 @@ void invariant_checker::check_ledger(const proto::Manifest& from,
                                    std::to_string(of.first));
 }
 
-// What is neither in the weights nor to come must be counted as left out: what
-// came too late, and what a rank that was gone has not done of the epochs that
-// are complete.
+// Samples that are neither in the weights nor still to come must be counted as
+// left out: those of late gradients, and those that an absent rank has not
+// finished of complete epochs.
 void invariant_checker::check_part(const proto::DataPart& from,
                                    uint64_t completed, const char* where) {
   auto part = from.part();
@@ -152,7 +152,7 @@ void invariant_checker::check_returned_leases() {
       check_returned_leases(part);
 }
 
-// Only with parts does it matter.
+// With parts: whether the rank of this part is absent now, or was for a while.
 bool invariant_checker::was_away(uint32_t part) const {
   if (rules_.parts.empty())
     return false;
@@ -161,7 +161,7 @@ bool invariant_checker::was_away(uint32_t part) const {
          !found->second.is_member;
 }
 
-// Of epochs that are not complete; the ledger that goes on is the account.
+// For epochs that are not complete, the ledger that continues has the account.
 void invariant_checker::recall_late(const proto::DataLedger& from) {
   for (const auto& one : from.parts())
     for (auto epoch = from.epochs_completed(); epoch < one.epochs_opened();
@@ -174,8 +174,8 @@ void invariant_checker::recall_late(const proto::DataLedger& from) {
     }
 }
 
-// The oldest samples go out first: those that were free long before later ones
-// were given out have been lost.
+// The oldest samples are handed out first: samples that were free long before
+// later ones were handed out have been lost.
 void invariant_checker::check_returned_leases(uint32_t part) {
   const auto& newest = newest_.at(part);
   auto lost = [&](const lease& what, double since) {
@@ -233,17 +233,16 @@ void invariant_checker::process(worker_id who, bool there) {
   processes_[who] = {there, rules_.now()};
 }
 
-/// s that the cluster may need to find together again: a server that is back
-/// waits for its workers; silence is noticed at both ends, one after the other;
-/// a retry comes within 5 s; messages there and back are as late as they may
-/// be.
+/// Seconds that the cluster may need to recover: a server that is back waits
+/// for its workers; silence is noticed at both ends, one after the other; a
+/// retry comes within 5 s; and messages in both directions may have the
+/// greatest delay.
 double invariant_checker::patience() const {
   return rules_.joining + 3 * rules_.liveness + 10 +
          4 * (longest_delay_ + rules_.transfer);
 }
 
-// In a cluster in which everybody waits, somebody must be answered before time
-// goes on.
+// If all workers wait, one of them must be answered before time passes.
 void invariant_checker::check_deadlock() {
   auto waits = [](const auto& entry) {
     return entry.second.waits || !entry.second.is_member;

@@ -12,7 +12,7 @@
 
 namespace troupe::simulation {
 
-// -- what is computed ---------------------------------------------------------
+// -- computation --------------------------------------------------------------
 
 replica::replica(const computing_parts& parts)
   : dtype_(parts.settings.training.dtype),
@@ -75,7 +75,7 @@ std::shared_ptr<machine> make_machine(const computing_parts& parts) {
     real ? std::make_unique<replica>(parts) : nullptr);
 }
 
-// -- how long it takes --------------------------------------------------------
+// -- durations ----------------------------------------------------------------
 
 namespace {
 
@@ -112,7 +112,7 @@ private:
     auto takes = machine_->take(who_, draws_, self_->clock().now());
     job_ = job{task, self_->make_response_promise<gradient_report>(), now()};
     self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
-      if (job_ && number == draws_) // Else it was cancelled.
+      if (job_ && number == draws_) // Otherwise it was cancelled.
         finish();
     });
     return job_->asks;

@@ -1,6 +1,6 @@
 #pragma once
-// What faults do to the links of simulated workers. Written by the fault
-// injector, looked at by the links; all of a virtual run is one thread.
+// The effect of faults on the links of simulated workers. Written by the fault
+// injector and read by the links, all on the only thread of a virtual run.
 
 #include "messages/ids.hpp"
 
@@ -15,12 +15,12 @@ namespace troupe::simulation {
 struct line {
   using time_point = caf::actor_clock::time_point;
 
-  time_point up_cut_until;   ///< Nothing gets through to the server before, ...
-  time_point down_cut_until; ///< ... and nothing to the worker.
-  time_point slow_until;     ///< Messages that enter before ...
-  double by = 0;             ///< ... take so many s longer.
-  time_point copied_until;   ///< Gradients that enter before come twice, ...
-  double copied_after = 0;   ///< ... the copy so many s later.
+  time_point up_cut_until;   ///< Until then nothing reaches the server, ...
+  time_point down_cut_until; ///< ... and until then nothing the worker.
+  time_point slow_until;     ///< Messages sent before this time ...
+  double by = 0;             ///< ... take this many seconds longer.
+  time_point copied_until;   ///< Gradients sent before arrive twice, ...
+  double copied_after = 0;   ///< ... the copy this many seconds later.
 
   bool cut_up(time_point now) const { return now < up_cut_until; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Ranges of samples, as the watcher of a simulated run speaks of them.
+// Ranges of samples, as the invariant checker describes them. Pure functions.
 
 #include "messages/lease.hpp"
 
@@ -15,7 +15,7 @@ inline std::string text(const lease& x) {
          (x.part > 0 ? " in part " + std::to_string(x.part) : "");
 }
 
-/// Whether a sample is in both.
+/// Whether the two have a sample in common.
 inline bool overlap(const lease& x, const lease& y) {
   return x.epoch == y.epoch && x.part == y.part &&
          x.first < y.first + y.count && y.first < x.first + x.count;

@@ -40,7 +40,7 @@ private:
   template <class Atom>
   caf::result<void> pass(Atom kind, const note_ptr& what) {
     if (!self_->current_message_id().is_request()) {
-      // Whoever sent it is told of trouble.
+      // The sender is told of errors.
       auto from = caf::actor_cast<lead_actor>(self_->current_sender());
       in_turn([=, this] { caf::send_as(from, real_, kind, what); });
       return caf::unit;
