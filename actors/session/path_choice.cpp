@@ -2,15 +2,14 @@
 
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
-#include "messages/transport/nccl/collective_path.hpp"
-#include "messages/transport/nccl/nccl_path.hpp"
-#include "messages/transport/shm/shm_path.hpp"
-#include "messages/transport/stream/stream_path.hpp"
 #include "messages/transport/wire/meeting.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace troupe {
+
+using transport::path_row;
 
 namespace {
 
@@ -19,18 +18,6 @@ namespace {
 constexpr double patience = 3;
 
 } // namespace
-
-bool offers(const proto::PathOffer& offer, const std::string& name) {
-  if (name == "shm")
-    return !offer.shm_name().empty();
-  if (name == "nccl" && !offer.nccl())
-    return false;
-  return name == "chunked" || offer.stream_port() != 0;
-}
-
-int nccl_device(const transport::nccl::library& lib, bool of_worker) {
-  return lib.device().value_or(of_worker ? 1 % lib.devices() : 0);
-}
 
 bool adds_up(const config::settings& settings, bool has_statistics) {
   return config::facts_of(settings.policy).summable &&
@@ -42,24 +29,35 @@ path_choice::path_choice(std::string wanted,
                          std::shared_ptr<transport::shared_memory> memory,
                          std::function<void(const std::string&)> say,
                          transport::nccl::library_ptr nccl)
-  : wanted_(std::move(wanted)), memory_(std::move(memory)),
-    say_(std::move(say)), nccl_(std::move(nccl)) {
+  : wanted_(std::move(wanted)), means_{std::move(memory), std::move(nccl), {}},
+    say_(std::move(say)) {
   // nop
 }
 
-// NCCL is used only on request; then the stream may take its place.
-bool path_choice::takes(const std::string& name, double now) const {
-  auto rests = resting_.find(name);
-  if ((rests != resting_.end() && now < rests->second) ||
-      (name == "shm" && no_memory_))
-    return false;
-  if (wanted_ == "nccl")
-    return (name == "nccl" && nccl_) || name == "stream";
-  return wanted_ == name || (wanted_ == "auto" && name != "nccl");
+// The path that is wanted, then the one that replaces it where it fails.
+std::vector<const path_row*> path_choice::candidates() const {
+  std::vector<const path_row*> out;
+  if (wanted_ == "auto") {
+    for (const auto& each : transport::path_rows())
+      if (each.facts.automatic && each.near_end)
+        out.push_back(&each);
+    return out;
+  }
+  for (const auto* row = transport::find_row(wanted_); row && row->near_end;
+       row = transport::find_row(row->facts.instead))
+    out.push_back(row);
+  return out;
+}
+
+bool path_choice::rests(const std::string& name, double now) const {
+  auto found = resting_.find(name);
+  return found != resting_.end() && now < found->second;
 }
 
 bool path_choice::skip(const std::string& name, double now) {
-  auto replaced = wanted_ == "auto" || (wanted_ == "nccl" && name == "nccl");
+  const auto* wanted = transport::find_row(wanted_);
+  auto replaced = wanted_ == "auto" ||
+                  (wanted && name == wanted_ && !wanted->facts.instead.empty());
   if (replaced)
     resting_[name] = now + rest;
   return replaced;
@@ -70,70 +68,56 @@ void path_choice::meet(const std::string& life) {
     resting_.clear();
 }
 
-transport::path_ptr
-path_choice::open_shm(const proto::PathOffer& offer,
-                      const transport::path_terms& terms) const {
-  auto line = transport::connect_unix(offer.shm_name());
-  transport::introduce(line, offer.token(), patience);
-  return std::make_shared<transport::shm_path>(std::move(line), terms, memory_,
-                                               true);
+// Without shared memory for a gradient, for example, the path would break at
+// the first push.
+bool path_choice::fits(const path_row& row, uint64_t bytes) {
+  const auto& name = row.facts.name;
+  if (unfit_.contains(name))
+    return false;
+  std::optional<std::string> trouble;
+  if (row.possible && !row.possible(means_))
+    trouble = "not wanted here";
+  else if (row.trouble)
+    trouble = row.trouble(bytes);
+  if (!trouble)
+    return true;
+  if (wanted_ == name && row.facts.instead.empty())
+    throw run_error("--transport " + name + ": " + *trouble + "; " +
+                    row.remedy + ", or --transport auto");
+  if (!row.possible || row.possible(means_))
+    say_("path         " + name + " is not used: " + *trouble);
+  unfit_.insert(name);
+  return false;
 }
 
-transport::socket path_choice::connect_stream(const proto::PathOffer& offer,
-                                              const std::string& host) const {
-  auto line = transport::connect_stream(
-    host, static_cast<uint16_t>(offer.stream_port()), patience);
-  transport::introduce(line, offer.token(), patience);
-  return line;
-}
-
 transport::path_ptr
-path_choice::open(const std::string& name, const proto::PathOffer& offer,
+path_choice::open(const path_row& row, const proto::PathOffer& offer,
                   const std::string& host,
                   const transport::path_terms& terms) const {
-  if (name == "shm")
-    return open_shm(offer, terms);
-  auto line = connect_stream(offer, host);
-  if (name == "stream")
-    return std::make_shared<transport::stream_path>(std::move(line), terms);
-  transport::nccl_terms with{nccl_, nccl_device(*nccl_, true), true};
-  if (offer.collective())
-    return std::make_shared<transport::collective_path>(std::move(line), terms,
-                                                        std::move(with));
-  return std::make_shared<transport::nccl_path>(std::move(line), terms,
-                                                std::move(with));
-}
-
-/// Without memory for a gradient the path would break at the first one.
-void path_choice::look_for_memory(uint64_t bytes, double now) {
-  if (!takes("shm", now))
-    return;
-  auto trouble = memory_ ? transport::shared_memory::trouble(bytes)
-                         : std::optional<std::string>{"not wanted here"};
-  if (!trouble)
-    return;
-  if (wanted_ == "shm")
-    throw run_error("--transport shm: " + *trouble +
-                    "; give this process more memory, or --transport auto");
-  if (memory_)
-    say_("path         shm is not used: " + *trouble);
-  no_memory_ = true;
+  auto line = row.facts.across == config::reach::host
+                ? transport::connect_unix(offer.shm_name())
+                : transport::connect_stream(
+                    host, static_cast<uint16_t>(offer.stream_port()), patience);
+  transport::introduce(line, offer.token(), patience);
+  return row.near_end(std::move(line), terms, means_, offer);
 }
 
 transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
                                          const std::string& host,
                                          const transport::path_terms& terms,
                                          double now) {
-  if (wanted_ != "auto" && !offers(offer, wanted_))
+  const auto* wanted = transport::find_row(wanted_);
+  if (wanted && !(wanted->offered && wanted->offered(offer)))
     throw run_error("--transport " + wanted_ +
                     ": the parameter server does not offer this path; give "
                     "both nodes the same transport, or auto");
-  look_for_memory(terms.most_region_bytes(), now);
-  for (const std::string name : {"shm", "nccl", "stream"}) {
-    if (!takes(name, now) || !offers(offer, name))
+  for (const auto* row : candidates()) {
+    const auto& name = row->facts.name;
+    if (rests(name, now) || !fits(*row, terms.most_region_bytes()) ||
+        !row->offered(offer))
       continue;
     try {
-      return open(name, offer, host, terms);
+      return open(*row, offer, host, terms);
     } catch (const transport::path_error&) {
       if (wanted_ == name)
         throw;

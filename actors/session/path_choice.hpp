@@ -8,13 +8,15 @@
 #include "config/text/settings.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/nccl/library.hpp"
+#include "messages/transport/registry.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
-#include "messages/transport/wire/path.hpp"
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -50,36 +52,25 @@ public:
   void meet(const std::string& life);
 
 private:
-  bool takes(const std::string& name, double now) const;
-  transport::path_ptr open(const std::string& name,
+  std::vector<const transport::path_row*> candidates() const;
+  bool rests(const std::string& name, double now) const;
+  bool fits(const transport::path_row& row, uint64_t bytes);
+  transport::path_ptr open(const transport::path_row& row,
                            const proto::PathOffer& offer,
                            const std::string& host,
                            const transport::path_terms& terms) const;
-  transport::path_ptr open_shm(const proto::PathOffer& offer,
-                               const transport::path_terms& terms) const;
-  transport::socket connect_stream(const proto::PathOffer& offer,
-                                   const std::string& host) const;
-  void look_for_memory(uint64_t bytes, double now);
 
   std::string wanted_;
-  std::shared_ptr<transport::shared_memory> memory_;
+  transport::path_means means_;
   std::function<void(const std::string&)> say_;
-  transport::nccl::library_ptr nccl_;
-  bool no_memory_ = false;                ///< No shared memory for shm.
+  std::set<std::string> unfit_;           ///< Paths that cannot be used here.
   std::string life_;                      ///< The server's life.
   std::map<std::string, double> resting_; ///< Until when not to try paths.
 };
-
-/// The GPU of a worker's process, or of a server's: the one that the user
-/// chose; else, when both are in one process, different ones if there are two.
-int nccl_device(const transport::nccl::library& lib, bool of_worker);
 
 /// Whether NCCL may add up the gradients of a step without changing the result:
 /// in synchronous runs, and where running statistics, which are stored behind
 /// the gradients, are averaged in the same way.
 bool adds_up(const config::settings& settings, bool has_statistics);
-
-/// Whether the server offers the path.
-bool offers(const proto::PathOffer& offer, const std::string& name);
 
 } // namespace troupe

@@ -3,12 +3,8 @@
 #include "actors/links/framed_gateway.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
-#include "actors/session/path_choice.hpp"
 #include "messages/protocol.hpp"
-#include "messages/transport/nccl/collective_path.hpp"
-#include "messages/transport/nccl/nccl_path.hpp"
-#include "messages/transport/shm/shm_path.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/registry.hpp"
 
 #include <exception>
 #include <utility>
@@ -81,17 +77,19 @@ transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   auto gradients = parts_.codec ? parts_.codec->compressed() : parts_.weights;
   transport::path_terms terms{gradients, max_pushes_in_flight, parts_.whole,
                               parts_.weights, parts_.parameter_bytes};
-  if (who.same_host)
-    return std::make_shared<transport::shm_path>(std::move(who.line), terms,
-                                                 parts_.memory, false);
-  if (parts_.collective)
-    return std::make_shared<transport::collective_end>(
-      std::move(who.line), terms, parts_.collective);
-  if (parts_.nccl)
-    return std::make_shared<transport::nccl_path>(
-      std::move(who.line), terms,
-      transport::nccl_terms{parts_.nccl, nccl_device(*parts_.nccl, false)});
-  return std::make_shared<transport::stream_path>(std::move(who.line), terms);
+  auto across = who.same_host ? config::reach::host : config::reach::network;
+  transport::path_means means{parts_.memory, parts_.nccl, parts_.collective};
+  const transport::path_row* best = nullptr;
+  for (const auto& row : transport::path_rows()) {
+    auto fits = row.facts.across == across && row.far_end &&
+                (!row.possible || row.possible(means));
+    // A path that users must ask for is possible only where they did.
+    if (fits && (!best || !row.facts.automatic))
+      best = &row;
+  }
+  if (best == nullptr)
+    throw transport::path_error{"no path for this peer"};
+  return best->far_end(std::move(who.line), terms, means);
 }
 
 } // namespace troupe

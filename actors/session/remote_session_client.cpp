@@ -158,7 +158,7 @@ auto remote_session_client_state::terms(const door& at,
 
 void remote_session_client_state::tie(door& at, const gateway_actor& gateway,
                                       transport::path_ptr way) {
-  at.path = way ? way->name() : "chunked";
+  at.path = way ? way->name() : config::actor_connection;
   if (way && way->early_gradients())
     at.early_gradients = {way, way->early_gradients()};
   if (way)
@@ -298,7 +298,7 @@ void remote_session_client_state::lost() {
 // A link reports when its path breaks alone, without its connection.
 void remote_session_client_state::look_at_path(const std::string& path,
                                                const caf::error& why) {
-  if (path != "chunked" && why == errc::peer_lost &&
+  if (path != config::actor_connection && why == errc::peer_lost &&
       paths_.skip(path, clock_.elapsed(self_)))
     say("path         " + path + " is not used for a minute: it broke (" +
         text_of(why) + ") while the connection lived");

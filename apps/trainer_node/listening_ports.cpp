@@ -4,6 +4,7 @@
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/accept_gate.hpp"
 #include "apps/trainer_node/resources.hpp"
+#include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 
 #include <caf/io/middleman.hpp>
@@ -43,8 +44,8 @@ find_shared_memory(const config::cluster_settings& cluster,
   auto trouble = transport::shared_memory::trouble(weights.bytes());
   if (!trouble)
     return out;
-  if (cluster.transport == "shm")
-    throw run_error("--transport shm: " + *trouble);
+  if (cluster.transport != "auto")
+    throw run_error("--transport " + cluster.transport + ": " + *trouble);
   say("path         shm is not offered: " + *trouble);
   return nullptr;
 }
@@ -52,9 +53,8 @@ find_shared_memory(const config::cluster_settings& cluster,
 std::shared_ptr<transport::reception>
 open_reception(const config::cluster_settings& cluster, const std::string& host,
                bool shares_memory) {
-  const auto& wanted = cluster.transport;
   transport::reception_terms terms;
-  if (wanted == "auto" || wanted == "stream" || wanted == "nccl")
+  if (config::takes_paths(cluster.transport, config::reach::network))
     terms.host = host;
   terms.same_host = shares_memory;
   if (terms.host.empty() && !terms.same_host)

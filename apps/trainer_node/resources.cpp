@@ -2,8 +2,10 @@
 
 #include "actors/session/path_choice.hpp"
 #include "apps/trainer_node/cores.hpp"
+#include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "messages/transport/nccl/gpu_choice.hpp"
+#include "messages/transport/nccl/nccl_row.hpp"
 
 #include <netdb.h>
 #include <sys/ioctl.h>
@@ -45,7 +47,7 @@ bool can_listen(const std::string& host, uint16_t port) {
 
 std::shared_ptr<transport::shared_memory>
 shared_memory_for(const config::cluster_settings& cluster) {
-  if (cluster.transport != "auto" && cluster.transport != "shm")
+  if (!config::takes_paths(cluster.transport, config::reach::host))
     return nullptr;
   return std::make_shared<transport::shared_memory>();
 }
@@ -67,7 +69,8 @@ transport::nccl::library_ptr load_nccl() {
 
 transport::nccl::library_ptr nccl_for(const config::settings& settings) {
   using namespace transport::nccl;
-  if (settings.cluster.transport != "nccl")
+  const auto* wanted = config::find_path(settings.cluster.transport);
+  if (wanted == nullptr || !wanted->needs_gpu)
     return nullptr;
   auto found = load_nccl();
   auto of_worker = settings.what == config::role::worker;
@@ -88,7 +91,7 @@ collective_for(transport::nccl::library_ptr library,
   if (!library)
     return nullptr;
   transport::collective_terms terms;
-  terms.device = nccl_device(*library, false);
+  terms.device = transport::nccl_device(*library, false);
   terms.library = std::move(library);
   terms.weights = weights;
   terms.say = say;

@@ -64,11 +64,6 @@ std::span<const std::string> known_optimizers() {
   return all;
 }
 
-std::span<const std::string> known_transports() {
-  static const words all{"auto", "inproc", "shm", "stream", "nccl", "chunked"};
-  return all;
-}
-
 bool reads_files(const std::string& dataset) {
   return dataset != "digits" && !is_synthetic(dataset);
 }

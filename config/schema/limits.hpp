@@ -15,7 +15,6 @@ void add_network(std::string name);
 /// The names of the data's registry, in its order.
 std::span<const std::string> known_datasets();
 std::span<const std::string> known_optimizers();
-std::span<const std::string> known_transports();
 
 /// Whether the samples of `dataset` come from files in `data-dir`.
 bool reads_files(const std::string& dataset);

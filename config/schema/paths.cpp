@@ -22,11 +22,14 @@ const std::vector<path_facts>& known_paths() {
   return all();
 }
 
-std::vector<std::string> transport_names() {
-  std::vector<std::string> out{"auto"};
-  for (const auto& each : all())
-    out.push_back(each.name);
-  return out;
+const std::vector<std::string>& transport_names() {
+  static const auto names = [] {
+    std::vector<std::string> out{"auto"};
+    for (const auto& each : all())
+      out.push_back(each.name);
+    return out;
+  }();
+  return names;
 }
 
 const path_facts* find_path(std::string_view name) {

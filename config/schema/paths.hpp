@@ -39,7 +39,7 @@ void add_path(path_facts what);
 const std::vector<path_facts>& known_paths();
 
 /// "auto" and the names of all paths.
-std::vector<std::string> transport_names();
+const std::vector<std::string>& transport_names();
 
 /// Null for `auto` and for what is no path.
 const path_facts* find_path(std::string_view name);

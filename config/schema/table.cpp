@@ -1,6 +1,7 @@
 #include "config/schema/table.hpp"
 
 #include "config/schema/limits.hpp"
+#include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/schema/rules.hpp"
 #include "config/text/text.hpp"
@@ -47,9 +48,9 @@ void add_cluster(std::vector<key>& table) {
          "how long a node tries to reach the parameter server", seconds);
   at.add("liveness-timeout", &s::liveness_timeout, scope::node, "SECONDS",
          "silence after which a peer counts as dead", seconds);
-  at.add("transport", &s::transport, scope::node, any_of(known_transports()),
+  at.add("transport", &s::transport, scope::node, any_of(transport_names()),
          "the path that tensors take; auto: the best that both ends share",
-         one_of{known_transports()});
+         one_of{transport_names()});
   at.add(
     "compression", &s::compression, scope::cluster,
     "none|fp16|bf16|int8|topk(share=X)",

@@ -1,6 +1,7 @@
 #include "config/sources/validate.hpp"
 
 #include "config/schema/limits.hpp"
+#include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
@@ -169,7 +170,8 @@ void check_sharding(const resolved& all) {
 }
 
 void check_transport(const resolved& all) {
-  if (all.values.cluster.transport == "inproc" &&
+  const auto* wanted = find_path(all.values.cluster.transport);
+  if (wanted != nullptr && wanted->across == reach::process &&
       all.values.what != role::simulate)
     refuse(all, "cluster.transport",
            "connects actors of one process only (--simulate); use auto");
@@ -232,7 +234,8 @@ void check_network(const resolved& all) {
     "that network may be trusted";
   if (cluster.insecure_network)
     return;
-  if (cluster.transport == "nccl")
+  const auto* wanted = find_path(cluster.transport);
+  if (wanted != nullptr && wanted->any_network)
     refuse(all, "cluster.transport",
            "NCCL connects over any network of its hosts, whatever --host says, "
            "and neither encrypts nor authenticates: give --insecure-network if "

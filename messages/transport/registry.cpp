@@ -1,6 +1,6 @@
 #include "messages/transport/registry.hpp"
 
-#include "messages/transport/nccl/nccl_path.hpp"
+#include "messages/transport/nccl/nccl_row.hpp"
 #include "messages/transport/shm/shm_path.hpp"
 #include "messages/transport/stream/stream_path.hpp"
 

@@ -27,6 +27,7 @@ FOLDERS = (
     "messages", "messages/transport/chunked", "messages/transport/wire",
     "messages/transport/compression", "messages/transport/shm",
     "messages/transport/stream", "messages/transport/nccl",
+    "messages/transport",
     "data/sampling", "data/transforms", "data", "data/formats",
     "models", "models/storage", "models/layout", "models/optim",
     "models/engine", "models/networks",

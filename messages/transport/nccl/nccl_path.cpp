@@ -72,7 +72,7 @@ void nccl_path::meet(const ids& where) {
   work();
 }
 
-void nccl_path::make_ferries(double now) {
+void nccl_path::make_transfers(double now) {
   auto where = *std::exchange(called_, std::nullopt);
   auto make = [&](bool leaves) {
     nccl::nccl_transfer_terms terms;
@@ -105,7 +105,7 @@ std::optional<double> nccl_path::poll(double now) {
   {
     std::lock_guard guard{mutex_};
     if (called_ && !closed)
-      make_ferries(now);
+      make_transfers(now);
     if (!leaving_)
       return closed ? std::nullopt : std::optional{never};
   }

@@ -58,7 +58,7 @@ private:
   nccl::id_bytes make_id() const;
   void meet(const ids& where);
   std::shared_ptr<nccl::nccl_transfer> nccl_transfer(bool leaves) const;
-  void make_ferries(double now);
+  void make_transfers(double now);
 
   nccl_terms with_;
   mutable std::mutex mutex_;

@@ -99,4 +99,30 @@ payload shm_path::expect(const frame_head& head,
   return {head.shape, std::move(owner), data};
 }
 
+path_row shm_row() {
+  path_row out;
+  out.facts.name = "shm";
+  out.facts.across = config::reach::host;
+  out.offered = [](const proto::PathOffer& offer) {
+    return !offer.shm_name().empty();
+  };
+  out.possible = [](const path_means& means) {
+    return means.memory != nullptr;
+  };
+  out.trouble = shared_memory::trouble;
+  out.remedy = "give this process more memory";
+  out.near_end = [](socket line, const path_terms& terms,
+                    const path_means& means,
+                    const proto::PathOffer&) -> path_ptr {
+    return std::make_shared<shm_path>(std::move(line), terms, means.memory,
+                                      true);
+  };
+  out.far_end = [](socket line, const path_terms& terms,
+                   const path_means& means) -> path_ptr {
+    return std::make_shared<shm_path>(std::move(line), terms, means.memory,
+                                      false);
+  };
+  return out;
+}
+
 } // namespace troupe::transport

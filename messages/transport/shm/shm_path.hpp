@@ -9,6 +9,7 @@
 
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/path.hpp"
+#include "messages/transport/wire/path_row.hpp"
 
 #include <map>
 #include <set>
@@ -45,5 +46,8 @@ private:
   std::mutex lending_;
   std::map<uint64_t, payload> lent_; ///< By request.
 };
+
+/// What the others need to know of it.
+path_row shm_row();
 
 } // namespace troupe::transport

@@ -85,4 +85,22 @@ bool stream_path::hands_out_early(const frame_head& head) const {
          leaving_.on();
 }
 
+path_row stream_row() {
+  path_row out;
+  out.facts.name = "stream";
+  out.facts.overlaps = true;
+  out.offered = [](const proto::PathOffer& offer) {
+    return offer.stream_port() != 0;
+  };
+  out.near_end = [](socket line, const path_terms& terms, const path_means&,
+                    const proto::PathOffer&) -> path_ptr {
+    return std::make_shared<stream_path>(std::move(line), terms);
+  };
+  out.far_end = [](socket line, const path_terms& terms,
+                   const path_means&) -> path_ptr {
+    return std::make_shared<stream_path>(std::move(line), terms);
+  };
+  return out;
+}
+
 } // namespace troupe::transport

@@ -6,6 +6,7 @@
 
 #include "messages/transport/stream/early_send.hpp"
 #include "messages/transport/wire/path.hpp"
+#include "messages/transport/wire/path_row.hpp"
 
 namespace troupe::transport {
 
@@ -39,5 +40,8 @@ private:
   pieces_out leaving_;
   pieces_in coming_;
 };
+
+/// What the others need to know of it.
+path_row stream_row();
 
 } // namespace troupe::transport
