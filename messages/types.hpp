@@ -109,8 +109,7 @@ struct run_end {
   bool failed() const { return status == 1 || status == 2; }
 };
 
-// -- between the lead and shards in processes of their own
-// ---------------------
+// -- between the lead and remote shards ---------------------------------------
 
 /// Names one request (a push or a pull) of a worker. The worker sends it to all
 /// shards.

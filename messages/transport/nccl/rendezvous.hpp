@@ -55,11 +55,11 @@ struct attendee {
 struct rendezvous_rules {
   double patience = 30;      ///< s until all are ready.
   uint32_t strikes = 2;      ///< Unanswered invitations allowed per worker.
-  uint32_t failures = 4;     ///< So many epochs in a row fail by nobody's fault
-                             ///< in particular, and it is off.
+  uint32_t failures = 4;     ///< NCCL is switched off after so many failed
+                             ///< epochs in a row that no one worker caused.
   double pause = 1;          ///< s before the next try; doubles each time ...
-  double longest_pause = 60; ///< ... up to this. An epoch that was open for so
-                             ///< long makes past failures forgotten.
+  double longest_pause = 60; ///< ... up to this. After an epoch that was open
+                             ///< so long, past failures are forgotten.
 };
 
 // -- orders -------------------------------------------------------------------
