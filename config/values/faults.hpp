@@ -1,19 +1,19 @@
 #pragma once
 // Faults of a simulated run (`--faults`): what fails, where and when. Plain
-// values; the fault injector of the simulation carries them out.
-// A file has one fault per line, in any order; # begins a comment:
+// values; the fault injector of the simulation carries them out. A file has one
+// fault per line, in any order; # begins a comment:
 //
 //   # s   what
-//   5     crash(worker=3,restart=4)       kills its process; no restart: for
-//   good 12.5  crash-server(restart=3)         restarts from its newest
-//   checkpoint 20    slow(worker=1,factor=5,for=10)  its computations take
-//   longer 30    cut(worker=2,for=8)             its link carries nothing 40
-//   delay(worker=0,by=2,for=10)     its messages take so much longer 50
-//   duplicate(worker=0,after=1,for=10)  each gradient arrives twice 60
-//   cut-up(worker=2,for=8)          the server gets nothing from it 60
-//   cut-down(worker=2,for=8)        it gets nothing from the server 70
-//   pause(for=20)                   the whole run stands still 80
-//   stall-recorder(for=5)           no line can be written
+//   5     crash(worker=3,restart=4)       its process; no restart: for good
+//   12.5  crash-server(restart=3)         restarts from its newest checkpoint
+//   20    slow(worker=1,factor=5,for=10)  its computations take longer
+//   30    cut(worker=2,for=8)             its link carries nothing
+//   40    delay(worker=0,by=2,for=10)     its messages take longer
+//   50    duplicate(worker=0,after=1,for=10)  each gradient arrives twice
+//   60    cut-up(worker=2,for=8)          the server gets nothing from it
+//   60    cut-down(worker=2,for=8)        it gets nothing from the server
+//   70    pause(for=20)                   the whole run stands still
+//   80    stall-recorder(for=5)           no line can be written
 //
 // Instead of a file, random(7) or random(seed=7,faults=6,until=40) draws them;
 // see actors/core/fault_draw.hpp.
