@@ -1,4 +1,4 @@
-// Shards in processes of their own: what happens between two parts.
+// Remote shards: requests of which one shard has its part and another has not.
 
 #include "tests/support/members.hpp"
 #include "tests/support/server_fixture.hpp"

@@ -1,5 +1,5 @@
-// Session clients that meet what nobody has foreseen end their process, with
-// one line; over real connections.
+// Session clients that meet an unforeseen error end their process with one
+// line; over real connections.
 
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"

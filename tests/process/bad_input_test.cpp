@@ -54,7 +54,7 @@ void check_refusal(child& who, int status, const std::string& line) {
     CHECK(said.find(noise) == std::string::npos);
 }
 
-/// Runs each row in home() of the stage, where nothing may change.
+/// Runs each row in home() of the fixture, where nothing may change.
 template <size_t N>
 void check_table(process_fixture& on, const row (&table)[N]) {
   for (const auto& [what, typed, status, line] : table) {

@@ -1,5 +1,5 @@
-// Each lease of a real run is settled exactly once, whoever is killed: by the
-// server's own event log, position by position, and not in total.
+// Each lease of a real run is settled exactly once, whichever process is
+// killed. Checked position by position in the server's own event log.
 
 #include "tests/process/process_fixture.hpp"
 #include "tests/support/lease_account.hpp"

@@ -1,5 +1,5 @@
-// The server's state is a function of its events: a fold over them, read back
-// from the log, has the same scheduler, ledger, policy and counts at every
+// The server's state is a function of its events: a server_fold over them, read
+// back from the log, has the same scheduler, ledger, policy and counts at every
 // version, whatever happened.
 
 #include "tests/policies/conformance.hpp"
