@@ -1,6 +1,6 @@
 #pragma once
-// A check for infinities and NaNs in a tensor. Stateless; any thread may call
-// it. The parameter server uses it to refuse bad gradients.
+// A check for infinities and NaNs in a tensor, used where gradients are summed
+// by NCCL: one bad gradient must not spoil the sum. Stateless; any thread.
 
 #include "messages/payload.hpp"
 

@@ -2,11 +2,12 @@
 // The interface of every actor of Troupe: one line for each message that it
 // handles.
 //
-// Each actor runs in the process named in its comment and is spawned by the
-// code in apps/ or by the actor that owns it; handlers of one actor never run
-// at the same time. The answers to `push`, `pull` and `watch` may come late, as
-// the policy decides, so these requests have no timeout; everything else is
-// answered at once. All errors are of `errc`.
+// The nodes (apps/trainer_node) spawn the actors that live as long as the
+// process, and the session actors spawn those of one connection. CAF never runs
+// two handlers of one actor at the same time, so an actor's state needs no
+// lock. The answers to `push`, `pull` and `watch` may come late, as the policy
+// decides, so these requests have no timeout; everything else is answered at
+// once. All errors are of `errc`.
 
 #include "messages/type_ids.hpp"
 
@@ -32,7 +33,8 @@ using parameter_server_actor = caf::typed_actor<
   // Delivers the score that an evaluator computed.
   result<void>(score_atom, score)>;
 
-/// Computes the gradients of its leases, one lease after another.
+/// Computes the gradients of its leases, one lease after another. Runs in the
+/// worker's process.
 using worker_actor = caf::typed_actor<
   // Starts training as this member, over this link. With a gradient stream (it
   // may be null) a gradient is sent while backward still computes it, before
@@ -46,18 +48,18 @@ using worker_actor = caf::typed_actor<
   // The server took a checkpoint of this version: writes the error feedback as
   // it was after this gradient to disk.
   result<void>(write_atom, version, sequence),
-  // Says that it is alive.
+  // Answers, to show that it is alive.
   result<void>(ping_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
-/// Scores versions of the weights.
+/// Scores versions of the weights. Runs in the evaluator's process.
 using evaluator_actor = caf::typed_actor<
   // Starts scoring, over this link.
   result<void>(attach_atom, parameter_server_actor),
   // The link is lost: waits for the next attach.
   result<void>(detach_atom),
-  // Says that it is alive.
+  // Answers, to show that it is alive.
   result<void>(ping_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
@@ -106,7 +108,7 @@ using remote_shard_actor = parameter_server_actor::extend<
   // Sends its current state in chunks, with the optimiser's slots if
   // `with_slots` is set.
   result<void>(state_atom, transfer_id, shard_state),
-  // Says that it is alive.
+  // Answers, to show that it is alive.
   result<void>(ping_atom),
   // Training has stopped: workers get no more weights.
   result<void>(ending_atom),

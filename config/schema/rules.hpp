@@ -31,8 +31,7 @@ inline constexpr from at_least_one{1, 1e15};
 std::string above_zero(double value);
 std::string below_one(double value); ///< In [0, 1).
 std::string share(double value);     ///< In (0, 1].
-std::string
-seconds(double value); ///< A time that does not overflow the clocks.
+std::string seconds(double value);   ///< A time that the clocks can hold.
 
 /// One of a list of words.
 struct one_of {

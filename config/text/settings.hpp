@@ -75,10 +75,9 @@ struct cluster_settings {
   uint16_t port = 4242;
   uint32_t workers =
     4; ///< N, the size of the cluster that training starts with.
-  uint32_t shards = 1; ///< Parameter server shards.
-  std::optional<uint32_t>
-    rank;             ///< This node's rank; else the lead assigns one.
-  std::string listen; ///< HOST:PORT of a PS shard with rank > 0.
+  uint32_t shards = 1;          ///< Parameter server shards.
+  std::optional<uint32_t> rank; ///< This node's; else the lead assigns it.
+  std::string listen;           ///< HOST:PORT of a PS shard with rank > 0.
   /// Whether the cluster has an evaluator. If not given, `--simulate` has one,
   /// and no process of a `--role auto` launch is one.
   std::optional<bool> evaluator;
@@ -115,9 +114,8 @@ struct training_settings {
   uint64_t batch_size = 64; ///< Samples per worker and step.
   /// Samples of all workers together per step; determines `batch_size`.
   std::optional<uint64_t> global_batch_size;
-  std::optional<uint64_t>
-    micro_batch_size;         ///< Samples of a batch computed at a time.
-  double label_smoothing = 0; ///< In [0, 1).
+  std::optional<uint64_t> micro_batch_size; ///< Samples computed at a time.
+  double label_smoothing = 0;               ///< In [0, 1).
   autocast_kind autocast = autocast_kind::none;
   /// When to stop, whichever comes first. A limit that is not given does not
   /// apply; `epochs` has a default that counts only if none is given.

@@ -1,4 +1,4 @@
-// Remote shards: requests of which one shard has its part and another has not.
+// Remote shards and the joined link: requests whose parts arrive one by one.
 
 #include "tests/support/members.hpp"
 #include "tests/support/server_fixture.hpp"

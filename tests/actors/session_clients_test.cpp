@@ -95,7 +95,7 @@ public:
     caf::anon_send_exit(supervisor_, caf::exit_reason::kill);
   }
 
-  /// How a node ends that makes its participant so.
+  /// How a node ends whose participant is created by this function.
   template <class F>
   run_end end_of_worker(F make) {
     remote_session_client_parts parts;

@@ -20,8 +20,7 @@ namespace troupe::test {
 class file_server {
 public:
   struct behaviour {
-    size_t break_after =
-      SIZE_MAX; ///< Cuts one answer after so many bytes of its body.
+    size_t break_after = SIZE_MAX; ///< Cuts the body of one answer.
     bool knows_ranges = true;
   };
 

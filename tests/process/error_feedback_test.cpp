@@ -107,8 +107,8 @@ void kill_often(const std::string& compression, bool folders, int kills,
   check_end(last, 0);
   in.check_workers();
 
-  // With what was kept at the checkpoint they go on as if nobody had been
-  // killed; with nothing, as anybody who begins there.
+  // With the error feedback of the checkpoint they continue as if nobody had
+  // been killed; without it, like a run that starts there.
   auto whole = in.on.home() / "whole";
   auto begin = (in.on.run() / "checkpoints" / name_of(from)).string();
   in.start_workers("fresh");

@@ -35,7 +35,7 @@ void play_at_random(server_fixture& on, std::mt19937_64& random) {
   }
 }
 
-/// Without what the clock had to do with.
+/// Without the fields that depend on the clock.
 std::string text_of(proto::Manifest what) {
   what.clear_files();
   what.clear_optimizer();

@@ -31,12 +31,11 @@ void eventually(const std::string& what, const std::function<bool()>& done,
 uint16_t free_port();
 
 struct child_options {
-  std::filesystem::path folder; ///< Where it starts.
-  std::map<std::string, std::string>
-    environment;                         ///< In addition to the test's own.
-  std::optional<uint64_t> largest_file;  ///< bytes
-  std::optional<uint64_t> most_files;    ///< Limit of open files.
-  std::optional<uint64_t> address_space; ///< bytes
+  std::filesystem::path folder;                   ///< Where it starts.
+  std::map<std::string, std::string> environment; ///< Added to the own one.
+  std::optional<uint64_t> largest_file;           ///< bytes
+  std::optional<uint64_t> most_files;             ///< Limit of open files.
+  std::optional<uint64_t> address_space;          ///< bytes
   std::optional<int> output; ///< stdout and stderr, instead of files.
 };
 

@@ -192,9 +192,8 @@ public:
   incarnation life{1};
   std::shared_ptr<const models::loaded_checkpoint> resumed;
   event_sink event_log; ///< Set before `open`; may be empty.
-  payload_memory_ptr memory =
-    heap_memory();            ///< For versions; set before `open`.
-  cores::note_window notes{}; ///< Of the recorder; set before `open`.
+  payload_memory_ptr memory = heap_memory(); ///< For versions; likewise.
+  cores::note_window notes{};                ///< Of the recorder; likewise.
   recorder_stand_in recorder = make_recorder_stand_in(actors);
   writer_stand_in writer = make_writer_stand_in(actors);
   coordinator_stand_in coordinator = make_coordinator_stand_in(actors);

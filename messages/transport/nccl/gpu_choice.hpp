@@ -29,8 +29,7 @@ std::variant<std::vector<int>, std::string> suitable_gpus(const gpu_wish& what);
 /// A GPU that no other process of this user has taken.
 struct gpu {
   int device = 0;
-  std::shared_ptr<const void>
-    claim; ///< The GPU is free when the last copy is gone.
+  std::shared_ptr<const void> claim; ///< Given back with the last copy.
 };
 
 /// Takes the first suitable GPU that is free; otherwise a line that says what
