@@ -63,7 +63,7 @@ std::optional<double> peak_memory(pid_t id) {
 
 } // namespace
 
-// What wait4(2) tells counts the memory of whoever started it, too.
+// The peak memory that wait4(2) reports includes that of the parent, too.
 child::child(std::vector<std::string> command)
   : command_(std::move(command)), id_(start(command_)),
     memory_thread_([this, id = id_](const std::stop_token& stop) {

@@ -1,5 +1,6 @@
 #pragma once
-// Programs that are run, and what they cost.
+// Runs programs and measures what they cost. One owner; a thread of the child
+// samples its memory.
 
 #include "actors/runtime/wall_clock.hpp"
 #include "bench/figures.hpp"
@@ -20,7 +21,7 @@ struct cost {
                        ///< a second.
 };
 
-/// A program that runs; killed if nobody waits for it. Its stdout goes nowhere.
+/// A running program; killed if nobody waits for it. Its stdout is discarded.
 class child {
 public:
   /// Throws `run_error` when it cannot be started.
@@ -39,13 +40,13 @@ private:
   wall_clock clock_;
   pid_t id_ = 0;
   std::atomic<double> peak_mib_ = 0;
-  std::jthread memory_thread_; ///< Of its memory.
+  std::jthread memory_thread_; ///< Samples its memory.
 };
 
 /// Runs a command to its end.
 cost run_child(const std::vector<std::string>& command);
 
-/// A port of 127.0.0.1 that nobody listens on. Throws `run_error`.
+/// A free port of 127.0.0.1. Throws `run_error`.
 uint16_t free_port();
 
 } // namespace troupe::bench

@@ -1,8 +1,6 @@
 #pragma once
-// What a benchmark finds: figures beside what they are compared with in the
-// same run, shown as they come and kept for a file.
-//
-// One thread.
+// The results of a benchmark: figures next to their references from the same
+// run, printed at once and kept for a file. Main owns the report; one thread.
 
 #include <cstddef>
 #include <filesystem>
@@ -21,7 +19,7 @@ struct figure {
   double ratio = 0; ///< > 1: Troupe is better.
 };
 
-/// Whether a good value is a high one.
+/// Which values are better.
 enum class better { higher, lower };
 
 figure compare(std::string name, double value, std::string unit,
@@ -32,7 +30,7 @@ public:
   /// A heading on stdout.
   void begin(const std::string& title);
 
-  /// What is being measured, for a watcher; drawn over itself on a terminal.
+  /// Shows what is being measured; overwrites itself on a terminal.
   void progress(const std::string& what);
 
   /// A row on stdout.
@@ -53,7 +51,7 @@ private:
 /// @pre xs is not empty
 double median(std::vector<double> xs);
 
-/// What some work took.
+/// The time that some work took.
 struct spent {
   double seconds = 0;     ///< Wall time.
   double cpu_seconds = 0; ///< Of all threads: what others on the machine do
@@ -62,8 +60,8 @@ struct spent {
 
 spent measure(const std::function<void()>& work);
 
-/// Does all of `works` in turn, `rounds` times, so that what changes on the
-/// machine meanwhile meets all alike. Returns the medians of each.
+/// Runs all of `works` in turn, `rounds` times, so that changes on the machine
+/// affect all alike. Returns the medians of each.
 std::vector<spent> alternate(size_t rounds,
                              const std::vector<std::function<void()>>& works,
                              const std::function<void(size_t round)>& progress);

@@ -1,4 +1,4 @@
-// troupe_bench: measures Troupe beside what it is compared with.
+// troupe_bench: measures Troupe next to references in the same run.
 
 #include "apps/large_pages.hpp"
 #include "bench/topics.hpp"

@@ -1,5 +1,6 @@
 #pragma once
-// What `./dev bench` can measure.
+// The topics that `./dev bench` can measure. Main calls one function after
+// another.
 
 #include "bench/figures.hpp"
 
@@ -8,19 +9,19 @@
 namespace troupe::bench {
 
 struct setting {
-  bool quick = false; ///< As small as it goes: does it work at all?
-  std::filesystem::path trainer_node; ///< The program that runs are made of.
+  bool quick = false; ///< Smallest sizes: only checks that it works.
+  std::filesystem::path trainer_node; ///< The program that is run.
 };
 
-// -- transport: how tensors get across ---------------------------------------
+// -- transport: how tensors are transferred ----------------------------------
 
 /// Round trips over each path.
 void measure_transport(const setting& how, report& out);
 
-/// Tensors that travel while they are made and used.
+/// Tensors sent while they are computed and used.
 void measure_overlap(const setting& how, report& out);
 
-/// Gradients that are made smaller, and whole again.
+/// Compressing and restoring gradients.
 void measure_compression(const setting& how, report& out);
 
 // -- server: what a parameter server does with gradients ----------------------
@@ -30,13 +31,12 @@ void measure_server_step(const setting& how, report& out);
 
 // -- data: how fast batches are made ------------------------------------------
 
-/// Images a second of one core, from memory and from JPEG files.
+/// Images per second of one core, from memory and from JPEG files.
 void measure_batches(const setting& how, report& out);
 
-// -- train: how fast a cluster learns
-// ------------------------------------------
+// -- train: how fast a cluster learns -----------------------------------------
 
-/// Samples a second of two workers, beside LibTorch alone.
+/// Samples per second of two workers, next to LibTorch alone.
 void measure_lenet(const setting& how, report& out);
 void measure_resnet(const setting& how, report& out);
 

@@ -34,7 +34,7 @@ void look_up_row(const uint8_t* row, int64_t step, int64_t have, int64_t first,
   std::fill(to + end, to + count, values[0]);
 }
 
-/// Cuts out, turns and normalises: [C, height, width].
+/// Crops, flips and normalises: [C, height, width].
 template <class T>
 void lay_out(const transformed& what,
              const std::vector<std::array<T, 256>>& values, T* to) {

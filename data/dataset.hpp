@@ -1,7 +1,8 @@
 #pragma once
-// Data sets, and batches made from them. A data set is a store of samples, what
-// is done to each on its way into a batch, and how bytes become numbers. It
-// never changes after it was made: any number of threads may gather from it.
+// Data sets, and batches made from them. A data set has a store of samples, the
+// transforms applied to each, and the mapping of bytes to numbers. Loaders and
+// scorers share it. Its samples never change: any number of threads may gather
+// from it.
 
 #include "config/text/settings.hpp"
 #include "data/store.hpp"
@@ -21,20 +22,21 @@
 
 namespace troupe::data {
 
-/// What one step of training or evaluation consumes.
+/// The input of one step of training or evaluation.
 struct batch {
   at::Tensor inputs;    ///< [n, C, H, W], normalised, of the wanted dtype.
   at::Tensor targets;   ///< [n], int64, in [0, classes).
   uint64_t samples = 0; ///< n
 };
 
-/// Memory that batches are made in.
+/// The kind of memory for batches.
 enum class batch_memory : uint8_t {
   pageable,
-  pinned ///< A GPU copies from it while the host goes on.
+  pinned ///< A GPU can copy from it asynchronously.
 };
 
-/// Pinned for a GPU, where LibTorch has one; else pageable.
+/// The kind for this device: pinned for a GPU if LibTorch supports it, else
+/// pageable.
 batch_memory memory_for(const std::string& device);
 
 /// How bytes become numbers: x is (x / 255 - mean) / deviation. One value for
@@ -46,7 +48,7 @@ struct normalisation {
 
 class dataset {
 public:
-  /// A data set in memory whose samples are normalised only.
+  /// A data set in memory whose samples are only normalised.
   struct parts {
     std::string name;
     std::array<int64_t, 3> shape{}; ///< C, H, W
@@ -59,16 +61,16 @@ public:
   /// @throws run_error if the parts do not fit together.
   explicit dataset(parts content);
 
-  /// What is known of a data set besides its samples.
+  /// The properties of a data set besides its samples.
   struct description {
     std::string name;
-    std::array<int64_t, 3> shape{}; ///< C, H, W of what comes out.
+    std::array<int64_t, 3> shape{}; ///< C, H, W of a transformed sample.
     int64_t classes = 0;
     normalisation scale;
     transforms how = {};
-    /// What becomes of samples that cannot be read.
+    /// What happens to samples that cannot be read.
     config::bad_sample_rule bad = config::bad_sample_rule::fail;
-    bool training = false; ///< A batch must be full.
+    bool training = false; ///< Batches must be full.
   };
 
   /// @pre store is not null
@@ -84,35 +86,35 @@ public:
 
   int64_t classes() const noexcept { return what_.classes; }
 
-  /// Whether a batch is but a copy of samples that lie in memory: nothing is
-  /// read, decoded or changed at random for it.
+  /// Whether a batch only copies samples from memory: nothing is read, decoded
+  /// or randomly changed for it.
   bool only_copies() const noexcept;
 
-  /// Tells this set's samples from those of another: of the labels, in order.
+  /// A digest of the labels, in order: tells this data set from others.
   uint64_t digest() const;
 
-  /// The same of what the samples themselves are; see `sample_store`.
+  /// A digest of the samples; see `sample_store`.
   uint64_t content_digest() const { return store_->content_digest(); }
 
-  /// The samples at `indices`, in that order, in freshly made tensors. What is
-  /// random about a sample depends on the seed, `epoch` and its index alone.
-  /// Every value is looked up in a table: same bits on every platform.
-  /// A sample that cannot be read is an error, or, if the data set is so
-  /// described, another takes its place (training) or it is left out.
+  /// Makes a batch of the samples at `indices`, in that order, in new tensors.
+  /// Random changes depend only on the seed, `epoch` and the sample's index.
+  /// Values come from a table: the bits are the same on every platform. A
+  /// sample that cannot be read is an error or, if the description says so, is
+  /// replaced by another one (training) or left out.
   /// @throws run_error if an index is not in [0, size()), or about a sample
   /// that cannot be read.
   batch gather(std::span<const int64_t> indices, config::scalar_type dtype,
                uint64_t epoch = 0,
                batch_memory where = batch_memory::pageable) const;
 
-  /// The samples first .. first + count - 1.
+  /// Makes a batch of the samples first .. first + count - 1.
   batch gather_range(uint64_t first, uint64_t count,
                      config::scalar_type dtype) const;
 
-  /// Samples that could not be read so far and are done without.
+  /// The number of samples skipped so far because they cannot be read.
   uint64_t skipped() const;
 
-  /// Why the samples that were skipped since the last call cannot be read.
+  /// The reasons for the samples skipped since the last call.
   std::vector<std::string> newly_skipped() const;
 
 private:
@@ -128,8 +130,8 @@ private:
   int64_t fill(uint64_t index, uint64_t epoch, const tables<T>& values,
                T* to) const;
 
-  /// The same with another sample for one that cannot be read, where samples
-  /// may be skipped; -1 if there is none.
+  /// The same, but replaces a sample that cannot be read by another one, where
+  /// the rule allows it; -1 if there is none.
   template <class T>
   int64_t fill_or_skip(uint64_t index, uint64_t epoch, const tables<T>& values,
                        T* to) const;
@@ -147,34 +149,33 @@ private:
   mutable std::vector<std::string> complaints_;
 };
 
-/// Null where a part was not asked for.
+/// The parts of a data set; null for a part that was not requested.
 struct dataset_pair {
   std::shared_ptr<const dataset> train;
   std::shared_ptr<const dataset> test;
 };
 
-/// Loads the set named in the settings, with the transforms that they ask for;
-/// of the part that is not wanted no samples are read, and its files need not
-/// be there, but for what they say of the classes (folder, tar). `seed` selects
-/// the split of sets that come unsplit (digits), and what is random about
-/// samples.
+/// Loads the data set named in the settings, with the transforms that they ask
+/// for. Of a part that is not wanted no samples are read, and its files may be
+/// absent unless they define the classes (folder, tar). `seed` determines the
+/// split of data sets that come unsplit (digits), and the random changes.
 /// @throws usage_error if the name is unknown, a needed data-dir is not given
-/// or the transforms do not suit the set; run_error if the files are absent or
-/// wrong.
+/// or the transforms do not suit the data set; run_error if the files are
+/// absent or wrong.
 dataset_pair load_dataset(const config::data_settings& settings, uint64_t seed,
                           data_part wanted = data_part::both);
 
-/// What is known of a data set without its files.
+/// The properties of a data set that are known without its files.
 struct dataset_facts {
   std::array<int64_t, 3> shape{}; ///< C, H, W
   int64_t classes = 0;
 };
 
-/// Nothing for those whose files say it.
+/// Nothing for data sets whose files define them.
 /// @throws usage_error if there is no such data set.
 std::optional<dataset_facts> facts_of(const std::string& dataset);
 
-/// A step needs a full batch.
+/// Checks that one full batch can be made.
 /// @throws run_error if `set` has fewer than `batch_size` samples.
 void require_batch(const dataset& set, uint64_t batch_size);
 

@@ -1,14 +1,15 @@
 #pragma once
-// What a run's description says of its data (config/description.hpp).
+// The data's part of a run's description (config/sources/description.hpp).
+// Pure; any thread.
 
 #include "config/sources/description.hpp"
 #include "data/dataset.hpp"
 
 namespace troupe::data {
 
-/// Of the parts that are at hand; null for those that are not. Looks at the
-/// labels of all samples, and at what is in memory or listed already: of a
-/// million files that takes less than a second.
+/// Describes the loaded parts; null for those that are not. Reads all labels,
+/// and the bytes in memory or the list of files: less than a second for a
+/// million files.
 config::data_description describe(const dataset* train, const dataset* test);
 
 } // namespace troupe::data

@@ -1,6 +1,6 @@
 #pragma once
-// A digest that tells data sets apart: fast, the same on every machine, and no
-// defence against somebody who wants two sets to look alike.
+// A digest that tells data sets apart: fast, the same on every machine, and not
+// cryptographic. One owner; not thread-safe.
 
 #include <cstdint>
 #include <cstring>

@@ -1,7 +1,7 @@
 #pragma once
-// Where the samples of a data set are: in memory, or in files that are read and
-// decoded when a sample is asked for. A store never changes after it was made;
-// any number of threads may load from it.
+// Where the samples of a data set are kept: in memory, or in files that are
+// read and decoded when a sample is requested. Owned by the data set. A store
+// never changes after construction; any number of threads may load from it.
 
 #include "data/transforms/picture.hpp"
 
@@ -13,8 +13,8 @@
 
 namespace troupe::data {
 
-/// What of a data set is loaded: a worker needs no tests, an evaluator nothing
-/// else.
+/// Which part of a data set is loaded: a worker needs no test samples, an
+/// evaluator only those.
 enum class data_part : uint8_t { both, train, test };
 
 inline bool wants_train(data_part what) {
@@ -37,15 +37,15 @@ public:
   /// @pre index < size()
   virtual int64_t label(uint64_t index) const = 0;
 
-  /// The part of a sample that `choose` asks for. A picture that does not own
-  /// its pixels lives as long as the store.
+  /// Loads the part of a sample that `choose` asks for. A picture that does not
+  /// own its pixels is valid as long as the store.
   /// @pre index < size()
   /// @throws run_error naming file and place if the sample cannot be read.
   virtual picture load(uint64_t index, const window_choice& choose) const = 0;
 
-  /// Tells these samples from others: of their bytes where they lie in memory,
-  /// of names and lengths where they lie in files. Throws nothing: a file that
-  /// is gone counts as empty.
+  /// A digest that tells these samples from others: of their bytes if they are
+  /// in memory, of names and lengths if they are in files. Throws nothing: a
+  /// missing file counts as empty.
   virtual uint64_t content_digest() const = 0;
 
   /// Whether loading takes so long that threads should share the work.

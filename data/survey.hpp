@@ -1,6 +1,7 @@
 #pragma once
-// What can be known of a data set before any of its samples is read, however
-// many there are. Any thread.
+// What can be known about a data set before any sample is read. Cheap for any
+// number of samples; called before a run starts and by `--check`. Stateless;
+// any thread.
 
 #include "config/text/settings.hpp"
 
@@ -11,20 +12,20 @@
 
 namespace troupe::data {
 
-/// What a look at its files tells of a data set. No sample is read.
+/// The properties of a data set that its files reveal without reading a sample.
 struct dataset_survey {
   std::string name;
-  std::array<int64_t, 3> shape{};  ///< C, H, W of what comes out.
-  std::optional<int64_t> classes;  ///< None: the labels alone say it.
-  std::optional<uint64_t> train{}; ///< Samples. None: they are not counted.
+  std::array<int64_t, 3> shape{};  ///< C, H, W of a transformed sample.
+  std::optional<int64_t> classes;  ///< None: only the labels tell.
+  std::optional<uint64_t> train{}; ///< Samples. None: not counted.
   std::optional<uint64_t> test{};
-  uint64_t resident = 0; ///< Bytes that the loaded samples take all the time.
+  uint64_t resident = 0; ///< Bytes in memory while the samples are loaded.
 };
 
 /// @throws as load_dataset, as far as that can be seen without reading samples.
 dataset_survey survey_dataset(const config::data_settings& settings);
 
-/// A step needs a full batch.
+/// Checks that one full batch can be made.
 /// @throws run_error if there are fewer than `batch_size` samples.
 void require_batch(const std::string& name, uint64_t samples,
                    uint64_t batch_size);

@@ -23,7 +23,7 @@ void arrival::break_off() {
   changed_.notify_all();
 }
 
-/// How many bytes have come when all of these have.
+/// How many bytes must have arrived before all of these are there.
 uint64_t arrival::needed_for(uint64_t first, uint64_t last) const {
   if (first >= last)
     return 0;

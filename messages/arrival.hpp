@@ -1,9 +1,10 @@
 #pragma once
-// How far a tensor has come whose bytes are still on their way. Whoever has a
-// handle of such a tensor may use what is there, and waits for the rest.
+// The progress of a tensor whose bytes are still being received. Whoever holds
+// a payload of such a tensor may use the bytes that are there and wait for the
+// others. Shared by the receiving path and the readers of the payload.
 //
-// Thread-safe: one thread receives, any may wait. What it wrote before it said
-// so is visible to those that it lets go on.
+// Thread-safe: one thread receives, any thread may wait. Bytes that were
+// written before `reach` are visible to the threads that it wakes.
 
 #include <atomic>
 #include <condition_variable>
@@ -15,20 +16,22 @@ namespace troupe {
 
 class arrival {
 public:
-  /// The bytes come from `start` to the end, then from the beginning.
+  /// The bytes arrive from `start` to the end, then from 0 to `start`.
   arrival(uint64_t bytes, uint64_t start);
 
-  /// So many bytes are there by now.
+  /// So many bytes have arrived in total.
   void reach(uint64_t bytes);
 
-  /// No more will come. Without effect when all are there.
+  /// No more bytes will arrive: wakes all who wait. Has no effect when all have
+  /// arrived.
   void break_off();
 
   bool whole() const {
     return there_.load(std::memory_order_acquire) == bytes_;
   }
 
-  /// Waits until the bytes [first, last) are there; false if they will not be.
+  /// Waits until the bytes [first, last) have arrived; false if they never
+  /// will.
   bool wait_for(uint64_t first, uint64_t last);
 
   bool wait_for_all() { return wait_for(0, bytes_); }

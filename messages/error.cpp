@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, static_cast<size_t>(errc::count_)> names{
   "expelled",
   "failed"};
 
-/// A peer may say anything, but no line for the user is longer.
+/// A peer may send a text of any length; the user's line is limited to this.
 constexpr size_t longest_line = 1000;
 
 std::string in_one_line(const std::string& text) {

@@ -1,6 +1,7 @@
 #pragma once
-// The one enumeration of errors that cross an actor boundary. An error carries
-// a context text as its first message element: the line for the user.
+// The error codes that cross actor boundaries (the only such enumeration). The
+// first element of an error's message is a text: the line to show to the user.
+// Plain values.
 
 #include <caf/default_enum_inspect.hpp>
 #include <caf/error.hpp>

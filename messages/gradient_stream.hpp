@@ -1,6 +1,8 @@
 #pragma once
-// Where a gradient may go while backward still makes it, from its end to its
-// beginning: the last layers' part is there first.
+// Sends a gradient while backward still computes it. Backward fills the
+// gradient from its end to its beginning, so the part of the last layers can go
+// first. Implemented by the tensor paths; a worker gets it with its link and
+// hands it to its compute actor.
 
 #include "messages/payload.hpp"
 
@@ -9,19 +11,19 @@
 
 namespace troupe {
 
-/// Called by one computing thread, in the order of these functions.
+/// Called by the computing thread only, in the order of the functions below.
 class gradient_stream {
 public:
   virtual ~gradient_stream() = default;
 
-  /// This gradient is computed now; its bytes are not there yet. If the one
-  /// before was not pushed, it never will be.
+  /// The computation of this gradient begins; its bytes are not there yet. If
+  /// the previous gradient has not been pushed by now, it never will be.
   virtual void begin(const payload& gradient) = 0;
 
-  /// The bytes from `from` to the end are there and stay as they are.
+  /// The bytes from `from` to the end are final.
   virtual void ready(uint64_t from) = 0;
 
-  /// It is whole, and that took so many seconds.
+  /// The gradient is complete; computing it took so many seconds.
   virtual void computed(double seconds) = 0;
 };
 

@@ -1,9 +1,10 @@
 #pragma once
-// Gradients that were added up on their way to the parameter server, as the
-// lead sees them. The pushes of one sum come one by one, each with the mean of
-// all; they count together or not at all. Which of them belong together, and
-// what becomes of a sum that does not count, is known to whoever adds up
-// (transport/collective_coordinator.hpp). Thread-safe.
+// Gradients that were already summed on their way to the parameter server (by
+// NCCL), as the lead sees them. Each worker's push of such a sum still arrives
+// on its own, carrying the mean of all; these pushes count together or not at
+// all. The implementation, transport/nccl/collective_coordinator.hpp, knows
+// which pushes belong together and what to do when a sum does not count. The
+// lead calls it from its actor. Thread-safe.
 
 #include "messages/payload.hpp"
 #include "messages/types.hpp"
@@ -14,10 +15,10 @@
 
 namespace troupe {
 
-/// What a push is part of.
+/// The sum that a push belongs to.
 struct gradient_sum {
   uint64_t number = 0;
-  bool over = false; ///< It does not count, and its workers know.
+  bool over = false; ///< It does not count; its workers were told.
   std::vector<push_id> pushes;
 };
 
@@ -25,19 +26,21 @@ class gradient_sums {
 public:
   virtual ~gradient_sums() = default;
 
-  /// The sum that this gradient is; nothing: it is the worker's own.
+  /// The sum that this gradient carries; nothing if it is the worker's own
+  /// gradient.
   virtual std::optional<gradient_sum> find(const push_id& which,
                                            const payload& gradient) = 0;
 
-  /// All of its pushes count.
+  /// The lead has accepted all pushes of the sum.
   virtual void take(uint64_t number) = 0;
 
-  /// None of its pushes counts: each worker sends its own gradient instead.
-  /// What answers these pushes is not passed on to the workers.
+  /// The lead accepts none of its pushes: each worker sends its own gradient
+  /// instead. The lead's answers to these pushes are not passed on to the
+  /// workers.
   virtual void give_up(uint64_t number) = 0;
 
-  /// This life of the worker is over: it has no part in any sum that is not
-  /// taken yet.
+  /// This incarnation of the worker has left: it takes part in no sum that the
+  /// lead has not accepted yet.
   virtual void left(worker_id who, incarnation life) = 0;
 };
 

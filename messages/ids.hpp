@@ -1,6 +1,7 @@
 #pragma once
-// Strong ids: the nouns of the protocol. Only the standard library is used
-// here, so that the pure decision cores can include this file.
+// Strong ids: the things that the messages name, as numbers of distinct types.
+// Plain values. Only the standard library is included, so that the pure
+// decision cores (actors/core) can use this file.
 
 #include <compare>
 #include <cstdint>

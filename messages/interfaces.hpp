@@ -1,7 +1,13 @@
 #pragma once
-// Every actor of the troupe by its interface: one line of purpose a handler.
-// A request to `push`, `pull` and `watch` waits as long as a policy says (no
-// timeout); everything else is answered at once. Errors are of `errc`.
+// The interface of every actor of Troupe: one line for each message that it
+// handles.
+//
+// The nodes (apps/trainer_node) spawn the actors that live as long as the
+// process, and the session actors spawn those of one connection. CAF never runs
+// two handlers of one actor at the same time, so an actor's state needs no
+// lock. The answers to `push`, `pull` and `watch` may come late, as the policy
+// decides, so these requests have no timeout; everything else is answered at
+// once. All errors are of `errc`.
 
 #include "messages/type_ids.hpp"
 
@@ -11,157 +17,164 @@ using caf::result;
 
 // -- training -----------------------------------------------------------------
 
-/// What a worker or an evaluator sees of the parameter server. A link has the
-/// same interface, so that nobody knows how far away the server is.
+/// The parameter server as workers and evaluators see it. A link (actors/links)
+/// has the same interface, so that the caller need not know whether the server
+/// is in its own process or on another host.
 using parameter_server_actor = caf::typed_actor<
-  // Takes a gradient; the answer is the next weights. Errors: wrong_size,
+  // Delivers a gradient; the answer is the next weights. Errors: wrong_size,
   // not_finite, protocol_violation, duplicate (then pull), unknown_member,
-  // stale_incarnation (then register anew), shutting_down, peer_lost.
+  // stale_incarnation (then register again), shutting_down, peer_lost.
   result<release_header, payload>(push_atom, push_header, payload),
-  // Gives weights without taking a gradient.
+  // Asks for weights without delivering a gradient.
   result<release_header, payload>(pull_atom, pull_header),
-  // Gives the newest version due for scoring that is after the given one.
+  // Asks for the newest version to be scored, if later than the given one;
+  // otherwise the answer waits for one.
   result<watch_header, payload>(watch_atom, version),
-  // Takes note of what an evaluator found.
+  // Delivers the score that an evaluator computed.
   result<void>(score_atom, score)>;
 
-/// Computes gradients of its leases, one after another.
+/// Computes the gradients of its leases, one lease after another. Runs in the
+/// worker's process.
 using worker_actor = caf::typed_actor<
-  // Begins to train as this member, through this link; gradients may go ahead
-  // of their pushes by the gradient stream, which may be null.
+  // Starts training as this member, over this link. With a gradient stream (it
+  // may be null) a gradient is sent while backward still computes it, before
+  // its push.
   result<void>(attach_atom, parameter_server_actor, registration,
                gradient_stream_ptr),
-  // The link is gone: stops computing and waits to be attached anew.
+  // The link is lost: stops computing and waits for the next attach.
   result<void>(detach_atom),
-  // The computation on weights before this version is of no use any more.
+  // A gradient computed on weights older than this version is no longer needed.
   result<void>(cancel_atom, version),
-  // A checkpoint of this version was taken: what compression has left out up to
-  // this gradient is made durable.
+  // The server took a checkpoint of this version: writes the error feedback as
+  // it was after this gradient to disk.
   result<void>(write_atom, version, sequence),
-  // Says that it is alive.
+  // Answers, to show that it is alive.
   result<void>(ping_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
-/// Scores versions of the weights.
+/// Scores versions of the weights. Runs in the evaluator's process.
 using evaluator_actor = caf::typed_actor<
-  // Begins to score, through this link.
+  // Starts scoring, over this link.
   result<void>(attach_atom, parameter_server_actor),
-  // The link is gone: waits to be attached anew.
+  // The link is lost: waits for the next attach.
   result<void>(detach_atom),
-  // Says that it is alive.
+  // Answers, to show that it is alive.
   result<void>(ping_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
-/// Who is in the cluster.
+/// Admits workers and evaluators to the cluster and notices when they are lost.
+/// Runs in the process of the lead.
 using coordinator_actor = caf::typed_actor<
-  // Makes a worker a member. Errors: rank_taken, settings_conflict,
+  // Registers a worker as a member. Errors: rank_taken, settings_conflict,
   // shutting_down.
   result<registration>(register_atom, registration_request, worker_actor),
-  // Lets an evaluator look on; gives the life of the server.
+  // Registers an evaluator; the answer is the incarnation of the server.
   result<incarnation>(register_atom, evaluator_actor),
-  // A worker that sends too many bad gradients is sent away.
+  // Expels a worker that sent too many bad gradients; the text says why.
   result<void>(leave_atom, worker_id, incarnation, std::string),
-  // The join timeout is over: training starts with those that are there.
+  // The join timeout has passed: training starts with the workers present.
   result<void>(join_atom),
-  // Training has stopped: workers are sent home.
+  // Training has stopped: tells all workers to stop.
   result<void>(ending_atom),
-  // All is written: evaluators are sent home, then the coordinator ends.
+  // All files are written: tells all evaluators to stop, then terminates.
   result<void>(ended_atom, run_end),
-  // Looks after the members.
+  // Timer: checks that the members are alive.
   result<void>(tick_atom)>;
 
 // -- shards in processes of their own -----------------------------------------
 
-/// A shard elsewhere. Workers send it their parts of pushes and pulls as they
-/// send the lead its own; who is answered, and when, the lead says.
+/// A parameter server shard in another process than the lead. Workers send it
+/// its part of each push and pull; the lead decides which of these requests are
+/// answered, and when.
 using remote_shard_actor = parameter_server_actor::extend<
-  // The lead; the state to begin with follows in chunks, in a payload of this
-  // shape.
+  // Names the lead and announces the initial state, which follows in chunks of
+  // a payload of this shape.
   result<void>(begin_atom, caf::strong_actor_ptr, transfer_id, shard_state,
                payload_shape),
-  // A piece of it.
+  // A chunk of the initial state.
   result<void>(chunk_atom, chunk),
-  // So many bytes of what was sent have arrived.
+  // The receiver of this transfer has got so many bytes.
   result<void>(credit_atom, transfer_id, uint64_t),
-  // Forgets gradients.
+  // Drops these gradients without applying them.
   result<void>(refuse_atom, std::vector<push_id>),
-  // Makes a step.
+  // Applies one step to its part of the weights.
   result<void>(order_atom, shard_step),
-  // Answers a worker with the weights as they are now.
+  // Answers this request of a worker with the current weights.
   result<void>(release_atom, request_id, release_header),
-  // A life of a worker is over.
+  // This incarnation of a worker has left.
   result<void>(leave_atom, worker_id, incarnation),
-  // Sends its state as it is now, in chunks; without the slots if the flag says
-  // so.
+  // Sends its current state in chunks, with the optimiser's slots if
+  // `with_slots` is set.
   result<void>(state_atom, transfer_id, shard_state),
-  // Says that it is alive.
+  // Answers, to show that it is alive.
   result<void>(ping_atom),
-  // Training is over: workers get no more weights.
+  // Training has stopped: workers get no more weights.
   result<void>(ending_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
-/// Brings the shards of a run together, in the process of the lead, and moves
-/// their states.
+/// Collects the shards of a run and transfers their states. Runs in the process
+/// of the lead.
 using shard_registrar_actor = caf::typed_actor<
-  // A shard is there, and workers find it at this host and port. Errors:
+  // Registers a shard, which workers reach at this host and port. Errors:
   // rank_taken, shutting_down.
   result<void>(register_atom, shard_id, std::string, uint16_t,
                remote_shard_actor),
-  // The state to begin with has arrived at a shard.
+  // This shard has received its initial state.
   result<void>(begun_atom, shard_id),
-  // A piece of a shard's state.
+  // A chunk of the state that a shard sends.
   result<void>(chunk_atom, shard_id, chunk),
-  // So many bytes of the state to begin with have arrived at a shard.
+  // This shard has received so many bytes of its initial state.
   result<void>(credit_atom, shard_id, transfer_id, uint64_t),
-  // The state of the others, of one version, into memory of the whole; the
-  // answer comes when all is there.
+  // Copies the states of all other shards, at one version, into the memory of
+  // the whole model; answers when they are complete.
   result<void>(state_atom, shard_fetch_ptr),
-  // A shard is told to stop: so is the run.
+  // The process of this shard was told to stop, so the whole run stops.
   result<void>(leave_atom, shard_id),
-  // Looks after the shards.
+  // Timer: checks that the shards are alive.
   result<void>(tick_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
 /// The lead shard as the other actors of its process see it.
 using lead_actor = parameter_server_actor::extend<
-  // Names the coordinator; the first message.
+  // Names the coordinator; always the first message.
   result<void>(coordinator_atom, coordinator_actor),
-  // All shards of other processes are there.
+  // All shards of other processes are ready.
   result<void>(shards_atom, shard_registrar_actor,
                std::vector<remote_shard_actor>),
-  // A shard elsewhere has its part of a request.
+  // A remote shard has received its part of a request.
   result<void>(report_atom, part_report),
-  // Announces a worker, the path of its tensors and what data it has to itself:
-  // its requests are held from now on, not refused.
+  // Announces a worker, the transport of its tensors and the data that only it
+  // has. From now on its requests wait instead of being refused.
   result<void>(enlist_atom, worker_id, incarnation, std::string, owned_data,
                worker_actor),
-  // Enlisted workers take part from now on.
+  // These enlisted workers take part in training from now on.
   result<void>(join_atom, std::vector<worker_id>),
-  // A worker is gone, and why.
+  // This incarnation of a worker has left; the text says why.
   result<void>(leave_atom, worker_id, incarnation, std::string),
-  // So many evaluators look on.
+  // The number of evaluators that are connected.
   result<void>(audience_atom, uint32_t),
-  // The run directory cannot be written: the run has failed, and why.
+  // The run directory cannot be written, so the run fails; the text says why.
   result<void>(refuse_atom, std::string),
-  // The last score is overdue.
+  // Timer: the last score is overdue.
   result<void>(tick_atom),
-  // A signal: ends the run with a checkpoint, the last score and a summary.
+  // A signal arrived: ends the run with a checkpoint, a last score and the
+  // summary.
   result<void>(stop_atom)>;
 
 // -- at the side of the parameter server --------------------------------------
 
-/// Makes snapshots durable, one after another.
+/// Writes checkpoints, one after another. Runs beside the parameter server.
 using checkpoint_writer_actor = caf::typed_actor<
-  // Writes a checkpoint; gives its path. Errors: disk.
+  // Writes a checkpoint; the answer is its path. Errors: disk.
   result<std::string>(write_atom, snapshot_ptr)>;
 
-/// Writes the run directory and tells how the run goes.
+/// Writes the files of the run directory and prints the progress of the run.
 using recorder_actor = caf::typed_actor<
-  // Writes a line down.
+  // Records one event.
   result<void>(note_atom, note_ptr),
   // Writes the summary; the last message. Errors: disk.
   result<void>(finish_atom, note_ptr)>;
@@ -170,121 +183,127 @@ using recorder_actor = caf::typed_actor<
 
 /// Computes gradients on a thread of its own.
 using compute_actor = caf::typed_actor<
-  // Forward and backward over one batch. Errors: failed.
+  // Computes forward and backward over one batch. Errors: failed.
   result<gradient_report>(compute_atom, compute_task),
-  // The computation that was asked for last is of no use any more.
+  // The gradient requested last is no longer needed.
   result<void>(cancel_atom)>;
 
-/// Scores weights on a thread of its own.
+/// Evaluates weights on a thread of its own.
 using scorer_actor = caf::typed_actor<
-  // Loss and accuracy over the test set. Errors: failed.
+  // Computes loss and accuracy over the test set. Errors: failed.
   result<score>(evaluate_atom, version, payload)>;
 
-/// Turns leases into batches on a thread of its own.
+/// Loads the batches of leases on a thread of its own.
 using loader_actor = caf::typed_actor<
-  // Makes the batch of a lease. Errors: bad_data.
+  // Loads the batch of a lease. Errors: bad_data.
   result<loaded_batch>(load_atom, lease)>;
 
 // -- one a process ------------------------------------------------------------
 
-/// Watches over the actors of a process and tells main how it ended.
+/// Monitors the actors of a process and tells main how the process ended.
 using supervisor_actor = caf::typed_actor<
-  // Nothing works without this actor: the process ends when it dies.
+  // This actor is essential: the process ends when it terminates.
   result<void>(supervise_atom, std::string, caf::strong_actor_ptr),
-  // The part of this process is over.
+  // The work of this process is done.
   result<void>(ended_atom, run_end)>;
 
-/// Gets a worker, an evaluator or a shard onto the stage, and back onto it.
+/// Connects a worker, an evaluator or a shard to the cluster, and reconnects it
+/// when the connection is lost.
 using session_client_actor = caf::typed_actor<
-  // Its place in the cluster is lost: gets it a new one.
+  // The membership is lost: registers again.
   result<void>(connect_atom),
-  // Time for the next try.
+  // Timer: tries to connect again.
   result<void>(tick_atom),
-  // Makes durable what compression has left out of a worker's gradients up to
-  // this one, with the checkpoint of this version.
+  // The server took a checkpoint of this version: has the worker write its
+  // error feedback after this gradient to disk.
   result<void>(write_atom, version, push_id),
-  // The run is over for it, or it cannot go on.
+  // The run is over for its worker, evaluator or shard, or it cannot go on.
   result<void>(ended_atom, run_end),
-  // This node is told to stop.
+  // A signal arrived: this process is to stop.
   result<void>(stop_atom)>;
 
 // -- between processes --------------------------------------------------------
 
-/// The published actor. Its one handler never changes: a protobuf `Hello` in, a
-/// protobuf `Welcome` and the caller's gateway (or nobody) out.
+/// The published actor, to which every peer speaks first. Its one handler never
+/// changes: it takes a serialised protobuf `Hello` and returns a serialised
+/// `Welcome` and the caller's gateway (null if the peer was not accepted).
 using admission_actor = caf::typed_actor<
-  // Checks protocol version, run and settings of a peer.
+  // Checks a peer's protocol version, run and settings.
   result<std::string, caf::strong_actor_ptr>(std::string)>;
 
-/// The far end of a chunked transfer, at the peer's side.
+/// The end of a chunked connection at the worker or evaluator.
 using link_end_actor = caf::typed_actor<
-  // The answer to a push or a pull: the weights follow in chunks.
+  // Answers a push or a pull; the weights follow in chunks.
   result<void>(release_atom, transfer_id, release_header, payload_shape),
-  // The answer to a watch: the weights follow in chunks.
+  // Answers a watch; the weights follow in chunks.
   result<void>(watch_atom, transfer_id, watch_header, payload_shape),
-  // The answer to any of them is an error.
+  // Answers a request with an error.
   result<void>(refuse_atom, transfer_id, caf::error),
-  // A piece of an answer.
+  // A chunk of an answer.
   result<void>(chunk_atom, chunk),
-  // So many bytes of a push have arrived.
+  // The server has received so many bytes of a push.
   result<void>(credit_atom, transfer_id, uint64_t)>;
 
-/// The near end of a chunked transfer, at the server's side; one a peer.
+/// The end of a chunked connection at the server; there is one per peer.
 using gateway_actor = caf::typed_actor<
-  // Takes the peer's link; gives the coordinator to register with.
+  // Names the peer's link; the answer is the coordinator to register with.
   result<coordinator_actor>(attach_atom, link_end_actor),
-  // The same for a link whose tensors have a path of their own.
+  // The same for a link that sends its tensors on a path of their own.
   result<coordinator_actor>(attach_atom, parameter_server_actor),
-  // A gradient follows in chunks.
+  // Announces a gradient, which follows in chunks.
   result<void>(push_atom, transfer_id, push_header, payload_shape),
   // Asks for weights.
   result<void>(pull_atom, transfer_id, pull_header),
   // Asks for a version to score.
   result<void>(watch_atom, transfer_id, version),
-  // Hands a score on.
+  // Passes a score on to the server.
   result<void>(score_atom, score),
-  // A piece of a gradient.
+  // A chunk of a gradient.
   result<void>(chunk_atom, chunk),
-  // So many bytes of an answer have arrived.
+  // The peer has received so many bytes of an answer.
   result<void>(credit_atom, transfer_id, uint64_t)>;
 
-/// The link of a peer whose tensors travel in chunks.
+/// The link of a peer whose tensors are sent in chunks.
 using chunked_link_actor = parameter_server_actor::extend_with<link_end_actor>;
 
-/// One end of a path of its own; both ends have it. Local only.
+/// An actor that uses a tensor path (messages/transport/wire/path.hpp): there
+/// is one at each end. Receives messages of its own process only.
 using path_end_actor = caf::typed_actor<
-  // What the other end sent.
+  // A frame from the other end.
   result<void>(frame_atom, frame_ptr),
-  // The path is closed, and why.
+  // The path is closed; the error says why.
   result<void>(detach_atom, caf::error),
-  // Readers have let go of tensors that the other end lent us: tells it.
+  // Tensors that lie in the other end's memory are no longer read here: tells
+  // the other end.
   result<void>(credit_atom)>;
 
-/// The link of a peer whose tensors have a path of their own.
+/// The link of a peer whose tensors are sent on a path of their own.
 using framed_link_actor = parameter_server_actor::extend_with<path_end_actor>;
 
-/// Reads a path on a thread of its own.
+/// Reads frames from a path, on a thread of its own.
 using path_reader_actor = caf::typed_actor<
   // Waits for the next frame.
   result<void>(tick_atom)>;
 
-/// Writes to a path, on a thread of its own, what would make its end wait.
+/// Writes frames that could not be sent at once, on a thread of its own, so
+/// that the sending actor never blocks.
 using path_writer_actor = caf::typed_actor<
-  // Writes all that waits.
+  // Writes all waiting frames.
   result<void>(write_atom)>;
 
-/// Moves on what of a path nobody waits for, on a thread of its own.
+/// Polls a path (NCCL) whose transfers no blocking call waits for, on a thread
+/// of its own.
 using path_poller_actor = caf::typed_actor<
-  // It is time to look.
+  // Timer: polls the path.
   result<void>(tick_atom),
-  // There is something to look at.
+  // Something changed: polls the path at once.
   result<void>(write_atom)>;
 
-/// Takes connections for paths, on a thread of its own.
+/// Accepts the connections of tensor paths, on a thread of its own.
 using path_listener_actor = caf::typed_actor<
-  // Who shows this token is the peer of this gateway.
+  // The peer that shows this token belongs to this gateway.
   result<void>(enlist_atom, std::string, gateway_actor),
-  // Waits for peers.
+  // Waits for the next connections.
   result<void>(tick_atom)>;
 
 } // namespace troupe
@@ -307,8 +326,8 @@ CAF_END_TYPE_ID_BLOCK(troupe_handles)
 
 namespace troupe {
 
-/// Makes CAF know our types; to be called once, before the first actor system.
-/// Also registers CAF's own and the middleman's.
+/// Registers Troupe's types with CAF, and those of CAF and its middleman. To be
+/// called once, before the first actor system is created.
 void init_messages();
 
 } // namespace troupe

@@ -1,12 +1,15 @@
 #pragma once
+// What the parameter server tells a worker about the samples to compute on, and
+// what a worker tells the server about its own data. Plain values, part of
+// messages.
 
 #include "messages/ids.hpp"
 
 namespace troupe {
 
-/// A range of an epoch's samples, handed to one worker: the positions
-/// [first, first + count) of the epoch's order. Where each rank has a part of
-/// the data to itself, of the order of `part`.
+/// A range of an epoch's samples, given to one worker: the positions [first,
+/// first + count) in the order of that epoch. Where each rank has its own part
+/// of the data, it is the order of the samples of `part`.
 struct lease {
   lease_id id;
   uint64_t epoch = 0;
@@ -24,7 +27,7 @@ bool inspect(Inspector& f, lease& x) {
                             f.field("count", x.count), f.field("part", x.part));
 }
 
-/// What a worker with files of its own tells of its samples for training.
+/// What a worker that has files of its own tells about its training samples.
 struct owned_data {
   uint64_t samples = 0; ///< 0: it has none of its own.
   uint64_t digest = 0;  ///< Of their labels, in order.

@@ -1,14 +1,15 @@
 #pragma once
-// The handle of a tensor that travels: a flat, immutable run of numbers.
+// The handle of a tensor that is sent between actors: a flat, immutable run of
+// numbers.
 //
-// A message holds the handle, never the bytes. Inside one process the handle
-// is passed on and nothing is copied; a payload never enters CAF's
-// serialization (it is declared unsafe for that), because a link moves its
-// bytes on a tensor path instead.
+// A message holds the handle, never the bytes. Inside one process the handle is
+// passed on and nothing is copied. A payload never enters CAF's serialisation
+// (it is declared unsafe for that): between processes a link sends its bytes on
+// a tensor path instead.
 //
-// Thread-safety: immutable, so any number of threads may read. The memory is
-// given back by the thread that drops the last handle. Where bytes are still to
-// come (`arriving`) a reader waits for those that it needs.
+// Thread-safe: the numbers are immutable, so any number of threads may read
+// them. The thread that drops the last handle frees the memory. While bytes are
+// still arriving (`arriving`), a reader waits for those that it needs.
 
 #include "messages/arrival.hpp"
 
@@ -24,7 +25,7 @@ namespace troupe {
 enum class element_type : uint8_t {
   float32 = 1,
   float64 = 2,
-  byte = 3 ///< A compressed gradient (messages/transport/compression.hpp).
+  byte = 3 ///< A compressed gradient (transport/compression).
 };
 
 /// Bytes of one element.
@@ -39,7 +40,7 @@ constexpr size_t size_of(element_type type) {
   }
 }
 
-/// What a receiver must know before the first byte: enough to take memory.
+/// What a receiver must know before the first byte, to allocate memory.
 struct payload_shape {
   element_type type = element_type::float32;
   uint64_t count = 0; ///< Elements.
@@ -64,10 +65,11 @@ public:
     return {data_, static_cast<size_t>(shape_.bytes())};
   }
 
-  /// Whoever keeps the memory alive; views that outlive this handle hold it.
+  /// The object that keeps the memory alive; a view that outlives this handle
+  /// must hold it.
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
-  /// How far it has come; null: all of it is there.
+  /// The progress of the transfer; null when all bytes are there.
   const arrival_ptr& arriving() const { return arriving_; }
 
   explicit operator bool() const { return data_ != nullptr; }
@@ -82,7 +84,8 @@ private:
 /// Size and kind, never the numbers.
 std::string to_string(const payload& x);
 
-/// Memory for a payload that is filled before anybody else sees it.
+/// Memory for a payload, filled by its one owner before anybody else sees it.
+/// Not thread-safe.
 class payload_buffer {
 public:
   /// Takes uninitialised memory, aligned to 64 bytes. Throws std::bad_alloc.

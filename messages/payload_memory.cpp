@@ -44,14 +44,14 @@ public:
   memory_block take() {
     auto memory = find_or_make();
     auto* data = memory.get();
-    // Of its own, so that the handle of the source is there to come back.
+    // A separate handle, so that the source's handle is still there to return.
     return {data, [from = shared_from_this(),
                    memory = std::move(memory)](std::byte*) mutable {
               from->give_back(std::move(memory));
             }};
   }
 
-  /// From here on blocks that come back go to the source.
+  /// From now on returned blocks go to the source.
   void close() {
     std::vector<memory_block> dropped;
     std::lock_guard guard{mutex_};

@@ -1,9 +1,10 @@
 #pragma once
-// Where the memory of large payloads comes from, and how it is used again. The
-// system takes large blocks back and hands them out page by page, at every
-// step, which costs more than to fill them.
+// Allocates the memory of large payloads and uses freed blocks again. Returning
+// large blocks to the operating system and getting them back page by page at
+// every step would cost more than filling them. A pool belongs to the object
+// that makes the payloads (a model, a path); blocks may outlive it.
 //
-// Thread-safe, all of it.
+// Everything here is thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace troupe {
 
-/// A block of memory; the last handle gives it back, on any thread.
+/// A block of memory; dropping the last handle, on any thread, frees it.
 using memory_block = std::shared_ptr<std::byte>;
 
 /// A source of blocks: the heap, or memory that other processes can see.
@@ -19,11 +20,12 @@ class payload_memory {
 public:
   virtual ~payload_memory() = default;
 
-  /// A block aligned to a page, content arbitrary. Throws std::bad_alloc.
+  /// A block aligned to a page, with arbitrary content. Throws std::bad_alloc.
   virtual memory_block take(size_t bytes) = 0;
 
-  /// Whether a block that nobody here holds any more may be written to: a
-  /// process that is out of reach may still read it.
+  /// Whether a block that this process no longer holds may be written again. It
+  /// may not if another process, which can no longer be reached, may still read
+  /// it.
   virtual bool reusable(const std::byte*) const { return true; }
 };
 
@@ -32,14 +34,14 @@ using payload_memory_ptr = std::shared_ptr<payload_memory>;
 /// The heap of this process.
 payload_memory_ptr heap_memory();
 
-/// Blocks of one size that are used again. A block may outlive its pool.
+/// A pool of blocks of one size. A block may outlive its pool.
 class payload_pool {
 public:
   /// What the pool has done so far.
   struct statistics {
     uint64_t allocated = 0; ///< Blocks taken from the source, ever.
-    uint64_t in_use = 0;    ///< Blocks that somebody holds.
-    uint64_t free = 0;      ///< Blocks that wait for the next user.
+    uint64_t in_use = 0;    ///< Blocks that are held.
+    uint64_t free = 0;      ///< Blocks that wait to be used again.
   };
 
   explicit payload_pool(uint64_t bytes,
@@ -50,8 +52,8 @@ public:
   payload_pool(const payload_pool&) = delete;
   payload_pool& operator=(const payload_pool&) = delete;
 
-  /// A block, content arbitrary. It comes back when its last handle is gone.
-  /// Throws std::bad_alloc.
+  /// A block with arbitrary content, which returns to the pool when its last
+  /// handle is dropped. Throws std::bad_alloc.
   memory_block take();
 
   statistics stats() const;

@@ -1,6 +1,7 @@
 #pragma once
-// A floating point number that crosses CAF messages bit by bit. CAF packs
-// floats through an algorithm of its own that corrupts subnormal numbers.
+// A floating point number that CAF messages carry bit by bit, for every
+// `double` in a message: CAF's own serialisation of floats corrupts subnormal
+// numbers. A plain value.
 
 #include <bit>
 #include <cstdint>

@@ -1,7 +1,8 @@
 #pragma once
-// The description of a run (config/description.hpp) as it lies in checkpoints
-// and event logs and travels in the handshake. Those of release 0.1.0, which
-// have none, are described by the configuration that they hold.
+// Converts the description of a run (config/sources/description.hpp) to and
+// from protobuf, as checkpoints, event logs and the handshake carry it. Files
+// of release 0.1.0 hold no description; it is made from the configuration that
+// they hold. Pure functions.
 
 #include "config/sources/description.hpp"
 #include "messages/proto/event_log.pb.h"
@@ -14,7 +15,8 @@ void put(const config::run_description& from, proto::RunDescription& to);
 
 config::run_description description_of(const proto::RunDescription& from);
 
-/// Throws `usage_error` if the configuration of an old one cannot be read.
+/// Throws `usage_error` if the configuration in a file of release 0.1.0 cannot
+/// be read.
 config::run_description description_of(const proto::Manifest& from);
 config::run_description description_of(const proto::LogBegin& from);
 

@@ -1,8 +1,8 @@
 #pragma once
-// The ids that CAF writes on the wire for types and atoms of ours. Wire format:
-// append to a block, never insert, remove or reorder; a test holds the numbers.
-// Data, atoms and actor handles (interfaces.hpp) each have a range of their
-// own, so that one can grow without moving the next.
+// The type ids by which CAF names our types and atoms on the wire. Wire format:
+// append to a block, never insert, remove or reorder; a test checks the
+// numbers. Data, atoms and actor handles (interfaces.hpp) each have their own
+// range, so that one can grow without shifting the next.
 
 #include "messages/types.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// The vocabulary of the troupe: every structure that actors exchange, and the
-// type ids that CAF writes on the wire for them.
+// Every structure that actors exchange, with its serialisation. Plain values: a
+// message owns a copy, and what several actors share is immutable.
 
 #include "messages/error.hpp"
 #include "messages/gradient_stream.hpp"
@@ -26,20 +26,20 @@ struct batch;
 } // namespace data
 
 namespace transport {
-struct frame; // what comes in on a path of its own
+struct frame; // what a tensor path receives
 } // namespace transport
 
-struct snapshot;    // what the checkpoint writer makes durable
-struct note;        // what the recorder writes down
-struct shard_fetch; // a version that is put together from its shards
+struct snapshot;    // what the checkpoint writer writes
+struct note;        // what the recorder writes
+struct shard_fetch; // the states of all shards at one version
 
 // -- between a worker and the parameter server --------------------------------
 
-/// Announces one gradient: the mean over `samples` of the loss's gradient.
+/// Comes with one gradient: the mean over `samples` of the loss's gradient.
 struct push_header {
   push_id id;
   incarnation server;  ///< The life of the server that the worker knows.
-  version computed_on; ///< The weights that were read.
+  version computed_on; ///< The weights it was computed on.
   lease_id from;       ///< The lease that the samples came from.
   uint64_t samples = 0;
   real loss;            ///< Mean over the samples.
@@ -47,16 +47,16 @@ struct push_header {
   real wait_seconds;    ///< Spent waiting for the weights of this step.
   real data_seconds;    ///< Spent waiting for the batch of this step.
   sequence request{0};  ///< Numbers the requests of this life of the worker.
-  uint64_t skipped = 0; ///< Damaged samples that it met first in this batch.
+  uint64_t skipped = 0; ///< Damaged samples first found in this batch.
 };
 
-/// Asks for the newest weights without giving a gradient: the first request of
-/// a member, or after giving a computation up.
+/// Asks for the newest weights without delivering a gradient: the first request
+/// of a member, or the next one after it abandoned a computation.
 struct pull_header {
   worker_id worker;
   incarnation life;
   incarnation server;
-  lease_id abandoned;  ///< The lease given up; 0 for none.
+  lease_id abandoned;  ///< The lease abandoned; 0 for none.
   sequence request{0}; ///< Numbers the requests of this life of the worker.
 };
 
@@ -67,7 +67,7 @@ struct release_header {
   std::vector<lease> leases; ///< Further work, in the order of computation.
 };
 
-/// Announces a version to be scored.
+/// Comes with a version to be scored.
 struct watch_header {
   version weights;
   bool last = false; ///< The run has ended: no version comes after it.
@@ -80,21 +80,21 @@ struct score {
   real accuracy; ///< Top-1, in [0, 1].
   uint64_t samples = 0;
   real seconds; ///< Time that the evaluation took.
-  /// The same of the five highest; NaN with no more than five classes.
+  /// Top-5 accuracy; NaN when there are no more than five classes.
   real accuracy_top5 = std::numeric_limits<double>::quiet_NaN();
 };
 
 // -- membership ---------------------------------------------------------------
 
-/// What a worker asks for when it registers.
+/// What a worker sends when it registers.
 struct registration_request {
   bool has_rank = false;
   worker_id rank;        ///< The rank it wants to have, if `has_rank`.
-  std::string transport; ///< The path its tensors take, for the records.
-  owned_data data;       ///< With files of its own: what is in them.
+  std::string transport; ///< How its tensors are sent, for the records.
+  owned_data data;       ///< What its own files hold, if it has any.
 };
 
-/// What a worker is told when it becomes a member.
+/// The answer to a worker that registers.
 struct registration {
   worker_id worker;
   incarnation life;
@@ -103,16 +103,16 @@ struct registration {
 
 /// How the run ended, for everybody in the cluster.
 struct run_end {
-  uint8_t status = 0; ///< `exit_status` of the receiver's process.
+  uint8_t status = 0; ///< Exit status of the receiver's process.
   std::string line;   ///< Why, for the user; empty when all went well.
 
   bool failed() const { return status == 1 || status == 2; }
 };
 
-// -- between the lead and shards in processes of their own
-// ---------------------
+// -- between the lead and remote shards ---------------------------------------
 
-/// One request of a worker, which all shards get: a push or a pull.
+/// Names one request (a push or a pull) of a worker. The worker sends it to all
+/// shards.
 struct request_id {
   worker_id worker;
   incarnation life;
@@ -121,7 +121,7 @@ struct request_id {
   constexpr auto operator<=>(const request_id&) const = default;
 };
 
-/// A shard has its part of a request.
+/// A shard tells the lead that its part of a request has arrived.
 struct part_report {
   shard_id shard;
   request_id request;
@@ -129,30 +129,31 @@ struct part_report {
   bool sound = true; ///< All numbers of the part are finite.
 };
 
-/// A step, as a shard elsewhere makes it.
+/// The order to a remote shard to make one step.
 struct shard_step {
   version makes;
   std::vector<push_id> gradients; ///< In the order of the sum.
-  /// What each counts in their mean: its samples, times the weight that the
-  /// policy gave it.
+  /// The weight of each gradient in the mean: its samples times the factor that
+  /// the policy gave it.
   std::vector<real> shares;
   real lr; ///< Learning rate of this step.
 };
 
-/// What a shard has at one version: its range of the weights, and behind it, if
-/// it is there, that of each of the optimiser's slots.
+/// Describes the state of a shard at one version. Its payload holds the shard's
+/// range of the weights and, `with_slots`, the same range of each of the
+/// optimiser's slots.
 struct shard_state {
   version weights;
   uint64_t optimizer_steps = 0;
   bool with_slots = false;
-  /// Its elements without weight decay: first and end of each range.
+  /// The elements without weight decay: first and end of each range.
   std::vector<uint64_t> without_decay;
 };
 
 // -- tensors on the move ------------------------------------------------------
 
-/// A piece of a payload on the chunked path. The sender refers to the payload's
-/// memory; the receiver gets the bytes in memory of its own.
+/// A piece of a payload sent in chunks. At the sender it refers to the
+/// payload's memory; at the receiver it owns a copy of the bytes.
 struct chunk {
   transfer_id transfer;
   uint64_t offset = 0; ///< Of the first byte in the payload.
@@ -163,7 +164,7 @@ struct chunk {
   std::span<const std::byte> bytes() const;
 };
 
-/// Refusal of a chunk that is larger than this, before memory is taken.
+/// A larger chunk is refused before memory is allocated for it.
 inline constexpr uint64_t max_chunk_bytes = 16u << 20;
 
 // -- inside one process -------------------------------------------------------
@@ -174,14 +175,14 @@ using note_ptr = std::shared_ptr<const note>;
 using shard_fetch_ptr = std::shared_ptr<const shard_fetch>;
 using frame_ptr = std::shared_ptr<const transport::frame>;
 
-/// A batch made from a lease.
+/// The batch of a lease, as the loader returns it.
 struct loaded_batch {
   lease from;
   batch_ptr batch;
-  uint64_t skipped = 0; ///< Damaged samples that were met for the first time.
+  uint64_t skipped = 0; ///< Damaged samples found for the first time.
 };
 
-/// Raised (true) to make a computation stop at its next check.
+/// Set to true to make a computation stop at its next check.
 using cancel_ptr = std::shared_ptr<std::atomic<bool>>;
 
 /// One gradient to compute.
@@ -189,23 +190,23 @@ struct compute_task {
   lease from;
   batch_ptr batch; ///< The samples of the lease.
   payload weights;
-  /// The running statistics to begin from; empty: those in the weights.
+  /// The running statistics to start from; empty: those in the weights.
   payload statistics;
   cancel_ptr cancel;
-  /// Where the gradient may go while it is made; null: nowhere.
+  /// Sends the gradient while it is computed; null: it is not sent early.
   gradient_stream_ptr early_gradients;
 };
 
-/// What came of a compute task.
+/// The result of a compute task.
 struct gradient_report {
   bool cancelled = false;
-  payload gradient;   ///< With the new running statistics behind it.
-  payload statistics; ///< The same, where workers keep their own; else empty.
+  payload gradient;   ///< Followed by the new running statistics.
+  payload statistics; ///< These alone, where workers keep their own.
   uint64_t samples = 0;
   real loss;
   real seconds;
-  uint64_t skipped = 0; ///< As in a batch, where the batch is made here.
-  real waited;          ///< s besides, for weights that were still arriving.
+  uint64_t skipped = 0; ///< As in a batch, if the batch was loaded here.
+  real waited;          ///< s spent waiting for weights still arriving.
 };
 
 // -- inspection ---------------------------------------------------------------
@@ -319,7 +320,7 @@ bool inspect(Inspector& f, payload_shape& x) {
   return f.object(x).fields(f.field("type", x.type), f.field("count", x.count));
 }
 
-/// Human-readable inspectors get offset and size, never the numbers.
+/// Inspectors for humans see offset and size, never the numbers.
 template <class Inspector>
 bool inspect(Inspector& f, chunk& x) {
   if (f.has_human_readable_format())

@@ -1,4 +1,7 @@
 #pragma once
+// Where in a flat gradient buffer backward is to write each parameter's
+// gradient. The compute engine fills and owns it; the layers that can write
+// there directly save a copy. Not thread-safe: one per computing thread.
 
 #include <ATen/core/Tensor.h>
 
@@ -8,8 +11,7 @@
 
 namespace troupe::models {
 
-/// Where the gradient of each parameter is wanted: views into a flat buffer.
-/// A layer that can write there saves a copy. Not thread-safe.
+/// Views into a flat buffer, one for each parameter.
 class gradient_places {
 public:
   void set(const at::Tensor& parameter, at::Tensor place) {
@@ -18,12 +20,13 @@ public:
 
   void clear() { places_.clear(); }
 
-  /// The i-th that was set.
+  /// The i-th place that was set.
   const at::Tensor& operator[](size_t i) const { return places_[i].second; }
 
   bool empty() const { return places_.empty(); }
 
-  /// Undefined if it is all the same.
+  /// The place of this parameter's gradient; an undefined tensor if it has
+  /// none, so that the gradient may lie anywhere.
   at::Tensor of(const at::Tensor& parameter) const {
     auto found = std::ranges::find(places_, parameter.unsafeGetTensorImpl(),
                                    &entry::first);

@@ -1,5 +1,6 @@
 #pragma once
-// What a layer is, by its class.
+// Recognises normalising layers by their class, for weight decay exclusions.
+// Stateless; any thread.
 
 #include <optional>
 #include <string>
@@ -10,9 +11,9 @@ class Module;
 
 namespace troupe::models {
 
-/// Whether the layer normalises (batch, layer, group, instance, RMS
-/// normalisation), as far as its class says; nothing for a class that is not
-/// PyTorch's. A layer of a script has the name of its class in Python.
+/// Whether the layer normalises (batch, layer, group, instance or RMS
+/// normalisation); nothing for a class that is not PyTorch's. For a layer of a
+/// script, the name of its Python class is used.
 std::optional<bool> normalises(const torch::nn::Module& layer);
 
 } // namespace troupe::models

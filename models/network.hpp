@@ -1,6 +1,7 @@
 #pragma once
-// What the rest of Troupe knows of a neural network: its module, whose
-// parameters are bound to flat memory, and its forward pass.
+// The interface of a neural network to the rest of Troupe: its module, whose
+// parameters are bound to flat memory, and its forward pass. A compute engine
+// owns one; each computing thread has its own replica.
 
 #include "config/text/settings.hpp"
 #include "models/dropout.hpp"
@@ -20,8 +21,8 @@ class Module;
 
 namespace troupe::models {
 
-/// How the first weights are drawn. Biases of convolutions follow the weights,
-/// batch normalisation begins with 1 and 0.
+/// How the initial weights are drawn. Biases of convolutions follow the same
+/// rule; batch normalisation starts with weight 1 and bias 0.
 enum class weight_rule : uint8_t {
   /// PyTorch's default: uniform in +-1/sqrt(fan in), biases too.
   uniform,
@@ -44,17 +45,17 @@ public:
   virtual torch::nn::Module& module() = 0;
 
   /// @param inputs [n, C, H, W]
-  /// @param places Where backward is to leave gradients; where there are none,
-  /// or a layer cannot, they lie where LibTorch puts them.
+  /// @param places Where backward is to write gradients. A gradient without a
+  /// place, or of a layer that cannot use it, lies where LibTorch puts it.
   /// @returns scores before softmax, [n, classes].
-  /// @param drop Keys the masks of dropout layers; without it they do nothing.
+  /// @param drop Keys of the dropout masks; without it dropout does nothing.
   virtual at::Tensor forward(const at::Tensor& inputs,
                              const gradient_places& places = {},
                              const std::optional<dropout_key>& drop = {}) = 0;
 
   virtual weight_rule initial_weights() const { return weight_rule::uniform; }
 
-  /// Puts first weights of its own in place; false if they are to be drawn.
+  /// Sets initial weights of its own; returns false if they are to be drawn.
   virtual bool restore() { return false; }
 };
 
@@ -66,12 +67,12 @@ public:
 std::shared_ptr<network> make_network(const std::string& name, int64_t classes,
                                       config::scalar_type dtype);
 
-/// The names that make_network knows.
+/// The names that make_network accepts.
 std::vector<std::string> network_names();
 
-/// Draws the weights by the network's rule from a generator of its own: neither
-/// the global generator nor other threads have an influence; begins the running
-/// statistics anew. By the rule `uniform` float32 weights are those that
+/// Draws the weights by the network's rule, from a generator of its own:
+/// neither the global generator nor other threads influence them. Resets the
+/// running statistics. With the rule `uniform` float32 weights are those that
 /// PyTorch's constructors make after torch.manual_seed(seed); float64 weights
 /// have the same values.
 void initialise(network& net, uint64_t seed);

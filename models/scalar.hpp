@@ -1,5 +1,5 @@
 #pragma once
-// Element types: from the settings' enum to LibTorch's.
+// Converts the element types of the settings to LibTorch's. Pure functions.
 
 #include "config/text/settings.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// A shape as users read it: 3x32x32.
+// A shape as users read it: 3x32x32. A pure function.
 
 #include <c10/util/ArrayRef.h>
 

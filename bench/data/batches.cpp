@@ -1,5 +1,5 @@
-// How fast one core makes batches: CIFAR's from memory, ImageNet's from JPEG
-// files that are decoded. Beside the rates that the work is meant to reach.
+// How fast one core makes batches: CIFAR's from memory, ImageNet's by decoding
+// JPEG files. Compared with the rates that training needs.
 
 #include "apps/scratch_folder.hpp"
 #include "bench/topics.hpp"

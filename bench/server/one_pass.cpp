@@ -1,4 +1,4 @@
-// Compiled for the machine at hand, with all that it has.
+// Compiled for all instruction sets of this machine.
 
 #include "bench/server/one_pass.hpp"
 

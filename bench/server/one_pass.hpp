@@ -1,5 +1,6 @@
 #pragma once
-// What one would write by hand for a parameter server's step: the reference.
+// A parameter server's step as one would write it by hand: the reference for
+// the benchmark. Pure functions.
 
 #include <cstddef>
 

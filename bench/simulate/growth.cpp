@@ -1,4 +1,4 @@
-// Whole virtual runs without gradients, each a process of its own: all actors,
+// Whole virtual runs without gradients, each in its own process: all actors,
 // all messages, all records.
 
 #include "apps/scratch_folder.hpp"

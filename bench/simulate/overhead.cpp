@@ -74,16 +74,16 @@ double run_in_virtual_time(const shape& what) {
   return mean_loss(scratch.path());
 }
 
-/// One channel's images are the same in memory either way; told so, LibTorch
-/// takes the faster of its kernels. So does Troupe.
+/// Images of one channel have the same memory layout either way. Told that they
+/// are channels-last, LibTorch uses the faster kernels, as Troupe does.
 at::Tensor channels_last(const at::Tensor& inputs) {
   auto height = inputs.size(2);
   auto width = inputs.size(3);
   return inputs.as_strided(inputs.sizes(), {height * width, 1, width, 1});
 }
 
-/// The leases of a run in which none returns: all samples in turn, the last of
-/// an epoch short.
+/// The leases of a run in which none is returned: all samples in order, the
+/// last lease of an epoch being short.
 class walk {
 public:
   walk(uint64_t samples, uint64_t batch) : samples_(samples), batch_(batch) {
@@ -225,8 +225,8 @@ double run_bare_cluster(const shape& what) {
   return sum_of_losses / static_cast<double>(what.updates);
 }
 
-/// With nobody stale, both must have learned the same. All updates count: the
-/// losses of single ones come so close to 0 that the order of sums tells.
+/// Without staleness both must have learned the same. All updates are compared:
+/// the losses of single ones come so close to 0 that the order of sums matters.
 void require_same(double ours, double theirs) {
   if (!(std::abs(ours - theirs) <= 0.02 * std::abs(theirs)))
     throw run_error("the virtual run and the plain loop differ: mean loss " +

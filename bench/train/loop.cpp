@@ -95,7 +95,7 @@ private:
   static at::Tensor with_channels_last(const at::Tensor& x) {
     if (x.size(1) > 1)
       return x.contiguous(at::MemoryFormat::ChannelsLast);
-    // One channel: the same memory, told otherwise.
+    // One channel: the same memory with another layout.
     return x.as_strided(x.sizes(), {x.size(2) * x.size(3), 1, x.size(3), 1});
   }
 

@@ -28,7 +28,7 @@ struct workload {
   std::string dataset;
   uint64_t batch_size = 0;
   uint64_t gradients = 0; ///< Of both workers together.
-  // The same for a run that only tries:
+  // The same for a quick run:
   uint64_t quick_batch_size = 0;
   uint64_t quick_gradients = 0;
   size_t rounds = 0;

@@ -1,6 +1,7 @@
 #pragma once
-// What one would write with threads, sockets and shared memory alone: the
-// references of the tensor paths. No actors, no headers, no checks.
+// The references of the tensor paths: what one would write with threads,
+// sockets and shared memory alone, without actors, headers or checks. The
+// benchmark owns an exchange and calls it from one thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace troupe::bench {
 
-/// Makes so many round trips with each worker, all workers at a time, and
-/// returns when all are done.
+/// Makes so many round trips with each worker, all workers at the same time,
+/// and returns when all are done.
 class exchange {
 public:
   virtual ~exchange() = default;
@@ -18,14 +19,14 @@ public:
   virtual void run(uint64_t round_trips) = 0;
 };
 
-/// Each worker on a connection over loopback, with a thread at either end:
-/// `bytes` there, as many back.
+/// Each worker uses a connection over loopback with a thread at either end:
+/// `bytes` each way.
 std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers);
 
 /// What a server does with the weights that its workers read.
 enum class addition {
-  in_place,    ///< Adds under the eyes of those who read them.
-  to_a_version ///< Leaves them as they are: the sum goes to other memory.
+  in_place,    ///< Adds while workers read them.
+  to_a_version ///< Writes the sum to other memory.
 };
 
 /// A slot in shared memory for each worker, and weights for all; one thread of

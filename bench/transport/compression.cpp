@@ -1,4 +1,4 @@
-// How long it takes to make a gradient smaller, and whole again.
+// How long it takes to compress and restore a gradient.
 
 #include "messages/transport/compression/compression.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
-// Round trips over a link of ours: a worker's end and a server's end with a
-// path between them, each with the actors that they have in a run.
+// Round trips over one of our links: a worker's end and a server's end with a
+// path between them, each with the actors that it has in a run. Used by the
+// transport benchmark.
 
 #include "bench/transport/by_hand.hpp"
 #include "messages/interfaces.hpp"
@@ -17,16 +18,16 @@ enum class service {
   add,  ///< Adds it to the weights: the answer is the next version.
 };
 
-/// A parameter server that takes whatever comes.
+/// A parameter server that accepts everything.
 parameter_server_actor spawn_server(caf::actor_system& system, uint64_t count,
                                     service what,
                                     payload_memory_ptr memory = heap_memory());
 
-/// A coordinator that no member can be of use to.
+/// A coordinator that does nothing.
 coordinator_actor spawn_nobody(caf::actor_system& system);
 
-/// @param path inproc | shm | stream. Chunks need two processes: in one nothing
-/// is serialised.
+/// @param path inproc | shm | stream. Chunks need two processes: within one
+/// process nothing is serialised.
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
                                  size_t workers, service what);
 

@@ -1,5 +1,5 @@
 // Steps of a worker whose parameter server is behind a slow line, with tensors
-// that travel while they are made and used, beside the same with whole ones.
+// sent while they are computed and used, compared with whole tensors.
 
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/framed_link.hpp"

@@ -1,4 +1,4 @@
-// Push and pull of a tensor over each path, beside the same by hand.
+// Push and pull of a tensor over each path, compared with code written by hand.
 
 #include "bench/topics.hpp"
 #include "bench/transport/links.hpp"

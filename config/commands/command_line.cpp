@@ -86,7 +86,7 @@ resolved resolve_all(command_line& flags, const environment& variables,
   return result;
 }
 
-/// The settings are on the event log; these may change some of them.
+/// The event log holds the settings; these may change some of them.
 invocation replay_of(command_line& flags, const environment& variables) {
   if (flags.what || flags.check || flags.print_config)
     throw usage_error(

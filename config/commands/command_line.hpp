@@ -1,5 +1,6 @@
 #pragma once
-// From the arguments of trainer_node to what it is to do.
+// Parses the arguments of trainer_node into the action to take. Called once, by
+// main's thread.
 
 #include "config/sources/earlier_run.hpp"
 #include "config/sources/resolve.hpp"
@@ -15,7 +16,7 @@ enum class action : uint8_t {
   print_config,  ///< Show the values and where each came from.
   check,         ///< Validate and show the plan; start nothing.
   list_networks, ///< The app fills in the text.
-  list_datasets, ///< So too.
+  list_datasets, ///< The app fills in the text.
   help,
   version
 };
@@ -23,19 +24,19 @@ enum class action : uint8_t {
 struct invocation {
   resolved config;
   action what = action::run;
-  /// What to print, unless it is a run. The app may make the plan of `check`
-  /// again when it knows the model's size.
+  /// What to print, unless it is a run. The app may replace the plan of `check`
+  /// when it knows the model's size.
   std::string text;
-  /// Of a replay, whose other settings are on the event log.
+  /// For a replay: the event log, which holds the other settings.
   std::string tape;
   std::vector<given> given_for_replay;
 };
 
-/// Reads `arguments` (without the program's name), the file that they name and
-/// the variables. Throws `usage_error`. What is to be run or checked has been
-/// validated; `--print-config` shows settings that do not fit together too.
-/// With `--resume` the settings of the run that `find` finds count, too; not
-/// given: there is none.
+/// Parses `arguments` (without the program's name), the file that they name and
+/// the environment variables. Throws `usage_error`. The settings of a run or a
+/// check are validated; `--print-config` also shows settings that contradict
+/// each other. With `--resume` the settings of the run that `find` returns are
+/// included; without `find` there is none.
 invocation parse_command_line(std::span<const std::string> arguments,
                               const environment& variables,
                               const run_finder& find = {});

@@ -1,5 +1,6 @@
 #pragma once
-// Private to config/: the command line as flags and values, in its order.
+// Private to config/: splits the command line into flags and values, in order.
+// Called once, by main's thread.
 //
 // `--flag value`, `--flag=value`; a flag that may stand alone (`--overwrite`,
 // `--resume`) takes the next word for its value unless that begins with `--`.
@@ -14,10 +15,10 @@
 
 namespace troupe::config {
 
-/// A flag that is no key.
+/// A flag that is not a setting.
 struct start_flag {
   std::string name;  ///< Without dashes.
-  std::string value; ///< What stands for the value in the help; empty: none.
+  std::string value; ///< The value's placeholder; empty: takes none.
   std::string help;
 };
 
@@ -37,8 +38,8 @@ struct command_line {
   bool version = false;
 };
 
-/// Throws `usage_error` that names the flag, and the nearest one for a flag
-/// that there is not.
+/// Throws a `usage_error` that names the flag, and for an unknown flag the
+/// closest known one.
 command_line read_flags(std::span<const std::string> arguments);
 
 } // namespace troupe::config

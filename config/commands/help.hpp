@@ -1,5 +1,5 @@
 #pragma once
-// The text of `--help`.
+// The text of `--help`. Pure functions.
 
 #include <string>
 
@@ -8,11 +8,11 @@ namespace troupe::config {
 /// All flags, by section, with meaning, unit and default; 80 columns wide.
 std::string help();
 
-/// A line of such a text, or several: `head`, then `text` in the right-hand
-/// column.
+/// One entry of such a text: `head`, then `text` in the right-hand column, on
+/// as many lines as needed.
 std::string help_row(const std::string& head, const std::string& text);
 
-/// A paragraph over the whole width, with an empty line behind it.
+/// A paragraph of full width, followed by an empty line.
 std::string wrapped(const std::string& text);
 
 } // namespace troupe::config

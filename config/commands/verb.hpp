@@ -1,8 +1,7 @@
 #pragma once
 // The command lines of trainer_node's verbs (`data`, `compare`, `calibrate`):
-// each is a table of what it takes, and one reader and one help serve all.
-//
-// Values; any thread.
+// each verb is a table of its operands and flags, and one reader and one help
+// serve all of them. Pure functions on plain values; any thread.
 
 #include "config/text/call_schema.hpp"
 
@@ -16,22 +15,23 @@ namespace troupe::config {
 struct verb {
   std::string name;  ///< As it is typed: "data split".
   std::string about; ///< What it does, for the help.
-  /// What stands without a flag, in its order. Each has to be given; the help
-  /// of one says what it is: "a folder with a data set".
+  /// The operands, in order. Each must be given; its help says what it is: "a
+  /// folder with a data set".
   std::vector<parameter> operands{};
   bool repeats_last = false; ///< The last operand may be given several times.
   std::vector<parameter> flags{};
-  bool passes_on = false; ///< Other flags, with their values, are not its own.
+  bool passes_on = false; ///< Unknown flags and their values are passed on.
 };
 
-/// What was typed behind the name of a verb.
+/// What was typed after the name of a verb.
 struct verb_call {
   std::vector<std::string> operands;
   arguments flags;                 ///< With defaults.
   std::vector<std::string> others; ///< What is passed on.
 };
 
-/// Nothing when help is asked for. Throws `usage_error`.
+/// Parses the arguments of a verb; nothing when help was asked for. Throws
+/// `usage_error`.
 std::optional<verb_call> read_verb(const verb& of,
                                    std::span<const std::string> typed);
 

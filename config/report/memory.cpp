@@ -78,7 +78,8 @@ void drop_empty(role_memory& from) {
                 [](const memory_part& part) { return part.bytes == 0; });
 }
 
-/// What workers and evaluator have that is not the parameter server's already.
+/// The memory of workers and evaluator that is not already the parameter
+/// server's.
 std::vector<memory_part> local_participants(const settings& all,
                                             const model_size& of,
                                             const sizes& each) {
@@ -93,8 +94,8 @@ std::vector<memory_part> local_participants(const settings& all,
 
 role_memory worker(const settings& all, const model_size& of,
                    const sizes& each) {
-  // What is computed while the last gradient is still read, and what arrives
-  // while the last weights are.
+  // A new gradient is computed while the last one is still being read, and new
+  // weights arrive while the last ones are.
   return {
     "a worker",
     {{"weights", 2 * each.version},

@@ -1,7 +1,7 @@
 #pragma once
-// How much memory the tensors of each role take, by what the settings and the
-// sizes of model and data say. What LibTorch, a program and the kernel need for
-// themselves is not in it, nor what forward and backward need.
+// Estimates the memory that the tensors of each role take, from the settings
+// and the sizes of model and data. It counts neither the needs of LibTorch,
+// program and kernel nor those of forward and backward. Pure functions.
 
 #include "config/text/settings.hpp"
 
@@ -12,21 +12,21 @@
 
 namespace troupe::config {
 
-/// What a look at the data tells.
+/// The size of the data set, as far as a survey tells.
 struct data_size {
-  std::optional<int64_t> classes; ///< None: the samples alone say it.
+  std::optional<int64_t> classes; ///< None: known only once samples are read.
   std::optional<uint64_t> train;  ///< Samples. None: they are not counted.
   std::optional<uint64_t> test;
-  uint64_t sample = 0;   ///< Numbers of one sample.
-  uint64_t resident = 0; ///< Bytes of all that stays in memory once loaded.
+  uint64_t sample = 0;   ///< Numbers in one sample.
+  uint64_t resident = 0; ///< Bytes that stay in memory once loaded.
 };
 
-/// What the settings do not say about the model.
+/// The size of the model.
 struct model_size {
   uint64_t parameters = 0;
-  uint64_t statistics = 0; ///< Of batch normalisation; they travel too.
+  uint64_t statistics = 0;           ///< Of batch normalisation; sent as well.
   std::vector<uint64_t> shard_bytes; ///< Parameters of each shard.
-  int64_t classes = 0;               ///< That it was made for.
+  int64_t classes = 0;               ///< Classes it was made for.
   std::optional<data_size> data{};
 };
 
@@ -47,8 +47,9 @@ struct role_memory {
 /// Buffers of the parameters' size that an optimiser keeps.
 uint64_t slots_of(const training_settings& training);
 
-/// At most, once the cluster is complete. Empty where nothing is trained. What
-/// tensors share, in one process or over `shm`, counts once for each role.
+/// The largest memory of each role, once the cluster is complete; empty if
+/// nothing is trained. Memory that roles share, in one process or over `shm`,
+/// is counted for each role.
 std::vector<role_memory> memory_of(const settings& all, const model_size& size);
 
 } // namespace troupe::config

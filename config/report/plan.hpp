@@ -1,5 +1,5 @@
 #pragma once
-// What `--check` shows: the run as it would start.
+// The text of `--check`: the run as it would start. Pure; any thread.
 
 #include "config/report/memory.hpp"
 #include "config/sources/resolve.hpp"

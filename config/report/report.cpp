@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t origin_column = 36;
 
-/// As a shell takes it.
+/// Quoted for a shell.
 std::string for_shell(const std::string& value) {
   constexpr std::string_view plain =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+";

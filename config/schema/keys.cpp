@@ -23,7 +23,7 @@ std::string unknown_section(std::string_view section) {
          did_you_mean(section, all_sections());
 }
 
-/// A key's flag counts as a guess too: who writes `policy` in [policy] means
+/// A key's flag is suggested, too: whoever writes `policy` in [policy] means
 /// `name`.
 std::string unknown_key(std::string_view section, std::string_view name) {
   auto line = "unknown key " + in_quotes(name) + " in [" + shown(section) + "]";

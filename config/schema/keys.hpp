@@ -1,7 +1,8 @@
 #pragma once
-// The one table of all settings that users can give: the keys of the INI file,
-// the flags, the variables of the environment. Help, files, messages between
-// nodes and their tests are made from it, so that a new key is one entry here.
+// The one table of all settings that users can give: keys of the INI file,
+// flags, environment variables. Help, configuration files, messages between
+// nodes and their tests are derived from it, so a new setting is one entry
+// here. Built once, immutable, so any thread may read it.
 
 #include "config/text/settings.hpp"
 
@@ -12,31 +13,31 @@
 
 namespace troupe::config {
 
-/// Whose business a setting is.
+/// To whom a setting applies.
 enum class scope : uint8_t {
-  /// The same for all: workers and evaluators take it from the parameter
-  /// server; a different value given explicitly is an error.
+  /// The whole cluster: workers and evaluators take the value from the
+  /// parameter server, and giving a different one explicitly is an error.
   cluster,
-  /// Each node's own.
+  /// Each node has its own value.
   node,
-  /// Of this one start: not written to the run's config.ini, so that starting
-  /// from that file again does not overwrite the run, say.
+  /// This start only: it is not written to the run's config.ini. Otherwise
+  /// starting from that file again would, for example, overwrite the run.
   start
 };
 
 struct key {
   std::string section; ///< Without brackets: "training".
-  std::string name;    ///< In its section: "batch-size".
-  std::string flag;    ///< Without dashes: "batch-size", but "policy" for name.
-  std::string value;   ///< What stands for the value in the help: "N".
-  std::string help;    ///< Meaning and unit.
-  std::string alone;   ///< The flag's value when none follows; empty: one must.
+  std::string name;    ///< Within its section: "batch-size".
+  std::string flag;  ///< Without dashes: "batch-size"; [policy] name: "policy".
+  std::string value; ///< The value's placeholder in the help: "N".
+  std::string help;  ///< Meaning and unit.
+  std::string alone; ///< Value of the flag alone; empty: it needs one.
   scope where = scope::node;
 
   /// The value as text; empty when it is not set.
   std::function<std::string(const settings&)> get;
-  /// Reads and checks the value; empty text unsets what may be unset. Throws
-  /// `bad_value`.
+  /// Reads and checks the value; an empty text unsets an optional setting.
+  /// Throws `bad_value`.
   std::function<void(settings&, std::string_view)> set;
 
   /// "training.batch-size"
@@ -53,7 +54,8 @@ const std::vector<key>& all_keys();
 /// The sections in their order.
 const std::vector<std::string>& all_sections();
 
-/// By "section.key"; throws `std::out_of_range` for an id that is none.
+/// The key of this id, "section.key"; throws `std::out_of_range` if there is
+/// none.
 const key& key_of(std::string_view id);
 
 /// Null when there is none.
@@ -61,9 +63,9 @@ const key* find_key(std::string_view section, std::string_view name);
 const key* find_flag(std::string_view flag);
 const key* find_variable(std::string_view variable);
 
-/// The key that a user named. Throws `usage_error`, which begins with `where`
-/// ("cluster.ini:7"), for an unknown section or key and names what may be
-/// meant.
+/// The key that a user named. For an unknown section or key, throws a
+/// `usage_error` that begins with `where` ("cluster.ini:7") and suggests the
+/// closest name.
 const key& named_key(const std::string& where, std::string_view section,
                      std::string_view name);
 

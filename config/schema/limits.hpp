@@ -1,7 +1,8 @@
 #pragma once
-// The names that a setting may have, for checks and help before anything is
-// loaded: config links neither LibTorch nor data formats. Tests hold the lists
-// to the registries.
+// The names of networks, data sets and so on, for checks and help before
+// anything is loaded: config links neither LibTorch nor data formats. Tests
+// compare the lists with the registries. `add_network` is called before main;
+// afterwards any thread may read.
 
 #include <span>
 #include <string>
@@ -10,7 +11,7 @@ namespace troupe::config {
 
 /// The names of the models' registry, in its order.
 std::span<const std::string> known_networks();
-/// One more, of the user's program. Before main begins.
+/// Adds a network of the user's program. To be called before main begins.
 void add_network(std::string name);
 /// The names of the data's registry, in its order.
 std::span<const std::string> known_datasets();

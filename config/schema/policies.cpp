@@ -23,7 +23,7 @@ std::vector<std::string> all_names_of(const policy_facts& what) {
   return out;
 }
 
-/// What a program registered wrongly is told at the first look.
+/// Registration errors are reported at the first look-up.
 void require_distinct(const std::vector<policy_facts>& all) {
   std::vector<std::string> seen;
   for (const auto& each : all)

@@ -1,7 +1,8 @@
 #pragma once
-// Private to config/: what a single value must be, whatever else is set. A rule
-// answers with nothing when the value is right, else with the reason why not.
-// One for names also puts our spelling in the place of another.
+// Private to config/: rules that a single value must satisfy, whatever else is
+// set. A rule returns an empty text when the value is right, else the reason
+// why not; rules for names also replace other spellings by ours. Pure; any
+// thread.
 
 #include "config/text/value.hpp"
 
@@ -30,7 +31,7 @@ inline constexpr from at_least_one{1, 1e15};
 std::string above_zero(double value);
 std::string below_one(double value); ///< In [0, 1).
 std::string share(double value);     ///< In (0, 1].
-std::string seconds(double value);   ///< A time that no clock overflows.
+std::string seconds(double value);   ///< A time that the clocks can hold.
 
 /// One of a list of words.
 struct one_of {

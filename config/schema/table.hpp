@@ -1,6 +1,7 @@
 #pragma once
-// Private to config/: makes the table of keys.hpp. An entry is a member of the
-// settings, which gives type and default, and what users read about it.
+// Private to config/: builds the table of keys.hpp. An entry is made from a
+// member of the settings, which gives type and default, and from its help text.
+// Called once, when the table is first used.
 
 #include "config/schema/keys.hpp"
 #include "config/text/value.hpp"
@@ -24,7 +25,7 @@ struct plain<std::optional<T>> {
   using type = T;
 };
 
-/// What a value of a setting is, whether or not it may be unset.
+/// The type of a setting's value, without `optional`.
 template <class T>
 using plain_t = typename plain<T>::type;
 
@@ -47,8 +48,9 @@ public:
     // nop
   }
 
-  /// `value` is the placeholder in the help; the words of an enum replace it.
-  /// `rule` says what is wrong with a value that was read, or puts it right.
+  /// Adds a key for `field`. `value` is the placeholder in the help, replaced
+  /// by the words if the type is an enum. `rule` returns what is wrong with a
+  /// value, or corrects it.
   template <class T>
   key& add(std::string name, T Part::*field, scope where, std::string value,
            std::string help,

@@ -23,15 +23,15 @@ bool has(const pairs& all, std::string_view id) {
   return value && !value->empty();
 }
 
-/// Only the parameter server acts on these, and only for what is to come.
+/// Only the parameter server acts on these, and only for later steps.
 bool is_limit(std::string_view id) {
   return id == "training.epochs" || id == "training.max-steps" ||
          id == "training.target-accuracy" || id == "evaluation.eval-freq";
 }
 
-/// Any number of workers may share the data out among them, unless each has a
-/// part of it. The batch of one worker follows from their number where that of
-/// all is given.
+/// Any number of workers may share the data, unless each has its own part of
+/// it. The batch of one worker follows from their number if the global batch is
+/// given.
 bool is_free(std::string_view id, const pairs& run, relation how) {
   if (is_limit(id))
     return true;
@@ -45,7 +45,7 @@ bool is_free(std::string_view id, const pairs& run, relation how) {
   return how == relation::join || !sharding || *sharding == "leased";
 }
 
-/// A script is what its file holds, wherever it lies.
+/// A script is identified by its file's content, not by its path.
 bool is_same(std::string_view id, const std::string& one,
              const std::string& other) {
   if (id == "training.network" && is_script(one) && is_script(other))
@@ -72,7 +72,7 @@ void compare_settings(const pairs& run, const pairs& here, relation how,
   }
 }
 
-/// Adds what both know and see otherwise.
+/// Adds a difference if both values are known and differ.
 class finder {
 public:
   explicit finder(std::vector<difference>& out) : out_(out) {

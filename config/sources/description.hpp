@@ -1,8 +1,8 @@
 #pragma once
-// What a run is, in one value: the settings of the cluster, the data, the
-// network, and which life of the parameter server speaks. Checkpoints, event
-// logs and the handshake carry it; whoever resumes, joins, reconnects, follows
-// or replays compares it with what is here, by `differences` and nothing else.
+// The description of a run in one value: the settings of the cluster, the data,
+// the network, and the life of the parameter server. Checkpoints, event logs
+// and the handshake carry it; a node that resumes, joins, reconnects, follows
+// or replays a run compares it with its own by `differences`.
 //
 // Plain values without actors, files or clocks: any thread may use its own.
 
@@ -26,12 +26,12 @@ struct data_part {
   bool operator==(const data_part&) const = default;
 };
 
-/// The data as a node sees it. What is empty or 0 is not known there.
+/// The data as a node sees it. An empty text and 0 mean "not known".
 struct data_description {
   std::string name;
   uint64_t classes = 0;
   std::array<uint64_t, 3> shape{}; ///< C, H, W of a sample.
-  /// Not known where each worker has files of its own.
+  /// Nothing where each worker has its own files.
   std::optional<data_part> train;
   std::optional<data_part> test;
 
@@ -41,43 +41,43 @@ struct data_description {
 struct run_description {
   std::string run_id;
   uint32_t life = 0;          ///< Of the parameter server.
-  pairs settings;             ///< Of the cluster; those that are known.
-  data_description data;      ///< What it is trained on and scored with.
-  std::string network_sha256; ///< Of the file of a script, in hex; else empty.
+  pairs settings;             ///< Settings of the cluster that are known.
+  data_description data;      ///< Training and test data.
+  std::string network_sha256; ///< Of a script's file, in hex; else empty.
   std::vector<change> changes;
 
   bool operator==(const run_description&) const = default;
 };
 
-/// Where one description says otherwise than another.
+/// One difference between two descriptions.
 struct difference {
-  std::string key;  ///< Of a setting; empty for data and network.
+  std::string key;  ///< The setting's key; empty for data and network.
   std::string what; ///< "[training] seed", "training samples"
   std::string run;  ///< What the run has; empty: not set.
-  std::string here; ///< What is here.
+  std::string here; ///< What this node has.
 };
 
-/// What one side may have otherwise than the other.
+/// Which settings may differ.
 enum class relation : uint8_t {
-  /// A node that joins: what only the parameter server acts on.
+  /// For a node that joins: settings that only the parameter server acts on.
   join,
-  /// A start that goes on: the same, and how many shards there are.
+  /// For a start that resumes a run: the same, and the number of shards.
   resume
 };
 
-/// All in which `here` differs from `run`, settings first. What one of them
-/// does not know does not differ; neither does what the relation leaves free.
+/// All differences of `here` from `run`, settings first. What one of them does
+/// not know, or what `how` allows to differ, is left out.
 std::vector<difference> differences(const run_description& run,
                                     const run_description& here, relation how);
 
-/// A value for the user: as it is, or "(not set)".
+/// A value as shown to the user, or "(not set)".
 std::string or_not_set(const std::string& value);
 
 /// "training samples: 1437 there, 1000 here"
 std::string to_string(const difference& what);
 
-/// Whether `--change` may give this setting another value. It may not where
-/// the account of samples, or the weights themselves, would mean nothing.
+/// Whether `--change` may change this setting. It may not where that would
+/// invalidate the account of samples, or the weights themselves.
 bool may_change(std::string_view id);
 
 } // namespace troupe::config

@@ -1,11 +1,12 @@
 #pragma once
-// Settings of a start that goes on with an earlier run (`--resume`):
+// The settings of a start that resumes an earlier run (`--resume`). Used by
+// main's thread before any actor exists.
 //
 //   default < run < file < environment < flag
 //
-// What was not given is as the run has it. What was given, and differs in
-// something that a resumed run may not have otherwise, is refused, whatever
-// its source; `--change KEY=VALUE` gives another value deliberately.
+// Settings that are not given keep the values of the run. A given value that
+// differs where a resumed run must not differ is refused, whatever its source;
+// `--change KEY=VALUE` changes a value deliberately.
 
 #include "config/sources/description.hpp"
 #include "config/sources/resolve.hpp"
@@ -18,38 +19,38 @@
 
 namespace troupe::config {
 
-/// What a start goes on with, as far as settings are concerned.
+/// The run that a start resumes, as far as settings are concerned.
 struct earlier_run {
   std::string name; ///< For the user: "runs/a/checkpoints/step-00000100"
   std::string ini;  ///< Its resolved configuration.
-  /// Whether there are weights to go on from. Without, the run begins anew and
-  /// nothing that is given contradicts it.
+  /// Whether it has a checkpoint. Without one the run starts from the
+  /// beginning, and given settings cannot contradict it.
   bool has_weights = true;
 };
 
-/// Looks for the run that a start with these settings goes on with; nothing if
-/// there is none. `starts`: it is about to begin, and not only shown.
+/// Finds the run that a start with these settings resumes; nothing if there is
+/// none. `starts`: the run is about to start, not only to be shown.
 using run_finder =
   std::function<std::optional<earlier_run>(const settings&, bool starts)>;
 
-/// Whether a node with these settings decides for the cluster: the others take
-/// its settings over when they join.
+/// Whether a node with these settings decides for the cluster: the other nodes
+/// take over its settings when they join.
 bool decides(const settings& all);
 
-/// Whether it may go on with an earlier run.
+/// Whether a node with these settings may resume an earlier run.
 bool goes_on(const settings& all);
 
-/// The settings of the run, but for those that are each start's own: where it
-/// is, what it may do on this machine, and, where `own` says when to stop, the
-/// run's limits. Throws `usage_error` if the run's configuration is none.
+/// The settings of the earlier run, except those that belong to each start: its
+/// folder, what it may do on this machine and, where `own` has a limit, the
+/// run's limits. Throws `usage_error` if the run's configuration is invalid.
 std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
                             role what);
 
-/// All settings of the cluster that a run with this configuration has.
+/// All settings of the cluster in this run's configuration.
 pairs shared_settings_of(const earlier_run& run);
 
-/// Throws `usage_error` about the first setting that was given and may not
-/// differ. Returns what was changed deliberately: `changes` names it.
+/// Throws `usage_error` about the first given setting that differs but must
+/// not. Returns the deliberate changes, which `changes` names.
 std::vector<change> require_same(const resolved& all, const earlier_run& run,
                                  std::span<const given> changes);
 

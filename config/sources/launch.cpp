@@ -61,8 +61,8 @@ bool is_slurm(const launcher& by) {
   return by.here == nullptr;
 }
 
-/// Slurm says that a batch script is process 0 of as many as the job has, but
-/// it is alone: only srun starts the others, and numbers its steps.
+/// Slurm tells a batch script that it is process 0 of all processes of the job,
+/// but it is alone: only srun starts the others, and numbers its steps.
 void require_step(const environment& all) {
   auto in_a_job = !variable(all, "SLURM_JOB_ID").empty();
   auto in_a_step = !variable(all, "SLURM_STEP_ID").empty() ||

@@ -1,19 +1,20 @@
 #pragma once
-// `--role auto`: what a node is, from the environment that launched it.
+// `--role auto`: the role of a node, from the environment variables of the
+// program that launched it. Pure functions, called once by main's thread.
 //
 //   launcher        rank, number of processes
 //   torchrun, ...   RANK, WORLD_SIZE
 //   Open MPI        OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE
-//   Slurm           SLURM_PROCID, SLURM_NTASKS, of a step that srun began
+//   Slurm           SLURM_PROCID, SLURM_NTASKS, set by srun
 //
-// The first launcher of the list whose two variables are set counts. Host and
-// port are those of MASTER_ADDR and MASTER_PORT, which torchrun sets and a
-// batch script may. Without, and with processes on several hosts, the settings
-// must name the host. Rank 0 is the parameter server, ranks 1 to N are the
-// workers 0 to N-1; with
-// `[cluster] evaluator = true` the last process is the evaluator. `workers` is
-// what is left of the processes; where it is given, it must agree. torchrun
-// itself listens at MASTER_PORT, so that with it we take the port after.
+// The first launcher whose two variables are set is used. Host and
+// port are taken from MASTER_ADDR and MASTER_PORT, which torchrun sets and a
+// batch script may set. Without them, if processes run on several hosts, the
+// settings must name the host. Rank 0 is the parameter server, ranks 1 to N are
+// the workers 0 to N-1; with `[cluster] evaluator = true` the last process is
+// the evaluator. `workers` is the number of remaining processes; if given, it
+// must agree. torchrun itself listens on MASTER_PORT, so with it we use the
+// next port.
 
 #include "config/sources/resolve.hpp"
 
@@ -28,14 +29,14 @@ struct launch {
   uint32_t processes = 0;
   std::string rank_variable;      ///< "RANK"
   std::string processes_variable; ///< "WORLD_SIZE"
-  /// What says that the processes are on several hosts; empty if nothing does.
+  /// The variable that shows that processes run on several hosts; else empty.
   std::string several_hosts;
-  /// Host and port; weaker than the variables of our own.
+  /// Host and port; our own variables take precedence.
   std::vector<given> meeting_point;
 };
 
-/// Throws `usage_error` when there is no launch environment or it makes no
-/// sense.
+/// Reads the launch variables. Throws `usage_error` when there are none, or
+/// when they make no sense.
 launch read_launch(const environment& variables);
 
 /// Sets role, rank and number of workers. Throws `usage_error` when the launch

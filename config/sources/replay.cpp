@@ -12,8 +12,8 @@ namespace troupe::config {
 
 namespace {
 
-/// What a replay may have otherwise than the run; `resume` means the place of
-/// the checkpoint.
+/// The settings that a replay may change; `resume` is the place of the
+/// checkpoint.
 constexpr std::array<std::string_view, 8> of_the_replay{
   "training.train-dir",
   "training.overwrite",
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 8> of_the_replay{
   "checkpoint.checkpoint-freq",
   "checkpoint.keep"};
 
-/// What the run was, but a replay is not.
+/// Settings of the run that do not apply to a replay.
 constexpr std::array<std::string_view, 5> not_taken{
   "training.train-dir", "training.tape", "simulation.clock",
   "cluster.transport", "cluster.overlap"};

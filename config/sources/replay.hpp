@@ -1,6 +1,6 @@
 #pragma once
-// The settings of a replay: those of the event log, but for the folders, how
-// often is saved, and an earlier end.
+// The settings of a replay: those recorded in the event log, except folders,
+// checkpoint frequency and an earlier end. Called by main's thread.
 
 #include "config/sources/resolve.hpp"
 
@@ -12,14 +12,14 @@
 namespace troupe::config {
 
 struct replay_settings {
-  resolved all; ///< Of a `--simulate` under the virtual clock; validated.
+  resolved all; ///< As `--simulate` under the virtual clock; validated.
   std::optional<std::string> resume; ///< Where to look for the checkpoint.
   bool may_stop_early = false;       ///< `max-steps` was given.
 };
 
-/// `ini` are the settings on the event log, which errors call `name`; `own` is
-/// what was given for the replay. Throws `usage_error` for a setting that would
-/// make it another run.
+/// Combines `ini`, the settings in the event log, which error lines call
+/// `name`, with `own`, the settings given for the replay. Throws `usage_error`
+/// for a setting that would make it a different run.
 replay_settings resolve_replay(std::string_view ini, const std::string& name,
                                std::span<const given> own);
 

@@ -20,8 +20,8 @@ using source = origin::source;
 
 constexpr std::string_view policy_key = "policy.name";
 
-/// A variable that looks like a key's but is none. Others that begin with
-/// TROUPE_ are not ours to judge.
+/// A variable that looks like a key's but is none. Other variables that begin
+/// with TROUPE_ are ignored.
 void refuse_misspelt(const std::string& variable) {
   std::vector<std::string> known;
   auto in_a_section = false;

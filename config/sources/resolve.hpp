@@ -1,7 +1,8 @@
 #pragma once
-// From what was given where to the settings of a run, with the origin of each:
-// default < earlier run < file < environment < flag. Among equals the last one
-// counts.
+// Combines the settings given in different places into the settings of a run,
+// and keeps the origin of each: default < earlier run < file < environment <
+// flag. Within one source the last value is used. Used by main's thread;
+// `resolved` is a plain value.
 
 #include "config/schema/keys.hpp"
 #include "config/text/settings.hpp"
@@ -17,15 +18,15 @@ namespace troupe::config {
 
 /// Where a value comes from.
 struct origin {
-  /// `run`: the run that this start goes on with (earlier_run.hpp).
+  /// `run`: the run that this start resumes (earlier_run.hpp).
   enum class source : uint8_t { by_default, run, file, environment, flag };
 
   source from = source::by_default;
   /// "runs/a/checkpoints/step-00000100", "cluster.ini:12",
   /// "TROUPE_TRAINING_LR", "--lr", "--set", "--change"
   std::string where;
-  /// The value that it was written in, where that gives values to other keys,
-  /// too: "ssp(staleness=3)" of [policy] name.
+  /// The call that the value was written in, if that sets other keys, too:
+  /// "ssp(staleness=3)" of [policy] name.
   std::string call{};
 
   /// "default", "run runs/a/...", "cluster.ini:12",
@@ -35,21 +36,21 @@ struct origin {
   bool operator==(const origin&) const = default;
 };
 
-/// A value as somebody gave it, not yet read.
+/// A value as it was given, not parsed yet.
 struct given {
   const key* what;
   std::string text;
   origin from;
 
-  /// For errors: what was written where, as it was written:
-  /// "cluster.ini:12: [training] lr = 0", "--lr 0", "TROUPE_TRAINING_LR=0".
+  /// For error lines: what was written, and where: "cluster.ini:12: [training]
+  /// lr = 0", "--lr 0", "TROUPE_TRAINING_LR=0".
   std::string cite() const;
 };
 
 /// A setting that a start of the run changed deliberately (`--change`).
 struct change {
-  uint64_t step = 0;  ///< The version of the weights that it began with.
-  uint32_t life = 0;  ///< Of the server that began with it.
+  uint64_t step = 0;  ///< Version of the weights at that start.
+  uint32_t life = 0;  ///< Life of the server at that start.
   std::string key;    ///< "training.lr"
   std::string before; ///< Empty: it was not set.
   std::string after;
@@ -57,22 +58,22 @@ struct change {
   bool operator==(const change&) const = default;
 };
 
-/// Adds what somebody gave. A policy with parameters, `ssp(staleness=3)`, is
-/// several: its name, and a value for the key of each parameter. Throws
-/// `usage_error` when it cannot be read as such.
+/// Adds a given value. A policy with parameters, `ssp(staleness=3)`, becomes
+/// several values: its name and one for each parameter. Throws `usage_error`
+/// when it cannot be parsed.
 void add(std::vector<given>& to, given one);
 
 /// Variables of the environment.
 using environment = std::map<std::string, std::string, std::less<>>;
 
-/// Those of this process.
+/// The environment variables of this process.
 environment process_environment();
 
-/// What a file gives. Throws `usage_error`, also for unknown keys.
+/// The values in a file. Throws `usage_error`, also for unknown keys.
 std::vector<given> from_file(const std::filesystem::path& file);
 
-/// What the variables TROUPE_<SECTION>_<KEY> give; an empty one counts as not
-/// given. Throws `usage_error` for one with a known section and unknown key.
+/// The values of the variables TROUPE_<SECTION>_<KEY>; an empty one counts as
+/// not given. Throws `usage_error` for a known section with an unknown key.
 std::vector<given> from_environment(const environment& variables);
 
 /// The settings of a run, and where each came from. Keys are named by their id,
@@ -81,37 +82,38 @@ class resolved {
 public:
   settings values;
 
-  /// Reads and checks a value and keeps where it came from. Throws
-  /// `usage_error`, which names the origin.
+  /// Parses and checks a value and stores its origin. Throws `usage_error`,
+  /// which names the origin.
   void take(const given& one);
 
   const origin& origin_of(std::string_view id) const;
 
-  /// Whether anybody gave a value to this start, be it the same as the default.
+  /// Whether a value was given for this start, even if it equals the default.
   bool is_explicit(std::string_view id) const;
 
-  /// Whether it is the default: neither given nor the earlier run's.
+  /// Whether the value is the default: neither given nor taken from the earlier
+  /// run.
   bool is_default(std::string_view id) const;
 
-  /// The value and where it was given, as an error begins: "--lr 0"; for a
-  /// default "[training] lr = 0.01 (default)".
+  /// The value and its origin, as an error line begins: "--lr 0"; for a default
+  /// "[training] lr = 0.01 (default)".
   std::string cite(std::string_view id) const;
 
-  /// What differs from the earlier run on purpose; see earlier_run.hpp.
+  /// The deliberate changes to the earlier run; see earlier_run.hpp.
   std::vector<change> changes;
 
 private:
   std::map<std::string, origin, std::less<>> origins_;
 };
 
-/// Reads what was given, weakest first, and fills in the defaults that depend
-/// on other keys. Only the values that count are looked at. Throws
-/// `usage_error`, also when one source gives a parameter of the policy twice,
-/// in a call and by its key, and they differ.
+/// Combines given values, weakest first, and fills in the defaults that depend
+/// on other keys. Only the values that take effect are checked. Throws
+/// `usage_error`, also when one source sets a parameter of the policy to two
+/// different values, in a call and by its key.
 resolved resolve(std::span<const given> all);
 
-/// The batch of a worker from that of all, where that is given; to be asked
-/// again when the number of workers has changed.
+/// Computes a worker's batch size from the global one, if that is given. To be
+/// called again when the number of workers has changed.
 void fill_in_batch_size(resolved& all);
 
 } // namespace troupe::config

@@ -1,14 +1,15 @@
 #pragma once
-// One process at a time has a run directory: it holds an flock on the file
-// `run.lock` in it, from its start to its end.
+// Ensures that only one process uses a run directory: it holds an flock on the
+// file `run.lock` in it until it ends. Owned by whoever writes the directory;
+// taken by main's thread, immutable afterwards.
 //
-// The kernel lets go of the lock when the process ends, however it ends, so
-// that a lock is never left behind on a local disk. On a network file system it
-// is the file server that keeps it: a server on another host takes over as soon
-// as the file server has noticed that the first host is gone (NFS: when its
-// lease runs out, in some 90 s). Where a file system knows no locks the run
-// goes on without, and `warning` says why. The file itself stays: removing it
-// would let two processes hold locks on two files of one name.
+// The kernel releases the lock when the process ends, however it ends, so on a
+// local disk no lock is ever left behind. On a network file system the file
+// server keeps it: a process on another host can take the lock once the file
+// server has noticed that the first host is gone (NFS: when its lease expires,
+// after some 90 s). Where a file system has no locks, the run continues without
+// one and `warning` says why. The file itself is never removed: otherwise two
+// processes could hold locks on two files of the same name.
 
 #include <filesystem>
 #include <memory>
@@ -18,8 +19,8 @@ namespace troupe::config {
 
 class run_lock {
 public:
-  /// Takes the lock of a folder that exists. Throws `run_error`, which names
-  /// who has it, when another process does or the file cannot be written.
+  /// Locks an existing folder. Throws `run_error` when another process holds
+  /// the lock (the line names it) or the file cannot be written.
   static std::shared_ptr<const run_lock>
   take(const std::filesystem::path& folder);
 

@@ -13,7 +13,7 @@ namespace troupe::config {
 
 namespace {
 
-/// Only the parameter server acts on these: other nodes may say what they like,
+/// Only the parameter server acts on these: other nodes may have other values,
 /// and a resumed run may change them.
 constexpr std::array<std::string_view, 5> of_the_server{
   "cluster.workers", "training.epochs", "training.max-steps",

@@ -84,7 +84,7 @@ bool is_checkpoint_file(std::string_view name) {
   return is_among(checkpoint_files, name);
 }
 
-/// What compression had left out of a worker's gradients.
+/// The error feedback of workers.
 bool is_error_feedback(std::string_view name) {
   return name.starts_with("worker-");
 }

@@ -21,8 +21,8 @@ namespace {
   throw usage_error(all.cite(id) + ": " + what);
 }
 
-// A setting that would be ignored is refused; a line goes when its feature
-// comes.
+// A setting that would be ignored is refused; remove the line when the feature
+// exists.
 void refuse_unavailable(const resolved& what) {
   const auto& all = what.values;
   if (all.what == role::checkpoint_writer)
@@ -49,7 +49,7 @@ void check_policy(const resolved& all) {
 
 void check_rank(const resolved& all) {
   const auto& cluster = all.values.cluster;
-  // A shard elsewhere may leave it to the lead to know how many there are.
+  // A remote shard may leave the number of shards to the lead.
   auto knows =
     !is_remote_shard(all.values) || all.is_explicit("cluster.shards");
   if (all.values.what == role::ps && knows &&
@@ -215,8 +215,8 @@ void check_simulation(const resolved& all) {
       refuse(all, id, "means nothing with --gradients none");
 }
 
-/// Only a node that talks to no other is exempt: without encryption either end
-/// of a connection is open to whoever is in between.
+/// Only a node that talks to no other is exempt: without encryption, anyone on
+/// the network between two nodes can read and change their traffic.
 void check_network(const resolved& all) {
   const auto& cluster = all.values.cluster;
   const auto& follow = all.values.evaluation.follow;

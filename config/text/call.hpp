@@ -1,6 +1,7 @@
 #pragma once
-// Values that are written like a call, `name(key=value,...)`: distributions and
-// faults.
+// Splits values that are written like a call, `name(key=value,...)`, into their
+// parts, without knowing which names there are. Used by call_schema.hpp. Pure
+// functions; any thread.
 
 #include <string>
 #include <string_view>
@@ -8,7 +9,7 @@
 
 namespace troupe::config {
 
-/// A call as it is written. The parts refer to the text that was read.
+/// A call as it is written. Its parts refer to the text that was parsed.
 struct call {
   struct argument {
     std::string_view name; ///< Empty for a bare value.
@@ -16,7 +17,7 @@ struct call {
   };
 
   std::string_view name;
-  std::vector<argument> arguments; ///< One without name and value for `f()`.
+  std::vector<argument> arguments; ///< For `f()`: one, empty.
 
   bool empty() const {
     return arguments.size() == 1 && arguments.front().name.empty() &&
@@ -24,14 +25,14 @@ struct call {
   }
 };
 
-/// Cuts a text at each `at` that stands in no parentheses. Throws `bad_value`
-/// where these do not match.
+/// Splits a text at each `at` that is not inside parentheses. Throws
+/// `bad_value` if the parentheses do not match.
 std::vector<std::string_view> split_outside(std::string_view text, char at);
 
 /// The name before the first parenthesis, without blanks around it.
 std::string_view name_of_call(std::string_view text);
 
-/// Cuts a call into its parts. Values may be calls themselves. Throws
+/// Splits a call into its parts. Values may be calls themselves. Throws
 /// `bad_value`.
 call parse_call(std::string_view text);
 

@@ -1,11 +1,11 @@
 #pragma once
-// The one grammar of values that are written like a call, such as
-// `ssp(staleness=3)`: a schema says which names there are, which parameters
-// each has, and which values these may have. Policies, distributions,
-// schedules, augmentation, compression, data sets and faults are read with it,
-// so that they have the same spelling, the same errors and the same help.
+// The grammar of values that are written like a call, such as
+// `ssp(staleness=3)`. A schema says which names, parameters and values there
+// are. Policies, distributions, schedules, augmentation, compression, data sets
+// and faults are all read with it, so that they share spelling, errors and
+// help.
 //
-// Values; any thread.
+// Plain values; any thread.
 
 #include "config/text/call.hpp"
 
@@ -20,7 +20,7 @@
 
 namespace troupe::config {
 
-/// As good as no limit.
+/// Limits that stand for "no limit".
 inline constexpr double largest_number = std::numeric_limits<double>::max();
 inline constexpr uint64_t largest_rank = 1'000'000'000;
 
@@ -32,15 +32,16 @@ struct value_range {
   double least = 0;
   double most = largest_number;
   bool above_least = false;       ///< `least` itself is not allowed.
-  std::vector<std::string> words; ///< Of a word.
+  std::vector<std::string> words; ///< For `word`: those allowed.
 
-  /// Checks a value and returns it as it is kept and shown. Throws `bad_value`.
+  /// Checks a value and returns it in the form that is stored and shown. Throws
+  /// `bad_value`.
   std::string read(std::string_view text) const;
 };
 
-/// A whole number, both ends included.
+/// A whole number from `least` to `most`.
 value_range whole(uint64_t least, uint64_t most);
-/// A number, both ends included.
+/// A number from `least` to `most`.
 value_range number_from(double least, double most);
 value_range number_above(double least);
 /// Above `least`, up to and including `most`.
@@ -50,15 +51,15 @@ value_range any_text();
 
 struct parameter {
   std::string name;        ///< "staleness"
-  std::string placeholder; ///< What stands for the value in the help: "S".
+  std::string placeholder; ///< The value's placeholder in the help: "S".
   std::string help;        ///< Meaning and unit.
   value_range range;
-  /// Empty: there is none. Then it has to be given, unless it is optional.
+  /// The default. If empty, the parameter must be given unless it is optional.
   std::string by_default{};
   bool optional = false;
 };
 
-/// What may be written for one name.
+/// The parameters that one name may have.
 struct call_schema {
   std::string name;
   std::vector<parameter> parameters;
@@ -69,7 +70,7 @@ struct call_schema {
   const parameter* find(std::string_view name) const;
 };
 
-/// The values of a call's parameters by their names: those that were given, and
+/// The values of a call's parameters by name: those that were given, and
 /// defaults for the others.
 class arguments {
 public:
@@ -94,24 +95,24 @@ private:
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-/// The schema of that name. Throws `bad_value`, which begins with the name and
-/// lists those that there are. @param noun What they are: "distribution".
+/// The schema of that name. Throws `bad_value`, whose text begins with the name
+/// and lists the known ones. @param noun What they are: "distribution".
 const call_schema& schema_of(std::string_view name,
                              std::span<const call_schema> known,
                              std::string_view noun);
 
-/// What a text like `name`, `name()` or `name(key=value,...)` gives to the
-/// parameters of `of`, without the defaults of others. Throws `bad_value`.
+/// Reads the parameters that a text like `name`, `name()` or
+/// `name(key=value,...)` gives, without defaults. Throws `bad_value`.
 arguments read_given(const call_schema& of, std::string_view text);
 
-/// Adds the defaults of what is not given. Throws `bad_value` for a parameter
-/// that has none and is not optional.
+/// Adds defaults for the parameters not given. Throws `bad_value` for a
+/// parameter that has no default and is not optional.
 arguments with_defaults(const call_schema& of, arguments given);
 
-/// Both in one.
+/// `read_given` and `with_defaults` together.
 arguments read_arguments(const call_schema& of, std::string_view text);
 
-/// As it is written: "ssp(staleness=3)"; the name alone without values.
+/// As a user writes it: "ssp(staleness=3)", or the name alone without values.
 std::string to_string(const call_schema& of, const arguments& values);
 
 } // namespace troupe::config

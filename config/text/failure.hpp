@@ -1,6 +1,7 @@
 #pragma once
-// Failures that reach the user. Every one is a single clear line: what was
-// wrong, where (file, key, line), what to do.
+// The exceptions that reach the user. Each is one clear line: what was wrong,
+// where (file, key, line), and what to do. Main catches them, prints the line
+// and returns their exit status. Plain values.
 
 #include <stdexcept>
 #include <string>
@@ -9,8 +10,8 @@ namespace troupe {
 
 /// Exit statuses of trainer_node. Part of the contract with users.
 enum class exit_status : int {
-  done = 0,         ///< The run ended as it should.
-  failed = 1,       ///< What the run met was wrong: data, ports, peers, disk.
+  done = 0,         ///< The run ended normally.
+  failed = 1,       ///< Data, a port, a peer or a disk was at fault.
   usage = 2,        ///< The command line or the configuration was wrong.
   try_again = 75,   ///< Stopped by a signal after a checkpoint (EX_TEMPFAIL).
   interrupted = 130 ///< A second SIGINT: ended at once.
@@ -39,8 +40,8 @@ public:
   }
 };
 
-/// Something that the run met is wrong (data file, port, peer, device, disk):
-/// exit status 1.
+/// Something outside the settings is wrong (data file, port, peer, device,
+/// disk): exit status 1.
 class run_error : public failure {
 public:
   explicit run_error(const std::string& line)

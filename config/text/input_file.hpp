@@ -1,9 +1,9 @@
 #pragma once
-// Files that a user named, or that lie in a folder that a user named, opened to
-// be read. Only regular files: a pipe would make us wait until somebody writes
-// to it, and a device may have no end.
+// Opens files that a user named, or that lie in a folder that a user named, for
+// reading. Only regular files are accepted: opening a pipe would block until
+// somebody writes to it, and a device may have no end.
 //
-// Thread-safe: reading has no position of its own.
+// Thread-safe: `read` takes the position, the object keeps none. One owner.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace troupe::config {
 
-/// Why a file cannot be read: `what()` is the reason alone ("No such file or
-/// directory", "it is not a regular file"). Whoever knows what the file is for
-/// makes a line of it.
+/// Why a file cannot be read. `what()` is the reason alone ("No such file or
+/// directory", "it is not a regular file"); the caller, who knows what the file
+/// is for, makes an error line of it.
 class unreadable : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
@@ -24,7 +24,7 @@ public:
 
 class input_file {
 public:
-  /// Never waits. Throws `unreadable`.
+  /// Opens the file without blocking. Throws `unreadable`.
   explicit input_file(const std::filesystem::path& path);
 
   ~input_file();
@@ -32,14 +32,14 @@ public:
   input_file(const input_file&) = delete;
   input_file& operator=(const input_file&) = delete;
 
-  /// Bytes that it had when it was opened.
+  /// The file's size when it was opened.
   uint64_t size() const noexcept { return size_; }
 
-  /// Fills `to` with what lies from `position` on, as far as the file goes;
-  /// returns the number of bytes. Throws `unreadable`.
+  /// Reads from `position` into `to`, up to the end of the file; returns the
+  /// number of bytes. Throws `unreadable`.
   size_t read(uint64_t position, std::span<std::byte> to) const;
 
-  /// Gives the handle away: whoever takes it closes it.
+  /// Gives up the file descriptor: the caller must close it.
   int release() noexcept;
 
 private:
@@ -47,7 +47,7 @@ private:
   uint64_t size_ = 0;
 };
 
-/// The first `most` bytes of a file, or all if it has fewer. Throws
+/// Reads the first `most` bytes of a file, or all if it has fewer. Throws
 /// `unreadable`.
 std::string read_text(const std::filesystem::path& path,
                       uint64_t most = UINT64_MAX);

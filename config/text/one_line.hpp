@@ -1,16 +1,16 @@
 #pragma once
-// What an exception says, for a user who gets one line.
+// Turns an exception into one line for the user. Pure functions; any thread.
 
 #include <exception>
 #include <string>
 
 namespace troupe {
 
-/// The line of a failure of ours; of others the first line, since libraries add
-/// where in their own code it happened.
+/// The text of a `failure`; of other exceptions the first line only, since
+/// libraries append the place in their own code.
 std::string one_line(const std::exception& err);
 
-/// The same of one that was caught without a look at it. @pre Not null.
+/// The same for an exception whose type is unknown. @pre Not null.
 std::string one_line(const std::exception_ptr& err);
 
 } // namespace troupe

@@ -1,8 +1,8 @@
 #pragma once
-// Every setting of a run as a validated value. Defaults stand here, each with
-// its unit and what follows from it. How a value is given (flag, INI key,
-// environment) is in keys.hpp; the order of precedence is
-// default < file < environment < flag.
+// Every setting of a run as a validated value, with its default, unit and
+// consequences. keys.hpp says how a value is given (flag, INI key,
+// environment); the precedence is default < file < environment < flag. Plain
+// values: each actor holds its own copy or a const reference.
 
 #include <cstdint>
 #include <functional>
@@ -26,23 +26,23 @@ enum class role : uint8_t {
 enum class clock_kind : uint8_t { real, virtual_time };
 enum class scalar_type : uint8_t { float32, float64 };
 
-/// What becomes of the running statistics (batch normalisation's means and
+/// What happens to the running statistics (batch normalisation's means and
 /// variances) that workers push with their gradients.
 enum class buffers_rule : uint8_t {
-  average, ///< The server's are the mean of a step's, and workers get them.
-  first,   ///< The server's are those of a step's first gradient.
-  local    ///< As average, but each worker goes on from its own.
+  average, ///< The server takes the mean of a step; workers get it.
+  first,   ///< The server takes those of a step's first gradient.
+  local    ///< As average, but each worker continues from its own.
 };
 
-/// What becomes of a sample that cannot be read.
+/// What happens when a sample cannot be read.
 enum class bad_sample_rule : uint8_t {
   fail, ///< The run ends with a line about it.
-  skip  ///< In training another takes its place; evaluation goes without.
+  skip  ///< Training takes another sample, evaluation omits it.
 };
 
-/// Which samples a worker's leases are of.
+/// Which samples a worker's leases are taken from.
 enum class sharding_kind : uint8_t {
-  leased, ///< Any: whoever is next gets the next ones.
+  leased, ///< All: the next worker gets the next samples.
   fixed,  ///< Every N-th of the epoch's order, from its rank on.
   local   ///< Those of its own files.
 };
@@ -55,15 +55,16 @@ enum class decay_exclusion : uint8_t {
   bias_and_norm ///< Both.
 };
 
-/// In which type forward computes.
+/// The type in which forward computes.
 enum class autocast_kind : uint8_t {
-  none, ///< In that of the weights.
+  none, ///< The type of the weights.
   bf16  ///< Convolutions and products in bfloat16.
 };
 
-/// Whether tensors travel while they are computed and used.
+/// Whether tensors are sent while they are computed, and used while they
+/// arrive.
 enum class overlap_rule : uint8_t {
-  automatic, ///< Where that takes long beside computing.
+  automatic, ///< Where sending takes long compared with computing.
   on,
   off
 };
@@ -75,21 +76,19 @@ struct cluster_settings {
   uint32_t workers =
     4; ///< N, the size of the cluster that training starts with.
   uint32_t shards = 1;          ///< Parameter server shards.
-  std::optional<uint32_t> rank; ///< This node's rank, else given at the hello.
+  std::optional<uint32_t> rank; ///< This node's; else the lead assigns it.
   std::string listen;           ///< HOST:PORT of a PS shard with rank > 0.
-  /// Whether the cluster has an evaluator. Not given: `--simulate` brings one,
-  /// and
-  /// `--role auto` makes no process of the launch one.
+  /// Whether the cluster has an evaluator. If not given, `--simulate` has one,
+  /// and no process of a `--role auto` launch is one.
   std::optional<bool> evaluator;
-  bool insecure_network = false; ///< Allow a bind other than loopback.
+  bool insecure_network = false; ///< Allow to listen beyond loopback.
   double join_timeout = 60;     ///< s until training starts with fewer workers.
   double connect_timeout = 60;  ///< s that a worker tries to reach the PS.
   double liveness_timeout = 15; ///< s of silence until a peer counts as dead.
   std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
-  /// What becomes of gradients on their way: none | fp16 | bf16 | int8 |
-  /// topk(share=...)
+  /// How gradients are compressed: none | fp16 | bf16 | int8 | topk(share=...)
   std::string compression = "none";
-  overlap_rule overlap = overlap_rule::automatic; ///< Of a worker.
+  overlap_rule overlap = overlap_rule::automatic; ///< For workers.
 
   bool operator==(const cluster_settings&) const = default;
 };
@@ -97,7 +96,7 @@ struct cluster_settings {
 /// [training] What is trained, how, and for how long.
 struct training_settings {
   std::string network = "lenet"; ///< A name, or script:FILE.
-  bool allow_scripts = false;    ///< May this node run such files?
+  bool allow_scripts = false;    ///< Whether this node may run such files.
   std::string optimizer = "sgd"; ///< sgd | adam | adamw
   double lr = 0.03;
   /// A policy may have another default; see `asynchronous_momentum`.
@@ -108,14 +107,14 @@ struct training_settings {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   decay_exclusion weight_decay_exclude = decay_exclusion::none;
-  std::optional<double> clip_norm;      ///< Of a step's gradient, at most.
+  std::optional<double> clip_norm; ///< Largest L2 norm of a step's gradient.
   std::string lr_schedule = "constant"; ///< See lr_schedule.hpp.
   double warmup_epochs =
-    0; ///< In which the rate grows to that of the schedule.
+    0; ///< Epochs in which the rate rises to the schedule's.
   uint64_t batch_size = 64; ///< Samples per worker and step.
-  /// Of all workers together; `batch_size` is made from it.
+  /// Samples of all workers together per step; determines `batch_size`.
   std::optional<uint64_t> global_batch_size;
-  std::optional<uint64_t> micro_batch_size; ///< Computed at once of a batch.
+  std::optional<uint64_t> micro_batch_size; ///< Samples computed at a time.
   double label_smoothing = 0;               ///< In [0, 1).
   autocast_kind autocast = autocast_kind::none;
   /// When to stop, whichever comes first. A limit that is not given does not
@@ -123,7 +122,8 @@ struct training_settings {
   std::optional<uint64_t> epochs;
   std::optional<uint64_t> max_steps;
   std::optional<double> target_accuracy; ///< In (0, 1].
-  /// In a replay that may end earlier: the run's `max_steps`. No key.
+  /// In a replay that may stop earlier: the recorded run's `max_steps`. There
+  /// is no key for it.
   std::optional<uint64_t> schedule_steps;
   uint64_t seed = 1;
   std::string device = "cpu"; ///< cpu | cuda | cuda:i
@@ -138,33 +138,33 @@ struct training_settings {
   bool operator==(const training_settings&) const = default;
 };
 
-/// Epochs when no limit is given from any source.
+/// The number of epochs when no limit is given.
 inline constexpr uint64_t default_epochs = 50;
 
-/// Default momentum of policies whose gradients arrive late, for these act like
-/// momentum themselves, 1 - 1/M with M workers, and the two add up
-/// (Mitliagkas et al., "Asynchrony begets momentum", 2016): what is missing to
-/// the 0.9 of the others, in hundredths.
+/// Default momentum of policies that apply gradients late. Late gradients act
+/// like a momentum of 1 - 1/M with M workers, and the two add up (Mitliagkas et
+/// al., "Asynchrony begets momentum", 2016); so this is what is missing to the
+/// 0.9 of the other policies, in hundredths.
 double asynchronous_momentum(uint32_t workers);
 
-/// [data]
+/// [data] Which samples are trained on, and how they are read.
 struct data_settings {
   std::string dataset = "digits"; ///< A name, synthetic(...) or tar(...).
   std::string data_dir;           ///< Folder of the file-based sets.
   std::string augment = "auto";   ///< auto | none | crop+flip+...
-  /// Side of the squares that images of any size are made into.
+  /// Side of the squares to which images of varying size are scaled.
   uint32_t image_size = 224;
   bad_sample_rule on_bad_sample = bad_sample_rule::fail;
   sharding_kind sharding = sharding_kind::leased;
-  bool drop_last = false; ///< Of samples that N ranks cannot share evenly.
+  bool drop_last = false; ///< Leave out what N ranks cannot share evenly.
 
   bool operator==(const data_settings&) const = default;
 };
 
-/// [policy] Which policies there are, and what they take, is in policies.hpp.
+/// [policy] The policies and their parameters are listed in policies.hpp.
 struct policy_settings {
   std::string name = "sync";
-  /// The parameters of any policy that differ from their defaults, by name.
+  /// The parameters, by name, whose values differ from their defaults.
   std::map<std::string, std::string, std::less<>> parameters;
 
   bool operator==(const policy_settings&) const = default;
@@ -204,11 +204,11 @@ struct checkpoint_settings {
   bool operator==(const checkpoint_settings&) const = default;
 };
 
-/// [simulation] Everything but `clock` is for the virtual clock.
+/// [simulation] All but `clock` apply to the virtual clock only.
 struct simulation_settings {
   clock_kind clock = clock_kind::real;
-  /// s of one gradient, a distribution; under the virtual clock
-  /// `default_compute_time` when not given.
+  /// Seconds that one gradient takes, as a distribution; under the virtual
+  /// clock the default is `default_compute_time`.
   std::string compute_time;
   std::string link_rate;          ///< Bytes/s; empty: without limit.
   std::string link_latency;       ///< s; empty: none.
@@ -233,13 +233,14 @@ struct settings {
   bool operator==(const settings&) const = default;
 };
 
-/// The lead of shards that have processes of their own: `--role ps --rank 0`.
+/// Whether this is the lead of shards that run in other processes: `--role ps
+/// --rank 0`.
 inline bool has_remote_shards(const settings& all) {
   return all.what == role::ps && all.cluster.shards > 1 &&
          all.cluster.rank == 0u;
 }
 
-/// Such a shard.
+/// Whether this is a remote shard.
 inline bool is_remote_shard(const settings& all) {
   return all.what == role::ps && all.cluster.rank.value_or(0) > 0;
 }

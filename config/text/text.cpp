@@ -20,7 +20,7 @@ char small(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// What is left of a name however it is spelt.
+/// A name without what spelling variants change.
 std::string bare(std::string_view name) {
   std::string result;
   for (char c : name)

@@ -1,5 +1,6 @@
 #pragma once
-// Small helpers on text: what was typed, as it is read and as it is shown.
+// Small helpers for reading what users typed and showing it in messages. Pure
+// functions; any thread.
 
 #include <cstdint>
 #include <optional>
@@ -9,11 +10,11 @@
 
 namespace troupe::config {
 
-/// Without blanks and tabs at either end.
+/// The text without blanks and tabs at either end.
 std::string_view trim(std::string_view text);
 
-/// Fit for an error message whatever was typed: control characters are
-/// escaped, and long text is cut short.
+/// The text made fit for an error message: control characters are escaped, and
+/// long text is cut short.
 std::string shown(std::string_view text);
 
 /// `shown` between single quotes.
@@ -22,18 +23,16 @@ std::string in_quotes(std::string_view text);
 /// Whether `text` has a control character (a NUL or a line break, say).
 bool has_control_character(std::string_view text);
 
-/// With small letters for capital ones.
+/// The text in lower case.
 std::string in_small_letters(std::string_view text);
 
-/// The one of `names` that `word` is: letter by letter, or else without regard
-/// to capitals, '-' and '_', where that leaves a single one ("ResNet-18" for
-/// resnet18). None otherwise.
+/// The name that `word` spells: exactly, or else ignoring case, '-' and '_', if
+/// only one matches ("ResNet-18" for resnet18). None otherwise.
 std::optional<std::string> spelt(std::string_view word,
                                  std::span<const std::string> names);
 
-/// The candidate that `word` was most likely meant to be; none when no
-/// candidate is close. '_' counts as '-'; letter case and leading dashes do not
-/// count.
+/// The candidate closest to `word`; none when no candidate is close. '_' counts
+/// as '-'; case and leading dashes are ignored.
 std::optional<std::string> nearest(std::string_view word,
                                    std::span<const std::string> candidates);
 

@@ -1,7 +1,7 @@
 #pragma once
 // Values as text, and back: how numbers, switches and choices are written in
-// files, flags and the environment. What is printed reads back to the same
-// value.
+// files, flags and the environment. What `print` writes, `parse` reads back to
+// the same value. Pure functions; any thread.
 
 #include "config/text/settings.hpp"
 #include "config/text/text.hpp"
@@ -19,8 +19,8 @@
 
 namespace troupe::config {
 
-/// A value that cannot be: `what()` is the reason alone ("must be at least 1").
-/// Whoever knows where the value stands makes a `usage_error` of it.
+/// An invalid value: `what()` is the reason alone ("must be at least 1"). The
+/// caller, who knows where the value was given, makes a `usage_error` of it.
 class bad_value : public std::invalid_argument {
 public:
   using std::invalid_argument::invalid_argument;
@@ -34,7 +34,7 @@ std::string print(bool value);
 evaluation_frequency parse_frequency(std::string_view text);
 std::string print(const evaluation_frequency& value);
 
-/// The words of an enum, in the order that users are shown.
+/// The words of an enum, in the order in which users see them.
 template <class Enum>
 using choices = std::span<const std::pair<Enum, std::string_view>>;
 
@@ -48,8 +48,8 @@ choices<autocast_kind> words(autocast_kind);
 choices<overlap_rule> words(overlap_rule);
 choices<role> words(role); ///< Those that `--role` takes.
 
-/// What the field calls these besides. Understood, and never printed, so that a
-/// setting has one spelling wherever it is kept, sent or compared.
+/// Other common names for these values. They are understood but never printed,
+/// so that a setting has one spelling wherever it is stored, sent or compared.
 template <class Enum>
 choices<Enum> other_words(Enum) {
   return {};
@@ -86,7 +86,7 @@ std::vector<std::string> names_of(choices<Enum> all) {
   return result;
 }
 
-/// The reason why `text` is none of `known`, with the one that may be meant.
+/// The reason why `text` is none of `known`, with the closest of these.
 std::string not_among(std::string_view text,
                       std::span<const std::string> known);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which Troupe this is.
+// The version of this release of Troupe, set by the build.
 
 #include <string_view>
 

@@ -1,5 +1,6 @@
 #pragma once
-// Network addresses as settings name them. Nothing is looked up.
+// Network addresses as settings name them. Names are not looked up. Plain
+// values.
 
 #include <cstdint>
 #include <string>
@@ -21,8 +22,8 @@ address parse_address(std::string_view text);
 /// "10.0.0.1:4242", "[::1]:4242"
 std::string to_string(const address& where);
 
-/// Whether only this machine can reach `host`: 127.0.0.0/8, ::1, localhost.
-/// Any other name counts as reachable, for it may come to mean anything.
+/// Whether only this machine can reach `host`: 127.0.0.0/8, ::1, localhost. Any
+/// other name counts as reachable, because it may resolve to any address.
 bool is_loopback(std::string_view host);
 
 } // namespace troupe::config

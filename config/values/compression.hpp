@@ -1,7 +1,7 @@
 #pragma once
-// `--compression topk(share=0.01)`: how gradients are made smaller for their
-// way to the parameter server. Here is what a declaration says; doing it is
-// messages/transport's part.
+// `--compression topk(share=0.01)`: how gradients are compressed on their way
+// to the parameter server. Here the declaration is only read;
+// messages/transport/compression applies it. Plain values.
 
 #include <cstdint>
 #include <string>
@@ -19,9 +19,10 @@ enum class compression_kind : uint8_t {
 
 struct compression {
   compression_kind kind = compression_kind::none;
-  double share = 0.01; ///< topk: of the numbers that are sent.
+  double share = 0.01; ///< topk: fraction of the numbers that is sent.
 
-  /// Whether what a gradient loses is added to the next one (error feedback).
+  /// Whether what compression loses of a gradient is added to the next one
+  /// (error feedback).
   bool has_error_feedback() const {
     return kind == compression_kind::int8 || kind == compression_kind::topk;
   }

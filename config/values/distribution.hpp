@@ -1,7 +1,7 @@
 #pragma once
-// Declared distributions of durations, such as `--compute-time`:
+// Distributions of durations, as `--compute-time` declares them:
 //
-//   constant(1)                      always so many seconds
+//   constant(1)                      always this many seconds
 //   gamma(mean=1,cv=0.1)             cv: standard deviation / mean
 //   exp(offset=0.5,mean=0.5)         offset + exponential
 //   pareto(alpha=2.5,mean=1)         heavy tail; alpha > 1
@@ -9,7 +9,8 @@
 //                                      multiplied with probability p
 //   slow(base=D,worker=0,factor=4)     one worker is always slower
 //
-// Here is what a declaration says; drawing from it is the simulation's part.
+// Here the declaration is only read; the simulation draws from it. Plain
+// values.
 
 #include <map>
 #include <memory>
@@ -20,14 +21,14 @@ namespace troupe::config {
 
 struct distribution {
   std::string name;
-  /// Parameters by name, in seconds where they are durations. The single one
-  /// of `constant` is called `value`.
+  /// Parameters by name; durations are in seconds. The only parameter of
+  /// `constant` is called `value`.
   std::map<std::string, double, std::less<>> numbers;
-  /// Of `transient` and `slow`: the distribution that is made slower.
+  /// For `transient` and `slow`: the distribution that is slowed down.
   std::shared_ptr<const distribution> base;
 };
 
-/// Reads a declaration, all of it. Throws `bad_value` that says what is wrong.
+/// Reads a whole declaration. Throws `bad_value`, which says what is wrong.
 distribution parse_distribution(std::string_view text);
 
 } // namespace troupe::config

@@ -1,6 +1,6 @@
 #pragma once
-// `--network script:FILE`: a network that comes as a TorchScript file. Such a
-// file is a program; a node runs it only if it was told that it may.
+// `--network script:FILE`: a network in a TorchScript file. Such a file is a
+// program; a node runs it only if its own settings allow that. Pure functions.
 
 #include "config/text/settings.hpp"
 
@@ -14,11 +14,11 @@ bool is_script(std::string_view network);
 /// The FILE of `script:FILE`. @pre is_script(network)
 std::string script_file(std::string_view network);
 
-/// The network as part of a file's name: without folders and extension.
+/// The network's name for use in file names: without folders and extension.
 std::string short_name(std::string_view network);
 
 /// Throws `usage_error` when the network is a script and this node does not
-/// allow any.
+/// allow scripts.
 void require_allowed(const training_settings& training);
 
 } // namespace troupe::config

@@ -1,6 +1,6 @@
 #pragma once
 // `--dataset tar(train=a-{000..146}.tar,val=b-{00..06}.tar)`: which files of
-// the data-dir are the shards of a set.
+// the data-dir are the shards of a data set. Plain values.
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,8 @@
 
 namespace troupe::config {
 
-/// Names of files, each maybe with a range; empty: by the files' names.
+/// File names, each with at most one range; empty: the files are found by their
+/// usual names.
 struct tar_shards {
   std::string train;
   std::string validation;

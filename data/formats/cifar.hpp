@@ -1,6 +1,7 @@
 #pragma once
-// The binary files of CIFAR-10 and CIFAR-100: records of one label byte or two
-// and 3,072 pixels, red, green, blue, row by row. Files are not trusted.
+// Parses the binary files of CIFAR-10 and CIFAR-100: records of one or two
+// label bytes and 3,072 pixels, red, green, blue, row by row. Files are not
+// trusted. Stateless; any thread.
 
 #include <cstdint>
 #include <span>
@@ -9,7 +10,7 @@
 
 namespace troupe::data {
 
-/// Appends the images and labels of a file. Of several labels the last counts.
+/// Appends the images and labels of a file. Of two labels the last is used.
 /// @throws run_error naming `name`, the position and what is wrong there.
 void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
                  uint32_t label_bytes, const std::string& name,

@@ -1,5 +1,6 @@
 #pragma once
-// Files that the build puts into the library (embed.cmake).
+// The bundled digits: files that the build embeds in the library (embed.cmake).
+// Constant data; any thread.
 
 #include <cstdint>
 #include <span>

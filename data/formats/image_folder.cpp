@@ -108,8 +108,8 @@ public:
     return decode_image(read_file(file), file.string(), choose);
   }
 
-  /// To ask for the length of a file takes far longer than to take in its name:
-  /// of many files only some, evenly spread, are asked.
+  /// Querying a file's length takes far longer than reading its name: of many
+  /// files only some, evenly spread, are queried.
   uint64_t content_digest() const override {
     digest out;
     auto stride = std::max<size_t>(1, images_.size() / most_asked_);

@@ -1,6 +1,7 @@
 #pragma once
-// Folders of images, a folder for each class, as torchvision's ImageFolder
-// reads them: classes by name, images of a class by path.
+// Finds images in folders, one folder for each class, as torchvision's
+// ImageFolder does: classes ordered by name, images of a class by path.
+// Stateless; any thread.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,7 +10,7 @@
 
 namespace troupe::data {
 
-/// What is in a part of a set (train, val).
+/// The images of one part of a data set (train, val).
 struct folder_index {
   struct image {
     std::filesystem::path file;
@@ -21,14 +22,14 @@ struct folder_index {
   uint64_t others = 0; ///< Files that are no images.
 };
 
-/// @param known Classes that have their numbers already; empty: those of the
-/// folder get theirs.
+/// @param known Classes that are already numbered; if empty, the folders found
+/// are numbered.
 /// @throws run_error if there is no class, a class has no images or is not
-/// among those known.
+/// among the known ones.
 folder_index index_folder(const std::filesystem::path& folder,
                           const std::vector<std::string>& known = {});
 
-/// The folder of the part for testing: val, else test.
+/// The folder of the test part: val, else test.
 /// @throws run_error if there is none.
 std::filesystem::path find_test_folder(const std::filesystem::path& data_dir);
 

@@ -37,7 +37,7 @@ struct errors {
   std::longjmp(to->out, 1);
 }
 
-/// PIL passes over what libjpeg only warns of, but not over a lack of bytes.
+/// PIL ignores libjpeg's warnings, except missing bytes.
 void warn(j_common_ptr from, int level) {
   if (level < 0 && from->err->msg_code == JWRN_JPEG_EOF)
     leave(from);
@@ -98,8 +98,8 @@ private:
                  std::min(bytes_.size(), image_.src->bytes_in_buffer);
   }
 
-  /// Decodes what `part` needs and not much more. Chroma is smoothed across
-  /// blocks, so there is a block around it: the bytes are those of the whole.
+  /// Decodes `part` and not much more. Chroma is smoothed across blocks, so one
+  /// block around it is decoded, too: the bytes equal those of the whole image.
   picture read(const window& part, int64_t channels) {
     auto left = static_cast<JDIMENSION>(part.left);
     auto width = static_cast<JDIMENSION>(part.width);

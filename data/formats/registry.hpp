@@ -1,6 +1,6 @@
 #pragma once
-// The data sets that `--dataset` names: what they look like, which files they
-// need, what is usually done to their samples.
+// The data sets that `--dataset` names: their shape, the files they need and
+// their usual augmentation. Immutable; any thread may read it.
 
 #include "config/text/settings.hpp"
 #include "config/values/augmentation.hpp"
@@ -20,12 +20,12 @@ struct dataset_entry {
   std::string training; ///< What `--augment auto` means.
   std::string files;    ///< Below the data-dir; "" for sets without.
   normalisation scale;
-  /// Loads the samples. The name in the settings is that of this entry, or a
-  /// declaration that begins with it.
+  /// Loads the samples. The settings name this entry, or hold a declaration
+  /// that begins with its name.
   std::function<source_pair(const config::data_settings&, uint64_t seed,
                             data_part wanted)>
     load;
-  /// Looks at the files, without reading samples.
+  /// Surveys the files without reading samples.
   std::function<source_survey(const config::data_settings&)> survey;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Where data sets come from. The registry (registry.hpp) names them.
+// Loads the samples of each kind of data set. The registry (registry.hpp) maps
+// names to these functions. Stateless; any thread.
 
 #include "config/values/synthetic.hpp"
 #include "config/values/tar_shards.hpp"
@@ -13,34 +14,34 @@
 
 namespace troupe::data {
 
-/// Samples, and what is known of them before anything is done to them.
+/// Samples before any transform, and their properties.
 struct dataset_source {
   std::shared_ptr<const sample_store> store;
-  std::array<int64_t, 3> shape{}; ///< C, H, W; 3, 0, 0: of any size.
+  std::array<int64_t, 3> shape{}; ///< C, H, W; 3, 0, 0: any size.
   int64_t classes = 0;
 };
 
-/// A part that is not wanted has no store.
+/// The parts of a data set; a part that is not wanted has no store.
 struct source_pair {
   dataset_source train;
   dataset_source test;
 };
 
-/// What is known of the samples before any is read.
+/// What is known about the samples before any is read.
 struct source_survey {
-  std::array<int64_t, 3> shape{};  ///< As of a source.
-  std::optional<int64_t> classes;  ///< None: the labels alone say it.
-  std::optional<uint64_t> train{}; ///< Samples. None: they are not counted.
+  std::array<int64_t, 3> shape{};  ///< As in dataset_source.
+  std::optional<int64_t> classes;  ///< None: only the labels tell.
+  std::optional<uint64_t> train{}; ///< Samples. None: not counted.
   std::optional<uint64_t> test{};
-  bool in_memory = true; ///< Once loaded; else each is read when it is needed.
+  bool in_memory = true; ///< Once loaded; else read when needed.
 };
 
 /// The bundled digits at 28x28, split by `seed`: 1,437 for training, 360 for
 /// testing, classes in proportion, each part in the order of the source.
 source_pair load_digits(uint64_t seed);
 
-/// A coarse picture for each class, and noise; the same bytes everywhere. A
-/// convolutional network learns it in a few steps.
+/// A coarse picture for each class plus noise; the same bytes on every machine.
+/// A convolutional network learns it in a few steps.
 source_pair make_synthetic(const config::synthetic_data& what,
                            data_part wanted);
 
@@ -61,7 +62,7 @@ struct idx_dataset_description {
 source_pair load_idx(const idx_dataset_description& what,
                      const std::filesystem::path& data_dir, data_part wanted);
 
-/// The same by the headers of the files.
+/// The same from the headers of the files.
 source_survey survey_idx(const idx_dataset_description& what,
                          const std::filesystem::path& data_dir);
 
@@ -72,7 +73,7 @@ struct cifar_description {
   std::string folder; ///< Below the data-dir, if not the data-dir itself.
   uint32_t classes = 10;
   uint32_t label_bytes = 1;
-  /// With a number for `#`: all from 1 on that are there.
+  /// `#` stands for a number: all files from 1 on that exist.
   std::string train;
   std::string test;
 };
@@ -81,7 +82,7 @@ struct cifar_description {
 source_pair load_cifar(const cifar_description& what,
                        const std::filesystem::path& data_dir, data_part wanted);
 
-/// The same by the sizes of the files.
+/// The same from the sizes of the files.
 source_survey survey_cifar(const cifar_description& what,
                            const std::filesystem::path& data_dir);
 
@@ -91,18 +92,18 @@ source_survey survey_cifar(const cifar_description& what,
 source_pair load_folder(const std::filesystem::path& data_dir,
                         data_part wanted);
 
-/// Counts the classes alone.
+/// Counts only the classes.
 /// @throws run_error if there are none, or a folder is absent.
 source_survey survey_folder(const std::filesystem::path& data_dir);
 
-/// Tar files whose members come in runs of one stem: an image and STEM.cls,
+/// Tar files whose members come in groups of one stem: an image and STEM.cls,
 /// which holds the number of the class. Without names: all train*.tar, and all
-/// val*.tar or test*.tar. There are as many classes as the highest label says.
+/// val*.tar or test*.tar. The number of classes follows from the highest label.
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_tar(const config::tar_shards& what,
                      const std::filesystem::path& data_dir, data_part wanted);
 
-/// Looks for the files alone.
+/// Only checks that the files exist.
 /// @throws run_error if one is absent.
 source_survey survey_tar(const config::tar_shards& what,
                          const std::filesystem::path& data_dir);

@@ -53,8 +53,8 @@ private:
     auto begin = at_ + block;
     auto size = number(raw, 124, 12);
     auto kind = static_cast<char>(raw[156]);
-    // Links and devices have no bytes, whatever they say; who wrote a path for
-    // them did not mean a sample.
+    // Links and devices have no bytes, whatever their headers say, and are no
+    // samples.
     if (kind >= '1' && kind <= '6')
       size = 0;
     if (regular(kind) && size_override_)

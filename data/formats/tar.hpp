@@ -1,7 +1,8 @@
 #pragma once
-// What is in a tar file, found by walking its headers: ustar, pax and GNU's
-// long names. Nothing is unpacked. Files are not trusted: no memory is taken
-// for members that are not there, and a name that leaves the root is refused.
+// Lists the members of a tar file by walking its headers: ustar, pax and GNU's
+// long names. Nothing is unpacked. Files are not trusted: no memory is
+// allocated for members that are not there, and a name that leaves the root is
+// refused. Stateless; any thread.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +21,7 @@ struct tar_member {
   uint64_t end = 0;    ///< Where the next header begins, or the file ends.
 };
 
-/// Reads up to so many bytes at a position; returns how many there were.
+/// Reads bytes at a position; returns how many there were.
 using bytes_at = std::function<size_t(uint64_t position, std::span<uint8_t>)>;
 
 /// The members in their order.

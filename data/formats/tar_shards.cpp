@@ -237,7 +237,7 @@ shard_files find_shards(const config::tar_shards& what,
   return out;
 }
 
-// How many classes there are the shards for training say, also to who does not
+// The training shards define the number of classes, also for nodes that do not
 // train.
 source_pair load_tar(const config::tar_shards& what, const fs::path& data_dir,
                      data_part wanted) {

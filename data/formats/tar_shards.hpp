@@ -1,6 +1,7 @@
 #pragma once
-// Samples in tar files, in the manner of WebDataset: runs of members of one
-// stem, of which one is an image and one, STEM.cls, the number of its class.
+// Samples in tar files, in the manner of WebDataset: groups of members with the
+// same stem, one of which is an image and one, STEM.cls, the number of its
+// class. Stateless; any thread.
 
 #include "config/values/tar_shards.hpp"
 #include "data/formats/tar.hpp"
@@ -22,14 +23,14 @@ struct tar_sample {
   uint64_t last = 0;
 };
 
-/// No label may be above this.
+/// The largest valid label.
 inline constexpr int64_t highest_label = 1'000'000;
 
 /// @throws run_error naming file, position and what is wrong there.
 std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
                                       const std::string& name);
 
-/// The same of a file.
+/// The samples of a file.
 std::vector<tar_sample> index_shard(const std::filesystem::path& file);
 
 /// Reads part of a file.
@@ -42,8 +43,8 @@ struct shard_files {
   std::vector<std::filesystem::path> test;
 };
 
-/// The files that a declaration means, all of which there are; those for tests
-/// only where they are wanted.
+/// The files that a declaration means, which all exist; test files only if they
+/// are wanted.
 /// @throws run_error if there are none, or one is absent.
 shard_files find_shards(const config::tar_shards& what,
                         const std::filesystem::path& data_dir,

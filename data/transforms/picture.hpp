@@ -1,5 +1,6 @@
 #pragma once
-// Images as bytes, on their way from where they are kept to a batch.
+// Images as bytes, between their store and a batch. Plain values; a view does
+// not own its pixels.
 
 #include <cstdint>
 #include <functional>
@@ -7,7 +8,8 @@
 
 namespace troupe::data {
 
-/// Part of an image, in pixels. May leave it: what is outside is black.
+/// Part of an image, in pixels. It may extend beyond the image: pixels outside
+/// are black.
 struct window {
   int64_t top = 0;
   int64_t left = 0;
@@ -17,8 +19,8 @@ struct window {
   bool operator==(const window&) const = default;
 };
 
-/// A view of pixels, which may own them. Channels lie in planes or side by
-/// side, as the strides say.
+/// A view of pixels, which it may own. Channels are planar or interleaved, as
+/// the strides tell.
 struct picture {
   const uint8_t* origin = nullptr; ///< Of the upper left pixel.
   int64_t channels = 0;
@@ -36,7 +38,7 @@ struct picture {
   window whole() const { return {0, 0, height, width}; }
 };
 
-/// A picture of its own memory with channels side by side, all black.
+/// A black picture that owns its memory, with interleaved channels.
 inline picture make_picture(int64_t height, int64_t width, int64_t channels) {
   picture out{nullptr, channels, height, width, 1, width * channels, channels};
   out.owned.resize(static_cast<size_t>(height * width * channels));
@@ -44,8 +46,7 @@ inline picture make_picture(int64_t height, int64_t width, int64_t channels) {
   return out;
 }
 
-/// Told the size of an image, says which part of it is wanted; that part must
-/// lie inside.
+/// Chooses the wanted part of an image of this size; it must lie inside.
 using window_choice = std::function<window(int64_t height, int64_t width)>;
 
 } // namespace troupe::data

@@ -1,8 +1,8 @@
 #pragma once
-// What is done to a sample on its way into a batch, as torchvision's transforms
-// of the same names do it on PIL images. What is random is a function of
-// (seed, epoch, index of the sample): neither the number of workers nor who
-// gets which sample changes it.
+// The transforms of a sample on its way into a batch, as torchvision's
+// transforms of the same names change PIL images. Random choices are a function
+// of (seed, epoch, index of the sample): neither the number of workers nor the
+// assignment of samples changes them. Pure functions; any thread.
 
 #include "config/values/augmentation.hpp"
 #include "data/transforms/picture.hpp"
@@ -14,22 +14,22 @@
 
 namespace troupe::data {
 
-/// What is to be done.
+/// The transforms of a data set.
 struct transforms {
-  config::augmentation random; ///< Steps; `automatic` means nothing here.
-  /// Side of the squares that images of any size are made into; 0: samples
-  /// have their size already. Without a random resized crop the shorter side
-  /// becomes 8/7 of it, of which the middle is taken (256 for 224).
+  config::augmentation random; ///< Random steps; `automatic` is ignored.
+  /// Side of the squares to which images of varying size are scaled; 0: samples
+  /// already have their size. Without a random resized crop the shorter side is
+  /// scaled to 8/7 of it, and the middle is cut out (256 for 224).
   int64_t side = 0;
   uint64_t seed = 0;
 };
 
-/// What was drawn for one sample.
+/// The random choices for one sample.
 struct draws {
   window crop; ///< Part of the image; may leave it with padding.
   bool flip = false;
-  /// Of the steps of colour_jitter that there are, and the order in which the
-  /// four are done.
+  /// The factors of the colour_jitter steps that are configured, and the order
+  /// of the four steps.
   std::optional<double> brightness = {};
   std::optional<double> contrast = {};
   std::optional<double> saturation = {};
@@ -41,33 +41,33 @@ struct draws {
 draws draw(const transforms& how, int64_t height, int64_t width, uint64_t epoch,
            uint64_t index);
 
-/// A sample that only has to be cut out, turned and normalised.
+/// A sample that must still be cropped, flipped and normalised.
 struct transformed {
   picture image;
-  window crop; ///< Of `image`; what leaves it is black.
+  window crop; ///< Of `image`; black outside of it.
   bool flip = false;
 };
 
-/// Gives the part of a sample that it is asked for.
+/// Loads the part of a sample that is asked for.
 using sample_loader = std::function<picture(const window_choice&)>;
 
-/// Does all but what is left to say in the answer.
+/// Applies all transforms except those that the result names.
 transformed transform(const transforms& how, uint64_t epoch, uint64_t index,
                       const sample_loader& load);
 
 // -- the steps, for tests too -------------------------------------------------
 
-/// Bilinear with antialiasing, as PIL's: `from` is made
-/// `height` x `width`, of which only `part` is computed.
+/// Bilinear scaling with antialiasing, as PIL's, to `height` x `width`, of
+/// which only `part` is computed.
 picture resize(const picture& from, int64_t height, int64_t width,
                const window& part);
 
-/// Changes colours in the drawn order, byte for byte as torchvision does on
-/// PIL images. Of grey images saturation and hue stay.
-/// @pre `image` owns its pixels, channels side by side.
+/// Changes colours in the drawn order, with the same bytes as torchvision on
+/// PIL images. Saturation and hue have no effect on gray images.
+/// @pre `image` owns its pixels, with interleaved channels.
 void jitter(picture& image, const draws& what);
 
-/// A copy, with black where `part` leaves the image.
+/// A copy of `part`, black outside of the image.
 picture cut(const picture& from, const window& part);
 
 /// Size of an image whose shorter side becomes `side`: height, width.

@@ -20,8 +20,8 @@ namespace troupe::models {
 
 namespace {
 
-/// Ends a computation that is of no use any more. Derived from std::exception
-/// because autograd's engine hands on nothing else.
+/// Ends a computation whose result is no longer needed. Derived from
+/// std::exception because autograd's engine passes on nothing else.
 struct cancelled : std::exception {
   const char* what() const noexcept override { return "cancelled"; }
 };
@@ -103,7 +103,7 @@ struct compute_engine::state {
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> statistics;
   uint64_t seed;
-  /// Stands in for the weights between two calls, so that a version is let go.
+  /// Bound in place of the weights between two calls, to release the version.
   at::Tensor nothing;
   /// Where the gradients of the batch in hand belong, in the order of the
   /// parameters, and which of them are there.
@@ -282,7 +282,7 @@ struct compute_engine::state {
       auto n = std::min(part_size, all - first);
       adds = first > 0;
       ends = first + n >= all;
-      // The masks of a sample are those of its place in the epoch, and in the
+      // The masks of a sample depend on its position in the epoch, and on the
       // part of the data that it belongs to.
       dropout_key drop{seed + from.part * 0x9e3779b97f4a7c15, from.epoch,
                        from.first + static_cast<uint64_t>(first)};
@@ -305,7 +305,7 @@ struct compute_engine::state {
 
 namespace {
 
-/// Lets weights and gradient go on every way out.
+/// Releases weights and gradient however the function is left.
 template <class State>
 class binding {
 public:

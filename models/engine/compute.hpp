@@ -1,7 +1,8 @@
 #pragma once
-// What a worker and an evaluator compute, without actors: loss and gradient of
-// a batch, and the score of weights. Plain calls on the calling thread, whose
-// number of intra-op threads the caller has set.
+// The computations of workers and evaluators, without actors: loss and gradient
+// of a batch, and the score of weights. Each compute or scorer actor owns an
+// engine. Calls run on the calling thread, which has set its number of intra-op
+// threads.
 
 #include "config/text/settings.hpp"
 #include "messages/lease.hpp"
@@ -19,9 +20,9 @@
 
 namespace troupe::models {
 
-/// What became of one batch.
+/// The result of one batch.
 struct gradient_result {
-  bool cancelled = false; ///< Then nothing else here counts.
+  bool cancelled = false; ///< If true, ignore the rest.
   double loss = 0;        ///< Mean over the samples, of smoothed labels.
   uint64_t samples = 0;
 };
@@ -29,34 +30,33 @@ struct gradient_result {
 /// What else a gradient depends on.
 struct batch_context {
   lease from; ///< Keys the masks of dropout layers, with the run's seed.
-  /// Where running statistics begin; undefined: with those of the weights.
+  /// The running statistics to start from; undefined: those in the weights.
   at::Tensor statistics = {};
-  /// Where the weights are still arriving: each layer waits for its own. If
-  /// they do not come the computation counts as cancelled.
+  /// For weights that are still arriving: each layer waits for its own. If they
+  /// never arrive the computation counts as cancelled.
   weights_wait arriving = nullptr;
-  /// Called while backward goes on: the gradient is there, and stays as it is,
-  /// from this element to its end. Last with 0.
+  /// Called during backward: the gradient from this element to its end is
+  /// final. The last call has 0.
   std::function<void(uint64_t first)> ready = nullptr;
 };
 
 /// The score of weights over a data set.
 struct evaluation_result {
-  bool cancelled = false; ///< Then nothing else here counts.
+  bool cancelled = false; ///< If true, ignore the rest.
   double loss = 0;        ///< Mean cross entropy over the samples.
   double accuracy = 0;    ///< In [0, 1].
-  /// The same where the five highest scores count; not with five classes or
-  /// fewer.
+  /// Top-5 accuracy; nothing with five classes or fewer.
   std::optional<double> accuracy_top5 = {};
   uint64_t samples = 0;
 };
 
-/// Gives the next batch (inputs [n, C, H, W], targets [n] int64); false at the
-/// end.
+/// Provides the next batch (inputs [n, C, H, W], targets [n] int64); returns
+/// false at the end.
 using batch_source =
   std::function<bool(at::Tensor& inputs, at::Tensor& targets)>;
 
-/// One replica of a network and its scratch. Not thread-safe; may move from
-/// thread to thread between calls.
+/// One replica of a network and its working memory. Not thread-safe; may move
+/// from thread to thread between calls.
 class compute_engine {
 public:
   /// @throws usage_error if network or device is unknown.
@@ -74,27 +74,27 @@ public:
   /// `flat`.
   void initial_weights(const at::Tensor& flat, uint64_t seed);
 
-  /// Loss and gradient of one batch. The weights are read in place and let go
-  /// before this returns. Fully connected layers write their gradients into
-  /// `gradient` at once; any other parameter's is copied there, as soon as
-  /// backward has it and while it is in the cache. What was there before does
-  /// not matter, and all of it is written (zeros where a parameter had no
-  /// influence); the statistics behind it become what forward makes of those
-  /// in `about`. With `micro_batch_size` the parts of the batch come one after
-  /// the other: gradients and losses are added up, weighted by samples, and
-  /// statistics go on from part to part.
-  /// @param cancel Looked at on entry, after each forward and when each
-  /// parameter's gradient is there; may be null. `gradient` is arbitrary
-  /// afterwards.
+  /// Computes loss and gradient of one batch. The weights are read in place and
+  /// released before this returns. Fully connected layers write their gradients
+  /// straight into `gradient`; those of other parameters are copied there as
+  /// soon as backward has made them, while they are still in the cache. All of
+  /// `gradient` is overwritten (with zeros for a parameter without influence);
+  /// the statistics behind it become those that forward makes of the ones in
+  /// `about`. With `micro_batch_size` the parts of the batch are computed one
+  /// after the other: gradients and losses are added up, weighted by samples,
+  /// and each part continues from the previous part's statistics.
+  /// @param cancel Checked on entry, after each forward and after each
+  /// parameter's gradient; may be null. After a cancel, `gradient` is
+  /// arbitrary.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   gradient_result run(const at::Tensor& weights, const at::Tensor& inputs,
                       const at::Tensor& targets, const at::Tensor& gradient,
                       const std::atomic<bool>* cancel = nullptr,
                       const batch_context& about = {});
 
-  /// Score of the weights over all batches of `next`, without gradients; always
-  /// in the type of the weights, and without smoothing.
-  /// @param cancel Looked at before each batch; may be null.
+  /// Scores the weights over all batches of `next`, without gradients; always
+  /// in the type of the weights, and without label smoothing.
+  /// @param cancel Checked before each batch; may be null.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   evaluation_result evaluate(const at::Tensor& weights,
                              const batch_source& next,

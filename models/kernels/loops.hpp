@@ -1,9 +1,10 @@
 // No `#pragma once`: each file that includes this one compiles the loops for
 // its own instruction set, in the namespace that TROUPE_INSTRUCTION_SET names.
+// See kernels.hpp for their use.
 //
-// Only what is defined here may be called: an inline function of another header
-// would be compiled for this instruction set, too, and the linker might give it
-// to all the program.
+// Only functions defined here may be called: an inline function of another
+// header would be compiled for this instruction set, too, and the linker might
+// use that copy in the whole program.
 
 #include "models/kernels/kernels.hpp"
 
@@ -39,9 +40,9 @@ struct exponent<double> {
   static constexpr bits mask = 0x7ff0'0000'0000'0000;
 };
 
-/// An exponent of ones only is NaN or infinity. Without a branch, so that the
-/// compiler makes vectors of it; blocks, so that it does not read on for long
-/// after it knows.
+/// An exponent of all ones is NaN or infinity. Without branches, so that the
+/// compiler vectorises it, and in blocks, so that it stops soon after the first
+/// such element.
 template <class T>
 bool finite(const T* x, size_t count) {
   using bits = typename exponent<T>::bits;
@@ -60,7 +61,7 @@ bool finite(const T* x, size_t count) {
 
 // -- sums ---------------------------------------------------------------------
 
-/// out = or += factors * in, with N arrays read side by side.
+/// out = or += factors * in, reading N arrays at the same time.
 template <bool First, size_t N, class T>
 void add_group(T* __restrict out, const T* const* in, const T* factors,
                size_t count) {
@@ -93,8 +94,8 @@ void add_some(T* out, const T* const* in, const T* factors, size_t n,
   }
 }
 
-/// Measured: four arrays side by side take half the time of one after another,
-/// and more are no faster.
+/// Measured: reading four arrays at a time takes half the time of one after
+/// another; more are no faster.
 template <class T>
 void sum(T* out, const T* const* in, const T* factors, size_t n, size_t count) {
   constexpr size_t group = 4;
@@ -104,8 +105,8 @@ void sum(T* out, const T* const* in, const T* factors, size_t n, size_t count) {
                     count);
 }
 
-/// A fixed number of sums side by side, so that all instruction sets add in
-/// the same order.
+/// A fixed number of parallel sums, so that all instruction sets add in the
+/// same order.
 template <class T>
 double squares(const T* x, size_t count) {
   constexpr size_t lanes = 8;

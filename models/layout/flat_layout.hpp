@@ -2,7 +2,7 @@
 // Where each parameter and each running statistic of a network lies in one flat
 // buffer: the parameters first, then the statistics. Weights and gradients of a
 // network are such buffers, and those of a module are views into them; a slot
-// of an optimiser ends with the parameters.
+// of an optimiser has the parameters only. An immutable value; any thread.
 
 #include "config/text/settings.hpp"
 #include "models/scalar.hpp"
@@ -21,11 +21,12 @@ class Module;
 
 namespace troupe::models {
 
-/// What a tensor of a state dict is. Only the first two lie in flat buffers.
+/// The kinds of tensors in a state dict. Only the first two lie in flat
+/// buffers.
 enum class tensor_kind : uint8_t {
   parameter,
   statistic, ///< A buffer of floating-point numbers.
-  counter    ///< A single int64: batches so far.
+  counter    ///< A single int64: the number of batches so far.
 };
 
 /// One tensor; offset and count are in elements.
@@ -35,16 +36,14 @@ struct parameter_slot {
   uint64_t offset = 0;
   uint64_t count = 0;
   tensor_kind kind = tensor_kind::parameter;
-  /// Whether its layer normalises, as far as the layer's class says; nothing
-  /// where that is not known.
+  /// Whether its layer normalises; nothing if the layer's class does not tell.
   std::optional<bool> normalises = {};
 
   bool operator==(const parameter_slot&) const = default;
 };
 
 /// Parameters and statistics of a network, each in the order of its state_dict,
-/// without gaps.
-/// A value; two ends of a connection compare theirs with ==.
+/// without gaps. The two ends of a connection compare theirs with ==.
 class flat_layout {
 public:
   flat_layout() = default;
@@ -53,8 +52,8 @@ public:
   /// neither float32 nor float64, or another buffer is no int64 scalar.
   static flat_layout from(const torch::nn::Module& module);
 
-  /// For layouts that come from elsewhere (a checkpoint, a peer). Offsets and
-  /// counts follow from the shapes.
+  /// Makes the layout of a checkpoint or a peer. Offsets and counts follow from
+  /// the shapes.
   /// @throws run_error on negative or overflowing shapes, or a repeated name.
   static flat_layout from(
     const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
@@ -72,7 +71,7 @@ public:
     return state_dict_;
   }
 
-  /// Elements in all.
+  /// Elements of a flat buffer.
   uint64_t count() const noexcept { return parameters_ + numbers_; }
 
   /// Elements of the parameters.
@@ -83,25 +82,25 @@ public:
   /// Bytes of one flat buffer.
   uint64_t bytes() const noexcept { return count() * size_of(dtype_); }
 
-  /// The part of a flat buffer that is of this tensor, in its shape; shares
+  /// The part of a flat buffer that holds this tensor, in its shape; shares
   /// memory.
   at::Tensor view(const at::Tensor& flat, const parameter_slot& slot) const;
 
   at::Tensor parameters_of(const at::Tensor& flat) const;
 
-  /// The statistics of a flat buffer, end to end; shares memory.
+  /// All statistics of a flat buffer; shares memory.
   at::Tensor statistics_of(const at::Tensor& flat) const;
 
   /// Is `flat` a contiguous CPU buffer of this layout's dtype and count?
   bool fits(const at::Tensor& flat) const;
 
-  /// The same for one that ends with the parameters.
+  /// The same for a buffer that holds the parameters only.
   bool fits_parameters(const at::Tensor& flat) const;
 
   bool operator==(const flat_layout&) const = default;
 
 private:
-  /// Gives each tensor its place.
+  /// Assigns each tensor its place.
   void take(std::vector<parameter_slot> all);
 
   bool fits(const at::Tensor& flat, uint64_t count) const;
@@ -114,8 +113,8 @@ private:
   config::scalar_type dtype_ = config::scalar_type::float32;
 };
 
-/// Makes the parameters of `module` views into `flat`: no copy. The memory
-/// lives as long as a parameter looks at it.
+/// Makes the parameters of `module` views into `flat`, without a copy. The
+/// memory lives as long as a parameter refers to it.
 /// @throws run_error if module, layout and buffer do not belong together.
 void bind_parameters(torch::nn::Module& module, const flat_layout& layout,
                      const at::Tensor& flat);

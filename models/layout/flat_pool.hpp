@@ -1,5 +1,6 @@
 #pragma once
-// Flat tensors in buffers of one size that are used again.
+// A pool of flat tensors of one size, whose memory is used again. Owned by the
+// object that makes the tensors (weights store, compute engine).
 
 #include "config/text/settings.hpp"
 #include "messages/payload_memory.hpp"
@@ -20,8 +21,8 @@ public:
   flat_pool(uint64_t count, config::scalar_type dtype,
             payload_memory_ptr source = heap_memory());
 
-  /// A flat tensor, page-aligned, content arbitrary. Its memory comes back when
-  /// the last tensor that shares it is gone, on whichever thread that is.
+  /// A flat tensor, page-aligned, with arbitrary content. Its memory returns to
+  /// the pool when the last tensor that shares it is dropped, on any thread.
   /// Throws std::bad_alloc.
   at::Tensor take();
 

@@ -1,6 +1,6 @@
 #pragma once
-// Where the flat weights are cut into the ranges of parameter server shards.
-// Plain arithmetic; any thread.
+// Divides the flat weights into the ranges of parameter server shards. Pure
+// functions; any thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,17 +18,17 @@ struct element_range {
   bool operator==(const element_range&) const = default;
 };
 
-/// Bytes that a cut is a multiple of: a page, so that the ranges of several
-/// shards can be mapped side by side, and a tensor across a cut is still a
-/// view.
+/// Ranges begin at multiples of this many bytes: a page, so that the ranges of
+/// several shards can be mapped side by side and a tensor across two ranges is
+/// still one view.
 inline constexpr uint64_t cut_alignment = 4096;
 
-/// How many shards a flat buffer of `count` elements can have: each has at
-/// least one page, the last of which may be short.
+/// The most shards for a flat buffer of `count` elements: each has at least one
+/// page, of which the last may be short.
 uint64_t most_shards(uint64_t count, size_t element_bytes);
 
-/// One range for each shard, in order, without gaps; their pages differ by one
-/// at most.
+/// One range for each shard, in order, without gaps; their sizes differ by at
+/// most one page.
 /// @pre 1 <= shards <= most_shards(count, element_bytes), or shards is 1
 std::vector<element_range> cut(uint64_t count, size_t element_bytes,
                                uint32_t shards);

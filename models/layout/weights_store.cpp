@@ -7,9 +7,9 @@ namespace troupe::models {
 
 namespace {
 
-/// Whether nobody else has it. Nobody can get it any more, then: copies are
-/// made of copies. To take one and to drop it is to see what the last reader
-/// did before it let go.
+/// Whether nobody else refers to it. Then nobody can get it any more, because
+/// copies are made from copies. Taking and dropping a handle makes the last
+/// reader's writes visible here.
 bool is_alone(const weights_ptr& what) {
   const auto& flat = what->flat;
   if (what.use_count() > 1 || flat.use_count() > 1 ||

@@ -1,7 +1,7 @@
 #pragma once
-// Immutable versions of the weights. A version is shared by all who read it;
-// its memory goes back to a pool when the last reader lets go, on whichever
-// thread that is, and serves a later version.
+// Immutable versions of the weights, shared by all their readers. The memory of
+// a version returns to a pool when its last reader drops it, on any thread, and
+// is used for a later version. Owned by a parameter server or shard.
 
 #include "config/text/settings.hpp"
 #include "messages/ids.hpp"
@@ -24,8 +24,8 @@ struct weights_version {
 
 using weights_ptr = std::shared_ptr<const weights_version>;
 
-/// Makes versions and knows the newest. Thread-safe, but that two versions in
-/// the making need two writers who agree who publishes first.
+/// Makes versions and knows the newest. Thread-safe, except that two writers
+/// must agree who publishes first.
 class weights_store {
 public:
   /// @param count Elements of a version.
@@ -38,19 +38,19 @@ public:
   weights_store(const weights_store&) = delete;
   weights_store& operator=(const weights_store&) = delete;
 
-  /// Memory for a version in the making, page-aligned, content arbitrary.
-  /// Returns to the pool if it is let go unpublished.
+  /// Memory for the next version, page-aligned, with arbitrary content. Returns
+  /// to the pool if it is dropped unpublished.
   at::Tensor next_buffer();
 
-  /// Memory for a step from the newest version: its own, if nobody but the
-  /// store has it any more. Then the step is made in place, reads and writes
-  /// the same memory, and that version is gone; else as next_buffer.
+  /// Memory for a step from the newest version: that version's own memory if
+  /// nobody but the store refers to it. Then the step is made in place and that
+  /// version no longer exists. Otherwise as next_buffer.
   /// @pre Nobody asks for the newest version before the next is published.
   at::Tensor step_buffer();
 
-  /// Makes `flat` the newest version; from here on nobody writes to it.
-  /// @pre `flat` came from next_buffer (of this or another store) or is any
-  /// flat tensor that nobody will write to.
+  /// Makes `flat` the newest version; nobody may write to it from now on.
+  /// @pre `flat` came from next_buffer (of this or another store) or is a flat
+  /// tensor that nobody will write to.
   weights_ptr publish(version id, at::Tensor flat);
 
   /// Null until the first publish.

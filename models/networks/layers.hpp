@@ -1,7 +1,7 @@
 #pragma once
-// Layers whose memory is taken but not filled: LibTorch's constructors draw
-// weights, 140 million for the largest network, and `initialise` or binding
-// replaces them anyway.
+// Makes layers with allocated but unfilled memory. LibTorch's constructors
+// would draw weights, 140 million for the largest network, which `initialise`
+// or binding replaces anyway. Used by the networks' constructors; any thread.
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>

@@ -12,7 +12,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Undefined where it is all the same.
+/// An undefined tensor if the parameter has no place.
 struct wanted_places {
   at::Tensor weight;
   at::Tensor bias;

@@ -1,5 +1,6 @@
 #pragma once
-// A fully connected layer whose gradients need no copy.
+// A fully connected layer whose gradients are written straight into the flat
+// gradient buffer. Used by networks in `forward`, on the computing thread.
 
 #include "models/gradient_places.hpp"
 
@@ -7,10 +8,10 @@
 
 namespace troupe::models {
 
-/// What the layer gives for `inputs`, with the same gradients; but backward
-/// writes that of a parameter that has a place straight into it, and gives that
-/// very tensor as the gradient. So with places a layer may be used once in a
-/// forward pass only, and gradients are asked for, not accumulated.
+/// The output of the layer, with the usual gradients. Backward writes the
+/// gradient of a parameter that has a place straight there, and that place
+/// itself becomes the gradient. So with places a layer may be used only once in
+/// a forward pass, and gradients are replaced, not accumulated.
 /// @param inputs [n, in]
 /// @returns [n, out]
 at::Tensor linear(const at::Tensor& inputs, torch::nn::Linear& layer,

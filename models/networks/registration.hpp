@@ -1,13 +1,13 @@
 #pragma once
-// A network of your own, known by its name like those that Troupe brings: one
-// object in a source of your program does it.
+// Registers a network of your own under a name, like those of Troupe: define
+// one such object in a source file of your program.
 //
 //   static const troupe::models::register_network mine{
 //     {"my_net", {3, 32, 32}, 10, 0, [](int64_t classes) {
 //        return std::make_shared<my_net>(classes);
 //      }}};
 //
-// To be made before main begins; not thread-safe.
+// To be constructed before main begins; not thread-safe.
 
 #include "models/networks/registry.hpp"
 
@@ -15,7 +15,7 @@ namespace troupe::models {
 
 class register_network {
 public:
-  /// A name that is there already, or is none, is a `usage_error` when networks
+  /// An invalid or repeated name is reported as a `usage_error` when networks
   /// are looked up: before main nobody could catch it.
   explicit register_network(network_entry what);
 };

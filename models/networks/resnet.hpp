@@ -2,7 +2,8 @@
 // Residual networks (He et al., "Deep residual learning for image recognition",
 // CVPR 2016), with the names, the order and the initial distributions of
 // torchvision's: a stem, stages of blocks that halve the image, the mean over
-// the image, one fully connected layer.
+// the image, one fully connected layer. Made through the registry; the result
+// is one replica, for one thread.
 
 #include "models/network.hpp"
 
@@ -24,14 +25,14 @@ struct resnet_plan {
   };
   enum class shortcut_kind : uint8_t {
     projection, ///< A 1x1 convolution where the shape changes.
-    padding     ///< Option A of the paper: every other pixel, zeros behind.
+    padding     ///< Option A of the paper: every other pixel, zero channels.
   };
 
   block_kind block = block_kind::basic;
   stem_kind stem = stem_kind::large;
   shortcut_kind shortcut = shortcut_kind::projection;
   int64_t width = 64;          ///< Of the stem and the first stage.
-  std::vector<int64_t> stages; ///< Blocks of each; each is twice as wide.
+  std::vector<int64_t> stages; ///< Blocks per stage; each doubles the width.
 };
 
 /// resnet18, 34, 50, 101, 152 by their depth, for images of 224x224 or 32x32.

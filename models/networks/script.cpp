@@ -128,8 +128,8 @@ public:
 
   torch::nn::Module& module() override { return *module_; }
 
-  // Without LibTorch's optimiser of scripts a first pass is computed as all
-  // others are, to the last bit.
+  // Without LibTorch's optimiser of scripts the first pass gives the same bits
+  // as all later ones.
   at::Tensor forward(const at::Tensor& inputs, const gradient_places&,
                      const std::optional<dropout_key>& drop) override {
     if (script_.is_training() != module_->is_training())

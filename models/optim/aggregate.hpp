@@ -1,6 +1,7 @@
 #pragma once
-// What a parameter server does with gradients before the optimiser's step.
-// Plain functions over flat float32 or float64 CPU buffers; any thread.
+// The mean of gradients, and the check that they are finite, before the
+// optimiser's step. Used by the parameter server's model. Plain functions over
+// flat float32 or float64 CPU buffers; any thread.
 
 #include "models/optim/lanes.hpp"
 
@@ -14,19 +15,19 @@
 namespace troupe::models {
 
 /// The mean of gradients, each weighted by its share (its number of samples,
-/// times its weight if the policy gives it one), block by block, so that
-/// whoever needs it finds it in the cache: the sum of n_i / n * g_i in the
-/// given order. The order fixes the bits. The gradients must outlive it.
+/// times the policy's weight if there is one): the sum of n_i / n * g_i in the
+/// given order, which fixes the bits. It is computed block by block, so that
+/// its reader finds each block in the cache. The gradients must outlive it.
 template <class T>
 class blocked_mean {
 public:
-  /// Elements that a block may have: two of them fit into the nearest cache.
+  /// The most elements of a block: two blocks fit into the first-level cache.
   /// Measured (0.4 and 11 million floats, 1 to 16 gradients): 4 to 256 KiB make
-  /// no difference, but that what is streamed from a block prefers small ones.
+  /// no difference, except that streaming stores prefer small blocks.
   static constexpr size_t block = 8 * 1024 / sizeof(T);
 
-  /// @throws run_error if there are no gradients, or no samples, or not as many
-  /// of the one as of the other, or sizes or dtypes differ.
+  /// @throws run_error if there are no gradients or no samples, if there are
+  /// not as many shares as gradients, or if sizes or dtypes differ.
   blocked_mean(std::span<const at::Tensor> gradients,
                std::span<const double> shares);
 
@@ -44,8 +45,8 @@ private:
 extern template class blocked_mean<float>;
 extern template class blocked_mean<double>;
 
-/// Is there neither NaN nor infinity in `flat`? One read pass, in which each
-/// thread stops within 64 KiB of the first such element that it meets.
+/// Whether `flat` holds neither NaN nor infinity. One read pass, in which each
+/// thread stops within 64 KiB of the first such element that it finds.
 bool all_finite(const at::Tensor& flat, const lanes& across = {});
 
 } // namespace troupe::models

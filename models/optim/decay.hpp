@@ -1,6 +1,6 @@
 #pragma once
-// Which elements of flat weights have no weight decay. Plain arithmetic; any
-// thread.
+// Finds the elements of flat weights that are excluded from weight decay. Pure
+// functions; any thread.
 
 #include "config/text/settings.hpp"
 #include "models/layout/flat_layout.hpp"
@@ -10,13 +10,13 @@
 
 namespace troupe::models {
 
-/// The parameters that are excluded, in order; neighbours are one range. A
-/// normalising layer is one of PyTorch's classes of such layers; of other
-/// classes, one whose `weight` has one dimension.
+/// The ranges of the excluded parameters, in order; adjacent ones are merged. A
+/// normalising layer is one of PyTorch's classes of such layers, or for an
+/// unknown class one whose `weight` has one dimension.
 std::vector<element_range> without_decay(const flat_layout& layout,
                                          config::decay_exclusion what);
 
-/// What of `ranges` lies in `part`, counted from its first element.
+/// The parts of `ranges` that lie in `part`, relative to its first element.
 std::vector<element_range> within(const std::vector<element_range>& ranges,
                                   const element_range& part);
 

@@ -1,10 +1,10 @@
 #pragma once
 // Threads that share a pass over flat memory: the caller's own, and others that
-// sleep until there is a pass. Each part of the memory is one thread's alone,
-// so a pass whose elements are computed by themselves gives the same bits with
-// any number of them.
+// sleep between passes. Each part of the memory is handled by one thread, so a
+// pass that computes each element by itself gives the same bits with any number
+// of threads. Owned by a parameter server or shard.
 //
-// Copies share the threads. One pass at a time.
+// Copies share the threads. Only one pass at a time, called from one thread.
 
 #include <cstddef>
 #include <functional>
@@ -18,18 +18,18 @@ namespace troupe::models {
 
 class lanes {
 public:
-  /// The caller's thread alone.
+  /// Only the caller's thread.
   lanes() = default;
 
-  /// @param count Threads, the caller's among them; at least 1.
+  /// @param count Threads, including the caller's; at least 1.
   explicit lanes(size_t count);
 
-  /// Threads of a pass.
+  /// The number of threads of a pass.
   size_t count() const;
 
-  /// Calls `what(first, end)` for ranges that make up [0, count), side by side,
+  /// Calls `what(first, end)` in parallel for ranges that make up [0, count),
   /// and returns when all are done. Ranges begin at multiples of `grain`.
-  /// @throws what the first range that failed has thrown; the others are done.
+  /// @throws what the first failing range threw, after all have ended.
   void each(size_t count, size_t grain,
             const std::function<void(size_t, size_t)>& what) const;
 

@@ -11,7 +11,7 @@ namespace {
 /// Epochs are quotients: 3 times 0.1 is reached by 0.3, too.
 constexpr double rounding = 1e-9;
 
-/// Where a run ends of which nothing else is known.
+/// The end of a run for which nothing else is known.
 std::optional<double> end_of(const config::training_settings& settings) {
   if (settings.epochs)
     return static_cast<double>(*settings.epochs);
@@ -59,7 +59,7 @@ double learning_rate::scheduled(const training_progress& where) const {
   return lr_ * std::pow(schedule_.factor, passed);
 }
 
-// In a run of so many steps the end lies where the pace so far says.
+// With a limit in steps, the end in epochs is extrapolated from the progress.
 double learning_rate::cosine(const training_progress& where) const {
   auto done = where.epochs - warmup_epochs_;
   auto all = 0.0;

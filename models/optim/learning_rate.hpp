@@ -1,7 +1,7 @@
 #pragma once
-// The learning rate of a step, as a function of the settings and of how far the
-// run has come: nothing is kept, so a run that is resumed or replayed has the
-// rates of one that was not. Pure; any thread.
+// The learning rate of a step, as a function of the settings and of the run's
+// progress. No state is kept, so a run that is resumed or replayed has the same
+// rates as one that was not. Pure; any thread.
 
 #include "config/text/settings.hpp"
 #include "config/values/lr_schedule.hpp"
@@ -11,20 +11,21 @@
 
 namespace troupe::models {
 
-/// How far a run has come before a step.
+/// The progress of a run before a step.
 struct training_progress {
   double epochs = 0;  ///< Samples applied / samples in the data set.
   uint64_t steps = 0; ///< Updates of the weights.
 };
 
 /// Follows torch.optim.lr_scheduler: StepLR, MultiStepLR, CosineAnnealingLR
-/// and, times that, LinearLR as warm-up. The steps of the first two are at
-/// epochs from the start of the run. Cosine and warm-up change with every step,
-/// and are PyTorch's at the ends of epochs; the cosine goes from the end of the
-/// warm-up to that of the run, which is `epochs`, or else `max_steps`.
+/// and, multiplied with these, LinearLR as warm-up. StepLR and MultiStepLR
+/// change the rate at epochs counted from the start of the run. Cosine and
+/// warm-up change it with every step, and equal PyTorch's rates at the ends of
+/// epochs; the cosine extends from the end of the warm-up to the end of the
+/// run, which is `epochs`, or else `max_steps`.
 class learning_rate {
 public:
-  /// Of the rate, where the warm-up begins.
+  /// Fraction of the rate at which the warm-up begins.
   static constexpr double warmup_begin = 0.01;
 
   /// Throws `config::bad_value` for a schedule that cannot be read.

@@ -68,9 +68,10 @@ private:
   size_t at_ = 0;
 };
 
-/// Would the next weights leave the caches before anybody reads them? Then they
-/// are streamed. Measured with 11 million floats (45 MB), SGD with momentum on
-/// two gradients: 13 ms instead of 20; with 0.4 million it makes no difference.
+/// Whether the next weights would leave the caches before anybody reads them;
+/// then they are streamed. Measured with 11 million floats (45 MB), SGD with
+/// momentum on two gradients: 13 ms instead of 20; with 0.4 million it makes no
+/// difference.
 bool leaves_caches(const void* next, uint64_t bytes) {
   constexpr uint64_t cached = 4u << 20;
   return bytes > cached &&
@@ -171,8 +172,8 @@ private:
                 });
   }
 
-  /// Sums a block of the gradients and updates with it, before the next block
-  /// is read: what the one leaves is in the cache of the other.
+  /// Sums a block of the gradients and updates with it before the next block is
+  /// read, so that the update finds the sum in the cache.
   template <class T, class Update>
   void part_of_pass(blocked_mean<T>& mean, T* to, const T* from, size_t first,
                     size_t end, T factor, const Update& update,

@@ -1,7 +1,7 @@
 #pragma once
-// Server-side optimisers: one step, the mean of its gradients included, is one
-// pass over flat buffers. They follow PyTorch's torch.optim to the letter, so
-// that numbers can be compared; the bits are the same on every CPU.
+// Server-side optimisers: one step, including the mean of its gradients, is one
+// pass over flat buffers. They follow PyTorch's torch.optim exactly, so that
+// results can be compared; the bits are the same on every CPU.
 
 #include "config/text/settings.hpp"
 #include "models/layout/flat_layout.hpp"
@@ -19,14 +19,14 @@
 
 namespace troupe::models {
 
-/// A part of an optimiser's state: a flat buffer of the parameters' layout.
+/// A part of an optimiser's state: a flat buffer with the parameters' layout.
 struct named_slot {
   std::string name; ///< As in PyTorch: momentum_buffer, exp_avg, exp_avg_sq.
   at::Tensor flat;
 };
 
-/// Updates weights from gradients. Not thread-safe; owned by the parameter
-/// server.
+/// Updates weights from gradients. Owned by a parameter server or shard, whose
+/// actor calls it; not thread-safe.
 class optimizer {
 public:
   virtual ~optimizer();
@@ -34,43 +34,43 @@ public:
   /// sgd | adam | adamw
   virtual std::string_view name() const noexcept = 0;
 
-  /// One step from `current` to `next`, on the mean of the gradients, each
-  /// weighted by its share and summed in the given order. All are flat,
+  /// Makes one step from `current` to `next` with the mean of the gradients,
+  /// each weighted by its share and summed in the given order. All are flat,
   /// contiguous and of the layout's dtype and size; only the parameters of
-  /// `next` are written to, and it may be `current`. Nothing is looked at
-  /// twice, so whether the gradients are finite must be known before.
+  /// `next` are written, and `next` may be `current`. The gradients are read
+  /// once, so the caller must have checked that they are finite.
   /// @param lr Learning rate of this step.
-  /// @param scale What the mean is multiplied by (clipping.hpp).
-  /// @param across Threads that make the step; the bits are the same.
-  /// @throws run_error if something does not fit, or there are no samples;
-  /// then nothing has changed.
+  /// @param scale Factor for the mean (clipping.hpp).
+  /// @param across Threads that make the step; they do not change the bits.
+  /// @throws run_error if something does not fit, or there are no samples; then
+  /// nothing has changed.
   virtual void step(const at::Tensor& next, const at::Tensor& current,
                     std::span<const at::Tensor> gradients,
                     std::span<const double> shares, double lr, double scale = 1,
                     const lanes& across = {}) = 0;
 
-  /// The state as it is now; the tensors share memory with the optimiser and
-  /// change with the next step: clone what is to outlive it. Empty for an
-  /// optimiser without state.
+  /// The current state. The tensors share memory with the optimiser and change
+  /// with the next step; clone what must outlive it. Empty for an optimiser
+  /// without state.
   virtual std::vector<named_slot> slots() const = 0;
 
   /// Steps taken so far.
   virtual uint64_t steps() const noexcept = 0;
 
-  /// Takes over saved state; the values are copied.
+  /// Restores saved state; the values are copied.
   /// @throws run_error if names, sizes or dtypes are not those of slots().
   virtual void load(const std::vector<named_slot>& saved, uint64_t steps) = 0;
 };
 
 /// Makes the optimiser that the settings name.
-/// @param without_decay Elements that have no weight decay, in order.
+/// @param without_decay Ranges without weight decay, in order.
 /// @throws usage_error if the name is unknown; the line lists those that are.
 std::unique_ptr<optimizer>
 make_optimizer(const config::training_settings& settings,
                const flat_layout& layout,
                std::vector<element_range> without_decay = {});
 
-/// The names that make_optimizer knows.
+/// The names that make_optimizer accepts.
 std::vector<std::string> optimizer_names();
 
 } // namespace troupe::models

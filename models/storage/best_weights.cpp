@@ -43,8 +43,8 @@ struct unusable {
   std::string why;
 };
 
-/// The file's bytes; nothing when there is none. Throws `run_error` when the
-/// system cannot say, or not read it: that is no reason to part with it.
+/// The file's bytes; nothing when there is no file. Throws `run_error` when the
+/// system cannot tell or cannot read it: that is no reason to discard it.
 std::optional<file_bytes> read_if_there(const fs::path& path) {
   std::error_code error;
   auto kind = fs::symlink_status(path, error).type();
@@ -53,8 +53,8 @@ std::optional<file_bytes> read_if_there(const fs::path& path) {
   return read_file(path);
 }
 
-/// Has its header nothing but what releases without a checksum wrote? With one,
-/// the file was checked when it was read.
+/// Whether its header has only what releases without a checksum wrote. With a
+/// checksum, the file was verified when it was read.
 bool is_whole(const tensor_metadata& about) {
   constexpr size_t keys_without_seal = 5;
   return about.contains(std::string{seal_key}) ||
@@ -127,7 +127,7 @@ void copy_best(const fs::path& from, const fs::path& to, uint64_t step,
     if (score.step == step)
       write_best(to, score, run_id, file.tensors());
   } catch (const unusable&) {
-    // The replay does without.
+    // The replay can do without it.
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // best.safetensors in a run directory: the weights of the best score so far,
-// and the score in the header. One file, which is replaced in one step: a
-// reader, and a crash, sees the old one or the new one. It carries a checksum.
-// Errors are `run_error`s of one line.
+// with the score in the header and a checksum. The file is replaced in one
+// step: readers, and a crash, see the old or the new file. Written by the
+// checkpoint writer. Errors are `run_error`s of one line.
 
 #include "models/storage/safetensors.hpp"
 
@@ -28,16 +28,16 @@ void write_best(const std::filesystem::path& run, const best_score& what,
                 const std::string& run_id,
                 std::span<const named_tensor> weights);
 
-/// To be called before the first write of a life: the score of the weights that
-/// are kept in `run`, if there are any. Removes what a killed writer left.
-/// Weights that were read and are damaged, or of another run, get another name,
-/// `damaged-...` or `abandoned-...`, with a line that says so. Throws when they
-/// cannot be read: they may be good.
+/// To be called before the first write of a life. Returns the score of the
+/// weights in `run`, if there are any, and removes what a killed writer left.
+/// Weights that are damaged, or of another run, are renamed to `damaged-...` or
+/// `abandoned-...`, with a line that says so. Throws when they cannot be read,
+/// since they may be good.
 std::optional<best_score>
 open_best(const std::filesystem::path& run, const std::string& run_id,
           const std::function<void(const std::string&)>& on_line = {});
 
-/// Copies the best weights of `from` to `to`, if they are whole and of this
+/// Copies the best weights of `from` to `to`, if they are intact and of this
 /// step and run.
 void copy_best(const std::filesystem::path& from,
                const std::filesystem::path& to, uint64_t step,

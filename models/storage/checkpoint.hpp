@@ -1,11 +1,11 @@
 #pragma once
 // Checkpoints: folders `step-00000100` with a manifest and two tensor files.
 // A checkpoint is written under a temporary name, synced and renamed, so that
-// it exists whole or not at all, whenever the process or the machine dies. A
-// reader verifies size and checksum of every file before it trusts any.
+// it exists completely or not at all, even if the process or the machine dies.
+// A reader verifies size and checksum of every file before it uses any.
 //
 // `dir` is the folder that holds the checkpoints (`<run>/checkpoints`). It has
-// one writer; readers of other processes may look on. Errors are `run_error`s:
+// one writer at a time; other processes may read. Errors are `run_error`s:
 // one line with the path and what is wrong or what the system said.
 
 #include "messages/proto/manifest.pb.h"
@@ -22,10 +22,10 @@
 
 namespace troupe::models {
 
-/// The one version of the manifest that this build writes and reads.
+/// The version of the manifest that this release writes and reads.
 inline constexpr uint32_t checkpoint_format = 1;
 
-/// Ranks of workers are below this in any manifest.
+/// Ranks of workers are below this in every manifest.
 inline constexpr uint32_t most_ranks = 1u << 20;
 
 /// A checkpoint in memory, verified. Move-only; owns the tensors' memory.
@@ -36,7 +36,7 @@ struct loaded_checkpoint {
   tensor_file optimizer; ///< Keys `optim.<slot>.<parameter>`.
 };
 
-/// A checkpoint by its name only: nothing in it has been looked at.
+/// A checkpoint known only by its name: its content has not been read.
 struct checkpoint_entry {
   uint64_t step = 0;
   std::filesystem::path path;
@@ -52,10 +52,10 @@ std::string checkpoint_name(uint64_t step);
 /// `optim.momentum_buffer.conv1.weight`.
 std::string slot_key(std::string_view slot, std::string_view parameter);
 
-/// Writes a checkpoint of `manifest.step()`; one of the same step is replaced.
-/// Sets the manifest's format version, files and checksum; the caller fills the
-/// rest. `dir` is made when absent. When this throws, nothing is left behind.
-/// Returns the path of the checkpoint, which is durable by then.
+/// Writes a checkpoint of `manifest.step()`, replacing one of the same step.
+/// Sets the manifest's format version, files and checksum; the caller fills in
+/// the rest. `dir` is created if absent. When this throws, nothing is left
+/// behind. Returns the path of the checkpoint, which is then durable.
 std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
                                        proto::Manifest manifest,
                                        std::span<const named_tensor> weights,
@@ -64,8 +64,8 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
 /// Reads and verifies the checkpoint folder `path`.
 loaded_checkpoint read_checkpoint(const std::filesystem::path& path);
 
-/// Reads and verifies the manifest alone (sizes of the other files included,
-/// their content not): cheap, for tools and for `--check`.
+/// Reads and verifies the manifest and the sizes of the other files, not their
+/// content: cheap, for tools and for `--check`.
 proto::Manifest read_manifest(const std::filesystem::path& path);
 
 /// All checkpoints in `dir`, the oldest step first; empty when there is no such
@@ -73,8 +73,8 @@ proto::Manifest read_manifest(const std::filesystem::path& path);
 std::vector<checkpoint_entry>
 list_checkpoints(const std::filesystem::path& dir);
 
-/// The newest checkpoint in `dir` that verifies. Says for each newer one, in
-/// one line, why it was passed over.
+/// The newest checkpoint in `dir` that verifies. Reports in one line for each
+/// newer one why it was skipped.
 std::optional<loaded_checkpoint> newest_valid(const std::filesystem::path& dir,
                                               const line_sink& on_skip);
 
@@ -87,13 +87,13 @@ loaded_checkpoint find_checkpoint(const std::filesystem::path& path,
 void prune(const std::filesystem::path& dir, size_t keep);
 
 /// Renames the checkpoints after `step` to `abandoned-step-...`: a run that
-/// goes on from an older one must not find them, nor lose its own to `prune`.
-/// Says one line for each.
+/// continues from an older one must not find them, nor may `prune` count them.
+/// Reports each in one line.
 void set_aside_newer(const std::filesystem::path& dir, uint64_t step,
                      const line_sink& on_line);
 
-/// Removes what a killed writer left under temporary names, and puts back a
-/// checkpoint that was about to be replaced. To be called once before the
+/// Removes what a killed writer left under temporary names, and restores a
+/// checkpoint that was about to be replaced. To be called once, before the
 /// first write. Returns how many were removed.
 size_t remove_leftovers(const std::filesystem::path& dir);
 

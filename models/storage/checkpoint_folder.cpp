@@ -1,4 +1,4 @@
-// The functions of checkpoint.hpp that look after a folder of checkpoints.
+// The functions of checkpoint.hpp that manage a folder of checkpoints.
 
 #include "config/text/failure.hpp"
 #include "models/storage/checkpoint.hpp"
@@ -143,7 +143,7 @@ void set_aside_newer(const fs::path& dir, uint64_t step,
       on_line("the run goes on from step " + std::to_string(step) + ": " +
               x.path.string() + " is now " + to.filename().string());
   }
-  // Else a machine that loses power would go on from them after all.
+  // Otherwise, after a power failure, a run could continue from them after all.
   if (any)
     sync_folder(dir);
 }

@@ -1,7 +1,8 @@
 #pragma once
-// Files that survive a crash. All functions throw `run_error` with one line
-// that names the file and what the system said (disk full, no permission).
-// Thread-safe as long as no two threads write the same path.
+// Files that survive a crash: functions that return only when their effect is
+// on disk. All throw `run_error` with one line that names the file and the
+// system's reason (disk full, no permission). Thread-safe as long as no two
+// threads write the same path.
 
 #include "models/storage/sha256.hpp"
 
@@ -15,8 +16,9 @@
 
 namespace troupe::models {
 
-/// A file that is written once from front to back. Its content is durable when
-/// `finish` has returned; its name is when `sync_folder` of its folder has.
+/// A file that is written once, from front to back. Its content is durable when
+/// `finish` has returned, its name when `sync_folder` of its folder has. One
+/// owner.
 class output_file {
 public:
   /// Creates the file, or empties it.
@@ -70,8 +72,8 @@ private:
   size_t size_ = 0;
 };
 
-/// Reads a regular file of at most `limit` bytes. No memory is taken before the
-/// size is known to be within the limit.
+/// Reads a regular file of at most `limit` bytes. The size is checked before
+/// memory is allocated.
 file_bytes read_file(const std::filesystem::path& path,
                      uint64_t limit = UINT64_MAX);
 
@@ -81,23 +83,21 @@ std::string digest_of_file(const std::filesystem::path& path);
 /// Makes creations, removals and renames in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Makes `folder` where it is missing, and what is missing above it; durable
-/// when this returns.
+/// Creates `folder` and missing folders above it; durable when this returns.
 void make_folder(const std::filesystem::path& folder);
 
-/// Makes the name of a folder that is there durable, and those of all folders
-/// above it; one above that we may not look at was not made by us.
+/// Makes the names of an existing folder and of all folders above it durable.
+/// Folders above it that we may not open are skipped: we did not create them.
 void sync_names(const std::filesystem::path& folder);
 
-/// Gives a file or folder another name in the same folder; durable when this
-/// returns.
+/// Renames a file or folder within its folder; durable when this returns.
 void rename_durably(const std::filesystem::path& from,
                     const std::filesystem::path& to);
 
-/// The first of `path`, `path`.2, `path`.3, ... that is not taken.
+/// The first of `path`, `path`.2, `path`.3, ... that does not exist.
 std::filesystem::path free_name(const std::filesystem::path& path);
 
-/// Makes `path` what `fill` writes, so that a reader, and a crash, sees the old
+/// Replaces `path` by what `fill` writes; readers, and a crash, see the old
 /// file or the new one and nothing in between.
 void replace_file(const std::filesystem::path& path,
                   const std::function<void(output_file&)>& fill);
@@ -105,7 +105,7 @@ void replace_file(const std::filesystem::path& path,
 /// The same for a text.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
-/// Removes the file, if it is there; that is durable when this returns.
+/// Removes the file if it exists; durable when this returns.
 void remove_file(const std::filesystem::path& path);
 
 } // namespace troupe::models

@@ -125,7 +125,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span{text.data(), text.size()});
 }
 
-/// Of a file whose header has zeros where the seal goes.
+/// The checksum of a file whose header has zeros in its place.
 std::string seal_of(std::string_view header,
                     std::span<const std::span<const std::byte>> data) {
   sha256 sum;

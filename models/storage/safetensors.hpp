@@ -1,6 +1,6 @@
 #pragma once
-// The safetensors format: named tensors in one flat file, without code. Byte by
-// byte in docs/formats.md. Works on plain memory: no LibTorch here.
+// The safetensors format: named tensors in one flat file, without code;
+// docs/formats.md has the details. Works on plain memory, without LibTorch.
 //
 // Errors are `run_error`s: one line with the file and what is wrong in it.
 // Functions are thread-safe; a `tensor_file` is immutable once made.
@@ -25,22 +25,21 @@ struct named_tensor {
   std::span<const std::byte> bytes; ///< Little endian.
 };
 
-/// Free text that travels in the header under `__metadata__`.
+/// Free text in the header, under `__metadata__`.
 using tensor_metadata = std::map<std::string, std::string>;
 
-/// In the metadata of a file that vouches for itself: the SHA-256 of the whole
-/// file, as 64 hex digits that count as zeros. Whoever reads such a file checks
-/// it.
+/// The key of a checksum in the metadata: the SHA-256 of the whole file,
+/// computed with its own 64 hex digits as zeros. Readers verify it.
 inline constexpr std::string_view seal_key = "troupe_sha256";
 
 /// Headers above this size are refused (about 100,000 tensors).
 inline constexpr uint64_t max_tensor_header = 16u << 20;
 
-/// Bytes per element, or 0 when the type is not one of ours.
+/// Bytes per element; 0 for an unknown type.
 size_t dtype_size(std::string_view dtype) noexcept;
 
-/// Writes the tensors straight from their memory. Wide element types come
-/// first so that each tensor is aligned; within a type the order is kept.
+/// Writes the tensors directly from their memory. Wide element types come
+/// first, so that each tensor is aligned; within a type the order is kept.
 void write_safetensors(output_file& out, std::span<const named_tensor> tensors,
                        const tensor_metadata& metadata = {});
 
@@ -49,15 +48,14 @@ void write_sealed_safetensors(output_file& out,
                               std::span<const named_tensor> tensors,
                               tensor_metadata metadata);
 
-/// The content of a safetensors file. Owns the memory of its tensors; moving it
-/// leaves their views valid.
+/// The content of a safetensors file. Owns the memory of its tensors; their
+/// views stay valid when it is moved.
 class tensor_file {
 public:
   tensor_file() = default;
 
-  /// Checks everything (sizes, offsets, shapes, no overlap, no hole, the seal
-  /// if there is one) before it trusts anything. `where` names the source in
-  /// error lines.
+  /// Checks sizes, offsets, shapes, that there is no overlap or gap, and the
+  /// checksum if there is one. `where` names the source in error lines.
   tensor_file(file_bytes content, const std::string& where);
 
   tensor_file(tensor_file&&) noexcept = default;
@@ -66,7 +64,7 @@ public:
   /// In the order of their bytes in the file.
   std::span<const named_tensor> tensors() const noexcept { return tensors_; }
 
-  /// The tensor of that name, or null. Linear in the number of tensors.
+  /// The tensor of this name, or null. Linear in the number of tensors.
   const named_tensor* find(std::string_view name) const noexcept;
 
   const tensor_metadata& metadata() const noexcept { return metadata_; }

@@ -1,5 +1,5 @@
 #pragma once
-// SHA-256, fed in pieces. Not thread-safe; one owner.
+// SHA-256 of data that comes in pieces. One owner; not thread-safe.
 
 #include <array>
 #include <cstddef>
@@ -21,7 +21,7 @@ public:
 
   void update(std::span<const std::byte> bytes);
 
-  /// The digest of all that was fed. Ends the object's use.
+  /// The digest of all bytes. The object must not be used afterwards.
   sha256_digest finish();
 
 private:

@@ -1,4 +1,4 @@
-// Who is let in, and for how long he is waited for.
+// Which peers are admitted, and how long a peer without an answer is kept.
 
 #include "actors/session/accept_gate.hpp"
 #include "actors/session/admission.hpp"

@@ -1,5 +1,5 @@
-// The actor that computes gradients, with a path that takes them ahead and
-// weights that are still arriving.
+// The compute actor, with a path that sends gradients early and weights that
+// are still arriving.
 
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"

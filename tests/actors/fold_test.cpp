@@ -1,5 +1,5 @@
-// The server's state is a function of its events: a fold over them, read back
-// from the log, has the same scheduler, ledger, policy and counts at every
+// The server's state is a function of its events: a server_fold over them, read
+// back from the log, has the same scheduler, ledger, policy and counts at every
 // version, whatever happened.
 
 #include "config/schema/policies.hpp"
@@ -36,7 +36,7 @@ void play_at_random(server_fixture& on, std::mt19937_64& random) {
   }
 }
 
-/// Without what the clock had to do with.
+/// Without the fields that depend on the clock.
 std::string text_of(proto::Manifest what) {
   what.clear_files();
   what.clear_optimizer();

@@ -118,7 +118,7 @@ struct server_under_attack : server_fixture {
     return out;
   }
 
-  /// Whether the good worker is served as if nothing had been.
+  /// Whether the good worker is served as if nothing had happened.
   void check_serves() {
     REQUIRE(actors.alive(lead));
     REQUIRE(recorder->finished.empty());

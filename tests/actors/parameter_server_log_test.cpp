@@ -1,4 +1,4 @@
-// What the parameter server keeps of what it is told.
+// What the parameter server writes to its event log.
 
 #include "config/text/failure.hpp"
 #include "tests/support/members.hpp"

@@ -1,5 +1,5 @@
-// The recorder, or the disk, stands still: nothing grows, nothing is lost, and
-// the run comes to its end.
+// The recorder, or the disk, does not respond: no queue grows, nothing is lost,
+// and the run ends normally.
 
 #include "tests/support/members.hpp"
 #include "tests/support/server_fixture.hpp"

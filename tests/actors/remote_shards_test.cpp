@@ -1,4 +1,4 @@
-// Shards in processes of their own: what happens between two parts.
+// Remote shards and the joined link: requests whose parts arrive one by one.
 
 #include "tests/support/members.hpp"
 #include "tests/support/server_fixture.hpp"

@@ -1,5 +1,5 @@
-// Session clients that meet what nobody has foreseen end their process, with
-// one line; over real connections.
+// Session clients that meet an unforeseen error end their process with one
+// line; over real connections.
 
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
@@ -96,7 +96,7 @@ public:
     caf::anon_send_exit(supervisor_, caf::exit_reason::kill);
   }
 
-  /// How a node ends that makes its participant so.
+  /// How a node ends whose participant is created by this function.
   template <class F>
   run_end end_of_worker(F make) {
     remote_session_client_parts parts;

@@ -1,4 +1,4 @@
-// The registrar of the shards: what it believes of whom.
+// The shard registrar: which messages of which shards it accepts.
 
 #include "actors/shards/shard_registrar.hpp"
 #include "tests/support/doubles.hpp"

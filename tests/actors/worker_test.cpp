@@ -51,8 +51,8 @@ struct desk {
     actors.run();
   }
 
-  /// The computation that began first is done, or has stopped when its token
-  /// said so.
+  /// The oldest computation has finished, or has stopped because its token was
+  /// set.
   void finish(size_t task, const payload& statistics = {}) {
     gradient_report report;
     report.statistics = statistics;

@@ -1,5 +1,5 @@
 #pragma once
-// A valid value for every key that is not its default.
+// For every key a valid value that is not its default.
 
 #include <map>
 #include <string>

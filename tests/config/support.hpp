@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of config/ share.
+// Helpers shared by the tests of config/.
 
 #include "config/commands/command_line.hpp"
 #include "config/text/failure.hpp"
@@ -16,7 +16,7 @@
 
 namespace troupe::config::test {
 
-/// A folder of one's own that is gone afterwards.
+/// A temporary folder, removed by its destructor.
 class scratch {
 public:
   scratch() {
@@ -38,7 +38,7 @@ public:
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file and says its path.
+  /// Writes a file; returns its path.
   std::string write(const std::string& name, const std::string& text) const {
     auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

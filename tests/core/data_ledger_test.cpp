@@ -64,7 +64,7 @@ public:
     // nop
   }
 
-  /// One event; nobody leaves or comes unless `moving`.
+  /// One event; members join or leave only if `moving`.
   void play(bool moving) {
     auto dice = below(100);
     worker_id who{static_cast<uint32_t>(below(workers_))};

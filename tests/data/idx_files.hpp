@@ -1,5 +1,5 @@
 #pragma once
-// Makes IDX files, good and bad, for tests.
+// Makes valid and invalid IDX files for tests.
 
 #include <unistd.h>
 #include <zlib.h>
@@ -20,7 +20,7 @@ inline void append(bytes& to, uint32_t x) {
   }
 }
 
-/// An idx3 file whose header says what is given, with `body` behind it.
+/// An idx3 file with this header, followed by `body`.
 inline bytes images_file(uint32_t count, uint32_t rows, uint32_t columns,
                          const bytes& body) {
   bytes result{0, 0, 8, 3};
@@ -52,7 +52,7 @@ inline bytes gzip(const bytes& plain) {
   return result;
 }
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed by its destructor.
 class scratch_folder {
 public:
   scratch_folder() {
@@ -68,7 +68,7 @@ public:
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file, with the folders above it.
+  /// Writes a file and creates the folders above it.
   std::filesystem::path write(const std::string& name, const bytes& content) {
     auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
@@ -82,8 +82,8 @@ private:
   std::filesystem::path path_;
 };
 
-/// A set of MNIST's form: images of one shade for each class, the classes in an
-/// order that depends on `first`; one image for testing.
+/// A data set in MNIST's format: each class has images of one shade, and the
+/// order of classes depends on `first`; one test image.
 inline void write_mnist(const std::filesystem::path& folder, uint32_t count,
                         uint32_t first) {
   std::filesystem::create_directories(folder);

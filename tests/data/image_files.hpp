@@ -1,5 +1,5 @@
 #pragma once
-// Makes images for tests, in memory and as JPEG, PNG and tar files, with the
+// Makes images for tests, in memory and as JPEG, PNG and tar files, using the
 // libraries' own writers.
 
 #include "tests/data/idx_files.hpp"
@@ -14,7 +14,7 @@
 
 namespace troupe::test {
 
-/// Pixels with `channels` values side by side: slopes, no two rows alike.
+/// Pixels with `channels` interleaved values: slopes, no two rows alike.
 inline bytes slopes(uint32_t height, uint32_t width, uint32_t channels) {
   bytes out;
   for (uint32_t y = 0; y < height; ++y)
@@ -107,7 +107,7 @@ inline bytes jpeg_file(uint32_t height, uint32_t width, uint32_t channels,
   return out;
 }
 
-/// A header block of a tar file, with its sum.
+/// A header block of a tar file, with its checksum.
 inline bytes tar_header(const std::string& name, uint64_t size, char kind) {
   bytes out(512);
   auto put = [&](size_t at, const std::string& text) {
@@ -149,7 +149,7 @@ inline bytes text(const std::string& from) {
   return {from.begin(), from.end()};
 }
 
-/// Members and the end.
+/// A tar file of these members, with its end blocks.
 inline bytes tar_file(const std::vector<bytes>& members) {
   bytes out;
   for (const auto& each : members)

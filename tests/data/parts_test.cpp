@@ -1,4 +1,5 @@
-// Who trains needs no files of tests, and who tests none of training.
+// Nodes that train need no test files, and nodes that evaluate no training
+// files.
 
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"

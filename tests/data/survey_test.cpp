@@ -1,4 +1,4 @@
-// What a look at a data set's files tells is what loading them finds.
+// What the survey of a data set tells is what loading it finds.
 
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// A small HTTP server of the test's own, on loopback: files by name, ranges,
-// and what can go wrong with them.
+// A small HTTP server for tests, on loopback: serves files by name and ranges,
+// and injects faults. Owned by a test; answers on a thread of its own.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -20,7 +20,7 @@ namespace troupe::test {
 class file_server {
 public:
   struct behaviour {
-    size_t break_after = SIZE_MAX; ///< Bytes of a body, of one answer.
+    size_t break_after = SIZE_MAX; ///< Cuts the body of one answer.
     bool knows_ranges = true;
   };
 
@@ -60,7 +60,7 @@ public:
     how_ = how;
   }
 
-  /// What was asked for: "NAME" or "NAME from N".
+  /// The requests so far: "NAME" or "NAME from N".
   std::vector<std::string> requests() {
     std::lock_guard lock{access_};
     return requests_;

@@ -1,5 +1,5 @@
-// A compressed gradient, behind three bytes: how it is compressed, of how many
-// numbers, and how many come behind them as they are.
+// A compressed gradient, after three bytes: how it is compressed, of how many
+// numbers, and how many uncompressed ones follow.
 
 #include "messages/payload.hpp"
 #include "messages/transport/compression/compression.hpp"

@@ -1,12 +1,13 @@
 #pragma once
-// Descriptions of a run, which come from checkpoints, event logs and servers.
+// Fuzz targets' helpers for descriptions of a run, which are read from
+// checkpoints, event logs and servers.
 
 #include "config/sources/description.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz {
 
-/// One of a run with these settings that has something of everything.
+/// A description with these settings in which every field is set.
 inline config::run_description
 sample_description(const config::settings& settings) {
   config::run_description out;
@@ -19,8 +20,9 @@ sample_description(const config::settings& settings) {
   return out;
 }
 
-/// What is here is other than the run in settings, data and network: that gets
-/// lines that a user can read, and a run does not differ from itself.
+/// Compares a run with a node that has different settings, data and network:
+/// the differences must be lines for a user, and a run must not differ from
+/// itself.
 inline void compare(const config::run_description& run, config::pairs own) {
   config::run_description here;
   here.settings = std::move(own);

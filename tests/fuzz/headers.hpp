@@ -1,14 +1,14 @@
 #pragma once
-// Which header the frames of a kind have, as links, gateways and clusters read
-// it.
+// Which header the frames of each kind have, as links, gateways and collective
+// paths read it.
 
 #include "messages/transport/nccl/collective_frames.hpp"
 #include "messages/transport/wire/frame.hpp"
 
 namespace troupe::fuzz {
 
-/// Calls `read` with an empty header of the kind's type. False for a kind that
-/// has none.
+/// Calls `read` with an empty header of the kind's type. Returns false for a
+/// kind without a header.
 template <class Read>
 bool with_header_of(transport::frame_kind kind, Read read) {
   using transport::frame_kind;

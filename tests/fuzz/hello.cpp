@@ -1,5 +1,5 @@
-// What a peer says at the door, as the admission takes it; and what a peer is
-// told there.
+// The hello of a peer, as the admission actor reads it, and the welcome, as a
+// peer reads it.
 
 #include "config/sources/shared_settings.hpp"
 #include "messages/proto/hello.pb.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Good inputs of each format, made by our own writers: for the fuzzer to begin
-// with, and for the test that the readers take them.
+// Valid inputs of each format, made by our own writers: the fuzzer starts from
+// them, and a test checks that the readers accept them.
 
 #include <filesystem>
 #include <map>
@@ -8,21 +8,22 @@
 
 namespace troupe::fuzz {
 
-/// By name, "worker.bin".
+/// Inputs by name, for example "worker.bin".
 using inputs = std::map<std::string, std::string>;
 
-inputs data_seeds(std::string_view format); ///< Of files of data sets.
-inputs run_seeds(std::string_view format);  ///< Of files of runs.
-inputs text_seeds(std::string_view format); ///< Of settings.
-inputs peer_seeds(std::string_view format); ///< Of what peers say.
+inputs data_seeds(std::string_view format); ///< Files of data sets.
+inputs run_seeds(std::string_view format);  ///< Files of runs.
+inputs text_seeds(std::string_view format); ///< Settings.
+inputs peer_seeds(std::string_view format); ///< Messages of peers.
 
-/// Of any format.
+/// Inputs of any format.
 inputs seeds(std::string_view format);
 
-/// A folder of each format.
+/// Writes one folder for each format.
 void write_seeds(const std::filesystem::path& folder);
 
-/// Numbers as targets take them off the front of their input.
+/// Numbers in the form in which targets take them from the front of their
+/// input.
 template <class T>
 std::string number(T x) {
   std::string out;

@@ -1,7 +1,7 @@
 #pragma once
-// What the targets share. A target hands bytes to a reader, as production calls
-// it. The reader takes them, or complains in one line; anything else that
-// leaves it is a finding.
+// Helpers shared by the fuzz targets. A target passes bytes to a reader as
+// production code does. The reader must accept them or throw an error of one
+// line; any other exception is a finding.
 
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
@@ -17,8 +17,8 @@ namespace troupe::fuzz {
 
 using bytes_view = std::span<const uint8_t>;
 
-/// A promise of a reader that does not hold: nobody catches it, so that it ends
-/// the fuzzer and fails the test.
+/// A broken promise of a reader. Nobody catches it, so it ends the fuzzer and
+/// fails the test.
 class finding : public std::logic_error {
 public:
   using std::logic_error::logic_error;
@@ -29,7 +29,7 @@ inline void require(bool holds, const char* promise) {
     throw finding(promise);
 }
 
-/// No line for the user is longer.
+/// The longest line that a user may get.
 inline constexpr size_t longest_line = 2000;
 
 inline void require_one_line(std::string_view line) {
@@ -38,7 +38,7 @@ inline void require_one_line(std::string_view line) {
   require(line.size() <= longest_line, "a line that nobody reads to its end");
 }
 
-/// Calls `read`; whether it had no complaint.
+/// Calls `read`; returns whether it accepted the input.
 template <class Complaint = failure, class Read>
 bool taken(Read read) {
   try {
@@ -54,7 +54,7 @@ inline std::string_view text_of(bytes_view bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Takes a number off the front; 0 when nothing is left.
+/// Takes a number from the front; 0 when nothing is left.
 template <class T>
 T take_number(bytes_view& from) {
   T out{};
@@ -65,7 +65,7 @@ T take_number(bytes_view& from) {
   return out;
 }
 
-/// Takes so many bytes off the front, or what is left.
+/// Takes so many bytes from the front, or what is left.
 inline bytes_view take_bytes(bytes_view& from, size_t count) {
   auto out = from.first(std::min(count, from.size()));
   from = from.subspan(out.size());

@@ -1,6 +1,7 @@
 #pragma once
 // All formats and messages that come from outside, each with the target that
-// hands bytes to its reader. One entry in targets.cpp, one folder in corpus/.
+// passes bytes to its reader. A new one is an entry in targets.cpp and a folder
+// in corpus/.
 
 #include "tests/fuzz/target.hpp"
 
@@ -22,7 +23,7 @@ bool metrics(bytes_view);
 bool ini(bytes_view);
 bool settings(bytes_view);
 
-// What peers say.
+// Messages of peers.
 bool hello(bytes_view);
 bool welcome(bytes_view);
 bool message(bytes_view);
@@ -32,8 +33,8 @@ bool chunks(bytes_view);
 bool compressed(bytes_view);
 
 struct target {
-  std::string_view name; ///< And of the folder.
-  /// Whether the reader took the bytes. Throws for a finding.
+  std::string_view name; ///< Also the name of the folder.
+  /// Returns whether the reader accepted the bytes. Throws for a finding.
   bool (*run)(bytes_view);
 };
 

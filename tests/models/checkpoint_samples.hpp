@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of checkpoints write.
+// The contents that tests of checkpoints write.
 
 #include "models/storage/checkpoint.hpp"
 

@@ -1,5 +1,5 @@
-// Gradients that are told of while backward makes them, and forward on weights
-// that are still arriving.
+// Gradients that are reported while backward computes them, and forward on
+// weights that are still arriving.
 
 #include "messages/arrival.hpp"
 #include "models/engine/compute.hpp"

@@ -1,5 +1,6 @@
 #pragma once
-// Ranks of one communicator over the double, polled in turn in a random order.
+// The ranks of one communicator over the fake NCCL, polled in turn in a random
+// order. Owned by a test, used on its thread.
 
 #include "messages/transport/nccl/communicator.hpp"
 #include "tests/nccl/fake_nccl.hpp"
@@ -41,7 +42,7 @@ struct cluster {
     return *ranks[static_cast<size_t>(rank)];
   }
 
-  /// One round over all ranks that are there.
+  /// Polls each rank that is not away once.
   void poll() {
     now += tick;
     std::vector<size_t> order(ranks.size());
@@ -52,7 +53,8 @@ struct cluster {
         ranks[i]->poll(now);
   }
 
-  /// Polls until it holds, up to `seconds`. Says whether it does.
+  /// Polls until the condition holds, for at most `seconds`. Returns whether it
+  /// does.
   template <class F>
   bool until(F&& holds, double seconds = 5) {
     for (auto end = now + seconds; now < end && !holds();)

@@ -1,5 +1,6 @@
 #pragma once
-// Inside of the double: ranks, streams and what is on its way between them.
+// The internals of the fake NCCL: ranks, streams and transfers between them.
+// Guarded by one lock.
 
 #include "tests/nccl/fake_nccl.hpp"
 
@@ -11,7 +12,7 @@
 #include <random>
 #include <utility>
 
-// -- what there is ------------------------------------------------------------
+// -- objects ------------------------------------------------------------------
 
 namespace fake {
 
@@ -19,7 +20,7 @@ namespace abi = nccl::abi;
 
 enum class kind { send, recv, reduce, broadcast };
 
-/// A transfer that was asked for.
+/// A transfer that was submitted.
 struct posted {
   kind what;
   const void* from;
@@ -39,7 +40,7 @@ struct posted {
 
 using posted_ptr = std::shared_ptr<posted>;
 
-/// Transfers that begin at once.
+/// Transfers that start together.
 struct group {
   abi::comm owner;
   int rank;
@@ -50,7 +51,7 @@ struct group {
 
 using group_ptr = std::shared_ptr<group>;
 
-/// Work in a stream: a group, or a mark to make, or one to wait for.
+/// Work in a stream: a group, an event to record, or an event to wait for.
 struct work {
   group_ptr transfers = nullptr;
   abi::event mark = nullptr;
@@ -77,8 +78,8 @@ struct comm_object {
   int device;
   fake::stage at = fake::stage::meeting;
   result state = result::in_progress;
-  fake::group_ptr arriving = nullptr;   ///< Taken, and not yet in its stream.
-  std::map<unsigned, double> sums = {}; ///< Scaled ones that were made.
+  fake::group_ptr arriving = nullptr;   ///< Accepted, not yet in its stream.
+  std::map<unsigned, double> sums = {}; ///< Scaled sums that were created.
   unsigned next_sum = 5;
   abi::stream target = nullptr;
 };
@@ -97,8 +98,8 @@ struct event_object {
 
 namespace fake {
 
-/// Handles that exist, in the order in which they were made: addresses would
-/// make each run another one.
+/// The existing handles in order of creation. Ordered by address, each run
+/// would differ.
 template <class T>
 struct handles : std::vector<T> {
   bool contains(T x) const {
@@ -106,7 +107,7 @@ struct handles : std::vector<T> {
   }
 };
 
-/// The release that it claims to be, in NCCL's way to write it.
+/// The release that it pretends to be, as NCCL writes it.
 #ifdef FAKE_VERSION
 inline constexpr int release = FAKE_VERSION;
 #else
@@ -127,28 +128,28 @@ struct hub {
   handles<abi::event> events;
   size_t made = 0;
   size_t ended = 0;
-  size_t transfers = 0; ///< Sends that were received.
+  size_t transfers = 0; ///< Sends that have been received.
   size_t sums = 0;
   size_t broadcasts = 0;
   std::vector<std::string> violations;
 };
 
-/// The one of this program, or of this library.
+/// The hub of this program, or of this library.
 hub& the();
 
 using lock = std::lock_guard<std::recursive_mutex>;
 
-/// As CUDA and NCCL keep it, for each thread.
+/// Kept for each thread, as CUDA and NCCL do.
 extern thread_local int current_device;
 extern thread_local int group_depth;
 
-/// Somebody broke a rule.
+/// Records a violated rule.
 void blame(const std::string& text);
 
-/// Each thing moves on a little, or does not.
+/// Each piece of work makes some progress, or none, at random.
 void move_on();
 
-/// Does it exist, and is the thread on its device?
+/// Whether it exists and the thread has its device selected.
 bool known(abi::comm comm, const char* who);
 
 /// A call for a transfer, alone or in a group.
@@ -157,10 +158,10 @@ abi::result ask(posted what, abi::comm comm, abi::stream stream);
 /// The end of a group of calls.
 abi::result take_group();
 
-/// Takes back what the communicator asked for.
+/// Removes what the communicator has submitted.
 void withdraw(abi::comm comm);
 
-/// It is no more.
+/// Destroys the communicator.
 void end(abi::comm comm);
 
 } // namespace fake

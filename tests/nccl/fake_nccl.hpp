@@ -1,14 +1,13 @@
 #pragma once
-// A double of NCCL and the CUDA runtime: the entry points that we use, over
-// host memory, with a hub in this process in place of GPUs. It keeps the rules
-// that the real ones have and notes who breaks them: a call before the one
-// before has come in, a communicator used after its end, a call on the wrong
-// device.
+// A fake of NCCL and the CUDA runtime: the entry points that we use, over host
+// memory, with a hub in this process instead of GPUs. It checks the rules of
+// the real libraries and records violations: a call before the previous one was
+// accepted, a communicator used after its end, a call on the wrong device.
 //
-// Nothing happens by itself: each query moves some things on, which ones the
-// seed says. So ranks may be polled in turn by one thread or by many.
+// Nothing happens by itself: each query lets some work make progress, which is
+// drawn from the seed. So one thread or many may poll the ranks. Thread-safe.
 //
-// The same source is a library of its own too (see CMakeLists.txt), to be
+// The same source is also built as a library (see CMakeLists.txt) that can be
 // opened at run time.
 
 #include "messages/transport/nccl/library.hpp"
@@ -23,30 +22,30 @@ namespace fake {
 
 namespace nccl = troupe::transport::nccl;
 
-/// What goes wrong, by rank. Set them before or between calls.
+/// The faults to inject, by rank. Set them before or between calls.
 struct faults {
   std::set<int> refused;       ///< Initialising fails at once.
   std::set<int> never_meets;   ///< Initialising never ends.
   std::set<int> meets_badly;   ///< Initialising fails after a while.
   std::set<int> call_fails;    ///< Calls are refused.
-  std::set<int> never_issued;  ///< Calls are taken and never come in.
-  std::set<int> never_done;    ///< What runs never ends.
-  std::set<int> no_broadcast;  ///< The same, for broadcasts alone.
+  std::set<int> never_issued;  ///< Calls are accepted and never issued.
+  std::set<int> never_done;    ///< Operations never end.
+  std::set<int> no_broadcast;  ///< Broadcasts never end.
   std::set<int> comm_fails;    ///< An asynchronous error.
   std::set<int> never_leaves;  ///< Finalising never ends.
-  std::set<int> stuck;         ///< An abort does not end what runs.
+  std::set<int> stuck;         ///< An abort does not end operations.
   bool queries_fail = false;   ///< Events and streams answer with an error.
-  bool no_streams = false;     ///< None can be made.
-  bool bad_device = false;     ///< None can be made current.
+  bool no_streams = false;     ///< No stream can be created.
+  bool bad_device = false;     ///< No device can be selected.
   bool notices_aborts = false; ///< The others are told of an abort.
 };
 
-/// Forgets all, and begins anew. `pace` is the chance that a thing moves on.
+/// Resets everything. `pace` is the chance that a piece of work makes progress.
 void reset(uint64_t seed, double pace = 0.5);
 
 faults& wrong();
 
-/// The same while others call.
+/// Changes the faults while other threads call.
 void spoil(const std::function<void(faults&)>& how);
 
 int& devices();
@@ -57,7 +56,7 @@ nccl::entry_points table();
 /// The library over this table.
 nccl::library_ptr library();
 
-/// What exists now.
+/// The number of existing objects.
 struct census {
   size_t comms = 0;
   size_t streams = 0;
@@ -68,21 +67,21 @@ struct census {
 
 census alive();
 
-/// Communicators ever made, and ended; an end counts once.
+/// Communicators ever created; and ended, each counted once.
 size_t comms_made();
 size_t comms_ended();
 
 /// Sends that were received, ever.
 size_t transfers();
 
-/// Sums that reached their root, and broadcasts that reached all, ever.
+/// Sums that reached their root, and broadcasts that reached all ranks, ever.
 size_t sums();
 size_t broadcasts();
 
-/// Rules that were broken, a line each.
+/// The violated rules, one line each.
 std::vector<std::string> violations();
 
-/// A stream of the caller, as computation has one, that ends when told.
+/// A stream of the caller, like one that computes; it ends when told.
 nccl::abi::stream busy_stream();
 void finish(nccl::abi::stream which);
 

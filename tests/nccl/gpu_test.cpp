@@ -74,7 +74,7 @@ struct arriving {
   }
 };
 
-/// A NCCL transfer for each rank, polled in turn by one thread.
+/// An NCCL transfer for each rank, polled in turn by one thread.
 struct cluster {
   explicit cluster(library_ptr library) : lib(std::move(library)) {
     // nop
@@ -222,7 +222,7 @@ void next_membership(cluster& all) {
 TEST_CASE("ranks on GPUs exchange, add up and publish the right bits") {
   cluster all{real_library()};
   all.meet();
-  // With nobody to exchange with: a sum of nothing, and a broadcast to nobody.
+  // With one rank alone: a sum of nothing, and a broadcast to nobody.
   step(all);
   if (all.size > 1) {
     push_and_answer(all);

@@ -1,6 +1,6 @@
 #pragma once
-// A cluster without actors: plays the workers of a policy and holds every
-// decision to what policy.hpp promises. A broken promise throws
+// A cluster without actors: plays the workers of a policy and checks every
+// decision against what actors/policies/policy.hpp promises. A violation throws
 // `std::logic_error` with the event and the policy's state. Not thread-safe.
 
 #include "actors/policies/policy.hpp"
@@ -17,9 +17,9 @@
 
 namespace troupe::test {
 
-/// A decision in few words, its parts in the order in which they are carried
-/// out: `drop 3, update 0 1, release 0 1, cancel 2`; numbers are workers. What
-/// is not 1 is said: `update 0*0.5 1 at 0.1`.
+/// A decision as short text, its parts in the order in which they are carried
+/// out: `drop 3, update 0 1, release 0 1, cancel 2`; numbers are workers.
+/// Weights and rates other than 1 are shown: `update 0*0.5 1 at 0.1`.
 inline std::string text(const policies::decision& what) {
   std::string line;
   auto begin = [&](const char* verb) {
@@ -94,7 +94,7 @@ public:
                 [&](policies::policy& x) { return x.on_arrival(what); });
   }
 
-  /// A computing member gives up.
+  /// A computing member abandons its lease.
   policies::decision pull(worker_id who) {
     members_.at(who).now = state::waiting;
     return feed("pull " + to_string(who),
@@ -115,13 +115,13 @@ public:
     return those([](const member& m) { return m.now == state::computing; });
   }
 
-  /// Those among the computing members that were told to stop.
+  /// The computing members that were told to stop.
   std::vector<worker_id> cancelled() const {
     return those(
       [](const member& m) { return m.now == state::computing && m.cancelled; });
   }
 
-  /// Gradients that were neither applied nor dropped so far.
+  /// Gradients that have been neither applied nor dropped.
   const std::set<push_id>& pending() const { return pending_; }
 
   uint64_t steps() const { return steps_; }
@@ -263,7 +263,7 @@ private:
   }
 
   std::unique_ptr<policies::policy> policy_;
-  std::unique_ptr<policies::policy> twin_; ///< Is told the same.
+  std::unique_ptr<policies::policy> twin_; ///< Gets the same events.
   policies::policy_spec spec_;
   std::string event_;
   std::map<worker_id, member> members_;

@@ -1,8 +1,8 @@
 #pragma once
-// What every aggregation policy must do, one of a program outside of Troupe,
-// too: `conform("mine")` plays seeded random histories of a cluster with random
-// parameters, and throws `std::logic_error` at the first broken promise. It
-// needs no test framework.
+// What every aggregation policy must do, including one of a user's program:
+// `conform("mine")` plays seeded random histories of a cluster with random
+// parameters, and throws `std::logic_error` at the first broken promise. Needs
+// no test framework. Not thread-safe.
 
 #include "tests/policies/audited_cluster.hpp"
 
@@ -36,7 +36,7 @@ private:
   std::mt19937_64 engine_;
 };
 
-/// A value that the parameter may have, a small one where numbers go on.
+/// A valid value of the parameter; a small one where the range is large.
 inline std::string any_value(const config::parameter& of, chance& random) {
   using kind = config::value_range::kind;
   const auto& range = of.range;
@@ -56,7 +56,7 @@ inline std::string any_value(const config::parameter& of, chance& random) {
   return of.by_default;
 }
 
-/// A policy of this name with parameters that it may have.
+/// A policy of this name with valid random parameters.
 inline policies::policy_spec any_spec(std::string_view name, uint32_t workers,
                                       chance& random) {
   const auto& facts = config::find_policy(name);
@@ -97,7 +97,7 @@ inline void any_event(audited_cluster& cluster, chance& random) {
   }
 }
 
-/// Every member pushes until each has done so `times` times.
+/// Members push until each has done so `times` times.
 inline void let_all_finish(audited_cluster& cluster, chance& random,
                            int times) {
   for (int round = 0; round < times; ++round) {
@@ -185,9 +185,9 @@ inline void lets_nobody_join_twice(const policies::policy_spec& spec) {
   require(false, "joining twice throws std::logic_error");
 }
 
-/// All of them, for one seed.
-/// @param rounds In which each member pushes once: by then there must be a
-/// step, and whatever was held before must be decided on.
+/// Checks all promises for one seed.
+/// @param rounds In each round every member pushes once: within so many there
+/// must be a step, and everything held before must be decided on.
 inline void conform(std::string_view name, uint64_t seed, int rounds = 4) {
   chance random{seed};
   auto spec = any_spec(name, 1 + random.below(8), random);

@@ -1,5 +1,5 @@
-// Short stories, one for each sentence in the headers of the policies. Workers
-// are numbers; the decision after each event is in words.
+// Short scenarios, one for each sentence in the headers of the policies.
+// Workers are numbers; the decision after each event is a text.
 
 #include "config/text/failure.hpp"
 #include "tests/policies/audited_cluster.hpp"

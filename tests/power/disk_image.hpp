@@ -1,9 +1,9 @@
 #pragma once
-// What may lie on a disk after the power failed. A trace is split into effects:
-// on the bytes of one file, or on names in one folder. An effect is safe once
-// its file or folder was synced after it. At any moment the disk holds what is
-// safe, and of the rest any part: what a later call did may be there without
-// what an earlier one did, as POSIX allows.
+// The possible contents of a disk after a power failure. A trace is split into
+// effects: on the bytes of one file, or on names in one folder. An effect is
+// safe once its file or folder was synced after it. After a failure the disk
+// holds all safe effects and any subset of the others: a later call may have
+// taken effect without an earlier one, as POSIX allows.
 
 #include "tests/power/disk_trace.hpp"
 
@@ -18,20 +18,19 @@ namespace troupe::testing {
 
 class disk_image {
 public:
-  /// How much of what is not safe is kept.
+  /// How many of the unsafe effects are kept.
   enum class fate { none, all, some };
 
-  /// @param before What the folder held when the recording began; it is safe.
-  /// Throws `std::runtime_error` when the trace has a call that it does not
-  /// understand.
+  /// @param before The folder when the recording began; all of it is safe.
+  /// Throws `std::runtime_error` when the trace has an unknown call.
   explicit disk_image(const std::vector<disk_event>& trace,
                       const std::filesystem::path& before = {});
 
-  /// Events of the trace.
+  /// Number of events in the trace.
   size_t moments() const noexcept { return moments_; }
 
-  /// Writes into `folder`, which is emptied first, what the disk may hold when
-  /// the power fails after so many events.
+  /// Empties `folder` and writes into it what the disk may hold if the power
+  /// fails after so many events.
   void write(const std::filesystem::path& folder, size_t moment, fate rest,
              std::mt19937_64& random) const;
 
@@ -51,13 +50,13 @@ private:
     size_t at = 0;           ///< Event of the trace.
     size_t safe = SIZE_MAX;  ///< The sync that makes it safe.
     node_ptr of;             ///< The file or folder that changes.
-    node_ptr target, second; ///< What the names mean.
+    node_ptr target, second; ///< What the names refer to.
     std::string name, other;
     uint64_t offset = 0;
     std::string text;
   };
 
-  /// The folder while the trace is read, with nothing lost.
+  /// The folder while the trace is being read, with nothing lost.
   struct reader;
 
   struct content;

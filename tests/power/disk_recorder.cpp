@@ -68,8 +68,8 @@ std::string working_folder() {
   return ::syscall(SYS_getcwd, text, sizeof text) > 0 ? text : "";
 }
 
-/// The path below the root; nothing when it is elsewhere. Takes paths as they
-/// are written, but for "." and slashes.
+/// The path below the root; nothing when it is outside of it. Takes paths as
+/// they are written, except for "." and slashes.
 bool below(int folder, const char* path, std::string& out) {
   const auto& root = me().root;
   if (root.empty() || path == nullptr)

@@ -1,8 +1,8 @@
 #pragma once
-// What a process does to one folder of the disk, call by call. The recorder
-// (disk_recorder.cpp) takes the place of the system's calls where it is linked
-// in or preloaded, writes each that touches the folder to a file, and carries
-// it out.
+// The calls by which a process changes one folder of the disk. The recorder
+// (disk_recorder.cpp) replaces the system's calls, linked in or preloaded; it
+// writes each call that touches the folder to a file, and then carries it out.
+// Thread-safe.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,12 +18,12 @@ enum class disk_call : uint8_t {
   resize,   ///< `file` to `offset` bytes
   sync,     ///< of `file`, which may be a folder
   make,     ///< the folder `path`
-  rename,   ///< `path` to `other`, in the place of what is there
-  exchange, ///< `path` and `other` change places
+  rename,   ///< `path` to `other`, replacing what is there
+  exchange, ///< `path` and `other` swap names
   unlink,   ///< the file `path`
   remove,   ///< the folder `path`
-  mark,     ///< no call: the test says `text`
-  strange   ///< a call that the recorder does not know how to tell
+  mark,     ///< no call: the test adds `text`
+  strange   ///< a call that the recorder cannot describe
 };
 
 struct disk_event {
@@ -41,26 +41,26 @@ struct disk_event {
 inline constexpr const char* disk_root_variable = "TROUPE_DISK_ROOT";
 inline constexpr const char* disk_trace_variable = "TROUPE_DISK_TRACE";
 
-/// Events of a trace, in their order. A torn last one is left out.
+/// The events of a trace, in order. An incomplete last one is left out.
 std::vector<disk_event> read_disk_trace(const std::filesystem::path& trace);
 
-/// As the recorder writes it.
+/// An event as the recorder writes it.
 std::string to_bytes(const disk_event& event);
 
 // -- where the recorder is linked in ------------------------------------------
 
-/// Records all that this process does below `root` until `end_recording`.
+/// Records all changes by this process below `root` until `end_recording`.
 void begin_recording(const std::filesystem::path& root,
                      const std::filesystem::path& trace);
 void end_recording();
 
-/// Puts a word of the test's own into the trace.
+/// Adds a text of the test to the trace.
 void mark_recording(const std::string& text);
 
-/// File systems that cannot exchange two names in one step.
+/// Imitates file systems that cannot swap two names in one step.
 void forbid_exchange(bool yes);
 
-/// From here on reads of this file fail as on a broken disk; empty: none.
+/// From now on reads of this file fail as on a broken disk; empty: none.
 void break_reads(const std::filesystem::path& file);
 
 } // namespace troupe::testing

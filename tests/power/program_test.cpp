@@ -1,5 +1,5 @@
-// The power fails while trainer_node trains: its calls to the system are
-// recorded, and what they may have left on the disk is gone on with.
+// The power fails while trainer_node trains: its system calls are recorded, and
+// runs are resumed from what these may have left on the disk.
 
 #include "config/text/failure.hpp"
 #include "models/storage/checkpoint.hpp"

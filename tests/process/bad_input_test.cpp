@@ -54,7 +54,7 @@ void check_refusal(child& who, int status, const std::string& line) {
     CHECK(said.find(noise) == std::string::npos);
 }
 
-/// Runs each row in home() of the stage, where nothing may change.
+/// Runs each row in home() of the fixture, where nothing may change.
 template <size_t N>
 void check_table(process_fixture& on, const row (&table)[N]) {
   for (const auto& [what, typed, status, line] : table) {
@@ -437,7 +437,8 @@ TEST_CASE("Files that may not grow") {
 TEST_CASE("A full disk") {
   process_fixture on;
   fs::create_directory(on.run());
-  // A file system of our own, in a view of our own: it goes when we go.
+  // A file system in a mount namespace of our own, which ends with this
+  // process.
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("troupe", on.run().c_str(), "tmpfs", 0, "size=8m") != 0)
@@ -485,7 +486,7 @@ sockaddr_in address_of(const std::string& port) {
   return result;
 }
 
-/// Listens without ever answering, unless somebody accepts.
+/// Listens without ever answering, unless a connection is accepted by hand.
 int listen_on(const std::string& port) {
   auto fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   auto address = address_of(port);

@@ -1,7 +1,6 @@
-// A parameter server that is killed again and again before it takes the next
-// checkpoint. What compression has left out of the gradients that are gone with
-// it must be gone, too: the run has the bits of one that began at that
-// checkpoint.
+// A parameter server that is killed repeatedly before it takes the next
+// checkpoint. Error feedback of gradients that are lost with it must be lost,
+// too: the run has the same bits as one that started at that checkpoint.
 
 #include "tests/process/process_fixture.hpp"
 
@@ -47,7 +46,7 @@ struct cluster {
                             settings() + more);
   }
 
-  /// Fresh ones, with folders below `home` if they have any.
+  /// New processes, with folders below `home` if they have any.
   void start_workers(const std::string& home) {
     workers.clear();
     for (std::string rank : {"0", "1"}) {
@@ -108,8 +107,8 @@ void kill_often(const std::string& compression, bool folders, int kills,
   check_end(last, 0);
   in.check_workers();
 
-  // With what was kept at the checkpoint they go on as if nobody had been
-  // killed; with nothing, as anybody who begins there.
+  // With the error feedback of the checkpoint they continue as if nobody had
+  // been killed; without it, like a run that starts there.
   auto whole = in.on.home() / "whole";
   auto begin = (in.on.run() / "checkpoints" / name_of(from)).string();
   in.start_workers("fresh");

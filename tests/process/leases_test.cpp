@@ -1,5 +1,5 @@
-// Each lease of a real run is settled exactly once, whoever is killed: by the
-// server's own event log, position by position, and not in total.
+// Each lease of a real run is settled exactly once, whichever process is
+// killed. Checked position by position in the server's own event log.
 
 #include "tests/process/process_fixture.hpp"
 #include "tests/support/lease_account.hpp"
@@ -129,8 +129,8 @@ TEST_CASE("each lease is settled once, although the server is killed, too") {
   from = on.await(all.server, "that it goes on", is_kind("resumed"), from);
   all.start(0);
   on.await(all.server, "the others", is_gradient_of(1), from);
-  // What the first death left behind, the kill of the server may have rolled
-  // back: this one's is in what counts.
+  // The kill of the server may have rolled back the effects of the first death;
+  // those of this one are in the final weights.
   all.kill(1);
   all.start(1);
   on.await(all.server, "an epoch", is_kind("epoch"), from);

@@ -1,5 +1,5 @@
 #pragma once
-// Nodes whose operating system gives them little.
+// Nodes whose operating system gives them few resources.
 
 #include "tests/process/process_fixture.hpp"
 
@@ -16,7 +16,7 @@
 
 namespace troupe::testing {
 
-/// Connections to a port that say nothing, while they live.
+/// Holds connections to a port that never send anything.
 class strangers {
 public:
   strangers(const std::string& port, size_t count) {
@@ -28,7 +28,7 @@ public:
       auto fd =
         ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
       all_.push_back(fd);
-      // Whether they get in is the server's business.
+      // The server may refuse them.
       [[maybe_unused]] auto done =
         ::connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where);
     }
@@ -49,14 +49,14 @@ private:
   std::vector<int> all_;
 };
 
-/// Cores that a process keeps busy, over a second.
+/// How many cores a process keeps busy, measured over a second.
 inline double load_of(const child& who) {
   auto before = who.core_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   return who.core_seconds() - before;
 }
 
-/// Whether a node said at most one line of what went wrong, and that if it did.
+/// Checks that a node printed at most one error line, and one if it failed.
 inline void check_last_words(child& who, int status) {
   INFO(who.report());
   auto words = who.err();
@@ -68,8 +68,8 @@ inline void check_last_words(child& who, int status) {
   }
 }
 
-/// A worker under these limits, beside a server under none: it comes to an end,
-/// good or bad.
+/// Runs a worker under these limits and a server without; the worker must end,
+/// with or without an error.
 inline int end_of_worker(const child_options& limits) {
   process_fixture on;
   auto server = on.listening_server(
@@ -85,7 +85,8 @@ inline int end_of_worker(const child_options& limits) {
   return status;
 }
 
-/// The other way round. A server that no worker can use is told to stop.
+/// Runs a server under these limits and a worker without. A server that no
+/// worker can use is told to stop.
 inline int end_of_server(const child_options& limits) {
   process_fixture on;
   auto server = on.start("ps",

@@ -1,6 +1,6 @@
-// What does not die but stands still: nodes that are stopped, connections that
-// carry nothing, a terminal or a disk that takes nothing. Each sample counts
-// once, and the run comes to its end.
+// What does not die but stands still: nodes that are suspended, connections
+// that carry nothing, a terminal or a disk that accepts nothing. Each sample
+// counts once, and the run ends normally.
 
 #include "tests/process/partitions.hpp"
 
@@ -72,7 +72,7 @@ TEST_CASE("A cluster in one process that was stopped for long goes on whole") {
   check_end(all, 0);
   check_completed(on, 12);
   CHECK(count_of(on, "joined") == 3);
-  // Workers that go home at the end do not leave.
+  // Workers that stop at the end of the run do not count as left.
   CHECK(count_of(on, "left") == 0);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Things that stand between a node and what it needs, for tests: a network that
-// carries nothing for a while, a pipe that nobody reads.
+// Faults between a node and its surroundings, for tests: a network that carries
+// nothing for a while, a pipe that nobody reads.
 
 #include "tests/process/process_fixture.hpp"
 
@@ -31,7 +31,8 @@ inline sockaddr_in loopback(uint16_t port) {
   return out;
 }
 
-/// Passes connections on, while it is told to. What comes meanwhile waits.
+/// A proxy that forwards connections while it is told to. Data that arrives in
+/// the meantime waits.
 class proxy {
 public:
   explicit proxy(uint16_t to) : to_(to), port_(free_port()) {
@@ -129,12 +130,13 @@ private:
   int door_ = -1;
   std::atomic<bool> over_ = false;
   std::atomic<bool> carries_ = true;
-  std::vector<pair> pairs_; ///< Of the thread.
+  std::vector<pair> pairs_; ///< Used by the thread only.
   std::thread thread_;
 };
 
-/// The path of a process takes in nothing, or does again; its connection to
-/// this port goes on. False when it has no path over TCP.
+/// Stops (or resumes) the reception on a process's tensor path, while its
+/// connection to the control port continues. Returns false when it has no path
+/// over TCP.
 inline bool deafen(pid_t process, int control_port, bool whether) {
   auto whole = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   auto found = false;

@@ -1,6 +1,6 @@
 #pragma once
-// A folder, a port and the trainer_node processes of one test, and what a run
-// leaves in its directory.
+// A folder, a port and the trainer_node processes of one test, and readers for
+// what a run leaves in its directory. Owned by a test, used on its thread.
 
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -21,10 +21,10 @@ flags operator+(flags left, const flags& right);
 
 flags with_shards(int shards);
 
-/// Training images of the digits.
+/// The number of training images of the digits.
 inline constexpr uint64_t digits = 1437;
 
-/// The program under test, then `more`.
+/// The command line of the program under test, followed by `more`.
 std::vector<std::string> trainer_node(const flags& more);
 
 /// The complete lines of a run's metrics so far.
@@ -40,13 +40,14 @@ std::vector<std::string> checkpoints_of(const std::filesystem::path& run);
 
 std::function<bool(const json&)> is_kind(const std::string& kind);
 
-/// An update that makes this version of the weights or a later one.
+/// Matches an update that makes this version of the weights or a later one.
 std::function<bool(const json&)> is_step(uint64_t least);
 
-/// An update that a gradient of this worker is part of.
+/// Matches an update that contains a gradient of this worker.
 std::function<bool(const json&)> is_gradient_of(uint32_t who);
 
-/// A line about worker `who`, of its life `life` where the line says.
+/// Whether a line is about worker `who`, and about its life `life` if it names
+/// one.
 bool is_about(const json& line, uint32_t who, uint64_t life);
 
 /// What is in the weights at the end: the updates that no resume rolled back.
@@ -57,15 +58,15 @@ struct committed {
   uint64_t rolled_back = 0; ///< updates
 };
 
-/// Walks the metrics and rolls back at each resume. Throws when the steps do
-/// not follow each other or a resume counts its losses wrong.
+/// Follows the metrics and rolls back at each resume. Throws when steps are
+/// missing, or a resume reports wrong losses.
 committed committed_of(const std::vector<json>& metrics);
 
-/// Samples, counted once per epoch, that the ledger of a checkpoint holds for
-/// applied. Since it keeps ranges, it cannot count one twice.
+/// The samples, counted once per epoch, that the ledger of a checkpoint holds
+/// as applied. It keeps ranges, so it cannot count one twice.
 uint64_t settled_in(const std::filesystem::path& checkpoint);
 
-/// A number from the environment, for tests that can be asked to do more.
+/// A number from the environment, for tests that can run for longer.
 uint64_t wished(const char* variable, uint64_t otherwise);
 
 /// The processes of one run on this machine.
@@ -77,18 +78,18 @@ public:
   std::filesystem::path home() const { return home_.path(); }
   const std::string& port() const { return port_; }
 
-  /// The parameter server of this stage with the run directory run().
+  /// The parameter server of this fixture, with the run directory run().
   child server(const flags& more);
-  /// A parameter server shard with a process of its own, of rank 1 or more.
+  /// A remote parameter server shard, of rank 1 or more.
   child shard(int rank, const flags& more);
   child worker(const flags& more = {});
   child evaluator(const flags& more = {});
   child simulate(const flags& more);
 
-  /// A parameter server that has opened its door.
+  /// A parameter server that already accepts connections.
   child listening_server(const flags& more);
 
-  /// Any command of the program, in home().
+  /// Any command of the program, run in home().
   child start(const std::string& name, const flags& more,
               const child_options& how = {});
 
@@ -96,7 +97,7 @@ public:
   json summary() const { return read_summary(run()); }
 
   /// Waits until the metrics have such a line at or after line `from`; returns
-  /// the line's number. Throws when `server` ends before.
+  /// the line's number. Throws when `server` ends first.
   size_t await(child& server, const std::string& what,
                const std::function<bool(const json&)>& wanted, size_t from = 0);
 
@@ -109,12 +110,12 @@ private:
 };
 
 /// Waits for the end of a process and checks its exit status; a failure shows
-/// what the process said.
+/// the process's output.
 void check_end(child& who, int status, std::chrono::seconds limit = patience);
 
-/// Checks a completed run of so many epochs whose committed model has seen each
-/// sample of each epoch once: the updates that were not rolled back hold as
-/// many samples as the ledger of the last checkpoint.
+/// Checks that a completed run of so many epochs has applied each sample of
+/// each epoch once: the updates that were not rolled back hold as many samples
+/// as the ledger of the last checkpoint.
 committed check_completed(process_fixture& on, uint64_t epochs);
 
 } // namespace troupe::testing

@@ -1,4 +1,4 @@
-// Runs that go on: as what they were, or not at all.
+// Runs are resumed with the same settings, or refused.
 
 #include "tests/data/idx_files.hpp"
 #include "tests/process/process_fixture.hpp"

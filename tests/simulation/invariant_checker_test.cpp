@@ -1,4 +1,4 @@
-// The watcher sees each promise that is broken, and none that is kept.
+// The invariant checker reports each broken promise, and nothing else.
 
 #include "apps/lab/simulation/invariant_checker.hpp"
 

@@ -1,5 +1,5 @@
-// Each mutation is caught by random faults, soon. This program has the
-// decision cores and policies compiled once more, with the bugs in them.
+// Each mutation is soon caught by random faults. This program compiles the
+// decision cores and policies a second time, with the mutations in them.
 
 #include "actors/policies/mutation.hpp"
 #include "tests/simulation/soak.hpp"

@@ -1,5 +1,6 @@
 #pragma once
-// Runs of small clusters under random faults, each a function of its number.
+// Runs small clusters under random faults; each run is a function of its
+// number.
 
 #include "apps/lab/virtual_run.hpp"
 #include "config/commands/command_line.hpp"
@@ -12,11 +13,11 @@
 
 namespace troupe::test {
 
-/// Of all policies, sizes and speeds, by number.
+/// The arguments of a run by its number: over all policies, sizes and speeds.
 inline std::vector<std::string> soak_arguments(uint64_t number) {
   struct choice {
     std::vector<std::string> policy;
-    bool one_by_one; ///< Each gradient is an update.
+    bool one_by_one; ///< Each gradient makes an update.
   };
   static const choice policies[] = {
     {{"--policy", "sync"}, false},
@@ -76,7 +77,7 @@ struct soak_outcome {
   simulation::fault_counts counts;
 };
 
-/// Runs a command line in `folder`, which is made and removed.
+/// Runs a command line in `folder`, which is created and then removed.
 inline soak_outcome soak_once(std::vector<std::string> arguments,
                               const std::filesystem::path& folder) {
   arguments.insert(arguments.end(), {"--train-dir", folder.string()});
@@ -92,7 +93,7 @@ inline soak_outcome soak_once(std::vector<std::string> arguments,
   return out;
 }
 
-/// A folder in memory where there is one: thousands of checkpoints are synced.
+/// A folder in memory if possible, because thousands of checkpoints are synced.
 inline std::filesystem::path soak_folder() {
   std::error_code error;
   std::filesystem::path memory{"/dev/shm"};

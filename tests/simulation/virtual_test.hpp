@@ -1,5 +1,5 @@
 #pragma once
-// Runs under the virtual clock, in the process of the test.
+// Runs `trainer_node` under the virtual clock, in the process of the test.
 
 #include "apps/lab/virtual_run.hpp"
 #include "config/commands/command_line.hpp"
@@ -24,7 +24,7 @@ inline std::string text_of_file(const std::filesystem::path& path) {
   return out.str();
 }
 
-/// What a run leaves.
+/// The result of a run.
 struct virtual_outcome {
   json summary;
   std::string metrics;
@@ -43,7 +43,7 @@ struct virtual_outcome {
   }
 };
 
-/// `trainer_node --simulate --clock virtual ARGUMENTS` into `folder`.
+/// Runs `trainer_node --simulate --clock virtual ARGUMENTS` in `folder`.
 inline virtual_outcome run_in(const std::filesystem::path& folder,
                               std::vector<std::string> arguments) {
   std::vector<std::string> all{"--simulate", "--clock", "virtual",
@@ -64,7 +64,7 @@ inline virtual_outcome run(const std::vector<std::string>& arguments) {
   return run_in(folder / "run", arguments);
 }
 
-/// Settings of every kind, by number.
+/// The settings of a run by its number: over all kinds of settings.
 inline std::vector<std::string> various(uint64_t seed, uint64_t steps,
                                         uint64_t eval_freq = 1000) {
   const char* policies[] = {"sync", "backup", "ssp", "async"};

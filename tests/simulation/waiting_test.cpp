@@ -1,5 +1,6 @@
-// What policies wait, measured on the actors themselves in virtual time. The
-// figures are those of an independent simulator (16 workers, no network cost).
+// How long the policies wait, measured on the actors themselves in virtual
+// time. The expected figures come from an independent simulator (16 workers, no
+// network cost).
 
 #include "tests/simulation/virtual_test.hpp"
 

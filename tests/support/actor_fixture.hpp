@@ -1,6 +1,7 @@
 #pragma once
-// An actor system that a test drives by hand: nothing runs but in `run`, in one
-// thread and in a fixed order, and time stands still but in `advance`.
+// An actor system that a test drives by hand: messages are handled only in
+// `run`, in one thread and in a fixed order, and time passes only in `advance`.
+// Owned by a test, used on its thread.
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
@@ -14,7 +15,7 @@
 
 namespace troupe::test {
 
-/// What came back for a request, if anything yet.
+/// The answer to a request, once there is one.
 template <class... Ts>
 struct answer {
   std::optional<std::tuple<Ts...>> values;
@@ -27,7 +28,7 @@ struct answer {
     return std::get<T>(values.value());
   }
 
-  /// The code of the error, `none` when it is none of ours.
+  /// The code of the error; `none` if it is not one of ours.
   errc code() const {
     if (!error || error->category() != caf::type_id_v<errc>)
       return errc::none;
@@ -44,7 +45,8 @@ public:
     // nop
   }
 
-  /// Ends all actors. What they refer to may be gone: no handler runs any more.
+  /// Ends all actors. No handler runs any more, so what they refer to may
+  /// already be destroyed.
   ~actor_fixture() {
     for (const auto& who : actors_)
       caf::anon_send_exit(who, caf::exit_reason::kill);
@@ -59,7 +61,7 @@ public:
     forget_contexts();
   }
 
-  /// Lets time pass, in small steps, and handles what comes of it.
+  /// Lets time pass in small steps, and handles the messages of each.
   void advance(double seconds) {
     constexpr double step = 0.05;
     for (; seconds > 0; seconds -= step) {
@@ -68,21 +70,21 @@ public:
     }
   }
 
-  /// Lets time pass at once, as for a process that is stopped meanwhile.
+  /// Lets time pass at once, as for a process that was stopped meanwhile.
   void oversleep(double seconds) {
     time_.advance(to_timespan(seconds));
     run();
   }
 
-  /// Makes an actor of ours.
+  /// Spawns an actor of ours.
   template <class Handle, class State, class... Args>
   Handle make(Args&&... args) {
     return keep(troupe::spawn<Handle, State>(system_, placement::scheduled,
                                              std::forward<Args>(args)...));
   }
 
-  /// Makes an actor that stands in for one of ours from its behaviour:
-  /// a function that takes the self pointer.
+  /// Spawns a double of one of our actors, whose behaviour `make_behavior`
+  /// returns; that is a function of the self pointer.
   template <class Handle, class F>
   Handle stand_in(F make_behavior) {
     using self_pointer = typename Handle::pointer;
@@ -91,7 +93,8 @@ public:
       typename Handle::behavior_type { return make_behavior(self); }));
   }
 
-  /// Sends a request; the answer is there after `run`, unless it is held.
+  /// Sends a request. The answer is there after `run`, unless the actor holds
+  /// it.
   template <class... Ts, class Handle, class... Args>
   answer_ptr<Ts...> ask(const Handle& whom, Args... args) {
     auto out = std::make_shared<answer<Ts...>>();
@@ -142,8 +145,9 @@ private:
     return who;
   }
 
-  /// An actor remembers the worker that ran it last, which here lives no longer
-  /// than the run; a test that delivers a promise would send through it.
+  /// An actor remembers the scheduler's worker that ran it last, which here
+  /// exists only during `run`; a test that delivers a promise would send
+  /// through it.
   void forget_contexts() {
     for (const auto& who : actors_)
       static_cast<caf::local_actor*>(caf::actor_cast<caf::abstract_actor*>(who))

@@ -1,7 +1,7 @@
 #pragma once
 // A cluster reduced to its waiting: workers that only take time, links that
-// take none, and a policy in the middle. It knows no actors, so that its
-// figures are a check on those of the actors under the virtual clock.
+// take none, and a policy. It uses no actors, so its figures are a check on
+// those of the actors under the virtual clock. Pure functions.
 
 #include "actors/policies/policy.hpp"
 
@@ -23,10 +23,10 @@ compute_time exponential_time(double offset, double mean);
 /// `cv` is the standard deviation over the mean.
 compute_time gamma_time(double mean, double cv);
 
-/// `base`, with probability `p` longer by `factor`.
+/// `base`, with probability `p` multiplied by `factor`.
 compute_time transient_time(compute_time base, double p, double factor);
 
-/// `base`, for one worker always longer by `factor`.
+/// `base`, for one worker always multiplied by `factor`.
 compute_time slow_time(compute_time base, worker_id who, double factor);
 
 struct cluster_figures {
@@ -47,8 +47,8 @@ struct cluster_figures {
   }
 };
 
-/// Runs spec.workers workers until so many steps are made. Same arguments, same
-/// figures.
+/// Runs spec.workers workers until so many steps are made. The same arguments
+/// give the same figures.
 cluster_figures simulate_cluster(const policies::policy_spec& spec,
                                  const compute_time& takes, uint64_t steps,
                                  uint64_t seed = 1);

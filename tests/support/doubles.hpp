@@ -1,6 +1,7 @@
 #pragma once
-// Stand-ins for actors of ours. Each keeps what it was told; those that answer
-// later keep the promise for the test to deliver.
+// Doubles of our actors, for an actor_fixture. Each keeps the messages that it
+// got; those that can answer later keep the promise for the test to deliver.
+// Used on the test's thread.
 
 #include "actors/recording/notes.hpp"
 #include "actors/state/snapshot.hpp"
@@ -15,7 +16,7 @@
 
 namespace troupe::test {
 
-/// What a stand-in has seen, and its handle.
+/// The messages that a double got, and its handle.
 template <class Seen, class Handle>
 struct stand_in {
   std::shared_ptr<Seen> seen = std::make_shared<Seen>();
@@ -39,8 +40,8 @@ struct worker_notes {
   std::vector<run_end> stopped;
   std::vector<std::pair<version, sequence>> kept; ///< Error feedback.
   int pings = 0;
-  bool silent = false; ///< Leaves pings unanswered.
-  bool slow = false;   ///< The same for what it is told to keep.
+  bool silent = false; ///< Does not answer pings.
+  bool slow = false;   ///< Does not answer `write_atom`.
   std::vector<caf::typed_response_promise<void>> unanswered;
 };
 
@@ -136,7 +137,7 @@ inline coordinator_stand_in make_coordinator_stand_in(actor_fixture& actors) {
 
 // -- parameter server ---------------------------------------------------------
 
-/// A request for weights, held.
+/// A request for weights that is not answered yet.
 template <class Header>
 struct held_request {
   Header header;
@@ -192,7 +193,7 @@ struct lead_notes {
     caf::typed_response_promise<void> promise;
   };
 
-  bool holds = false; ///< Answers enlistments only when the test does.
+  bool holds = false; ///< Leaves enlistments to the test to answer.
   std::vector<enlisted> enlistments;
   std::vector<std::vector<worker_id>> joined;
   std::vector<member_change> left;
@@ -255,7 +256,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
 // -- at the side of the parameter server --------------------------------------
 
 struct recorder_notes {
-  bool holds = false; ///< Acknowledges only when the test does.
+  bool holds = false; ///< Leaves it to the test to acknowledge.
   std::vector<caf::typed_response_promise<void>> unacknowledged;
 
   void acknowledge() {
@@ -263,7 +264,7 @@ struct recorder_notes {
       one.deliver();
   }
 
-  /// Takes the notes instead of keeping them, if set.
+  /// If set, gets the notes, which are then not kept.
   std::function<void(const note&)> on_note;
   std::vector<note_ptr> notes;
   std::vector<note_ptr> finished;

@@ -1,5 +1,5 @@
 #pragma once
-// The line that a failing call shows to the user, for tests of its words.
+// The line that a failing call shows to the user, for tests of its wording.
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Which samples a run put into the weights, by its event log: position by
-// position, from what arrived and what was decided.
+// Counts from a run's event logs which samples were put into the weights,
+// position by position. Owned by a test.
 
 #include "actors/recording/event_log_file.hpp"
 
@@ -12,7 +12,7 @@ namespace troupe::test {
 
 class event_log_account {
 public:
-  /// Adds what a life of the server applied, up to version `last`.
+  /// Adds what one life of the server applied, up to version `last`.
   void add(const std::filesystem::path& event_log, uint64_t last = UINT64_MAX) {
     recording::event_log_reader from{event_log};
     std::map<std::tuple<uint32_t, uint32_t, uint64_t>, proto::LogLease> held;
@@ -45,7 +45,8 @@ public:
     return sum;
   }
 
-  /// Positions of all epochs that were applied more than once.
+  /// The number of positions, over all epochs, that were applied more than
+  /// once.
   uint64_t repeats() const {
     uint64_t sum = 0;
     for (const auto& [epoch, parts] : counts_)
@@ -55,7 +56,7 @@ public:
     return sum;
   }
 
-  /// Gradients of samples that are of another's part.
+  /// Gradients of samples that belong to another rank's part.
   uint64_t strays() const { return strays_; }
 
 private:

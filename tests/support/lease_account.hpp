@@ -1,6 +1,7 @@
 #pragma once
-// What became of each lease of a run, by its event logs: handed out once, and
-// then applied once, or returned once, before its samples go to anybody else.
+// Follows each lease of a run through its event logs: a lease must be handed
+// out once and then either applied once, or returned once before its samples go
+// to another worker. Owned by a test.
 
 #include "actors/recording/event_log_file.hpp"
 
@@ -17,8 +18,8 @@ namespace troupe::test {
 
 class lease_account {
 public:
-  /// Adds a life of the server; of its updates those up to version `last`, from
-  /// which the next life goes on.
+  /// Adds one life of the server. Only updates up to version `last`, from which
+  /// the next life continues, count as applied.
   void add(const std::filesystem::path& event_log, uint64_t last = UINT64_MAX) {
     recording::event_log_reader from{event_log};
     out_.clear();
@@ -35,16 +36,16 @@ public:
     }
   }
 
-  /// What went wrong, a line each.
+  /// The violations, one line each.
   const std::vector<std::string>& breaches() const { return breaches_; }
 
-  /// Samples of an epoch that are in the weights.
+  /// The number of samples of an epoch that are in the weights.
   uint64_t applied(uint64_t epoch) const {
     auto found = applied_.find(epoch);
     return found == applied_.end() ? 0 : found->second.size();
   }
 
-  /// The same of all epochs.
+  /// The same for all epochs.
   uint64_t applied() const {
     uint64_t sum = 0;
     for (const auto& [epoch, positions] : applied_)
@@ -52,7 +53,7 @@ public:
     return sum;
   }
 
-  /// Leases that did not end in the weights.
+  /// Leases whose samples were not applied.
   uint64_t returned() const { return returned_; }
 
 private:
@@ -147,8 +148,8 @@ private:
     out_.insert_or_assign(what.id(), lent{what, worker});
   }
 
-  std::map<uint64_t, lent> out_;  ///< Of this life.
-  std::map<push, uint64_t> held_; ///< Leases of gradients that are undecided.
+  std::map<uint64_t, lent> out_;  ///< Leases handed out in this life.
+  std::map<push, uint64_t> held_; ///< Leases of gradients not decided on yet.
   std::set<uint64_t> seen_;
   std::map<uint64_t, std::set<uint64_t>> applied_; ///< Positions by epoch.
   uint64_t returned_ = 0;

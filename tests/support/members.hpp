@@ -1,5 +1,5 @@
 #pragma once
-// The workers that tests speak of.
+// The ids of the workers in tests.
 
 #include "messages/ids.hpp"
 

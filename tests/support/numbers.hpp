@@ -1,5 +1,5 @@
 #pragma once
-// Types of numbers, and a step of an optimiser in place.
+// Short names of element types, and an optimiser's step in place.
 
 #include "config/text/settings.hpp"
 #include "models/optim/optimizer.hpp"

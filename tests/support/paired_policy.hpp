@@ -1,7 +1,8 @@
 #pragma once
-// A policy for tests of weights: each two gradients that arrive make a step, in
-// which the first of their order has the weight `lower`; the rate is halved.
-// With `goes_on` a worker goes on at once, so that both may be its own.
+// A policy for tests of gradient weights: every two gradients that arrive make
+// a step, in which the first by id has the weight `lower`; the learning rate is
+// halved. With `goes_on` a worker continues at once, so that both gradients may
+// be its own.
 
 #include "actors/policies/policy.hpp"
 

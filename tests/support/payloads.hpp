@@ -1,4 +1,5 @@
 #pragma once
+// Makes and compares payloads.
 
 #include "messages/payload.hpp"
 
@@ -9,7 +10,7 @@
 
 namespace troupe::test {
 
-/// `count` float32, all the same.
+/// `count` float32 numbers, all equal.
 inline payload constant_payload(uint64_t count, float x) {
   payload_buffer memory{{element_type::float32, count}};
   std::vector<float> numbers(count, x);

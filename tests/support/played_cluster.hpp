@@ -1,8 +1,8 @@
 #pragma once
 // A cluster without actors for a step scheduler: plays the workers and the
-// tensor half of the parameter server, and holds every order to what step
-// scheduler.hpp promises. A broken promise throws `std::logic_error` with the
-// policy's state.
+// tensor half of the parameter server, and checks every order against what
+// actors/core/step_scheduler.hpp promises. A violation throws
+// `std::logic_error` with the policy's state. Not thread-safe.
 
 #include "actors/core/step_scheduler.hpp"
 
@@ -21,7 +21,7 @@ public:
 
   // -- what workers do --------------------------------------------------------
 
-  /// A new life of the worker; it asks for its first weights at `pull`.
+  /// A new incarnation of the worker; it asks for its first weights in `pull`.
   void enlist(worker_id who);
   void join(const std::vector<worker_id>& who);
   void leave(worker_id who);
@@ -29,15 +29,16 @@ public:
   /// A worker that has nothing to compute asks for weights.
   void pull(worker_id who);
 
-  /// A computing worker pushes, or, when it was cancelled, gives up and pulls.
+  /// A computing worker pushes, or, if it was cancelled, abandons its lease and
+  /// pulls.
   void finish(worker_id who);
 
-  /// A computing worker pushes a gradient that is unusable, and pulls. True
+  /// A computing worker pushes an unusable gradient, and pulls. Returns true
   /// when it is to be expelled.
   bool push_bad(worker_id who);
 
-  /// Messages that must be seen through: the newest push once more, and a push
-  /// of an earlier life.
+  /// Messages that must be recognised as repeated: the newest push again, and a
+  /// push of an earlier incarnation.
   void push_again(worker_id who);
   void push_stale(worker_id who);
 
@@ -58,7 +59,7 @@ public:
 
   bool computing(worker_id who) const;
 
-  /// Has nothing to compute and has not asked.
+  /// Whether it has nothing to compute and has not asked for weights.
   bool idle(worker_id who) const;
 
   bool joined(worker_id who) const { return players_.at(who).joined; }
@@ -70,13 +71,13 @@ public:
   /// The lease that the worker computes.
   lease current_lease(worker_id who) const;
 
-  /// Answers that the worker got in this life.
+  /// Answers that the worker got in this incarnation.
   uint64_t answers(worker_id who) const { return players_.at(who).answers; }
 
   uint64_t dropped() const { return dropped_; }
 
-  /// All of the leases that are out are with somebody, and the settled samples
-  /// are those of the steps.
+  /// Checks that every lease handed out is held by a worker or a push, and that
+  /// the settled samples are those of the steps.
   void check_ledger() const;
 
 private:

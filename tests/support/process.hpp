@@ -1,6 +1,7 @@
 #pragma once
-// Real processes for tests: started, watched, killed. A child that still runs
-// when its object goes is killed, and so is every child when the test dies.
+// Starts, watches and kills processes for tests. A child that still runs when
+// its object is destroyed is killed, and so is every child when the test dies.
+// Owned by a test, used on its thread.
 
 #include <sys/types.h>
 
@@ -17,23 +18,23 @@
 
 namespace troupe::testing {
 
-/// How long a test waits for what must come. Far above what it takes, since a
-/// machine may be slow; a test that gets here has failed.
+/// How long a test waits for something to happen. Far more than it takes,
+/// because a machine may be slow; a test that waits so long has failed.
 inline constexpr std::chrono::seconds patience{60};
 
-/// Asks again and again until `done`; throws with `what` when it does not come.
+/// Polls until `done` returns true; throws with `what` after `limit`.
 void eventually(const std::string& what, const std::function<bool()>& done,
                 std::chrono::seconds limit = patience);
 
-/// A port that nobody listens on. It lies below those that the system gives to
-/// outgoing connections, so that no other program takes it by chance.
+/// A free port below those that the system gives to outgoing connections, so
+/// that no other program takes it by chance.
 uint16_t free_port();
 
 struct child_options {
   std::filesystem::path folder;                   ///< Where it starts.
-  std::map<std::string, std::string> environment; ///< Beside the test's own.
+  std::map<std::string, std::string> environment; ///< Added to the own one.
   std::optional<uint64_t> largest_file;           ///< bytes
-  std::optional<uint64_t> most_files;             ///< That it may have open.
+  std::optional<uint64_t> most_files;             ///< Limit of open files.
   std::optional<uint64_t> address_space;          ///< bytes
   std::optional<int> output; ///< stdout and stderr, instead of files.
 };
@@ -47,27 +48,27 @@ public:
   child(child&& other) noexcept;
   child& operator=(child&& other) noexcept;
 
-  /// 0 once it has ended.
+  /// Its id; 0 once it has ended.
   pid_t pid() const noexcept { return pid_; }
 
   bool running();
 
   void signal(int number);
 
-  /// From now on it may have so many files open.
+  /// Sets its limit of open files.
   void may_open(uint64_t most);
 
-  /// s of a core that it has had so far.
+  /// Seconds of CPU time that it has used.
   double core_seconds() const;
 
-  /// Its exit status, 128 + the number of the signal that killed it. Throws
-  /// when it does not end.
+  /// Waits until it ends; returns its exit status, or 128 + the number of the
+  /// signal that killed it. Throws when it does not end in time.
   int wait(std::chrono::seconds limit = patience);
 
-  /// Kills it as `kill -9` does and waits until it is gone.
+  /// Kills it as `kill -9` does and waits until it has ended.
   void kill();
 
-  /// Waits until its output holds `pattern`. Throws when it ends without.
+  /// Waits until its output contains `pattern`. Throws when it ends before.
   void await(const std::string& pattern, std::chrono::seconds limit = patience);
 
   bool said(const std::string& pattern) const;
@@ -75,7 +76,7 @@ public:
   std::string out() const;
   std::string err() const;
 
-  /// How it ended and the end of what it said, for the log of a failed test.
+  /// Its status and the end of its output, for the log of a failed test.
   std::string report() const;
 
 private:

@@ -1,5 +1,6 @@
 #pragma once
-// A parameter server with stand-ins for everybody around it.
+// A parameter server with doubles of all actors around it. Owned by a test,
+// driven by its actor_fixture on the test's thread.
 
 #include "actors/links/joined_link.hpp"
 #include "actors/links/local_link.hpp"
@@ -21,7 +22,7 @@ inline constexpr uint64_t lenet_size = 431'080;
 
 class server_fixture {
 public:
-  /// A stand-in for a worker that plays by the rules.
+  /// The double of a worker that keeps to the protocol.
   struct player {
     worker_stand_in handle;
     incarnation life{1};
@@ -39,7 +40,7 @@ public:
     settings.evaluation.eval_freq = 2;
   }
 
-  /// Opens the house to `workers` workers, which join and pull.
+  /// Starts the server with `workers` workers, which join and pull.
   void open(uint32_t workers) {
     settings.cluster.workers = workers;
     open_empty();
@@ -85,7 +86,7 @@ public:
     actors.tell(lead, coordinator_atom_v, coordinator.handle);
   }
 
-  /// As they come from processes of their own.
+  /// Registers the remote shards, as processes of their own would.
   void bring_shards(const parameter_server_parts& parts) {
     auto beginnings = make_beginnings(parts);
     joined_link_parts joined;
@@ -162,13 +163,13 @@ public:
     return out;
   }
 
-  /// The worker's next gradient, all of its numbers `x`.
+  /// Pushes the worker's next gradient, whose numbers are all `x`.
   weights_answer push(worker_id who, float x) {
     return players.at(who).asks =
              push(next_header(who), constant_payload(lenet_size, x));
   }
 
-  /// The worker takes the weights that it was given.
+  /// The worker takes over the weights and leases of its last answer.
   void settle(worker_id who) {
     auto& one = players.at(who);
     const auto& header = one.asks->get<release_header>();
@@ -195,22 +196,22 @@ public:
   uint64_t samples = 1000;
   incarnation life{1};
   std::shared_ptr<const models::loaded_checkpoint> resumed;
-  event_sink event_log; ///< Set before the house opens; may be empty.
-  payload_memory_ptr memory = heap_memory(); ///< For versions; the same.
-  cores::note_window notes{};                ///< Of the recorder; the same.
+  event_sink event_log; ///< Set before `open`; may be empty.
+  payload_memory_ptr memory = heap_memory(); ///< For versions; likewise.
+  cores::note_window notes{};                ///< Of the recorder; likewise.
   recorder_stand_in recorder = make_recorder_stand_in(actors);
   writer_stand_in writer = make_writer_stand_in(actors);
   coordinator_stand_in coordinator = make_coordinator_stand_in(actors);
-  bool elsewhere = false; ///< Have other shards processes of their own?
+  bool elsewhere = false; ///< Whether the other shards are remote.
   lead_actor lead;
-  parameter_server_actor link; ///< What workers see of it.
+  parameter_server_actor link; ///< The server as workers see it.
 
-  // Of those elsewhere:
+  // With remote shards:
   shard_registrar_actor registrar;
   std::shared_ptr<shard_roster> roster = std::make_shared<shard_roster>();
   std::vector<remote_shard_actor> remote;
   std::vector<uint64_t> part_sizes; ///< Elements.
-  std::vector<run_end> ends;        ///< Each of them was told.
+  std::vector<run_end> ends;        ///< What each shard was told.
 
   std::map<worker_id, player> players;
 };

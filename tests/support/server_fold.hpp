@@ -1,6 +1,6 @@
 #pragma once
-// The state of a parameter server, but for tensors, from its events alone, as
-// they are read back from a log. A stand-by would do the same.
+// Rebuilds the state of a parameter server, except tensors, from the events of
+// its log alone, and checks each decision. Owned by a test.
 
 #include "actors/server/event_log_writer.hpp"
 #include "actors/server/parameter_server.hpp"
@@ -23,7 +23,8 @@ public:
     // nop
   }
 
-  /// Throws `std::logic_error` when the same input leads to another decision.
+  /// Applies the next event. Throws `std::logic_error` when the same input
+  /// leads to another decision.
   void apply(const proto::LogEvent& from) {
     event at;
     at.decided = decide(from, at.what);
@@ -44,7 +45,7 @@ public:
 
   version current() const { return scheduler_.current(); }
 
-  /// All of a checkpoint's manifest that is not a time.
+  /// The parts of a checkpoint's manifest that are no times.
   proto::Manifest manifest() const {
     proto::Manifest out;
     fill_manifest(parts_, scheduler_, out);

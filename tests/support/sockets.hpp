@@ -1,4 +1,5 @@
 #pragma once
+// A pair of connected sockets.
 
 #include "messages/transport/wire/socket.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// A folder of its own for a test, removed at its end.
+// A temporary folder for one test, removed by its destructor.
 
 #include <stdlib.h>
 

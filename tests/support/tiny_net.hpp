@@ -1,6 +1,6 @@
 #pragma once
-// A network of 210 parameters, known as "tiny", for tests that count steps and
-// not what they are worth.
+// A network of 210 parameters, registered as "tiny", for tests in which only
+// the number of steps matters.
 
 #include "models/network.hpp"
 #include "models/networks/layers.hpp"

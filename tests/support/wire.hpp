@@ -1,5 +1,5 @@
 #pragma once
-// What a value is on the wire of an actor connection, for tests.
+// Serialises values as an actor connection does.
 
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
@@ -23,7 +23,7 @@ caf::byte_buffer to_wire(const T& x) {
   return out;
 }
 
-/// The value that the bytes stand for, all of them used; or nothing.
+/// The value of these bytes, all of which must be used; else nothing.
 template <class T>
 std::optional<T> from_wire(const caf::byte_buffer& bytes) {
   T out{};
@@ -38,7 +38,7 @@ T round_trip(const T& x) {
   return from_wire<T>(to_wire(x)).value();
 }
 
-/// Two digits a byte.
+/// Two hex digits for each byte.
 inline std::string hex(const caf::byte_buffer& bytes) {
   constexpr auto digits = "0123456789abcdef";
   std::string out;

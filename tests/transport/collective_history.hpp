@@ -1,6 +1,7 @@
 #pragma once
-// The real parameter server behind real paths over a double of NCCL, in one
-// thread: frames, answers and faults come in an order that a seed draws.
+// The real parameter server and real paths over the fake NCCL, in one thread:
+// frames, answers and faults come in an order drawn from a seed. Owned by a
+// test.
 
 #include "actors/server/parameter_server.hpp"
 #include "apps/lab/simulation/invariant_checker.hpp"
@@ -28,7 +29,7 @@ using namespace transport;
 inline constexpr payload_shape shape{element_type::float32, tiny_size};
 inline constexpr double lr = 0.01;
 
-/// Of the samples of a lease.
+/// The gradient of a lease's samples.
 inline double number(lease_id from, size_t i) {
   return static_cast<double>((from.value * 7 + i * 3) % 41) - 20;
 }
@@ -46,7 +47,7 @@ inline payload gradient_of(lease_id from, bool bad) {
 
 using weights_of = std::vector<double>;
 
-/// Holds the server to its promises, and knows what its weights must be.
+/// Checks the server's promises, and knows what its weights must be.
 class audit : public simulation::invariant_checker {
 public:
   using simulation::invariant_checker::invariant_checker;
@@ -96,14 +97,14 @@ private:
   }
 };
 
-/// The test's end of a connection: frames go on when the test says so.
+/// The test's end of a connection: forwards frames when the test says so.
 class wire {
 public:
   explicit wire(transport::socket end) : end_(std::move(end)) {
     // nop
   }
 
-  /// Takes what was sent meanwhile.
+  /// Receives what was sent in the meantime.
   void look() {
     int bytes = 0;
     while (ioctl(end_.get(), FIONREAD, &bytes) == 0 && bytes > 0) {
@@ -120,7 +121,7 @@ public:
     }
   }
 
-  /// A frame, and behind it an empty one, so that whoever reads comes back.
+  /// Sends a frame followed by an empty one, so that the reader returns.
   void put(std::vector<std::byte> frame) {
     auto last = encode(frame_head{});
     frame.insert(frame.end(), last.begin(), last.end());
@@ -148,7 +149,7 @@ private:
   std::vector<std::byte> read_;
 };
 
-/// All frames up to the empty one.
+/// Reads all frames up to the empty one.
 inline std::vector<frame> read_all(path& from) {
   std::vector<frame> out;
   while (auto next = from.receive()) {
@@ -159,7 +160,7 @@ inline std::vector<frame> read_all(path& from) {
   return out;
 }
 
-/// A life of a worker, its path and the server's end of it.
+/// One incarnation of a worker, its path and the server's end of it.
 struct player {
   struct asked {
     transfer_id request;
@@ -172,8 +173,8 @@ struct player {
   incarnation life;
   std::shared_ptr<collective_path> near;
   std::shared_ptr<collective_end> far;
-  std::unique_ptr<wire> up, down; ///< Where each end's frames come out.
-  std::deque<frame> handed;       ///< The mail of the server's end, ...
+  std::unique_ptr<wire> up, down; ///< The frames that each end sends.
+  std::deque<frame> handed;       ///< The inbox of the server's end, ...
   std::deque<frame> heard;        ///< ... and of the worker's.
   std::deque<asked> open;         ///< Requests at the server.
   std::deque<lease> leases;
@@ -182,13 +183,13 @@ struct player {
   transfer_id transfers{0};
   bool computes = false;
   bool frozen = false;
-  bool bad = false;  ///< All of its gradients are.
+  bool bad = false;  ///< All of its gradients are bad.
   bool dead = false; ///< Its path is closed.
-  bool lost = false; ///< It was told that it has no place.
+  bool lost = false; ///< It was told that it is no member.
   bool expelled = false;
 };
 
-/// What befalls a worker.
+/// The faults of a worker.
 enum class fault { none, killed, silent, frozen, path, newcomer };
 
 class history {
@@ -226,7 +227,7 @@ public:
     root_.reset();
   }
 
-  /// Goes on until so many steps are made; says what went wrong.
+  /// Runs until so many steps are made; returns what went wrong.
   std::string run(uint64_t steps, uint64_t fault_at, fault what,
                   worker_id victim) {
     std::optional<uint64_t> mended;
@@ -259,7 +260,7 @@ public:
   }
 
 private:
-  // -- who is there -----------------------------------------------------------
+  // -- members ----------------------------------------------------------------
 
   void open_server(uint32_t workers) {
     parameter_server_parts parts;
@@ -375,13 +376,13 @@ private:
     }
   }
 
-  // -- what happens -----------------------------------------------------------
+  // -- events -----------------------------------------------------------------
 
   void act() {
     std::vector<std::function<void()>> all;
     for (size_t i = 0; i < players_.size(); ++i)
       collect(*players_[i], all);
-    // Polling, too, is now and then.
+    // Polling happens at random, too.
     if (all.empty() || random_() % 3 == 0)
       return poll();
     all[random_() % all.size()]();
@@ -430,7 +431,7 @@ private:
     actors_.run();
   }
 
-  /// How many ends of paths are not at rest.
+  /// The number of path ends that still have work.
   size_t rests() {
     size_t busy = 0;
     for (auto& one : players_) {

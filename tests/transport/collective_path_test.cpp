@@ -1,4 +1,4 @@
-// A synchronous cluster over a double of NCCL.
+// A synchronous cluster over the fake NCCL.
 
 #include "tests/transport/company.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
-// Both ends of the paths of several workers over a double of NCCL, in real
-// threads, and a stand-in for a synchronous server; without actors.
+// Both ends of the paths of several workers over the fake NCCL, in real
+// threads, and a double of a synchronous server; without actors. Owned by a
+// test; its functions may be called from the test's threads.
 
 #include "messages/transport/nccl/collective_path.hpp"
 #include "messages/types.hpp"
@@ -43,7 +44,7 @@ inline payload gradient_of(size_t worker, uint64_t step) {
 
 using weighted = std::vector<std::pair<payload, uint64_t>>;
 
-/// As a synchronous server makes it of the pushes that it has.
+/// The weights that a synchronous server makes of the pushes that it has.
 inline payload mean_of(const weighted& all) {
   payload_buffer out{shape};
   std::vector<float> numbers(shape.count);
@@ -68,7 +69,7 @@ inline bool close_to(const payload& x, const payload& y) {
   return true;
 }
 
-/// Frames, and who has them; nothing when he is gone.
+/// Received frames, until the path is closed.
 class inbox {
 public:
   void put(size_t from, std::optional<frame> what) {
@@ -77,7 +78,7 @@ public:
     changed_.notify_all();
   }
 
-  /// False when nothing comes.
+  /// Returns false when nothing arrives in time.
   bool take(std::pair<size_t, std::optional<frame>>& out) {
     std::unique_lock guard{mutex_};
     if (!changed_.wait_for(guard, patience, [this] { return !all_.empty(); }))
@@ -144,7 +145,7 @@ struct served {
   std::future<void> reader, poller;
 };
 
-/// Workers and a server between whom there are paths.
+/// Workers and a server, connected by paths.
 class company {
 public:
   explicit company(uint64_t seed = 1, double waiting = 10) {
@@ -176,7 +177,7 @@ public:
     ends_.clear();
   }
 
-  /// A worker joins; the number is his.
+  /// A worker joins; returns its number.
   size_t join() {
     auto [near, far] = socket_pair();
     nccl_terms with;
@@ -200,21 +201,21 @@ public:
 
   void kill(size_t worker) { near(worker).end->close("killed"); }
 
-  /// The server does not wait for him any more; his path stays.
+  /// The server no longer waits for this worker; its path stays open.
   void dismiss(size_t worker) {
     std::lock_guard guard{mutex_};
     present_.erase(worker);
   }
 
-  /// The same, and the coordinator of the sum is told.
+  /// The same, and the collective coordinator is told.
   void expel(size_t worker) {
     std::lock_guard guard{mutex_};
     present_.erase(worker);
     leave(worker);
   }
 
-  /// A push of this worker's gradient; says whether the answer is the mean of a
-  /// step that it was part of.
+  /// Pushes this worker's gradient; returns whether the answer is the mean of a
+  /// step that contains it.
   bool push(size_t worker, uint64_t step, uint64_t samples = 32) {
     push_header header;
     header.id = {worker_id{static_cast<uint32_t>(worker)}, incarnation{1},
@@ -258,7 +259,7 @@ public:
     return root->is_open();
   }
 
-  /// Whether a line of the log has these words.
+  /// Whether a line of the log contains these words.
   bool said(const std::string& words) {
     std::lock_guard guard{saying_};
     return said_.find(words) != std::string::npos;
@@ -278,7 +279,7 @@ private:
     return *ends_.at(worker).near;
   }
 
-  /// Closes a step when all who are there have pushed, or wait.
+  /// Ends a step when all members have pushed or wait.
   void serve() {
     std::map<size_t, frame> pushes, pulls;
     std::pair<size_t, std::optional<frame>> next;
@@ -382,10 +383,11 @@ private:
   std::vector<both> ends_;
   std::set<size_t> present_;
   std::map<uint64_t, gathered> gathered_;
-  /// Whose gradients of which step, and of how many samples, made each version.
+  /// For each version: the workers, steps and numbers of samples of its
+  /// gradients.
   std::vector<std::map<size_t, std::pair<uint64_t, uint64_t>>> steps_;
   bool over_ = false;
-  std::mutex saying_; ///< The root speaks while it is asked.
+  std::mutex saying_; ///< The coordinator logs while it is called.
   std::string said_;
   std::future<void> server_;
 };
@@ -396,7 +398,7 @@ inline void check_clean() {
   CHECK(fake::comms_made() == fake::comms_ended());
 }
 
-/// All push, step after step; says how many answers were not as they should be.
+/// All workers push, step after step; returns the number of wrong answers.
 size_t train(
   company& all, const std::vector<size_t>& workers, uint64_t first,
   uint64_t steps,
@@ -415,7 +417,7 @@ size_t train(
   return wrong;
 }
 
-/// So many workers that have joined, and met.
+/// Makes so many workers that have joined a communicator.
 inline std::vector<size_t> gather(company& all, size_t count) {
   std::vector<size_t> out;
   for (size_t i = 0; i < count; ++i)

@@ -258,7 +258,7 @@ TEST_CASE("a peer that goes in the middle of a transfer is told of, and "
                           << it.actors());
     // One is the pusher's own.
     CHECK(eventually([&] { return it.actors() <= before + 1; }));
-    // Made anew, it is as good as ever.
+    // A new one works as before.
     auto next = it.connect();
     CHECK(is_seeded(push(it, next, 9).weights, 9));
   }

@@ -1,5 +1,5 @@
-// Gradients that go ahead of their push, and weights that are used while they
-// come, at the ends of a stream without actors.
+// Gradients that are sent before their push, and weights that are used while
+// they arrive, at the ends of a stream without actors.
 
 #include "messages/transport/stream/stream_path.hpp"
 #include "tests/support/payloads.hpp"

@@ -1,6 +1,6 @@
 // The real parameter server and coordinator behind every path, in real threads:
-// a worker whose gradients are never finite goes, after twenty of them, and the
-// others train on as if it had not been there.
+// a worker whose gradients are never finite is expelled after twenty of them,
+// and the others train on as if it had never existed.
 
 #include "actors/runtime/supervisor.hpp"
 #include "actors/server/parameter_server.hpp"
@@ -122,7 +122,7 @@ parameter_server_actor open_server(caf::actor_system& system, actors& all,
   return lead;
 }
 
-/// As the house sees a worker.
+/// A worker as the server's process sees it.
 worker_actor make_handle(caf::actor_system& system,
                          std::shared_ptr<std::atomic<bool>> stopped) {
   return system.spawn(

@@ -1,4 +1,4 @@
-// The ends of a path over NCCL, over a double of it, without actors.
+// The ends of a path over the fake NCCL, without actors.
 
 #include "messages/transport/nccl/nccl_path.hpp"
 #include "tests/nccl/fake_nccl.hpp"

@@ -1,4 +1,4 @@
-// The ends of a path without actors: what is malformed, slow, or gone.
+// The ends of a path without actors: malformed, slow and lost peers.
 
 #include "messages/transport/stream/stream_path.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// A worker's end and a server's end in real threads, with any path between
-// them.
+// A worker's end and a server's end in real threads, with any kind of path
+// between them. Owned by a test, used on its thread.
 
 #include "actors/links/chunked_link.hpp"
 #include "actors/links/framed_link.hpp"
@@ -28,7 +28,7 @@ namespace troupe::test {
 
 inline constexpr auto long_enough = std::chrono::seconds(60);
 
-/// Asks again and again; false when it does not come.
+/// Polls until the condition holds; false if it does not in time.
 inline bool eventually(const std::function<bool()>& done) {
   auto end = std::chrono::steady_clock::now() + long_enough;
   while (!done()) {
@@ -39,7 +39,7 @@ inline bool eventually(const std::function<bool()>& done) {
   return true;
 }
 
-/// Files that this process has open.
+/// The number of files that this process has open.
 inline size_t open_files() {
   size_t out = 0;
   for ([[maybe_unused]] const auto& one :
@@ -56,8 +56,8 @@ inline size_t threads_of_this() {
   return out;
 }
 
-/// Bytes that follow from the seed, so that whoever has them can check them.
-/// As float32 and as float64 they are finite, as gradients should be.
+/// Bytes determined by the seed, so that a receiver can check them. As float32
+/// and as float64 they are finite, as gradients should be.
 inline void fill(std::span<std::byte> bytes, uint64_t seed) {
   auto x = seed * 0x9e3779b97f4a7c15 + 1;
   size_t at = 0;
@@ -84,18 +84,18 @@ inline bool is_seeded(const payload& x, uint64_t seed) {
   return x && std::ranges::equal(x.bytes(), same.bytes());
 }
 
-/// What the server's stand-in has seen.
+/// What the double of the server has received.
 struct server_log {
   std::mutex mutex;
   std::vector<payload> held; ///< Gradients, when it keeps them.
-  uint64_t damaged = 0;      ///< Gradients that are not those of their number.
+  uint64_t damaged = 0;      ///< Gradients that differ from what was sent.
   uint64_t arrived = 0;
   uint64_t scores = 0;
-  std::vector<uint64_t> numbers; ///< Theirs.
+  std::vector<uint64_t> numbers; ///< Their numbers.
   bool keeps = false;
-  bool holds = false; ///< Answers no push.
+  bool holds = false; ///< Does not answer pushes.
   std::vector<caf::typed_response_promise<release_header, payload>> open;
-  /// What is answered to a push; the gradient itself if empty.
+  /// The answer to a push; the gradient itself if empty.
   std::function<caf::result<release_header, payload>(const push_header&,
                                                      const payload&)>
     answer;
@@ -165,7 +165,7 @@ inline parameter_server_actor make_server(caf::actor_system& system,
   });
 }
 
-/// Where NCCL comes from that a rig of that kind has.
+/// The NCCL library for a rig of this kind.
 inline std::function<transport::nccl::library_ptr()> nccl_of_rigs;
 
 /// Makes the server of a rig; `sums`: where gradients are added up, or null.
@@ -232,7 +232,7 @@ public:
     return gateway;
   }
 
-  /// How the peer of this gateway finds its path.
+  /// How the peer of this gateway connects its path.
   proto::PathOffer invite(const gateway_actor& peer) {
     proto::PathOffer out;
     out.set_stream_port(reception_->port());
@@ -244,7 +244,7 @@ public:
     return out;
   }
 
-  /// The near half of a path that is connected.
+  /// The worker's half of a connected path.
   parameter_server_actor tie(transport::path_ptr way,
                              const gateway_actor& peer) {
     auto link = keep(spawn<framed_link_actor, framed_link_state>(
@@ -265,21 +265,21 @@ public:
   size_t actors() { return system_.registry().running(); }
 
   std::shared_ptr<server_log> log = std::make_shared<server_log>();
-  /// Of the worker, and of the server.
+  /// The actor systems of the worker and of the server.
   std::shared_ptr<transport::shared_memory> memory =
     std::make_shared<transport::shared_memory>();
   std::shared_ptr<transport::shared_memory> servers_memory =
     std::make_shared<transport::shared_memory>();
-  gateway_actor gateway; ///< Of the link that was made last.
+  gateway_actor gateway; ///< Of the newest link.
   transport::collective_coordinator_ptr
-    collective; ///< Of that kind: where the workers meet.
+    collective; ///< For that kind: coordinates the sums.
 
 private:
   struct config : caf::actor_system_config {
     config() { allow_inline_execution(*this, 2); }
   };
 
-  /// As `--transport` has it.
+  /// The transport, as in `--transport`.
   std::string name() const { return kind_ == "collective" ? "nccl" : kind_; }
 
   transport::nccl::library_ptr nccl() const {
@@ -341,7 +341,7 @@ inline push_header numbered(uint64_t number) {
   return out;
 }
 
-/// What became of a request.
+/// The result of a request.
 struct outcome {
   std::optional<release_header> header;
   payload weights;

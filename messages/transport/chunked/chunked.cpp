@@ -18,7 +18,7 @@ std::optional<chunk> chunk_sender::next() {
   auto total = source_.shape().bytes();
   auto open = window_bytes_ - std::min(window_bytes_, sent_ - acknowledged_);
   auto size = std::min({chunk_bytes_, total - sent_, open});
-  // A piece cut short by the window alone would only cost a message more.
+  // A chunk cut short only by the window would just cost another message.
   if (size == 0 || (size < chunk_bytes_ && sent_ + size < total))
     return std::nullopt;
   chunk piece;

@@ -1,11 +1,13 @@
 #pragma once
-// Both ends of a chunked transfer with credit, as plain state machines: what
-// to send next, and where a piece belongs. Used over the actor connection,
-// where one large message would block the link and be copied several times.
+// Both ends of a chunked transfer with credit, as plain state machines: what to
+// send next, and where an arriving chunk belongs. Used by links and gateways
+// over the actor connection, where one large message would block the link and
+// be copied several times.
 //
 // The sender has at most `window` bytes on the way that the receiver has not
-// yet acknowledged, so that neither mailboxes nor socket buffers grow with the
-// size of the model. Pieces arrive in order. Not thread-safe.
+// acknowledged, so that neither mailboxes nor socket buffers grow with the size
+// of the model. Chunks arrive in order. Each object belongs to one actor; not
+// thread-safe.
 
 #include "messages/types.hpp"
 
@@ -13,24 +15,24 @@
 
 namespace troupe::transport {
 
-/// Bytes of a piece, and of all pieces on the way. Measured on loopback: larger
-/// pieces are slower, smaller windows leave the link idle.
+/// Bytes of one chunk, and of all chunks on the way. Measured on loopback:
+/// larger chunks are slower, smaller windows leave the link idle.
 inline constexpr uint64_t default_chunk_bytes = 1u << 20;
 inline constexpr uint64_t default_window_bytes = 4u << 20;
 
 class chunk_sender {
 public:
-  /// Sends pieces of `chunk_bytes`, or of the whole window when that is
+  /// Sends chunks of `chunk_bytes`, or of the whole window when that is
   /// smaller; neither is 0.
   chunk_sender(transfer_id id, payload source,
                uint64_t chunk_bytes = default_chunk_bytes,
                uint64_t window_bytes = default_window_bytes);
 
-  /// The next piece, or nothing while the credit is used up or all is sent.
+  /// The next chunk, or nothing while the credit is used up or all is sent.
   std::optional<chunk> next();
 
-  /// The receiver has `received` bytes in all. Returns false when that cannot
-  /// be: more than was sent, or less than it said before.
+  /// The receiver has `received` bytes in total. Returns false for an
+  /// impossible number: more than was sent, or less than it reported before.
   bool credit(uint64_t received);
 
   /// Has everything arrived?
@@ -47,12 +49,12 @@ private:
 
 class chunk_receiver {
 public:
-  /// Takes memory for the whole payload. The caller has checked the shape
-  /// against what it expects.
+  /// Allocates memory for the whole payload. The caller has already compared
+  /// the shape with the one expected.
   explicit chunk_receiver(payload_shape shape);
 
-  /// Puts a piece in its place. Returns false when it does not follow the one
-  /// before or reaches past the end: the sender breaks the protocol.
+  /// Copies a chunk to its place. Returns false when it does not follow the
+  /// previous one or reaches past the end: the sender breaks the protocol.
   bool accept(const chunk& piece);
 
   /// Bytes received so far: the credit to grant.
@@ -60,7 +62,7 @@ public:
 
   bool complete() const { return received_ == buffer_.bytes().size(); }
 
-  /// The payload; ends the receiver's use.
+  /// The complete payload; the receiver must not be used afterwards.
   payload take() &&;
 
 private:

@@ -16,7 +16,7 @@ namespace {
 
 using config::compression_kind;
 
-/// Numbers with a scale in common.
+/// How many numbers share one scale.
 constexpr uint64_t block = 1024;
 constexpr uint32_t infinite = 0x7f800000;
 

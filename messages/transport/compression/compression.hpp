@@ -1,13 +1,14 @@
 #pragma once
-// How a gradient becomes smaller for its way to the parameter server, and is
-// made whole again there. Bytes: docs/design/0012-compression.md.
+// Compresses gradients on their way to the parameter server, and restores them
+// there. The format of the bytes: docs/design/0012-compression.md.
 //
-// What compression loses is not lost for good with `int8` and `topk`: it is the
-// error feedback that is added to the next gradient (error feedback; Seide et
-// al., "1-bit stochastic gradient descent", Interspeech 2014; for top-k, Stich
-// et al., "Sparsified SGD with memory", NeurIPS 2018, algorithm 1).
+// With `int8` and `topk`, what compression loses is kept and added to the next
+// gradient (error feedback; Seide et al., "1-bit stochastic gradient descent",
+// Interspeech 2014; for top-k, Stich et al., "Sparsified SGD with memory",
+// NeurIPS 2018, algorithm 1).
 //
-// Thread-safe: a codec is immutable. The same bits for the same numbers.
+// A codec is immutable, hence thread-safe. The same numbers always give the
+// same bits.
 
 #include "config/values/compression.hpp"
 #include "messages/payload.hpp"
@@ -21,39 +22,39 @@ namespace troupe::transport {
 
 class gradient_codec {
 public:
-  /// @param numbers Float32s that are compressed; below 2^32 for topk.
-  /// @param rest Further ones behind them, running statistics, which travel as
-  /// they are.
+  /// @param numbers Float32s to compress; below 2^32 for topk.
+  /// @param rest Float32s behind them (running statistics), sent uncompressed.
   /// @pre how.kind is not none
   gradient_codec(const config::compression& how, uint64_t numbers,
                  uint64_t rest);
 
   const config::compression& how() const { return how_; }
 
-  /// Numbers that have error feedback.
+  /// How many numbers are compressed, and so have error feedback.
   uint64_t numbers() const { return numbers_; }
 
-  /// A gradient as it is computed.
+  /// The shape of an uncompressed gradient.
   payload_shape plain() const {
     return {element_type::float32, numbers_ + rest_};
   }
 
-  /// The same compressed: always as many bytes.
+  /// The shape of a compressed one: the number of bytes is always the same.
   payload_shape compressed() const {
     return {element_type::byte, compressed_bytes_};
   }
 
-  /// Packs a gradient, together with the error feedback if there is one; what
-  /// that loses goes to `lost`. False if a number is not finite: then neither
-  /// is what was compressed, so that the server refuses it, and `lost` is
-  /// arbitrary.
-  /// @pre Sizes fit; `error_feedback` and `lost` have numbers() or are empty,
-  /// and do not overlap.
+  /// Compresses a gradient plus the error feedback, if there is any, and puts
+  /// what that loses into `lost`. Returns false if a number is not finite: the
+  /// output then holds such a number too, so that the server refuses it, and
+  /// `lost` is arbitrary.
+  /// @pre Sizes fit; `error_feedback` and `lost` have numbers() elements or are
+  /// empty, and do not overlap.
   bool pack(std::span<const float> gradient,
             std::span<const float> error_feedback, std::span<float> lost,
             std::span<std::byte> to) const;
 
-  /// Throws `path_error` for what `pack` does not make.
+  /// Restores a gradient. Throws `path_error` for bytes that `pack` cannot have
+  /// made.
   /// @pre Sizes fit.
   void unpack(std::span<const std::byte> from, std::span<float> to) const;
 
@@ -67,19 +68,20 @@ private:
 
 using codec_ptr = std::shared_ptr<const gradient_codec>;
 
-/// Null if nothing is to be compressed.
+/// The codec of these settings; null if they ask for no compression.
 codec_ptr make_codec(const config::compression& how, uint64_t numbers,
                      uint64_t rest);
 
-/// Makes gradients whole again at the end of their way. Belongs to one actor.
+/// Restores gradients where they arrive. Belongs to one actor; not thread-safe.
 class unpacker {
 public:
-  /// @param codec Null: gradients come as they are.
+  /// @param codec Null: gradients arrive uncompressed.
   explicit unpacker(codec_ptr codec);
 
-  /// What is no compressed gradient of the model's size becomes a payload of
-  /// which only the shape is there, and that of no gradient. Throws
-  /// `path_error` for what was not compressed by the codec.
+  /// Restores one gradient. A payload that is no compressed gradient of the
+  /// model's size becomes a payload without numbers whose shape is that of no
+  /// gradient, so that it is refused. Throws `path_error` for bytes that the
+  /// codec cannot have made.
   payload unpack(const payload& what) const;
 
 private:

@@ -1,9 +1,9 @@
 #pragma once
-// The types of NCCL and of the CUDA runtime that we hand over, declared anew:
-// the libraries are opened at run time, and a build without their headers must
-// still know how they are called. abi_check.cpp holds this file to the real
-// headers where there are some. NCCL's signatures here are the same in its
-// headers of 2.14 and of 2.30.
+// The types of NCCL and of the CUDA runtime that we pass to them, declared
+// again: the libraries are opened at run time, and a build without their
+// headers must still be able to call them. abi_check.cpp compares this file
+// with the real headers where they are installed. NCCL's signatures used here
+// are the same in its headers of 2.14 and of 2.30. Plain values.
 
 #include <climits>
 #include <cstddef>
@@ -32,10 +32,10 @@ enum class data_type : unsigned {
   bfloat16 = 9
 };
 
-/// ncclRedOp_t; those that are made anew have other values.
+/// ncclRedOp_t; operations created at run time have other values.
 enum class reduction : unsigned { sum = 0 };
 
-/// ncclScalarResidence_t: where a number lies that is handed over.
+/// ncclScalarResidence_t: where a scalar argument lies.
 enum class residence : unsigned { host_now = 1 };
 
 /// ncclComm_t.
@@ -47,9 +47,9 @@ struct unique_id {
   char bytes[128];
 };
 
-/// ncclConfig_t as NCCL 2.14 had it, which later ones still read: they take
-/// `size` bytes and what `version` knows. The last field is a later one's, set
-/// to "not given", in place of padding.
+/// ncclConfig_t as of NCCL 2.14. Later releases still read it: they take `size`
+/// bytes and the fields that `version` knows. The last field belongs to a later
+/// release; it is set to "not given" and stands in place of padding.
 struct config {
   size_t size = sizeof(config);
   unsigned magic = 0xcafebeef;
@@ -60,7 +60,7 @@ struct config {
 
 // -- CUDA runtime -------------------------------------------------------------
 
-/// cudaError_t; other values are errors, whose text the library knows.
+/// cudaError_t; all other values are errors, for which CUDA has a text.
 enum class cuda_status : unsigned {
   success = 0,
   not_ready = 600 ///< A query's answer: the work is not done.

@@ -1,5 +1,5 @@
-// Holds abi.hpp and the table of entry points to the real headers; compiled
-// only where there are some (TROUPE_NCCL). There is nothing here to run.
+// Compares abi.hpp and the table of entry points with the real headers;
+// compiled only where these exist (TROUPE_NCCL). Nothing here is executed.
 
 #include "messages/transport/nccl/library.hpp"
 

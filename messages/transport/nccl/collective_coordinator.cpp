@@ -29,7 +29,7 @@ collective_coordinator::collective_coordinator(collective_terms terms)
     };
 }
 
-// What is not done is told, while all of this is still there.
+// Unfinished transfers call back now, while all members still exist.
 collective_coordinator::~collective_coordinator() {
   members_.clear();
   step_.reset();
@@ -53,7 +53,7 @@ void collective_coordinator::asked(const collective_seat& who,
   decide();
 }
 
-// What a worker offers that the lead does not know any more is refused there.
+// The lead refuses the offers of a worker that it has removed.
 void collective_coordinator::offered(collective_seat& who,
                                      collective_offer what) {
   lock guard{mutex_};
@@ -84,7 +84,7 @@ void collective_coordinator::decide() {
       return; // Computes.
     all &= it->offered && it->offered->gradient == terms_.weights;
   }
-  // Nobody besides them may be waited for.
+  // No other member may be missing.
   auto outsider = std::ranges::any_of(members_, [&](const member& x) {
     return x.offered && !std::ranges::count(rendezvous_.members(), x.who);
   });
@@ -120,7 +120,7 @@ void collective_coordinator::begin_step() {
   std::span target{sum.get(), static_cast<size_t>(terms_.weights.bytes())};
   next.sum = sum;
   step_ = std::move(next);
-  // The memory is held until the NCCL transfer has let go of it, whatever
+  // The memory is held until the NCCL transfer has released it, whatever
   // happens here.
   transfer_->sum(target, terms_.weights.type,
                  [this, number = steps_, sum = std::move(sum)](bool done) {
@@ -137,8 +137,7 @@ void collective_coordinator::begin_step() {
   members_.front().seat->wake();
 }
 
-// Called by the NCCL transfer, with the lock held: it is asked and polled with
-// it.
+// Called by the NCCL transfer, with the lock held, as in all calls of it.
 void collective_coordinator::summed(uint64_t number, bool done) {
   if (!step_ || step_->number != number)
     return;
@@ -147,8 +146,8 @@ void collective_coordinator::summed(uint64_t number, bool done) {
     return from == nullptr || from->gone;
   });
   payload mean{terms_.weights, step_->sum, step_->sum.get()};
-  // Whoever is gone has no part in the step. One gradient that is not finite
-  // would be refused; in a sum it would have all of them refused.
+  // Members that have left take no part in the step. A gradient that is not
+  // finite would be refused alone; in a sum it would have all refused.
   if (!done || gone || !all_finite(mean))
     return give_up_step();
   step_->there = true;
@@ -159,8 +158,8 @@ void collective_coordinator::summed(uint64_t number, bool done) {
   }
 }
 
-/// What the server does not have yet takes the stream; of what it has, the
-/// answers.
+/// Pushes that the server has not got yet use the stream; for those that it
+/// has, the answers do.
 void collective_coordinator::give_up_step() {
   if (!step_)
     return;
@@ -232,7 +231,7 @@ bool collective_coordinator::swallows(const collective_seat& who,
          }) > 0;
 }
 
-// Its path may live on: what it still offers it sends itself.
+// Its path may live on: then it sends its own gradients.
 void collective_coordinator::left(worker_id who, incarnation life) {
   lock guard{mutex_};
   auto found = std::ranges::find_if(members_, [&](const member& x) {

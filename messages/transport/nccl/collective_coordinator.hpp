@@ -1,17 +1,17 @@
 #pragma once
-// The parameter server's part in a cluster over NCCL: the gradients of a
-// synchronous step are added up on the devices on their way here, and the
-// weights that answer them go to all workers at once.
+// The parameter server's part in a collective over NCCL: the gradients of a
+// synchronous step are summed on the GPUs on their way to the server, and the
+// weights that answer them are broadcast to all workers.
 //
-// Nobody takes part in an operation before all can: a worker offers a gradient,
-// with the header of its push but without the numbers. When every member has
-// offered one or waits for the server, it is decided: all have offered, and
-// each is told to give, times its share of the samples; or each is told to send
-// its own over the stream. Then every push comes with the same tensor, the mean
-// of all, and a mean of those by samples is that tensor again. Answers that are
-// the same weights are held until there is one for each of these pushes, and
-// leave in one broadcast; who does not get it asks again, and gets it over the
-// stream.
+// Nobody starts an operation before all members can take part. A worker offers
+// a gradient: it sends the header of its push without the numbers. When every
+// member has offered one or waits for the server, the coordinator decides. If
+// all have offered, each is told to give its gradient, times its share of the
+// samples; otherwise each is told to send its own over the stream. Then every
+// push carries the same tensor, the mean of all, and the mean of those by
+// samples is that tensor again. Answers with the same weights are held until
+// there is one for each of these pushes, and are sent in one broadcast; a
+// worker that does not get it asks again and gets its answer over the stream.
 //
 //   worker            root                         worker            root
 //     |-- offer ------->|  (from all)                |<-- release -----|
@@ -21,15 +21,17 @@
 //     |-- push, tensor->|                            |     tensor      |
 //
 // The pushes of a sum count together or not at all, which the lead decides: it
-// takes the sum when all of its pushes have come and are in order, and gives it
-// up when one of them is not, or one of its workers is gone. A sum that is not
-// finite is given up here. Then each is told to send its own.
+// accepts the sum when all of its pushes have arrived and are valid, and gives
+// it up when one of them is not or one of its workers has left. A sum that is
+// not finite is given up here. Then each worker is told to send its own
+// gradient.
 //
-// Who meets in which communicator is the business of nccl::rendezvous. A change
-// of members, or a failure, ends the communicator; what was under way takes the
-// stream, and so does all until the next one is open.
+// Who joins which communicator is decided by nccl::rendezvous. A change of
+// members, or a failure, ends the communicator; unfinished transfers, and all
+// later ones until the next communicator is open, use the stream.
 //
-// Thread-safe. Communicators are made and aborted by whoever polls.
+// One object per server, shared by its paths and the lead. Thread-safe.
+// Communicators are created and aborted by the thread that polls.
 
 #include "messages/gradient_sums.hpp"
 #include "messages/payload_memory.hpp"
@@ -47,7 +49,7 @@
 
 namespace troupe::transport {
 
-/// A push whose gradient waits at the worker.
+/// A push whose gradient still waits at the worker.
 struct collective_offer {
   transfer_id request;
   push_id id;
@@ -64,8 +66,9 @@ struct collective_reply {
   payload tensor;
 };
 
-/// The server's end of the path of one worker, as the root sees it. It is
-/// called with the root's lock held: it must neither wait nor call back.
+/// The server's end of one worker's path, as the coordinator calls it. The
+/// coordinator holds its lock meanwhile, so these functions must neither block
+/// nor call back.
 class collective_seat {
 public:
   virtual void call(const collective_call& what) = 0;
@@ -73,9 +76,9 @@ public:
   virtual void over(const collective_over& what) = 0;
   virtual void give(transfer_id request, const collective_give& what) = 0;
   virtual void fetch(transfer_id request) = 0;
-  /// To the server, as if it had come whole.
+  /// Passes the push to the server as if it had arrived complete.
   virtual void hand_over(frame push) = 0;
-  /// With `device` its tensor is broadcast, else it takes the stream.
+  /// With `device` the tensor is broadcast, otherwise it is sent on the stream.
   virtual void reply(const collective_reply& what, carriage carried) = 0;
   /// `poll` has something to do.
   virtual void wake() = 0;
@@ -87,17 +90,17 @@ protected:
 struct collective_terms {
   nccl::library_ptr library;
   int device = 0;
-  payload_shape weights; ///< And gradients.
+  payload_shape weights; ///< Shape of weights and gradients.
   nccl::patience limits{};
   nccl::rendezvous_rules rules{};
   double transfer = 60; ///< s for one operation.
-  double settling = .2; ///< s without a newcomer before the members meet.
-  double holding = .1;  ///< s that answers wait for those to the others.
-  /// s that offers wait for those of the others: who does not come by then has
-  /// no part in clusters any more.
+  double settling = .2; ///< s without a new member before they meet.
+  double holding = .1;  ///< s that an answer waits for the others.
+  /// s that offers wait for those of the other members. A member that does not
+  /// offer by then takes no part in collectives any more.
   double waiting = 10;
-  std::function<void(const std::string&)> say; ///< Takes a line for the log.
-  std::function<double()> clock;               ///< s; empty: the steady one.
+  std::function<void(const std::string&)> say; ///< Writes a line to the log.
+  std::function<double()> clock;               ///< s; empty: the steady clock.
 };
 
 class collective_coordinator final : public gradient_sums {
@@ -109,33 +112,34 @@ public:
   collective_coordinator(const collective_coordinator&) = delete;
   collective_coordinator& operator=(const collective_coordinator&) = delete;
 
-  // -- what a seat tells ------------------------------------------------------
+  // -- called by seats --------------------------------------------------------
 
   void enter(collective_seat& who, const collective_attendance& as);
 
-  /// Nothing is asked of it any more.
+  /// The seat has gone and is not called any more.
   void leave(const collective_seat& who);
 
   void answered(const collective_seat& who, const collective_answer& what);
 
-  /// The worker sent the server a request; a push tells which life it is in.
+  /// The worker sent a request to the server; a push tells its incarnation.
   void asked(const collective_seat& who, std::optional<incarnation> life = {});
 
   void offered(collective_seat& who, collective_offer what);
 
-  /// An answer is to go to the worker. True when the root does that, later.
+  /// The server answers the worker. Returns true when the coordinator keeps the
+  /// answer and sends it later.
   bool keeps(const collective_seat& who, const collective_reply& what);
 
-  /// The worker did not get its answer by broadcast.
+  /// The worker did not get its answer by the broadcast.
   void again(const collective_seat& who, transfer_id request);
 
-  /// As path::poll. One seat after another does the work, the others rest.
+  /// As path::poll. One seat at a time does the work for all.
   std::optional<double> poll(const collective_seat& who, bool closed);
 
-  /// A communicator takes gradients.
+  /// Whether a communicator is open, so that gradients can be summed.
   bool is_open() const;
 
-  // -- what the lead asks and tells (gradient_sums) ---------------------------
+  // -- called by the lead (gradient_sums) -------------------------------------
 
   std::optional<gradient_sum> find(const push_id& which,
                                    const payload& gradient) override;
@@ -156,10 +160,10 @@ private:
     nccl::attendee who;
     size_t asked = 0; ///< Requests that the server has not answered.
     std::optional<offer> offered;
-    std::optional<collective_reply> last; ///< By broadcast.
-    bool left_out = false;                ///< The others have waited in vain.
-    std::optional<incarnation> life{};    ///< As its last push tells.
-    bool gone = false; ///< The lead does not know it any more.
+    std::optional<collective_reply> last; ///< Sent by broadcast.
+    bool left_out = false;                ///< The others waited for it in vain.
+    std::optional<incarnation> life{};    ///< As in its last push.
+    bool gone = false;                    ///< The lead has removed it.
   };
 
   /// The pushes of one sum.
@@ -167,9 +171,9 @@ private:
     uint64_t number = 0;
     std::map<nccl::attendee, offer> parts;
     memory_block sum;
-    bool there = false; ///< The server has the pushes, ...
-    bool taken = false; ///< ... and they count.
-    bool alone = false; ///< Each answer takes the stream.
+    bool there = false; ///< The server has got the pushes, ...
+    bool taken = false; ///< ... and has accepted them.
+    bool alone = false; ///< Each answer is sent on the stream.
     std::map<nccl::attendee, collective_reply> held;
     double held_since = 0;
   };

@@ -1,6 +1,6 @@
 #pragma once
-// What the two ends of a cluster path (collective_path.hpp) tell each other
-// besides requests and answers. The headers of frames.
+// The headers of the frames that the two ends of a collective path
+// (collective_path.hpp) exchange besides requests and answers. Plain values.
 
 #include "messages/ids.hpp"
 #include "messages/transport/nccl/rendezvous.hpp"
@@ -10,12 +10,12 @@
 
 namespace troupe::transport {
 
-/// Worker to server (`frame_kind::meet`): it would be part of the cluster.
+/// Worker to server (`frame_kind::meet`): it wants to take part in collectives.
 struct collective_attendance {
   worker_id worker;
 };
 
-/// Server to worker: come to this communicator.
+/// Server to worker: join this communicator.
 struct collective_call {
   nccl::epoch number;
   uint32_t rank = 0;
@@ -25,25 +25,25 @@ struct collective_call {
 
 enum class collective_stage : uint8_t { accepted = 1, declined, ready, broken };
 
-/// Worker to server: how far it is.
+/// Worker to server: how far joining has got.
 struct collective_answer {
   nccl::epoch number;
   collective_stage stage = collective_stage::accepted;
-  std::string why; ///< Of `declined` and `broken`: a line.
+  std::string why; ///< For `declined` and `broken`: one line.
 };
 
-/// Server to worker: all are ready, gradients may be offered.
+/// Server to worker: all are ready, so gradients may be offered.
 struct collective_open {
   nccl::epoch number;
 };
 
-/// Server to worker: the communicator is over.
+/// Server to worker: the communicator has ended.
 struct collective_over {
   nccl::epoch number;
   std::string why;
 };
 
-/// Server to worker: give what was offered to the sum, times the scale.
+/// Server to worker: add the offered gradient, times `scale`, to the sum.
 struct collective_give {
   nccl::epoch number;
   double scale = 1;

@@ -1,4 +1,4 @@
-// Who is in the cluster, and the communicators that follow from it.
+// The members of the collective, and the communicators made for them.
 
 #include "messages/transport/nccl/collective_coordinator.hpp"
 
@@ -22,7 +22,7 @@ collective_coordinator::find(const nccl::attendee& who) {
   return found == members_.end() ? nullptr : &*found;
 }
 
-// A worker that comes over a new path is another one here.
+// A worker that returns over a new path is a different attendee.
 void collective_coordinator::enter(collective_seat& who,
                                    const collective_attendance& as) {
   lock guard{mutex_};
@@ -33,7 +33,7 @@ void collective_coordinator::enter(collective_seat& who,
                       0,
                       std::nullopt,
                       std::nullopt});
-  // Those who have met already need not end for one of many newcomers.
+  // An open communicator need not end for the first of many new members.
   assemble_at_ = terms_.clock() + terms_.settling;
   members_.front().seat->wake();
 }
@@ -106,7 +106,7 @@ void collective_coordinator::move_on(double now) {
     leave_out_silent(now);
 }
 
-// It may be stopped, or much slower than the others, or we do not know why.
+// It may be suspended, or much slower than the others.
 void collective_coordinator::leave_out_silent(double now) {
   for (const auto& who : rendezvous_.members())
     if (auto* one = find(who);
@@ -232,7 +232,7 @@ void collective_coordinator::carry_out(const nccl::dissolve& what, double) {
     to->seat->over({what.number, what.why});
 }
 
-// What was under way takes the stream.
+// Unfinished transfers use the stream.
 void collective_coordinator::carry_out(const nccl::end_root& what, double now) {
   if (transfer_) {
     terms_.say("nccl         over for now, tensors take the stream: " +

@@ -17,16 +17,16 @@ collective_path::collective_path(socket line, const path_terms& terms,
   // nop
 }
 
-// Whoever is told that it failed finds all of this still here.
+// Callbacks about the failure run now, while all members still exist.
 collective_path::~collective_path() {
   called_.reset();
   transfer_.reset();
   ending_.clear();
 }
 
-/// Gradients are offered where that leads to something: one that is not finite
-/// is sent, so that it alone is refused. Only one at a time: a synchronous
-/// worker has no more.
+/// Gradients are offered only where that can succeed: one that is not finite is
+/// sent, so that it alone is refused. Only one at a time: a synchronous worker
+/// has no more.
 bool collective_path::keeps(frame_kind kind, transfer_id request,
                             const caf::byte_buffer& header,
                             const payload& tensor) {
@@ -100,7 +100,7 @@ void collective_path::give(transfer_id request, const collective_give& what) {
       gradient = offered_->gradient;
     }
   }
-  // Else the server learns that this end is over, or knows it.
+  // Otherwise the server is told that this end is over, or already knows.
   if (to)
     to->give(std::move(gradient), what.scale, {});
   work();
@@ -193,7 +193,7 @@ void collective_path::over(const collective_over& what) {
   work();
 }
 
-/// It is stopped by whoever polls.
+/// Leaves it to the polling thread to stop it.
 void collective_path::drop_transfer() {
   open_ = ready_ = false;
   if (transfer_)

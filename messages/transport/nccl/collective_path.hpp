@@ -1,13 +1,13 @@
 #pragma once
-// A stream whose gradients are added up on GPUs on their way to the server, and
-// whose weights come from there in one broadcast to all workers of a
-// synchronous cluster: the two ends of it. What leads to that, and what becomes
-// of it, is said in collective_coordinator.hpp. Until a communicator is open,
-// when it fails, and for what NCCL has no type for, tensors take the socket;
-// the path lives on.
+// Both ends of a path whose gradients are summed on GPUs on their way to the
+// server, and whose weights are broadcast to all workers of a synchronous
+// cluster; collective_coordinator.hpp says how. Before a communicator is open,
+// after it fails, and for types that NCCL does not have, tensors are sent on
+// the socket as by stream_path. Owned by a link or gateway; threads as in
+// path.hpp.
 //
-// Sums are in an order that NCCL chooses: the bits of a step may be others than
-// over the stream.
+// NCCL chooses the order of sums, so the bits of a step may differ from those
+// of a run over the stream.
 
 #include "messages/transport/nccl/collective_coordinator.hpp"
 #include "messages/transport/nccl/nccl_path.hpp"
@@ -15,7 +15,7 @@
 
 namespace troupe::transport {
 
-/// Of a worker, or of an evaluator, which takes no part in clusters.
+/// The end of a worker, or of an evaluator, which takes no part in collectives.
 class collective_path final : public stream_path {
 public:
   collective_path(socket line, const path_terms& terms, nccl_terms with);
@@ -67,17 +67,17 @@ private:
   nccl_terms with_;
   std::mutex mutex_;
   bool attends_ = false;
-  std::optional<collective_call> called_; ///< And not begun.
+  std::optional<collective_call> called_; ///< Received, and not begun yet.
   nccl::epoch number_;                    ///< Of `transfer_`.
   nccl_transfer_ptr transfer_; ///< The newest one, while it has not ended.
-  bool ready_ = false;         ///< The server knows that it is.
-  bool open_ = false;          ///< And so are all.
+  bool ready_ = false;         ///< The server was told that it is ready.
+  bool open_ = false;          ///< All members are ready.
   std::vector<nccl_transfer_ptr> ending_;
   std::optional<offered> offered_; ///< Until it is answered, or fetched.
-  bool heard_ = false;             ///< Of whoever reads: see `expect`.
+  bool heard_ = false;             ///< Of the reading thread: see `expect`.
 };
 
-/// Of the server.
+/// The end of the server.
 class collective_end final : public stream_path, private collective_seat {
 public:
   collective_end(socket line, const path_terms& terms,

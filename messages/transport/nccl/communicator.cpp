@@ -310,7 +310,7 @@ void communicator::stop(const std::string& reason, double now) {
   await_quiet(now);
 }
 
-/// What the abort ended still has to leave the device.
+/// Aborted operations must still leave the device.
 void communicator::await_quiet(double now) {
   if (stream_ && stream_->status() == fine) {
     auto code = lib_->call().stream_query(stream_->get());
@@ -322,7 +322,7 @@ void communicator::await_quiet(double now) {
   phase_ = phase::failed;
 }
 
-/// Gives back all but the list of what was not done.
+/// Releases everything except the list of unfinished operations.
 void communicator::let_go() {
   for (auto& what : operations_) {
     what.after.reset();

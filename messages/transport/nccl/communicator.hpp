@@ -1,26 +1,28 @@
 #pragma once
-// One rank's end of one NCCL communicator, with a stream of its own, as a state
-// machine that is polled:
+// One rank's end of one NCCL communicator, with a CUDA stream of its own, as a
+// state machine that is polled:
 //
 //   initialising -> ready -> closing -> closed
 //        \____________\________\_____-> stopping -> failed
 //
 // Nothing here sleeps, waits for a peer, starts a thread or reads a clock: time
-// is an argument, seconds of any one clock. Whoever owns it must poll it, the
-// oftener the sooner an operation is seen to be done; deadlines hold only as
-// exactly as that.
+// is an argument, in seconds of any one clock. The owner must poll it; the more
+// often, the sooner a finished operation is noticed. Deadlines are only as
+// exact as that.
 //
-// NCCL tells an error long after, or never when a peer just stops. So each
-// operation has a deadline. When it passes, or an error comes, the communicator
-// is aborted and all that was not done fails: NCCL has no way to end a single
-// operation. Then the device may still touch memory for a moment (`stopping`).
+// NCCL reports an error long after it happened, or never when a peer just
+// stops. So each operation has a deadline. When it passes, or an error occurs,
+// the communicator is aborted and all unfinished operations fail: NCCL cannot
+// end a single operation. The device may still use the memory for a moment then
+// (`stopping`).
 //
 // Operations run one after another, in the order of `submit`; all ranks must
-// submit theirs in orders that fit. What must run at once goes into one.
+// submit theirs in matching orders. Transfers that must run at the same time go
+// into one operation.
 //
-// Not thread-safe: one owner. `ncclCommAbort` waits for NCCL's own threads, a
-// matter of milliseconds as a rule. With an abort in the destructor nobody
-// waits for the device; memory of operations under way must outlive it.
+// Not thread-safe: one owner (nccl_transfer). `ncclCommAbort` waits for NCCL's
+// own threads, usually for milliseconds. The destructor aborts without waiting
+// for the device; memory of unfinished operations must outlive it.
 
 #include "messages/transport/nccl/device.hpp"
 #include "messages/transport/nccl/operation.hpp"
@@ -40,11 +42,11 @@ struct place {
   int device = 0;
 };
 
-/// How long to wait for what, in s.
+/// How long to wait, in s.
 struct patience {
-  double init = 30; ///< Until all ranks have come.
-  double close = 5; ///< Until all have said goodbye.
-  double quiet = 5; ///< Until the device lets go of memory after an abort.
+  double init = 30; ///< Until all ranks have joined.
+  double close = 5; ///< Until all ranks have closed.
+  double quiet = 5; ///< Until the device stops using memory after an abort.
 };
 
 /// Numbers the operations of a communicator: 1, 2, ...
@@ -56,19 +58,19 @@ inline constexpr double no_deadline = std::numeric_limits<double>::infinity();
 class communicator {
 public:
   enum class phase : uint8_t {
-    initialising = 1, ///< The ranks are meeting.
+    initialising = 1, ///< The ranks are joining.
     ready,            ///< Takes operations, as `initialising` does.
-    closing,          ///< Says goodbye.
-    closed,           ///< Over, and nothing was wrong. Final.
-    stopping,         ///< Aborted; the device has not let go yet.
-    failed            ///< Over; see `why`. Final.
+    closing,          ///< Waits for the others to close.
+    closed,           ///< Ended without an error. Final.
+    stopping,         ///< Aborted; the device may still use memory.
+    failed            ///< Ended by an error; see `why`. Final.
   };
 
-  /// Begins to meet the others. Failures show as phase.
+  /// Begins to join the other ranks. Failures show in `state`.
   communicator(library_ptr lib, const place& where, const patience& limits,
                double now);
 
-  /// Aborts unless it is over.
+  /// Aborts unless it has ended.
   ~communicator();
 
   communicator(const communicator&) = delete;
@@ -76,34 +78,34 @@ public:
 
   // -- operations -------------------------------------------------------------
 
-  /// Asks for transfers that run at once, to be done at `deadline`. They begin
-  /// when what was submitted before is done, and what `after` holds at this
-  /// moment: a stream of the same device that computes what is sent, or reads
-  /// what is overwritten.
-  /// With no transfers it only waits so. Throws std::invalid_argument for what
-  /// cannot be: no such peer, no memory, a collective beside others.
+  /// Asks for transfers that run at the same time, to be done at `deadline`.
+  /// They begin when earlier operations are done, and when the work that is now
+  /// in the stream `after` is done: a stream of the same device that computes
+  /// what is sent or reads what is overwritten. Without transfers the operation
+  /// only waits for these. Throws std::invalid_argument for a peer that does
+  /// not exist, missing memory, or a collective together with other transfers.
   ticket submit(std::vector<transfer> transfers, double deadline,
                 abi::stream after = nullptr);
 
   outcome look(ticket number) const;
 
-  /// Operations done; they are done in order.
+  /// The number of operations done; they are done in order.
   ticket completed() const { return completed_; }
 
   // -- life -------------------------------------------------------------------
 
-  /// Moves everything on as far as it goes. Does not wait.
+  /// Makes all progress that is possible without blocking.
   void poll(double now);
 
-  /// Says goodbye when all operations are done; aborts when some are not.
+  /// Closes when all operations are done; aborts when some are not.
   void close(double now);
 
-  /// Aborts. What is not done fails for this reason.
+  /// Aborts. Unfinished operations fail for this reason.
   void stop(const std::string& reason, double now);
 
   phase state() const { return phase_; }
 
-  /// True when it is over and nothing of it is left at work.
+  /// True when it has ended and nothing of it is still running.
   bool settled() const {
     return phase_ == phase::closed || phase_ == phase::failed;
   }
@@ -116,7 +118,7 @@ private:
     double deadline = 0;
     std::unique_ptr<owned_event> after;
     bool issued = false;
-    std::unique_ptr<owned_event> finish; ///< Comes behind it in the stream.
+    std::unique_ptr<owned_event> finish; ///< Recorded after it in the stream.
   };
 
   void check(const transfer& x) const;
@@ -142,12 +144,12 @@ private:
   patience limits_;
   phase phase_ = phase::initialising;
   std::string why_;
-  double phase_deadline_ = 0; ///< Of initialising, closing and stopping.
-  bool lost_ = false;         ///< The device did not let go.
-  bool issuing_ = false;      ///< The newest issued one is still on its way in.
+  double phase_deadline_ = 0; ///< For initialising, closing and stopping.
+  bool lost_ = false;         ///< The device never stopped using memory.
+  bool issuing_ = false;      ///< The newest one is still being issued.
   abi::comm comm_ = nullptr;
   std::unique_ptr<owned_stream> stream_;
-  std::deque<operation> operations_; ///< Not done, the oldest first.
+  std::deque<operation> operations_; ///< Unfinished, oldest first.
   ticket completed_ = 0;
 };
 

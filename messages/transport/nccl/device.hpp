@@ -1,6 +1,7 @@
 #pragma once
-// CUDA's streams and events as owned things, and the device of a thread. Errors
-// are kept, not thrown. One owner, one thread at a time.
+// CUDA streams and events with an owner, and the current device of a thread.
+// Errors are kept in `status`, not thrown. Used by communicator and
+// nccl_transfer; one owner, one thread at a time.
 
 #include "messages/transport/nccl/library.hpp"
 
@@ -9,8 +10,8 @@
 
 namespace troupe::transport::nccl {
 
-/// Makes a device the thread's current one, and puts the old one back: the
-/// caller's tensor library has its own idea of it.
+/// Makes a device the current one of this thread, and restores the previous
+/// one: the caller's tensor library has a current device of its own.
 class device_guard {
 public:
   device_guard(const library& lib, int device) : lib_(lib) {
@@ -38,8 +39,8 @@ private:
   abi::cuda_status status_ = abi::cuda_status::success;
 };
 
-/// A stream that does not wait for the default one. Destroying it waits for
-/// nothing: CUDA gives it back when its work is done.
+/// A stream that does not wait for the default one. Destroying it does not
+/// block: CUDA frees it when its work is done.
 class owned_stream {
 public:
   explicit owned_stream(library_ptr lib) : lib_(std::move(lib)) {
@@ -64,10 +65,10 @@ private:
   abi::cuda_status status_;
 };
 
-/// A mark in a stream.
+/// A CUDA event: a mark in a stream.
 class owned_event {
 public:
-  /// Makes it and puts it into the stream, behind all that is there.
+  /// Creates the event and records it in the stream, after all that is there.
   owned_event(library_ptr lib, abi::stream where) : lib_(std::move(lib)) {
     status_ = lib_->call().event_create(&handle_, abi::event_without_timing);
     exists_ = status_ == abi::cuda_status::success;

@@ -25,7 +25,7 @@ std::string variable(const char* name) {
   return text != nullptr ? text : "";
 }
 
-/// As it is called outside of this process.
+/// The GPU's name outside of this process.
 std::string name_of(int device, const std::string& visible) {
   auto rest = visible;
   for (int i = 0; i < device && !rest.empty(); ++i) {
@@ -76,7 +76,7 @@ suitable_gpus(const gpu_wish& what) {
     auto [last, error] = std::from_chars(what.local_rank.data(), end, rank);
     if (error != std::errc{} || last != end || rank < 0)
       return "LOCAL_RANK=" + what.local_rank + ": must be a whole number";
-    // Whoever shows a process one GPU has chosen it.
+    // A process that sees only one GPU was assigned it.
     if (what.devices == 1 && !what.visible.empty())
       return std::vector{0};
     if (rank >= what.devices && !what.shared)

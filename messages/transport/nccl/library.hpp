@@ -1,10 +1,11 @@
 #pragma once
 // NCCL and the CUDA runtime, opened at run time: one program serves machines
-// with and without them. What is missing is told in one line and is no failure.
+// with and without them. If something is missing, a line says so; that is no
+// failure.
 //
-// A library is never unloaded, since NCCL has threads of its own. The table is
-// immutable: any thread may use it. What its entry points demand of threads and
-// devices is the caller's business.
+// Loaded once per process and shared. A library is never unloaded, because NCCL
+// has threads of its own. The table is immutable, so any thread may use it; the
+// caller must meet what the entry points demand of threads and devices.
 
 #include "messages/transport/nccl/abi.hpp"
 
@@ -15,7 +16,7 @@
 
 namespace troupe::transport::nccl {
 
-/// The entry points that we use. A test puts its own in.
+/// The entry points that we use. Tests put in their own.
 struct entry_points {
   // NCCL
   abi::result (*get_version)(int*) = nullptr;
@@ -62,8 +63,8 @@ struct entry_points {
                                   abi::copy_kind, abi::stream) = nullptr;
 };
 
-/// Calls `f(member, name, is_cuda)` for each entry point, with the name that
-/// the library gives it.
+/// Calls `f(member, name, is_cuda)` for each entry point, with its name in the
+/// library.
 template <class F>
 void for_each_entry_point(F&& f) {
   using e = entry_points;
@@ -101,16 +102,16 @@ void for_each_entry_point(F&& f) {
   f(&e::memory_copy, "cudaMemcpyAsync", true);
 }
 
-/// A release that we ask for at least, and the first that we do not know.
+/// The oldest release that we accept, and the first one that is too new.
 inline constexpr int least_version = 21800;
 inline constexpr int unknown_version = 30000;
 
-/// "2.28.9" of NCCL's number 22809.
+/// "2.28.9" for NCCL's number 22809.
 std::string version_text(int version);
 
-/// Files to try, the first that opens counts. A name without a slash is looked
-/// for where the system looks; it also finds what is loaded already, as by
-/// LibTorch's CUDA part.
+/// File names to try; the first that opens is used. A name without a slash is
+/// looked up by the system, which also finds a library that is already loaded,
+/// for example by LibTorch's CUDA part.
 struct library_names {
   std::vector<std::string> nccl = {"libnccl.so.2", "libnccl.so"};
   std::vector<std::string> cuda = {"libcudart.so.13", "libcudart.so.12",
@@ -120,7 +121,7 @@ struct library_names {
 class library;
 using library_ptr = std::shared_ptr<const library>;
 
-/// A library, or the line that says why NCCL is off and what to do.
+/// A library, or the line that says why NCCL cannot be used and what to do.
 struct loaded {
   library_ptr library;
   std::string why_not;
@@ -133,26 +134,26 @@ public:
     // nop
   }
 
-  /// Opens both libraries, and checks what `adopt` does.
+  /// Opens both libraries and checks them as `adopt` does.
   static loaded load(const library_names& names = {});
 
-  /// Checks the version, and that there is a device. `origin` names in the line
-  /// where the table came from.
+  /// Checks the version, and that there is a device. `origin` tells in error
+  /// lines where the table came from.
   static loaded adopt(const entry_points& table, const std::string& origin);
 
   const entry_points& call() const { return table_; }
 
-  /// The same library with one of its devices chosen, and what that keeps.
+  /// The same library with one of its devices chosen; `keeps` is held as long.
   std::shared_ptr<const library>
   with_device(int which, std::shared_ptr<const void> keeps) const;
 
-  /// The one that this process uses; nothing: none was chosen.
+  /// The device that this process uses; nothing if none was chosen.
   std::optional<int> device() const { return device_; }
 
   int version() const { return version_; }
   int devices() const { return devices_; }
 
-  /// "remote error: peer closed", with what NCCL last said about it.
+  /// "remote error: peer closed", and NCCL's last message about it.
   std::string explain(abi::result code, abi::comm about = nullptr) const;
   std::string explain(abi::cuda_status code) const;
 

@@ -100,7 +100,7 @@ nccl_path::nccl_transfer(bool leaves) const {
 
 std::optional<double> nccl_path::poll(double now) {
   constexpr auto never = std::numeric_limits<double>::infinity();
-  // It may be closed at any time: then all is stopped in the next round.
+  // It may be closed at any time; the next poll then stops everything.
   auto closed = is_closed();
   {
     std::lock_guard guard{mutex_};
@@ -165,7 +165,7 @@ payload nccl_path::expect(const frame_head& head,
   return {head.shape, std::move(memory), data};
 }
 
-/// Over NCCL a tensor is whole when it is there.
+/// A tensor that arrives over NCCL is complete at once.
 bool nccl_path::hands_out_early(const frame_head& head) const {
   return head.carried == carriage::follows &&
          stream_path::hands_out_early(head);

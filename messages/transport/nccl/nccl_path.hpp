@@ -1,11 +1,12 @@
 #pragma once
-// A stream whose tensors go from GPU to GPU: frames and headers take the
-// socket, numbers take NCCL, on two communicators of the two ends, one for each
-// direction. Until both have met, and for what NCCL has no type for, tensors
-// take the socket too. When NCCL fails, the path ends.
+// A path whose tensors go from GPU to GPU: frames and headers use the socket,
+// numbers use NCCL, on two communicators of two ranks, one for each direction.
+// Before both are ready, and for types that NCCL does not have, tensors use the
+// socket too. When NCCL fails, the path ends. Owned by a link or gateway;
+// threads as in path.hpp.
 //
-// Tensors lie in host memory at either end, so each is copied to a device and
-// from the other's.
+// At both ends tensors lie in host memory, so each is copied to the device of
+// the sender and from that of the receiver.
 
 #include "messages/transport/nccl/nccl_transfer.hpp"
 #include "messages/transport/stream/stream_path.hpp"
@@ -15,8 +16,8 @@ namespace troupe::transport {
 struct nccl_terms {
   nccl::library_ptr library;
   int device = 0;
-  /// This end asks the other, who makes the ids. The other way round nothing
-  /// happens until it is asked.
+  /// True: this end asks for NCCL, and the other end makes the ids. False: it
+  /// waits until it is asked.
   bool asks = false;
   nccl::patience limits{};
   double transfer = 60; ///< s for one tensor.
@@ -36,11 +37,11 @@ public:
 
   troupe::gradient_stream* early_gradients() override { return nullptr; }
 
-  /// Tensors of this shape would take NCCL now.
+  /// Whether tensors of this shape would be sent over NCCL now.
   bool is_open(const payload_shape& shape) const;
 
 private:
-  /// What a meeting needs.
+  /// The ids of the two communicators.
   struct ids {
     nccl::id_bytes gradients{}, weights{};
   };
@@ -62,7 +63,7 @@ private:
 
   nccl_terms with_;
   mutable std::mutex mutex_;
-  std::optional<ids> called_; ///< To a meeting that has not begun.
+  std::optional<ids> called_; ///< Communicators not yet begun.
   std::shared_ptr<nccl::nccl_transfer> leaving_, coming_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto fine = abi::cuda_status::success;
 
-/// Nothing, whatever it is added to: 0 + x would make 0 of x = -0.
+/// The neutral element of sums: -0, since 0 + x would turn x = -0 into 0.
 template <class T>
 std::span<const std::byte> nothing() {
   static const std::vector<T> block((size_t{1} << 20) / sizeof(T), T{-0.0});
@@ -71,7 +71,7 @@ nccl_transfer::~nccl_transfer() {
       lib_->call().memory_give(memory);
 }
 
-/// With the memory that is ours.
+/// Includes our own memory.
 bool nccl_transfer::device_is_done() const {
   if (failure_.empty())
     return loads_.empty();

@@ -1,12 +1,13 @@
 #pragma once
-// Tensors of host memory over one NCCL communicator: what is sent is copied to
-// the device, goes to the others' or is added up with theirs, and is copied
-// into host memory there, one tensor after the other. All ranks ask in the same
-// order. Between two there is a NCCL transfer for each direction, since the
-// operations of a communicator run in one order, and pushes and answers cross.
+// Sends tensors of host memory over one NCCL communicator: each is copied to
+// the device, sent to the other rank or summed with the others' tensors, and
+// copied into host memory there, one tensor after the other. All ranks submit
+// in the same order. Two ends use one transfer for each direction, because the
+// operations of a communicator run in one order while pushes and answers cross.
 //
-// Thread-safe: any thread asks, one polls. Nobody waits for the device, but for
-// copies of memory that CUDA has not been told of before.
+// Owned by an NCCL path or the collective coordinator. Thread-safe: any thread
+// submits, one polls. No call waits for the device, except for copies from
+// memory that is not registered with CUDA.
 
 #include "messages/payload.hpp"
 #include "messages/transport/nccl/communicator.hpp"
@@ -22,20 +23,20 @@
 
 namespace troupe::transport::nccl {
 
-/// NCCL's name for the numbers of a payload; nothing for what it has none for.
+/// NCCL's type for the numbers of a payload; nothing if it has none.
 std::optional<data_type> type_of(element_type x);
 
-/// The same id, as NCCL takes it and as it travels.
+/// Converts an id between NCCL's form and the form of our messages.
 abi::unique_id to_abi(const id_bytes& id);
 id_bytes to_bytes(const abi::unique_id& id);
 
-/// s between two looks at what is under way, ...
+/// s between two polls of a running transfer, ...
 inline constexpr double pace = 50e-6;
 
-/// ... at communicators that begin or end, ...
+/// ... of a communicator that begins or ends, ...
 inline constexpr double slow_pace = 5e-3;
 
-/// ... and at one that rests, whose errors nobody else notices.
+/// ... and of an idle one, whose errors nothing else would notice.
 inline constexpr double idle_pace = .5;
 
 struct nccl_transfer_terms {
@@ -43,13 +44,13 @@ struct nccl_transfer_terms {
   int rank = 0;
   int size = 2;
   int device = 0;
-  payload_shape largest; ///< What its memory on the device has room for.
+  payload_shape largest; ///< The largest tensor; sizes the device memory.
   patience limits{};
   double transfer = 60; ///< s for one tensor.
 };
 
-/// Told, once, whether it was done. On the thread that asks, polls or destroys;
-/// no lock of the NCCL transfer is held.
+/// Called once, with true if the transfer succeeded; by the thread that
+/// submits, polls or destroys, with no lock of the transfer held.
 using transfer_done = std::function<void(bool)>;
 
 class nccl_transfer {
@@ -57,59 +58,60 @@ public:
   /// The rank to which sums go, and from which broadcasts come.
   static constexpr int root = 0;
 
-  /// Begins to meet the other ranks, who have the same id.
+  /// Begins to join the other ranks, which have the same id.
   nccl_transfer(library_ptr lib, const nccl_transfer_terms& terms, double now);
 
-  /// Aborts what is under way. Memory of a device that has not let go of it is
-  /// not given back.
+  /// Aborts running transfers. Device memory that the device may still use is
+  /// not freed.
   ~nccl_transfer();
 
   nccl_transfer(const nccl_transfer&) = delete;
   nccl_transfer& operator=(const nccl_transfer&) = delete;
 
-  /// Does it take tensors of this shape now? Not before all are there.
+  /// Can tensors of this shape be sent now? Not before all ranks have joined.
   bool takes(const payload_shape& shape) const;
 
-  // Targets must live until `done` was told. What is asked of a NCCL transfer
-  // that has failed, or that does not take it, is told at once.
+  // Targets must live until `done` was called. A transfer submitted after a
+  // failure, or that is not possible, calls `done` at once.
 
   void send(int to, payload tensor, transfer_done done);
   void receive(int from, std::span<std::byte> target, element_type type,
                transfer_done done);
 
-  /// Gives a tensor, times `scale`, to a sum; the root takes it. With one other
-  /// rank there is nothing to add up: its tensor comes as it is.
+  /// Adds a tensor, times `scale`, to a sum, which the root receives with
+  /// `sum`. With only one other rank nothing is added: its tensor arrives as it
+  /// is.
   void give(payload tensor, double scale, transfer_done done);
   void sum(std::span<std::byte> target, element_type type, transfer_done done);
 
-  /// The root's tensor goes to all who hear.
+  /// Broadcasts the root's tensor to all ranks that call `hear`.
   void tell(payload tensor, transfer_done done);
   void hear(std::span<std::byte> target, element_type type, transfer_done done);
 
-  /// Moves everything on. True while there is something to wait for.
+  /// Makes all possible progress. True while there is something to wait for.
   bool poll(double now);
 
-  /// Ends it: what is not done fails.
+  /// Ends it: unfinished transfers fail.
   void stop(const std::string& why, double now);
 
-  /// Why it has ended; empty while it has not.
+  /// Why it has ended; empty as long as it has not.
   std::string failure() const;
 
 private:
   struct load {
     transfer_kind kind = transfer_kind::send;
-    int peer = 0;   ///< Of a send or receive; others have the root.
-    payload tensor; ///< That leaves; or
-    std::span<std::byte> target; ///< where what comes goes.
+    int peer = 0;                ///< For send and receive; others use the root.
+    payload tensor;              ///< The tensor to send; or
+    std::span<std::byte> target; ///< where to receive.
     element_type type = element_type::float32;
     uint64_t count = 0;
     double scale = 1;
-    transfer_done done;   ///< Or nobody.
+    transfer_done done;   ///< May be empty.
     ticket number = 0;    ///< 0: not begun.
-    bool landing = false; ///< It is on the device, and copied from there.
+    bool landing = false; ///< On the device; being copied to the host.
   };
 
-  /// Those that are over, and how.
+  /// Transfers that have ended, and whether they succeeded.
   using endings = std::deque<std::pair<load, bool>>;
 
   void leave(transfer_kind how, int peer, payload tensor, double scale,
@@ -133,9 +135,9 @@ private:
   communicator comm_;
   std::unique_ptr<owned_stream> copies_;
   void* staging_ = nullptr; ///< On the device.
-  void* nothing_ = nullptr; ///< There, too: what the root gives to a sum.
-  std::deque<load> loads_;  ///< The oldest is under way.
-  ticket last_ = 0;         ///< That was begun.
+  void* nothing_ = nullptr; ///< On the device: what the root adds to a sum.
+  std::deque<load> loads_;  ///< The oldest is running.
+  ticket last_ = 0;         ///< The last one begun.
   std::string failure_;
 };
 

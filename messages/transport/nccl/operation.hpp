@@ -1,5 +1,5 @@
 #pragma once
-// What can be asked of a communicator, and what became of it. Plain values.
+// What can be submitted to a communicator, and its result. Plain values.
 
 #include "messages/transport/nccl/abi.hpp"
 
@@ -25,16 +25,16 @@ constexpr uint64_t size_of(data_type type) {
 
 enum class transfer_kind : uint8_t { send = 1, receive, reduce, broadcast };
 
-/// One movement of numbers in the memory of the communicator's device. Peer
-/// and root are ranks. All who take part name the same count and type.
+/// One transfer between memory of the ranks' devices. Peer and root are ranks.
+/// All participants name the same count and type.
 struct transfer {
   transfer_kind kind = transfer_kind::send;
-  int peer = 0; ///< The other one, or the root.
+  int peer = 0; ///< The other rank, or the root.
   data_type type = data_type::float32;
   uint64_t count = 0;
   const void* from = nullptr;
   void* to = nullptr;
-  double scale = 1; ///< Of what this rank gives to a sum.
+  double scale = 1; ///< Factor for what this rank adds to a sum.
 
   uint64_t bytes() const { return count * size_of(type); }
 };
@@ -49,16 +49,16 @@ inline transfer receive_from(int peer, void* to, uint64_t count,
   return {transfer_kind::receive, peer, type, count, nullptr, to};
 }
 
-/// The sum of everybody's numbers, each times the scale of its rank, in an
-/// order that NCCL chooses, goes to the root. Only the root needs a `to`, which
-/// may be its `from`.
+/// Sums the numbers of all ranks, each times its rank's scale, in an order that
+/// NCCL chooses; the root receives the sum. Only the root needs `to`, which may
+/// equal its `from`.
 inline transfer reduce_to(int root, const void* from, void* to, uint64_t count,
                           data_type type = data_type::float32,
                           double scale = 1) {
   return {transfer_kind::reduce, root, type, count, from, to, scale};
 }
 
-/// The root's numbers go to everybody, from and to the same memory.
+/// Sends the root's numbers to all ranks, from and to the same memory.
 inline transfer broadcast_from(int root, void* memory, uint64_t count,
                                data_type type = data_type::float32) {
   return {transfer_kind::broadcast, root, type, count, memory, memory};
@@ -67,19 +67,19 @@ inline transfer broadcast_from(int root, void* memory, uint64_t count,
 /// "send of 45 MB to rank 1".
 std::string to_string(const transfer& x);
 
-/// How far an operation got. Until `done` or `failed` its memory belongs to the
-/// device.
+/// The state of an operation. Its memory belongs to the device until the state
+/// is `done` or `failed`.
 enum class progress : uint8_t {
   waiting = 1, ///< Not done, and nothing is wrong yet.
-  done,        ///< All of it; on this side.
-  stopping,    ///< It failed, and the device has not let go of the memory yet.
-  failed,      ///< It failed; its targets hold anything.
-  lost         ///< It failed, and the device does not let go: keep the memory.
+  done,        ///< Complete at this rank.
+  stopping,    ///< Failed; the device may still use the memory.
+  failed,      ///< Failed; its targets hold arbitrary bytes.
+  lost         ///< Failed; never free the memory: the device uses it.
 };
 
 std::string_view to_string(progress x);
 
-/// The answer to "what became of it?".
+/// The state of an operation, and the reason if it failed.
 struct outcome {
   progress what = progress::waiting;
   std::string why; ///< Of a failure: one line.

@@ -11,7 +11,8 @@ namespace troupe::transport::nccl {
 orders rendezvous::assemble(const std::vector<attendee>& who, double now) {
   orders out;
   present_ = {who.begin(), who.end()};
-  // Of those who are gone nothing is kept: they come back with another life.
+  // Nothing is kept about members that left: they return with a new
+  // incarnation.
   std::erase_if(left_out_, [&](auto& x) { return !present_.contains(x); });
   std::erase_if(strikes_, [&](auto& x) { return !present_.contains(x.first); });
   auto before = members_;

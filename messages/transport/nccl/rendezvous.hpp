@@ -1,7 +1,7 @@
 #pragma once
-// Who meets whom in the NCCL communicator of a whole cluster, and when: the
-// parameter server's part, which decides; the worker's part is to come when it
-// is called. The members of a pair never change, which needs none of this.
+// Decides who joins the NCCL communicator of a whole cluster, and when. This is
+// the parameter server's part; the worker's part is to join when it is invited.
+// The two ends of an nccl_path never change and need none of this.
 //
 // A communicator has a fixed set of ranks. So each set of members gets a
 // numbered epoch with an id of its own; a change of members ends the epoch and
@@ -14,14 +14,16 @@
 //     |                v                                     v
 //     +------------ resting <--------------------------------+
 //
-// NCCL's meeting ends for nobody until all have come, and tells nobody who is
-// missing. So a worker answers twice: that it has begun, and that it is ready.
-// One that refuses is left out for the rest of its life, as is one that often
-// does not answer. When epochs keep failing, NCCL is off for good, with the
-// last reason. Whoever is not in an open epoch takes the stream.
+// Joining an NCCL communicator returns for nobody until all have joined, and
+// NCCL does not tell who is missing. So a worker answers twice: that it has
+// begun, and that it is ready. A worker that refuses is left out for the rest
+// of its life, as is one that repeatedly does not answer. When epochs keep
+// failing, NCCL is switched off for good, with the last reason. Workers outside
+// an open epoch use the stream.
 //
-// Pure: time is an argument, in s of any one clock. Facts go in, orders come
-// out, in the order in which they are to be carried out. A value; one owner.
+// Pure: time is an argument, in s of any one clock; events go in, orders come
+// out, to be carried out in their order. Owned by the collective coordinator,
+// which holds its lock around each call.
 
 #include "messages/ids.hpp"
 
@@ -36,10 +38,10 @@
 
 namespace troupe::transport::nccl {
 
-/// Numbers the memberships of one life of the server: 1, 2, ...
+/// Numbers the sets of members during one life of the server: 1, 2, ...
 using epoch = strong_id<struct epoch_tag, uint64_t>;
 
-/// ncclUniqueId as it travels.
+/// ncclUniqueId as it is sent in messages.
 using id_bytes = std::array<std::byte, 128>;
 
 /// A worker that offers NCCL.
@@ -52,22 +54,22 @@ struct attendee {
 
 struct rendezvous_rules {
   double patience = 30;      ///< s until all are ready.
-  uint32_t strikes = 2;      ///< A worker may leave so many calls unanswered.
-  uint32_t failures = 4;     ///< So many epochs in a row fail by nobody's fault
-                             ///< in particular, and it is off.
+  uint32_t strikes = 2;      ///< Unanswered invitations allowed per worker.
+  uint32_t failures = 4;     ///< NCCL is switched off after so many failed
+                             ///< epochs in a row that no one worker caused.
   double pause = 1;          ///< s before the next try; doubles each time ...
-  double longest_pause = 60; ///< ... up to this. An epoch that was open for so
-                             ///< long makes past failures forgotten.
+  double longest_pause = 60; ///< ... up to this. After an epoch that was open
+                             ///< so long, past failures are forgotten.
 };
 
 // -- orders -------------------------------------------------------------------
 
-/// Ask NCCL for an id; answer with `identified`, or `broken`.
+/// Ask NCCL for an id; reply with `identified` or `broken`.
 struct make_id {
   epoch number;
 };
 
-/// Tell the worker to come.
+/// Tell the worker to join.
 struct invite {
   attendee to;
   epoch number;
@@ -76,39 +78,39 @@ struct invite {
   uint32_t size = 0;
 };
 
-/// Begin the server's own end, rank 0.
+/// Begin to join as the server, rank 0.
 struct begin_root {
   epoch number;
   id_bytes id;
   uint32_t size = 0;
 };
 
-/// Tell the worker that all are ready: operations may be asked for.
+/// Tell the worker that all are ready: operations may be submitted.
 struct announce {
   attendee to;
   epoch number;
 };
 
-/// Tell the worker that the epoch is over.
+/// Tell the worker that the epoch has ended.
 struct dissolve {
   attendee to;
   epoch number;
   std::string why;
 };
 
-/// End the server's own end.
+/// End the server's rank.
 struct end_root {
   epoch number;
   std::string why;
 };
 
-/// For the log: this worker is not called again in this life.
+/// For the log: this worker is not invited again in this life.
 struct leave_out {
   attendee who;
   std::string why;
 };
 
-/// For the log: nobody is called again.
+/// For the log: nobody is invited again.
 struct switch_off {
   std::string why;
 };
@@ -120,42 +122,42 @@ using orders = std::vector<order>;
 class rendezvous {
 public:
   enum class phase : uint8_t {
-    idle = 1,  ///< Nobody is there to meet.
-    naming,    ///< Waits for the id.
-    gathering, ///< Waits until all are ready.
-    open,      ///< Operations may be asked for.
-    resting,   ///< After a failure.
-    off        ///< For good.
+    idle = 1,  ///< There are no members.
+    naming,    ///< Waiting for the id.
+    gathering, ///< Waiting until all are ready.
+    open,      ///< Operations may be submitted.
+    resting,   ///< Pausing after a failure.
+    off        ///< Switched off for good.
   };
 
   explicit rendezvous(const rendezvous_rules& rules) : rules_(rules) {
     // nop
   }
 
-  // -- facts ------------------------------------------------------------------
+  // -- events -----------------------------------------------------------------
 
-  /// The members that offer NCCL are these now. Those who are gone are told
-  /// nothing more.
+  /// These are now the members that offer NCCL. Members that have left get no
+  /// further orders.
   [[nodiscard]] orders assemble(const std::vector<attendee>& who, double now);
 
   [[nodiscard]] orders identified(epoch number, const id_bytes& id, double now);
 
-  /// The worker has begun. What comes late or twice does no harm, here and
-  /// below.
+  /// The worker has begun to join. Late and repeated events are ignored, here
+  /// and below.
   void accepted(epoch number, const attendee& who);
 
-  /// The worker does not come: it cannot.
+  /// The worker cannot join.
   [[nodiscard]] orders declined(epoch number, const attendee& who,
                                 const std::string& why, double now);
 
-  /// The worker's communicator is ready; without a worker the server's own.
+  /// The communicator of this worker is ready; without a worker: the server's.
   [[nodiscard]] orders ready(epoch number, const std::optional<attendee>& who,
                              double now);
 
-  /// Somebody's communicator has failed, or no id could be had.
+  /// A member's communicator has failed, or no id could be made.
   [[nodiscard]] orders broken(epoch number, const std::string& why, double now);
 
-  /// Time has passed. Ask at `next_due`.
+  /// Time has passed. Call it at `next_due`.
   [[nodiscard]] orders due(double now);
 
   // -- properties -------------------------------------------------------------
@@ -167,14 +169,14 @@ public:
   /// The newest epoch; 0 before the first.
   epoch number() const { return number_; }
 
-  /// Who is called, in the order of ranks from 1 on.
+  /// The invited workers, in the order of ranks from 1 on.
   const std::vector<attendee>& members() const { return members_; }
 
   bool is_open(epoch number) const {
     return phase_ == phase::open && number == number_;
   }
 
-  /// Why the last epoch failed, or why it is off.
+  /// Why the last epoch failed, or why NCCL is off.
   const std::string& why() const { return why_; }
 
 private:
@@ -191,13 +193,13 @@ private:
   phase phase_ = phase::idle;
   epoch number_;
   std::string why_;
-  double due_ = 0;    ///< Of naming, gathering and resting.
-  double opened_ = 0; ///< When the newest open one was opened.
+  double due_ = 0;    ///< End of naming, gathering or resting.
+  double opened_ = 0; ///< When the newest open epoch was opened.
   uint32_t failed_in_row_ = 0;
-  std::set<attendee> present_;    ///< All who offer NCCL.
-  std::vector<attendee> members_; ///< Those of them who are called.
-  std::vector<attendee> called_;  ///< Those of the newest epoch who were.
-  std::set<attendee> silent_;     ///< Called, and without an answer.
+  std::set<attendee> present_;    ///< All workers that offer NCCL.
+  std::vector<attendee> members_; ///< Those of them that are invited.
+  std::vector<attendee> called_;  ///< Those invited to the newest epoch.
+  std::set<attendee> silent_;     ///< Invited, no answer yet.
   std::set<attendee> not_ready_;
   bool root_ready_ = false;
   std::map<attendee, uint32_t> strikes_;

@@ -23,7 +23,7 @@ constexpr uint64_t rounded(uint64_t bytes) {
   return std::max(page, (bytes + page - 1) / page * page);
 }
 
-// All of the memory now, or an error: later a lack would be a signal.
+// Allocates all of the memory now: a lack found later would be a signal.
 descriptor make_file(uint64_t bytes) {
   descriptor out{memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!out)

@@ -1,11 +1,12 @@
 #pragma once
 // Memory that processes of one host share without copying: regions without a
-// name (memfd), which the kernel frees with the last process that has them, so
-// that nothing stays behind whoever is killed.
+// name (memfd), which the kernel frees when the last process that maps them
+// ends. Nothing stays behind, even if processes are killed. Owned by the node,
+// which gives it to models and paths.
 //
-// A region is filled before anybody else sees it, has all of its memory from
-// the start, and is sealed: it can neither shrink nor grow, so that no reader
-// falls off its end. Thread-safe.
+// A region is filled before another process sees it. All of its memory is
+// allocated at the start, and it is sealed: it can neither shrink nor grow, so
+// that no reader runs off its end. Thread-safe.
 
 #include "messages/payload_memory.hpp"
 #include "messages/transport/wire/socket.hpp"
@@ -16,7 +17,7 @@
 
 namespace troupe::transport {
 
-/// Memory that is mapped into this process as long as this lives.
+/// Memory that is mapped into this process while the object lives.
 class mapping {
 public:
   mapping() = default;
@@ -36,32 +37,33 @@ private:
   size_t size_ = 0;
 };
 
-/// A region of ours.
+/// A region that this process made.
 struct shared_region {
   uint64_t id = 0; ///< Never used again in this process.
   descriptor file;
   mapping memory;
 };
 
-/// Maps somebody else's region, to be read only. Throws `path_error` unless it
-/// is sealed, and of a size that `most_bytes` need.
+/// Maps a region of another process read-only. Throws `path_error` unless it is
+/// sealed and no larger than `most_bytes` need.
 mapping map_foreign(const descriptor& file, uint64_t most_bytes);
 
-/// Makes regions, each a block of memory, and knows where a block lies.
+/// Makes regions, one for each block, and finds the region of a block.
 class shared_memory final : public payload_memory {
 public:
   shared_memory();
   ~shared_memory() override;
 
-  /// Why there is none for blocks of so many bytes: a line, or nothing.
+  /// Checks whether blocks of so many bytes can be had: nothing if so, else a
+  /// line that says why not.
   static std::optional<std::string> trouble(uint64_t bytes);
 
-  /// A region of its own for each block. Throws std::bad_alloc.
+  /// Makes one region for each block. Throws std::bad_alloc.
   memory_block take(size_t bytes) override;
 
   bool reusable(const std::byte* block) const override;
 
-  /// Where bytes lie, if in a region.
+  /// The region and offset of these bytes; nothing if they are in no region.
   struct place {
     std::shared_ptr<const shared_region> region;
     uint64_t offset = 0;
@@ -69,8 +71,8 @@ public:
 
   std::optional<place> find(const std::byte* data, uint64_t bytes) const;
 
-  /// The block that holds this byte is never written to again: somebody who is
-  /// out of reach may read it.
+  /// Never writes to the block that holds this byte again: a process that can
+  /// no longer be reached may still read it.
   void retire(const std::byte* data);
 
 private:
@@ -79,7 +81,7 @@ private:
   std::shared_ptr<regions> regions_;
 };
 
-/// Regions while there is memory for them, then the heap.
+/// Takes regions as long as there is memory for them, then the heap.
 payload_memory_ptr shared_or_heap(std::shared_ptr<shared_memory> regions);
 
 } // namespace troupe::transport

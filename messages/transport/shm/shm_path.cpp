@@ -7,7 +7,7 @@ namespace troupe::transport {
 
 namespace {
 
-/// More regions than this a peer does not need: one a tensor in use.
+/// The most regions that a peer needs: one for each tensor in use.
 constexpr size_t max_regions = 4096;
 
 constexpr uint64_t alignment = 64;

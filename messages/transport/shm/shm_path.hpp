@@ -1,11 +1,12 @@
 #pragma once
-// Between processes of one host: a frame says where in shared memory its tensor
-// lies, and the other end reads it there. A region's file goes along with the
-// first frame that names the region.
+// The path between two processes of one host: a frame says where in shared
+// memory its tensor lies, and the other end reads it there. The first frame
+// that names a region also passes the region's file. Owned by a link or
+// gateway; threads as in path.hpp.
 //
-// The sender holds a tensor until the other end lets go of it. What it lent is
-// still read, perhaps, when the path ends; so memory that is written anew by
-// whoever made it must not be used again then (`keeps_lent`).
+// The sender holds a tensor until the other end releases it. When the path ends
+// the other end may still be reading, so the memory of lent tensors must not be
+// written again (`keeps_lent`).
 
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/path.hpp"
@@ -18,8 +19,9 @@ namespace troupe::transport {
 
 class shm_path final : public path {
 public:
-  /// @param keeps_lent The tensors that this end lends are read by others even
-  /// when the path is gone: gradients are, weights are not.
+  /// @param keeps_lent Memory that is still lent when the path ends is never
+  /// written again: true for gradients, whose memory would be reused, false for
+  /// weights.
   shm_path(socket line, const path_terms& terms,
            std::shared_ptr<shared_memory> memory, bool keeps_lent);
 

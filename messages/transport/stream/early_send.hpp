@@ -1,9 +1,9 @@
 #pragma once
-// Gradients that go ahead of their push, in pieces, while backward makes them:
-// from the end to the beginning, each next to the one before. The push itself
-// then only names the tensor.
+// Sends gradients in pieces before their push, while backward computes them:
+// from the end to the beginning, each piece next to the one before. The push
+// itself then only names the tensor. Each end of a stream path owns one half.
 //
-// What backward has made goes out as soon as a bucket is full, as in
+// What backward has computed is sent as soon as it fills a bucket, as in
 // DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020, 3.2.3).
 
 #include "config/text/settings.hpp"
@@ -15,10 +15,10 @@
 
 namespace troupe::transport {
 
-/// Bytes that are worth a piece.
+/// The size at which a piece is sent.
 inline constexpr uint64_t bucket_bytes = 1u << 20;
 
-/// The sender's part. Thread-safe: one thread computes, another pushes.
+/// The sender's half. Thread-safe: one thread computes, another pushes.
 class pieces_out {
 public:
   struct piece {
@@ -27,38 +27,39 @@ public:
     payload what;
   };
 
-  /// @param shape Of the tensors that can be pushed; others stay whole.
+  /// @param shape The shape of tensors sent early; others are sent whole.
   pieces_out(config::overlap_rule rule, payload_shape shape);
 
   void begin(const payload& tensor);
 
-  /// Bytes from `from` to the end are there: what is to be sent of them, if
-  /// anything.
+  /// The bytes from `from` to the end are final. Returns the piece to send now,
+  /// if any.
   std::optional<piece> ready(uint64_t from);
 
-  /// What `ready` gave is on its way.
+  /// The piece that `ready` returned has been handed to the socket.
   void sent(const piece& what);
 
-  /// A tensor took so many seconds; bytes have been on their way for so many,
-  /// since ever. By the rule `automatic` the next ones go ahead if that was
-  /// not small beside it.
+  /// Computing a tensor took `seconds`; `on_the_way` counts the seconds since
+  /// the start in which bytes were being sent. Under the rule `automatic` the
+  /// next tensors are sent early if sending takes more than a small share of
+  /// the time that computing takes.
   void computed(double seconds, double on_the_way);
 
-  /// Do tensors go ahead now?
+  /// Are tensors sent early now?
   bool on() const;
 
-  /// This tensor is pushed: its number if all of it has gone ahead. Whatever
-  /// was going ahead is forgotten.
+  /// This tensor is pushed: returns its number if all of it was sent early. Any
+  /// tensor partly sent is forgotten.
   std::optional<uint64_t> take(const payload& tensor);
 
 private:
-  /// What of a tensor goes ahead.
+  /// The tensor that is being sent early.
   struct current {
     payload tensor;
-    uint64_t left = 0; ///< Bytes from the beginning that have not gone.
+    uint64_t left = 0; ///< Bytes at the beginning not yet sent.
   };
 
-  /// Of the time that computing takes.
+  /// Share of the computing time up to which sending counts as short.
   static constexpr double small_share = 0.1;
 
   mutable std::mutex mutex_;
@@ -70,32 +71,32 @@ private:
   std::optional<current> current_;
 };
 
-/// The receiver's part. Belongs to one thread. What cannot be is a
-/// `path_error`.
+/// The receiver's half. Belongs to the thread that reads the path. Pieces that
+/// cannot be right throw `path_error`.
 class pieces_in {
 public:
   explicit pieces_in(payload_shape shape) : shape_(shape) {
     // nop
   }
 
-  /// Does this piece begin another tensor? What there was of the one before is
-  /// forgotten: it has been cancelled.
+  /// Does this piece begin another tensor? If so, the previous one was
+  /// cancelled, and its pieces are forgotten.
   bool begins(const frame_head& piece);
 
   /// Memory for the tensor that begins.
   void begin(const frame_head& piece, std::shared_ptr<std::byte> memory);
 
-  /// Where its bytes belong.
+  /// Where the bytes of this piece belong.
   std::span<std::byte> place(const frame_head& piece);
 
-  /// The tensor of this number, which is whole.
+  /// The tensor of this number, which must be complete.
   payload take(uint64_t number);
 
 private:
   payload_shape shape_;
   uint64_t number_ = 0;
   std::shared_ptr<std::byte> memory_;
-  uint64_t left_ = 0; ///< Bytes from the beginning that have not come.
+  uint64_t left_ = 0; ///< Bytes at the beginning not yet received.
 };
 
 } // namespace troupe::transport

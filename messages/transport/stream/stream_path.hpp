@@ -1,8 +1,9 @@
 #pragma once
-// Between hosts: tensors follow their frames on the socket, straight from the
-// sender's tensor and straight into memory that is used again. Where that takes
-// long beside computing, gradients go ahead of their frames while backward
-// makes them, and weights are handed out while they come.
+// The path between two hosts: a tensor follows its frame on the socket, sent
+// straight from its memory and received straight into pooled memory. Where
+// sending takes long compared with computing, gradients are sent while backward
+// computes them, and weights are handed out while they arrive. Owned by a link
+// or gateway; threads as in path.hpp.
 
 #include "messages/transport/stream/early_send.hpp"
 #include "messages/transport/wire/path.hpp"
@@ -26,7 +27,7 @@ protected:
 
   bool hands_out_early(const frame_head& head) const override;
 
-  /// For a tensor that comes.
+  /// Memory for a tensor that arrives.
   std::shared_ptr<std::byte> take_memory();
 
 private:

@@ -1,13 +1,14 @@
 #pragma once
-// How many more files and sockets this process may open.
+// Counts how many more files and sockets this process may open, so that a
+// listener stops accepting before they run out. One owner; not thread-safe.
 
 #include <cstddef>
 #include <memory>
 
 namespace troupe::transport {
 
-/// Needs a file itself, which it opens once: it must be able to count when none
-/// is left. Not thread-safe.
+/// Opens one file at construction: it must be able to count even when no
+/// descriptor is left.
 class descriptor_limit {
 public:
   descriptor_limit();
@@ -16,10 +17,10 @@ public:
   descriptor_limit(const descriptor_limit&) = delete;
   descriptor_limit& operator=(const descriptor_limit&) = delete;
 
-  /// The limit as it is now: others may change it.
+  /// The current limit; it can change while the process runs.
   size_t most() const;
 
-  /// Files that may still be opened; without end where nobody can tell.
+  /// Files that may still be opened; SIZE_MAX if the system does not tell.
   size_t left() const;
 
 private:

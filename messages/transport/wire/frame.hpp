@@ -1,7 +1,8 @@
 #pragma once
-// What travels on a path: a head of fixed size, a header of a few bytes, and
-// perhaps a tensor. A head is little-endian, whatever the machine; headers are
-// written as on an actor connection. Bytes: docs/design/0005-tensor-paths.md.
+// The unit that is sent on a tensor path: a head of fixed size, a short header
+// and perhaps a tensor. Heads are little-endian on every machine; headers use
+// CAF's serialisation. The format of the bytes:
+// docs/design/0005-tensor-paths.md. Plain values.
 
 #include "messages/transport/wire/socket.hpp"
 #include "messages/types.hpp"
@@ -23,34 +24,34 @@ enum class frame_kind : uint8_t {
   release = 5, ///< release_header, weights
   due = 6,     ///< watch_header, weights
   refusal = 7, ///< refusal
-  let_go = 8,  ///< nothing but what is let go of
+  let_go = 8,  ///< no header: only releases tensors
   piece = 9,   ///< part of the gradient of a push to come
-  meet = 10,   ///< nothing: this end would use NCCL
-  call = 11,   ///< two ids of NCCL, for gradients and for weights
+  meet = 10,   ///< nothing: this end wants to use NCCL
+  call = 11,   ///< two NCCL ids: for gradients and for weights
 
-  // Of a cluster over NCCL (collective_frames.hpp):
+  // Of a collective over NCCL (collective_frames.hpp):
 
-  collective_call = 12,   ///< collective_call: come to a communicator
+  collective_call = 12,   ///< collective_call: join a communicator
   collective_answer = 13, ///< collective_answer
-  collective_open = 14,   ///< collective_open: all are there
-  collective_over = 15,   ///< collective_over: it is over
+  collective_open = 14,   ///< collective_open: all have joined
+  collective_over = 15,   ///< collective_over: it has ended
   offer = 16, ///< push_header, and the shape of a gradient to be added
-  give = 17, ///< collective_give: give the gradient that was offered to the sum
-  fetch = 18, ///< nothing: send what was offered as a push
-  again = 19, ///< nothing: an answer did not come over NCCL
+  give = 17,  ///< collective_give: add the offered gradient to the sum
+  fetch = 18, ///< nothing: send the offered gradient as a push
+  again = 19, ///< nothing: an answer did not arrive over NCCL
 };
 
-/// How the tensor of a frame gets across.
+/// How the tensor of a frame is transferred.
 enum class carriage : uint8_t {
-  none = 0,       ///< There is none, or only its shape is told.
+  none = 0,       ///< There is none, or the frame only tells its shape.
   follows = 1,    ///< Its bytes follow the header.
-  region = 2,     ///< It lies in a region that the receiver has.
-  new_region = 3, ///< The same, and the region's file comes along.
-  ahead = 4,      ///< It has come before, in pieces.
-  device = 5,     ///< It comes over NCCL.
+  region = 2,     ///< It lies in a region that the receiver knows.
+  new_region = 3, ///< It lies in a new region, whose file is passed.
+  ahead = 4,      ///< It was sent before, in pieces.
+  device = 5,     ///< It is sent over NCCL.
 };
 
-/// Refused before memory is taken for them.
+/// Larger values are refused before memory is allocated for them.
 inline constexpr uint32_t max_header_bytes = 64u << 10;
 inline constexpr uint32_t max_let_gos = 1024;
 
@@ -60,12 +61,13 @@ struct frame_head {
   frame_kind kind = frame_kind::let_go;
   carriage carried = carriage::none;
   payload_shape shape;
-  transfer_id request; ///< Of the requests of one link.
+  transfer_id request; ///< Numbers the requests of one link.
   uint32_t header_bytes = 0;
   uint32_t let_gos = 0; ///< Numbers that follow the head.
-  uint64_t region = 0;  ///< Of a tensor that goes ahead: its number.
-  /// In the region; of a piece: in its tensor. A tensor that follows comes from
-  /// there to its end, then from its beginning.
+  uint64_t region = 0;  ///< Of a tensor sent early: its number.
+  /// Where the tensor begins in the region, or a piece in its tensor. For a
+  /// tensor that follows: it is sent from this byte to its end, then from its
+  /// beginning.
   uint64_t offset = 0;
 
   bool operator==(const frame_head&) const = default;
@@ -75,10 +77,10 @@ using head_bytes = std::array<std::byte, frame_head::size>;
 
 head_bytes encode(const frame_head& head);
 
-/// Throws `path_error` for what no head of ours is.
+/// Throws `path_error` for bytes that are no valid head.
 frame_head decode(const head_bytes& bytes);
 
-/// As it arrives.
+/// A frame as it arrives.
 struct frame {
   frame_kind kind = frame_kind::let_go;
   transfer_id request;
@@ -86,11 +88,11 @@ struct frame {
   payload tensor;
 };
 
-/// Numbers as they stand on the wire.
+/// Numbers in the byte order of the wire.
 void put_number(std::byte* target, uint64_t x);
 uint64_t get_number(const std::byte* from);
 
-/// The answer to a request that is an error.
+/// The header of a frame that answers a request with an error.
 struct refusal {
   errc code = errc::failed;
   std::string text;
@@ -110,7 +112,7 @@ caf::byte_buffer write_header(const T& x) {
   return out;
 }
 
-/// Throws `path_error` for what is no such header, or not only.
+/// Throws `path_error` unless the bytes are exactly one such header.
 template <class T>
 T read_header(const caf::byte_buffer& bytes) {
   T out{};

@@ -1,7 +1,8 @@
 #pragma once
-// Numbers of 16 bits, rounded to the nearest, ties to even. Without branches,
-// so that loops over them become vectors. NaN and infinity stay what they are;
-// a finite number that is too large becomes the largest that there is.
+// Conversions between float32 and the 16-bit formats, rounding to the nearest,
+// ties to even. Written without branches, so that compilers vectorise loops
+// over them. NaN and infinity are kept; a finite number that is too large
+// becomes the largest finite one. Pure functions.
 
 #include <bit>
 #include <cstdint>
@@ -35,7 +36,7 @@ inline float from_half(uint16_t half) {
   return std::bit_cast<float>(sign | out);
 }
 
-/// The upper half of a float32.
+/// bfloat16, the upper half of a float32.
 inline uint16_t to_bf16(float x) {
   constexpr uint32_t infinite = 0x7f800000;
   auto bits = std::bit_cast<uint32_t>(x);

@@ -71,8 +71,8 @@ void waits(int fd, bool yes) {
   fcntl(fd, F_SETFL, yes ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
 
-/// The other end of a Unix socket must be of our user: what it maps it may
-/// read.
+/// The other end of a Unix socket must belong to our user, because it can read
+/// all memory that it maps.
 bool same_user(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -180,7 +180,7 @@ struct reception::pending {
   clock::time_point until;
   std::string shown;
 
-  /// False when he is to be sent away.
+  /// False when the peer is to be disconnected.
   bool read() {
     std::array<char, introduction_size> bytes;
     auto got =
@@ -230,8 +230,8 @@ void reception::open_unix() {
     throw system_error("cannot listen on a Unix socket");
 }
 
-// Who cannot be taken in stays where he is, and would be reported again and
-// again: without a rest that takes a whole core.
+// A connection that cannot be accepted stays pending, and poll would report it
+// again and again: without a pause that would use a whole core.
 void reception::accept_from(const descriptor& listener, bool same_host) {
   std::chrono::duration<double> patience{terms_.patience}, rest{terms_.rest};
   auto now = clock::now();

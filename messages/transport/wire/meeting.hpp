@@ -1,6 +1,8 @@
 #pragma once
-// How the two ends of a path meet: one listens, the other connects and shows
-// the token that it was given over the actor connection.
+// How the two ends of a path connect: one listens, the other connects and shows
+// the token that it was given over the actor connection. The path listener owns
+// the reception and waits on a thread of its own; peers call the connect
+// functions.
 
 #include "messages/transport/wire/socket.hpp"
 
@@ -17,30 +19,30 @@ namespace troupe::transport {
 /// Bytes of a token.
 inline constexpr size_t token_size = 16;
 
-/// Random bytes, as nobody can guess them.
+/// Random bytes that nobody can guess.
 std::string random_token();
 
-/// The same as text.
+/// A random name, as text.
 std::string random_name();
 
-/// Connects to an address within `patience` s. Throws `path_error`.
+/// Connects to an address within `patience` seconds. Throws `path_error`.
 socket connect_stream(const std::string& host, uint16_t port, double patience);
 
 /// Connects to an abstract Unix socket of a process of the same user.
 socket connect_unix(const std::string& name);
 
-/// Shows the token, and waits up to `patience` s until it is accepted. Throws
-/// `path_error`.
+/// Shows the token and waits up to `patience` seconds until it is accepted.
+/// Throws `path_error`.
 void introduce(socket& line, const std::string& token, double patience);
 
-/// Somebody who has connected and shown a token; whether it is good is not
-/// known yet.
+/// A peer that has connected and shown a token. Whether the token is valid has
+/// not been checked yet.
 struct guest {
   std::string token;
-  bool same_host = false; ///< Came over the Unix socket.
+  bool same_host = false; ///< Connected over the Unix socket.
   socket line;
 
-  /// Lets him in. Throws `path_error`.
+  /// Tells the peer that it is accepted. Throws `path_error`.
   void welcome();
 };
 
@@ -50,14 +52,15 @@ struct reception_terms {
   bool same_host = true; ///< Over a Unix socket as well.
   double patience = 5;   ///< s for showing a token.
   size_t most_pending = 64;
-  /// s without a look at who else comes, when there is nothing to take him
-  /// with.
+  /// s without accepting further peers after descriptors or memory for them ran
+  /// out.
   double rest = 0.1;
 };
 
-/// Listens, and reads who it is. Strangers are put up with for a while and in a
-/// limited number, the oldest being sent away for a new one: they cost neither
-/// memory nor a thread. When this process has no descriptors left, they wait.
+/// Listens and reads the tokens of peers. Peers without a token yet are kept
+/// for a while and in limited number; the oldest is dropped for a new one. They
+/// cost neither memory nor a thread. While this process has no descriptors
+/// left, they wait.
 class reception {
 public:
   /// Throws `path_error`.
@@ -68,14 +71,14 @@ public:
   uint16_t port() const { return port_; }           ///< 0: none.
   const std::string& name() const { return name_; } ///< Empty: none.
 
-  /// Waits until somebody has shown a token; nobody when it was closed or
-  /// nudged. For one thread.
+  /// Waits until peers have shown their tokens; empty when it was closed or
+  /// nudged. To be called by one thread only.
   std::vector<guest> wait();
 
-  /// Ends the waiting this time; any thread may.
+  /// Makes the current `wait` return; any thread may call it.
   void nudge() noexcept;
 
-  /// Ends all waiting; any thread may.
+  /// Makes this and all later `wait` calls return; any thread may call it.
   void close() noexcept;
 
   bool is_closed() const noexcept { return closed_; }

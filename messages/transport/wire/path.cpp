@@ -201,10 +201,10 @@ void path::write_rest() try {
 
 namespace {
 
-/// A reader of a tensor that arrives is told after so many bytes.
+/// How many bytes arrive between two notifications of a tensor's readers.
 constexpr size_t news = 256u << 10;
 
-/// Of an offer, and of what no tensor goes with, the shape says enough.
+/// For an offer, and for frames without a tensor, the shape is enough.
 bool brings_tensor(frame_kind kind) {
   return kind == frame_kind::push || kind == frame_kind::release ||
          kind == frame_kind::due;
@@ -227,7 +227,7 @@ std::optional<frame> path::receive() {
   }
 }
 
-/// Nothing: it was a piece of what is to come.
+/// Nothing if the frame was a piece of a later tensor.
 std::optional<frame> path::receive_frame(const frame_head& head,
                                          std::vector<descriptor>& passed) {
   frame out;

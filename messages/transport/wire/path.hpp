@@ -1,10 +1,11 @@
 #pragma once
-// One end of a path of its own: frames go out and come in over a socket, in
-// order. How the tensor of a frame gets across is the business of the kinds
-// below it (stream_path, shm_path).
+// One end of a tensor path, a connection beside the actor connection: frames
+// are sent and received over a socket, in order. The subclasses (stream_path,
+// shm_path, nccl_path, collective_path) decide how the tensor of a frame is
+// transferred. Owned by a link or gateway and its helper actors.
 //
-// Thread-safety: one thread sends, one other reads, and a third may write what
-// would have made the first wait. Anybody may close.
+// Thread-safety: one thread sends, one other receives, and a third may write
+// what would have blocked the sender. Any thread may close it.
 
 #include "config/text/settings.hpp"
 #include "messages/gradient_stream.hpp"
@@ -20,23 +21,26 @@
 
 namespace troupe::transport {
 
-/// What an end takes from the other.
+/// What an end accepts from the other end, and sends to it.
 struct path_terms {
-  payload_shape expected; ///< The shape of all tensors that come.
-  /// Tensors that may be here at a time; one more breaks the path.
+  payload_shape expected; ///< The shape of all tensors received.
+  /// How many received tensors may be in use at a time; one more breaks the
+  /// path.
   size_t most_tensors = SIZE_MAX;
-  /// Where these are part of a whole: memory of the other end that they lie in
-  /// may be as large, and such tensors may be sent, too.
+  /// Where these are parts of a larger tensor: its shape. The other end's
+  /// regions may be as large, and such tensors may be sent, too.
   payload_shape whole = {};
-  /// The shape of tensors that are sent, where that is another: gradients may
-  /// be compressed, weights are not.
+  /// The shape of sent tensors, where it differs: gradients may be compressed,
+  /// weights are not.
   payload_shape sent = {};
-  /// Tensors of that shape go out from this byte on, what lies before it last:
-  /// whoever reads them while they come needs their end first.
+  /// Tensors of that shape are sent from this byte to the end, then from 0: a
+  /// receiver that reads them while they arrive needs their end first.
   uint64_t first_sent = 0;
-  /// Whether tensors go out and in while they are made and used.
+  /// Whether tensors are sent while they are computed, and used while they
+  /// arrive.
   config::overlap_rule overlap = config::overlap_rule::off;
-  /// With it: whether those that come may be used before they are whole.
+  /// With overlap: whether arriving tensors may be used before they are
+  /// complete.
   bool in_use_early = true;
 
   bool sends(const payload_shape& what) const {
@@ -49,20 +53,22 @@ struct path_terms {
   }
 };
 
-/// Tensors that lie in memory of the other end and that nobody here reads any
-/// more: it must be told. Outlives the path while somebody reads. Thread-safe.
+/// Records the tensors of the other end's memory that nobody here reads any
+/// more, until the other end is told. Outlives the path while readers remain.
+/// Thread-safe.
 class let_go_ledger {
 public:
-  /// Called, on any thread, when there is something to tell; not again before
-  /// `heard`, since mostly the next frame tells it.
+  /// Sets a function that is called, on any thread, when there is something to
+  /// tell. It is not called again before `heard`, because usually the next
+  /// frame carries the news.
   void on_entry(std::function<void()> call);
 
   void enter(uint64_t number);
 
-  /// The next entry calls again.
+  /// Lets the next entry call the function again.
   void heard();
 
-  /// At most so many; what is left stays.
+  /// Takes out at most so many entries; the others stay.
   std::vector<uint64_t> take(size_t most);
 
 private:
@@ -81,48 +87,52 @@ public:
   path(const path&) = delete;
   path& operator=(const path&) = delete;
 
-  /// As `--transport` names it.
+  /// Its name, as in `--transport`.
   virtual std::string_view name() const = 0;
 
-  /// Sends, as far as it goes without waiting. True when the rest waits and
-  /// somebody has to call `write_rest`.
+  /// Sends a frame as far as that does not block. Returns true when a rest is
+  /// left and the caller must have `write_rest` called.
   bool send(frame_kind kind, transfer_id request,
             const caf::byte_buffer& header, const payload& tensor);
 
-  /// Sends what there is to let go of, if anything; otherwise as `send`.
+  /// Tells the other end which tensors are released, if any; otherwise as
+  /// `send`.
   bool send_let_gos();
 
-  /// Writes all that waits.
+  /// Writes all frames that wait, and blocks meanwhile.
   void write_rest();
 
-  /// Called, on any thread, when `write_rest` has to be and no sender can be
-  /// told.
+  /// Sets a function that is called, on any thread, when `write_rest` is needed
+  /// and no call of `send` can return that.
   void on_waiting(std::function<void()> call);
 
   /// Waits for the next frame; nothing when the path is closed. Throws
-  /// `path_error`, or what taking memory throws: then no frame follows. A
-  /// tensor that is still arriving comes in with the next call.
+  /// `path_error`, or what allocation throws: then no frame follows. The rest
+  /// of a tensor that was handed out early is received by the next call.
   std::optional<frame> receive();
 
-  /// Called, on any thread, with frames that came another way than `receive`.
+  /// Sets a function that is called, on any thread, with frames that did not
+  /// arrive by `receive`.
   void on_frame(std::function<void(frame)> call);
 
-  /// Moves on what nobody waits for, and says in how many s to call again;
-  /// without end when something has to happen first (`on_work`). Nothing when
-  /// the path is closed and all is at rest.
+  /// Makes progress with transfers that no call waits for. Returns in how many
+  /// seconds to call again, infinity when only `on_work` will announce new
+  /// work, and nothing when the path is closed and all has ended.
   virtual std::optional<double> poll(double) { return std::nullopt; }
 
-  /// Does it have to be polled?
+  /// Must `poll` be called?
   virtual bool needs_polling() const { return false; }
 
-  /// Called, on any thread, when `poll` has something to do.
+  /// Sets a function that is called, on any thread, when `poll` has something
+  /// to do.
   void on_work(std::function<void()> call);
 
-  /// Where gradients may go while they are made; null: not on this path. Lives
-  /// as long as the path.
+  /// The stream that sends gradients while they are computed; null if this path
+  /// has none. Lives as long as the path.
   virtual gradient_stream* early_gradients() { return nullptr; }
 
-  /// Ends it for both ends and wakes all who wait. The first reason counts.
+  /// Closes the path at both ends and wakes all who wait. The first reason is
+  /// kept.
   void close(const std::string& why);
 
   std::string why_closed() const;
@@ -130,14 +140,14 @@ public:
   let_go_ledger& let_gos() { return *let_gos_; }
 
 protected:
-  /// A frame on its way out.
+  /// A frame that is being sent.
   struct outgoing {
     caf::byte_buffer bytes;            ///< Head, numbers, header.
-    payload tensor;                    ///< Its bytes follow; none otherwise.
-    std::shared_ptr<const void> keeps; ///< Whoever owns `passes`.
-    int passes = -1;                   ///< A file that goes along.
-    size_t first = 0;                  ///< Byte of the tensor that goes first.
-    size_t done = 0;                   ///< Bytes that went.
+    payload tensor;                    ///< Follows on the socket, unless empty.
+    std::shared_ptr<const void> keeps; ///< Owner of `passes`.
+    int passes = -1;                   ///< A file descriptor passed with it.
+    size_t first = 0; ///< Byte of the tensor that is sent first.
+    size_t done = 0;  ///< Bytes sent.
   };
 
   /// Memory that is filled from `first` to the end, then from the beginning.
@@ -146,12 +156,13 @@ protected:
     size_t first = 0;
   };
 
-  /// Says in the head how the tensor gets across, and prepares that. It is
-  /// called in the order of frames.
+  /// Enters in the head how the tensor is transferred, and prepares that.
+  /// Called in the order of frames.
   virtual void place(frame_head& head, const payload& tensor,
                      outgoing& out) = 0;
 
-  /// Memory for a tensor that arrives; `follows` is what of it is to be filled.
+  /// Returns memory for a tensor that arrives; `follows` becomes the part of it
+  /// that the socket fills.
   virtual payload expect(const frame_head& head,
                          std::vector<descriptor>& passed,
                          incoming& follows) = 0;
@@ -159,43 +170,45 @@ protected:
   /// Memory for a piece of a tensor to come.
   virtual std::span<std::byte> expect_piece(const frame_head& head);
 
-  /// Takes a frame that came: one between the two ends of a path, or one whose
-  /// tensor comes another way. False for one that `receive` returns.
+  /// Handles a received frame that is internal to the path or whose tensor
+  /// arrives another way. Returns false for a frame that `receive` is to
+  /// return.
   virtual bool takes(frame&) { return false; }
 
-  /// Takes a frame that is to go, to send it later; false for one that goes.
+  /// Keeps a frame back to send it later; false for one to send now.
   virtual bool keeps(frame_kind, transfer_id, const caf::byte_buffer&,
                      const payload&) {
     return false;
   }
 
-  /// Sends without asking `keeps`. On any thread; never waits. With `device`
-  /// for `carried` the tensor itself does not take the socket.
+  /// Sends without asking `keeps`; any thread, never blocks. If `carried` is
+  /// `device`, the tensor itself is not sent on the socket.
   void send_now(frame_kind kind, transfer_id request,
                 const caf::byte_buffer& header, const payload& tensor,
                 carriage carried = carriage::none);
 
-  /// Hands a frame to whoever asked for them with `on_frame`.
+  /// Passes a frame to the function that `on_frame` set.
   void hand_in(frame what);
 
-  /// Something is to be polled.
+  /// Calls the function that `on_work` set.
   void work() const;
 
   bool is_closed() const { return closed_; }
 
-  /// Whether the other end has closed, which nobody sees who does not read.
+  /// Whether the other end has closed. Only reading would notice that
+  /// otherwise.
   bool is_cut() const { return line_.is_cut(); }
 
-  /// Whether a tensor is handed out before it is whole.
+  /// Whether `receive` returns a tensor before it is complete.
   virtual bool hands_out_early(const frame_head&) const { return false; }
 
-  /// Sends a piece of a tensor whose frame follows later; never waits.
+  /// Sends a piece of a tensor whose frame follows later; never blocks.
   void send_piece(uint64_t number, uint64_t offset, payload piece);
 
-  /// s that bytes were on their way out, so far.
+  /// Seconds so far in which bytes were being sent.
   double seconds_on_the_way() const { return line_.seconds_on_the_way(); }
 
-  /// The other end lets go of the tensor of this frame.
+  /// The other end has released the tensor of this frame.
   virtual void let_go(uint64_t) {
     // nop
   }
@@ -205,7 +218,8 @@ protected:
   const std::shared_ptr<let_go_ledger>& ledger() const { return let_gos_; }
 
 private:
-  /// A tensor that was handed out, and what of it is still to come.
+  /// A tensor that was handed out early, and what of it is still to be
+  /// received.
   struct unfinished {
     incoming what;
     payload tensor;
@@ -231,7 +245,7 @@ private:
   std::deque<outgoing> queue_;
   bool writer_called_ = false;
   std::function<void()> on_waiting_;
-  std::optional<unfinished> unfinished_; ///< Of whoever receives.
+  std::optional<unfinished> unfinished_; ///< Used by the receiving thread only.
   std::atomic<bool> closed_ = false;
   mutable std::mutex closing_;
   std::string why_;

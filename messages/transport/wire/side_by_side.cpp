@@ -59,7 +59,7 @@ public:
   std::byte* data() const { return data_; }
   size_t size() const { return bytes_; }
 
-  /// It is somewhere else now, or nobody knows what is there.
+  /// The mapping has moved, or its content is unknown.
   void forget() { data_ = nullptr; }
 
 private:
@@ -110,8 +110,8 @@ private:
     return space;
   }
 
-  /// What was there before is taken away first: when it fails, somebody else
-  /// may have those addresses by now.
+  /// The previous mapping is removed first, so if this fails, those addresses
+  /// may already be used by something else.
   static bool move(mapped& part, std::byte* to) {
     auto moved = mremap(part.data(), part.size(), part.size(),
                         MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;

@@ -1,8 +1,9 @@
 #pragma once
-// Parts of a tensor that lie in memory of several processes, seen as one tensor
-// without a copy: their pages are mapped a second time, next to each other.
+// Joins the parts of a tensor, which lie in memory shared by several processes,
+// into one tensor without a copy: their pages are mapped a second time, next to
+// each other. A worker's joined link uses it for the weights of several shards.
 //
-// Not thread-safe; one owner. What it hands out may outlive it.
+// Not thread-safe; one owner. The tensors it returns may outlive it.
 
 #include "messages/payload.hpp"
 
@@ -17,12 +18,12 @@ namespace troupe::transport {
 
 class side_by_side {
 public:
-  /// All parts in their order, held until the tensor is let go of. Nothing when
-  /// they cannot be mapped so: memory that is not shared, or parts that do not
-  /// begin with a page, or whose next does not.
+  /// Joins the parts in their order and holds them until the tensor is dropped.
+  /// Nothing when they cannot be mapped side by side: memory that is not
+  /// shared, or parts that do not begin and end at page boundaries.
   ///
-  /// @pre Memory of parts stays mapped where it is as long as this lives: it
-  /// remembers what it has mapped, since the same memory comes again and again.
+  /// @pre The memory of parts stays mapped at its address while this object
+  /// lives: mappings are kept, because the same memory comes again and again.
   std::optional<payload> join(const payload_shape& whole,
                               std::span<const payload> parts);
 
@@ -34,7 +35,7 @@ private:
 
   window_ptr find(const addresses& where) const;
 
-  /// The newest last.
+  /// Newest last.
   std::deque<std::pair<addresses, window_ptr>> windows_;
 };
 

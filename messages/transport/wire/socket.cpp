@@ -36,7 +36,7 @@ void drop_front(std::span<iovec>& parts, size_t bytes) {
 namespace {
 
 void set(int fd, int level, int what, int value) {
-  // Without effect on a socket that has no such option.
+  // Has no effect on a socket without this option.
   setsockopt(fd, level, what, &value, sizeof value);
 }
 
@@ -65,7 +65,7 @@ void put_file(msghdr& message, passed_space& space, int file) {
   std::memcpy(CMSG_DATA(head), &file, sizeof file);
 }
 
-/// Whoever does not want the files closes them by letting go.
+/// A caller that does not want the files closes them by dropping them.
 void take_files(msghdr& message, std::vector<descriptor>* passed) {
   for (auto* head = CMSG_FIRSTHDR(&message); head != nullptr;
        head = CMSG_NXTHDR(&message, head)) {
@@ -86,8 +86,7 @@ void take_files(msghdr& message, std::vector<descriptor>* passed) {
 
 socket::socket(descriptor fd) : fd_(std::move(fd)) {
   set(get(), IPPROTO_TCP, TCP_NODELAY, 1);
-  // Of a network that carries nothing any more the kernel knows for 15 min only
-  // that it is slow.
+  // The kernel takes 15 min to tell a dead network from a slow one.
   set(get(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set(get(), IPPROTO_TCP, TCP_KEEPIDLE, idle_time);
   set(get(), IPPROTO_TCP, TCP_KEEPINTVL, probe_interval);

@@ -1,5 +1,6 @@
 #pragma once
-// Files and sockets of the operating system, closed with their owner.
+// File descriptors and sockets of the operating system, closed by their owner's
+// destructor. Threads: see each class.
 
 #include <sys/uio.h>
 
@@ -12,7 +13,7 @@
 
 namespace troupe::transport {
 
-/// Why a path cannot be had or goes no further: a line for the user.
+/// Why a path cannot be opened or has failed: a line for the user.
 class path_error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
@@ -21,7 +22,7 @@ public:
 /// "WHAT: No such file or directory", from errno.
 path_error system_error(const std::string& what);
 
-/// An open file.
+/// An open file. One owner; not thread-safe.
 class descriptor {
 public:
   descriptor() = default;
@@ -49,38 +50,39 @@ private:
   int fd_ = -1;
 };
 
-/// Takes `bytes` off the front of what is to be sent or filled.
+/// Removes `bytes` from the front of the buffers to send or fill.
 void drop_front(std::span<iovec>& parts, size_t bytes);
 
 /// A connected stream socket, TCP or Unix. One thread may send while another
 /// receives; any may shut it down. Errors are `path_error`.
 class socket {
 public:
-  /// Bytes that the kernel keeps for a connection, each way. Measured on
+  /// The kernel's buffer size for a connection, in each direction. Measured on
   /// loopback: see docs/threading.md.
   static constexpr int buffer_bytes = 4 << 20;
 
-  /// Takes over a connection and sets it up: no delay, large buffers, and over
-  /// TCP an end when the other side has been silent for 30 s.
+  /// Takes over a connection and configures it: no delay, large buffers, and
+  /// for TCP a timeout after 30 s of silence.
   explicit socket(descriptor fd);
 
-  /// Sends what goes without waiting, or with `wait` all of it; `parts` is left
-  /// with the rest. A `passed` file goes along with the first byte. Returns the
-  /// bytes that went.
+  /// Sends what does not block, or with `wait` everything; `parts` is left with
+  /// the rest. A `passed` file is sent with the first byte. Returns the number
+  /// of bytes sent.
   size_t send(std::span<iovec>& parts, bool wait, int passed = -1);
 
-  /// Fills all parts. False if the other end closed before the first byte.
-  /// Files that came along are put into `passed`; else they are closed.
+  /// Fills all parts. Returns false if the other end closed before the first
+  /// byte. Files that were passed are added to `passed`, or closed if it is
+  /// null.
   bool receive(std::span<iovec> parts, std::vector<descriptor>* passed);
 
-  /// How long `receive` waits for bytes, in s; 0 without end.
+  /// How long `receive` waits for bytes, in s; 0: forever.
   void patience(double seconds);
 
-  /// s that bytes were on their way out, so far, as TCP has counted them; 0 for
+  /// Seconds so far in which bytes were being sent, as TCP counts them; 0 for
   /// other sockets.
   double seconds_on_the_way() const noexcept;
 
-  /// Has the other end closed? What it sent before may still be read.
+  /// Has the other end closed? What it sent before can still be received.
   bool is_cut() const noexcept;
 
   /// Ends both directions and wakes all who wait.
