@@ -179,7 +179,7 @@ private:
   refusals refusals_;
   policies::by_rank<member> members_;
   size_t joined_ = 0; ///< Members in the cluster; counted here
-                       ///< because each update needs the number.
+                      ///< because each update needs the number.
   std::unordered_map<push_id, held_push, push_hash> held_;
 };
 

@@ -143,7 +143,7 @@ void require_same_run(const replay_plan& plan,
   auto all =
     config::differences(run, parts.description, config::relation::resume);
   if (!all.empty())
-    throw run_error("the run on the event log was another: " +
+    throw run_error("the run in the event log was another: " +
                     config::to_string(all.front()) +
                     "; name the same data with --data-dir");
 }

@@ -165,7 +165,7 @@ std::span<const start_flag> start_flags() {
      "one role in this process; auto: taken from the launch environment "
      "(torchrun, Open MPI, Slurm)"},
     {"config", "FILE", "the settings of the cluster, an INI file"},
-    {"replay", "TAPE",
+    {"replay", "LOG",
      "re-enact the run of an event log (tape-<life>.pb, see --tape) in this "
      "process; "
      "of the flags below, those of folders, checkpoints and --max-steps may be "

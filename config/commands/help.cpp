@@ -21,9 +21,9 @@ workers, an evaluator and a checkpoint writer.
 
   trainer_node --simulate [--config FILE] [flags]
   trainer_node --role ps|worker|evaluator --config FILE [flags]
-  trainer_node --replay TAPE [flags]
+  trainer_node --replay LOG [flags]
   trainer_node compare [flags]      policies under the virtual clock, a report
-  trainer_node calibrate TAPE...    fits --compute-time to a recorded run
+  trainer_node calibrate LOG...     fits --compute-time to a recorded run
   trainer_node data VERB ...        fetches, checks and cuts data sets
 
 )";

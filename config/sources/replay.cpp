@@ -54,7 +54,7 @@ void require_same(const given& one, const settings& of_run) {
   tried.take(one);
   auto theirs = one.what->get(of_run);
   if (one.what->get(tried.values) != theirs)
-    throw usage_error(one.cite() + ": the run on the event log had " +
+    throw usage_error(one.cite() + ": the run in the event log had " +
                       (theirs.empty() ? "none" : shown(theirs)) +
                       ", and a replay is that run: leave it out");
 }
@@ -80,14 +80,14 @@ replay_settings resolve_replay(std::string_view ini, const std::string& name,
     throw usage_error(
       "--replay " + name + ": the run compressed its gradients (" +
       of_run.cluster.compression +
-      "); what compression left out is not on an event log, so that it "
+      "); what compression left out is not in an event log, so that it "
       "cannot be re-enacted");
   result.all = resolve(all);
   auto& values = result.all.values;
   const auto& limit = of_run.training.max_steps;
   if (limit && values.training.max_steps.value_or(UINT64_MAX) > *limit)
     throw usage_error(result.all.cite("training.max-steps") +
-                      ": the run on the event log ends at " +
+                      ": the run in the event log ends at " +
                       std::to_string(*limit) +
                       "; a replay may only end "
                       "earlier");

@@ -67,15 +67,15 @@ TEST_CASE("settings that make it another run are refused", "[replay]") {
   const std::string run = "--simulate --workers 3 --max-steps 9";
   CHECK(
     complaint_about(run, "--workers 4") ==
-    "--workers 4: the run on the event log had 3, and a replay is that run: "
+    "--workers 4: the run in the event log had 3, and a replay is that run: "
     "leave it out");
   CHECK(
     complaint_about(run, "--target-accuracy 0.9") ==
-    "--target-accuracy 0.9: the run on the event log had none, and a replay is "
+    "--target-accuracy 0.9: the run in the event log had none, and a replay is "
     "that run: leave it out");
   CHECK(
     complaint_about(run, "--max-steps 10") ==
-    "--max-steps 10: the run on the event log ends at 9; a replay may only end "
+    "--max-steps 10: the run in the event log ends at 9; a replay may only end "
     "earlier");
   CHECK_NOTHROW(replay_of(run, "--workers 3 --max-steps 9 --lr 0.03"));
   for (const std::string flag :

@@ -117,7 +117,7 @@ TEST_CASE("an event log gives weights and statistics again, bit by bit") {
     auto who = on.start("replay", {"--replay", (run / "tape-1.pb").string(),
                                    "--train-dir", again.string()});
     check_end(who, 0, whole_run);
-    CHECK(who.said("replay       [0-9]+ events, all as on the event log"));
+    CHECK(who.said("replay       [0-9]+ events, all as in the event log"));
     CHECK(model_in(again, "step-00000012") == model_in(run, "step-00000012"));
     CHECK(read_summary(again)["final_loss"] == read_summary(run)["final_loss"]);
   }

@@ -52,7 +52,7 @@ void check_replay(process_fixture& on, const fs::path& event_log,
   auto again = replay(on, event_log, into, more);
   check_end(again, 0, whole_run);
   INFO(again.report());
-  CHECK(again.said("replay       [0-9]+ events, all as on the event log"));
+  CHECK(again.said("replay       [0-9]+ events, all as in the event log"));
   CHECK(essence_of(read_summary(into)) == essence_of(summary));
 }
 
@@ -101,7 +101,7 @@ void train_and_replay(const flags& policy, const std::string& late) {
   check_end(part, 0, whole_run);
   INFO(part.report());
   CHECK(
-    part.said("replay       stopped at event [0-9]+; all as on the event log"));
+    part.said("replay       stopped at event [0-9]+; all as in the event log"));
   auto same = weights_in(on.home() / "part", "step-00000025") ==
               weights_in(on.run(), "step-00000025");
   CHECK(same);
@@ -193,7 +193,7 @@ TEST_CASE(
   CHECK(last["steps"] == made);
   CHECK(last["status"] == "stopped");
   auto kept = checkpoints_of(on.home() / "first");
-  REQUIRE(kept.size() == 2); // As `keep` on the event log says.
+  REQUIRE(kept.size() == 2); // As `keep` in the event log says.
   CHECK(std::stoull(kept.back().substr(5)) == made);
 
   // The second, from its checkpoint.
@@ -256,7 +256,7 @@ TEST_CASE("an event log that was tampered with is noticed, and where") {
     CHECK(
       complaint_of(changed) ==
       std::to_string(at + 1) +
-        ": decision.updates[0].gradients[0].worker is 1 on the event log and 0 "
+        ": decision.updates[0].gradients[0].worker is 1 in the event log and 0 "
         "in the replay\n");
   }
   SECTION("the version that a gradient was computed on") {
@@ -327,12 +327,12 @@ TEST_CASE("a replay is of the event log's run and no other") {
     return again.err();
   };
   CHECK(complaint({"--lr", "0.1"}, 2) ==
-        "trainer_node: --lr 0.1: the run on the event log had 0.05, and a "
+        "trainer_node: --lr 0.1: the run in the event log had 0.05, and a "
         "replay is "
         "that run: leave it out\n");
   CHECK(
     complaint({"--max-steps", "5"}, 2) ==
-    "trainer_node: --max-steps 5: the run on the event log ends at 4; a replay "
+    "trainer_node: --max-steps 5: the run in the event log ends at 4; a replay "
     "may only end earlier\n");
   CHECK(complaint({"--resume", "x"}, 2) ==
         "trainer_node: --resume x: " + event_log +

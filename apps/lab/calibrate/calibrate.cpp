@@ -26,7 +26,7 @@ const config::verb verb{
   "recorded runs took, and prints the best as a value to use. Several event "
   "logs "
   "count as one run.",
-  {{"tape", "TAPE",
+  {{"log", "LOG",
     "an event log: tape-<life>.pb, which a run with --tape leaves in its "
     "directory",
     config::any_text()}},
@@ -127,7 +127,7 @@ void print(const recorded_times& found, const std::vector<candidate>& all) {
   if (found.cancelled > 0)
     std::printf(
       "%llu computations were cancelled; their times, which were "
-      "long ones, are not on the event log: record with --late drop\n",
+      "long ones, are not in the event log: record with --late drop\n",
       static_cast<unsigned long long>(found.cancelled));
   if (auto travel = travel_of(found))
     std::printf("links: a gradient and the weights that answer it travel %.3g "

@@ -24,14 +24,14 @@ std::string in_words(const std::string& report) {
   auto field = rest.substr(0, split);
   auto value = split == std::string::npos ? "" : rest.substr(split + 2);
   if (verb == "added")
-    return field + " is not on the event log, but " + value + " in the replay";
+    return field + " is not in the event log, but " + value + " in the replay";
   if (verb == "deleted")
     return field + " is " + value +
-           " on the event log and nothing in the replay";
+           " in the event log and nothing in the replay";
   auto arrow = value.find(" -> ");
   if (arrow == std::string::npos)
     return first;
-  return field + " is " + value.substr(0, arrow) + " on the event log and " +
+  return field + " is " + value.substr(0, arrow) + " in the event log and " +
          value.substr(arrow + 4) + " in the replay";
 }
 
@@ -170,8 +170,8 @@ void recorded_run::check_end(const proto::LogEvent& found) {
   closed_ = true;
   if (!current_.has_ended()) {
     if (next_)
-      throw run_error(line("the run is over in the replay, but goes on on the "
-                           "tape"));
+      throw run_error(line("the run is over in the replay, but goes on in the "
+                           "event log"));
     return; // The server was killed while ending.
   }
   end_checked_ = true;

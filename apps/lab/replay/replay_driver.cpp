@@ -127,7 +127,7 @@ void replay_driver_state::act(const proto::LogEvent& event) {
     break;
   case LogEvent::kEnded:
     throw run_error(parts_.event_log->line(
-      "the run is over on the event log, but not in the replay"));
+      "the run is over in the event log, but not in the replay"));
   default:
     throw run_error(
       parts_.event_log->line("is of a kind that this release does "
@@ -345,11 +345,11 @@ void replay_driver_state::leave_run(run_end how) {
   if (!how.failed() && parts_.event_log->end_checked())
     parts_.say("replay       " +
                std::to_string(parts_.event_log->current().number()) +
-               " events, all as on the event log");
+               " events, all as in the event log");
   else if (!how.failed() && parts_.event_log->stopped_early())
     parts_.say("replay       stopped at event " +
                std::to_string(parts_.event_log->current().number()) +
-               "; all as on the event log so far");
+               "; all as in the event log so far");
   self_->send(parts_.supervisor, ended_atom_v, how);
   self_->quit();
 }

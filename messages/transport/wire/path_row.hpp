@@ -46,8 +46,8 @@ struct path_row {
   /// between them. Null where tensors have no connection of their own.
   path_ptr (*near_end)(socket line, const path_terms&, const path_means&,
                        const proto::PathOffer&) = nullptr;
-  path_ptr (*far_end)(socket line, const path_terms&, const path_means&)
-    = nullptr;
+  path_ptr (*far_end)(socket line, const path_terms&,
+                      const path_means&) = nullptr;
 };
 
 } // namespace troupe::transport
