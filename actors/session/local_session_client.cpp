@@ -26,12 +26,9 @@ local_session_client_state::make_behavior() {
     if (link_ && down.source == link_.address())
       lost();
   });
-  if (!mends())
-    link_ = compressed(
-      parts_.terms
-        ? spawn_simulated_link(self_->system(), parts_.with.lead, *parts_.terms)
-        : spawn_local_link(self_->system(), parts_.with.lead));
   make_participant();
+  if (participant_ && !mends())
+    tie_to(parts_.with);
   if (participant_)
     connect();
   return {
@@ -71,11 +68,19 @@ bool local_session_client_state::find_server() {
   if (!found)
     return false;
   parts_.with = std::move(*found);
-  auto made = parts_.tie(parts_.with, *participant_);
-  link_ = compressed(made.link);
-  face_ = made.face;
+  tie_to(parts_.with);
   self_->monitor(link_);
   return true;
+}
+
+void local_session_client_state::tie_to(const local_server& with) {
+  if (!parts_.tie) {
+    link_ = compressed(spawn_local_link(self_->system(), with.lead));
+    return;
+  }
+  auto made = parts_.tie(with, *participant_);
+  link_ = compressed(made.link);
+  face_ = made.face;
 }
 
 parameter_server_actor local_session_client_state::compressed(
@@ -102,8 +107,7 @@ void local_session_client_state::seat(const worker_actor& who) {
     ->request(parts_.with.coordinator, caf::infinite, register_atom_v,
               registration_request{
                 parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
-                parts_.terms || parts_.tie ? "simulated" : "inproc",
-                parts_.data},
+                parts_.tie ? "simulated" : "inproc", parts_.data},
               who)
     .then(
       attempts_.in_this_one([this](const registration& as) {

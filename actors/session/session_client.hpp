@@ -6,7 +6,6 @@
 // An actor; one for each worker or evaluator, which knows it as `home`.
 
 #include "actors/links/compressing_link.hpp"
-#include "actors/links/simulated_link.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/session/connection_attempts.hpp"
 #include "actors/session/path_choice.hpp"
@@ -34,30 +33,29 @@ struct local_server {
   coordinator_actor coordinator;
 };
 
-/// A link that can break; the actor then ends.
-struct faulty_link {
+/// A link that somebody else has made. If it can break, its actor ends then.
+struct made_link {
   parameter_server_actor link; ///< The participant's end.
   participant face;            ///< Stands for the participant at the server.
 };
 
 /// Makes a link to a server.
 using link_factory =
-  std::function<faulty_link(const local_server&, const participant&)>;
+  std::function<made_link(const local_server&, const participant&)>;
 
 struct local_session_client_parts {
   local_server with;
   std::function<participant(const session_client_actor&)> make;
-  std::optional<worker_id> rank;   ///< The rank to ask for.
-  std::optional<link_terms> terms; ///< For a simulated link; else a plain one.
-  compression packs{};             ///< For a worker.
-  owned_data data{};               ///< For a worker with files of its own.
+  std::optional<worker_id> rank; ///< The rank to ask for.
+  compression packs{};           ///< For a worker.
+  owned_data data{};             ///< For a worker with files of its own.
+  link_factory tie;              ///< Makes the link; null: a plain local one.
 
   // For runs whose links break and whose servers return, as between processes:
 
   /// Finds the server that can be reached now, if any; called before each
   /// attempt.
   std::function<std::optional<local_server>()> find;
-  link_factory tie;            ///< Used instead of `terms`.
   double connect_timeout = 60; ///< s without a place before giving up.
   uint64_t jitter_seed = 0;
 };
@@ -80,6 +78,7 @@ private:
   void make_participant();
   void connect();
   bool find_server();
+  void tie_to(const local_server& with);
   parameter_server_actor compressed(const parameter_server_actor& link) const;
   void seat(const worker_actor& who);
   void seat(const evaluator_actor& who);

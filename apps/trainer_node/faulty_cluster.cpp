@@ -7,7 +7,7 @@
 #include "actors/server/restore.hpp"
 #include "actors/session/session_client.hpp"
 #include "apps/lab/simulation/fault_injector.hpp"
-#include "apps/lab/simulation/faulty_link.hpp"
+#include "apps/lab/simulation/simulated_link.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/checkpoint.hpp"
@@ -212,8 +212,8 @@ private:
     };
     parts.tie = [this, who, its](const local_server& with,
                                  const participant& whom) {
-      auto made = spawn_faulty_link(
-        parts_.system, link_parts(who, with, std::get<worker_actor>(whom)));
+      auto made = spawn_simulated_link(parts_.system, with, whom, terms(),
+                                       faults_of(who));
       its->add(made.link);
       return made;
     };
@@ -223,20 +223,10 @@ private:
     connect(its, std::move(parts));
   }
 
-  faulty_link_parts link_parts(worker_id who, const local_server& with,
-                               const worker_actor& worker) {
-    faulty_link_parts out;
-    out.rank = who;
-    out.with = with;
-    out.worker = worker;
-    out.terms = terms();
-    out.silence = settings().cluster.liveness_timeout;
-    out.lines = lines_;
-    out.watch = watch_;
-    out.find = [this] {
-      return find();
-    };
-    return out;
+  link_faults faults_of(worker_id who) {
+    return {who, settings().cluster.liveness_timeout, lines_, watch_, [this] {
+              return find();
+            }};
   }
 
   void end_worker(worker_id who) { processes_.at(who)->end(); }
@@ -256,9 +246,9 @@ private:
       return find();
     };
     parts.tie = [this, its](const local_server& with, const participant& whom) {
-      auto made = spawn_simulated_link(parts_.system, with.lead, terms());
-      its->add(made);
-      return faulty_link{made, whom};
+      auto made = spawn_simulated_link(parts_.system, with, whom, terms());
+      its->add(made.link);
+      return made;
     };
     connect(its, std::move(parts));
   }

@@ -25,15 +25,14 @@ void connect(caf::actor_system& system, local_session_client_parts parts) {
 }
 
 void add_evaluator(caf::actor_system& system, const computing_parts& computing,
-                   const local_server& with,
-                   const std::optional<link_terms>& terms = {}) {
+                   const local_server& with, const link_factory& tie = {}) {
   if (!computing.settings.cluster.evaluator.value_or(true))
     return;
   auto parts =
     parts_of(with, [&system, computing](const session_client_actor& home) {
       return make_evaluator(system, computing, home);
     });
-  parts.terms = terms;
+  parts.tie = tie;
   connect(system, std::move(parts));
 }
 
@@ -41,11 +40,16 @@ double number_or(const std::string& text, double otherwise) {
   return text.empty() ? otherwise : config::parse<double>(text);
 }
 
-std::optional<link_terms> terms_of(const config::simulation_settings& settings,
-                                   const payload_shape& weights,
-                                   const compression& packs) {
-  auto out = link_terms_of(settings, weights, packs);
-  return out.delays() ? std::optional{out} : std::nullopt;
+/// Makes simulated links if the settings ask for any; else null.
+link_factory links_of(caf::actor_system& system,
+                      const config::simulation_settings& settings,
+                      const payload_shape& weights, const compression& packs) {
+  auto terms = link_terms_of(settings, weights, packs);
+  if (!terms.delays())
+    return nullptr;
+  return [&system, terms](const local_server& with, const participant& who) {
+    return spawn_simulated_link(system, with, who, terms);
+  };
 }
 
 } // namespace
@@ -86,7 +90,7 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
                    const payload_shape& weights, const compression& packs,
                    const local_server& with) {
   const auto& settings = computing.settings;
-  auto terms = terms_of(settings.simulation, weights, packs);
+  auto tie = links_of(system, settings.simulation, weights, packs);
   for (uint32_t i = 0; i < settings.cluster.workers; ++i) {
     worker_id rank{i};
     auto parts = parts_of(
@@ -94,13 +98,13 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
         return make_worker(system, machine, rank, home);
       });
     parts.rank = rank;
-    parts.terms = terms;
+    parts.tie = tie;
     parts.packs = packs;
     parts.data = owned_by(parts_of_rank(computing, rank));
     connect(system, std::move(parts));
   }
   if (machine->network)
-    add_evaluator(system, computing, with, terms);
+    add_evaluator(system, computing, with, tie);
 }
 
 } // namespace troupe::app

@@ -6,6 +6,7 @@
 #include "actors/session/session_client.hpp"
 #include "actors/worker/computing.hpp"
 #include "apps/lab/simulation/machine.hpp"
+#include "apps/lab/simulation/simulated_link.hpp"
 #include "messages/interfaces.hpp"
 
 #include <memory>

@@ -1,4 +1,4 @@
-#include "actors/links/simulated_link.hpp"
+#include "apps/lab/simulation/simulated_link.hpp"
 #include "tests/support/actor_fixture.hpp"
 #include "tests/support/payloads.hpp"
 
@@ -30,7 +30,10 @@ struct far_server {
         [count](score_atom, const score&) { ++*count; },
       };
     });
-    link = spawn_simulated_link(actors.system(), server, terms);
+    link = spawn_simulated_link(actors.system(),
+                                {caf::actor_cast<lead_actor>(server), {}},
+                                worker_actor{}, terms)
+             .link;
   }
 
   weights_answer push() {

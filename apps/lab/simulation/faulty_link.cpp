@@ -40,18 +40,18 @@ private:
   static void arrive(pointer self, const faulty_link_parts& parts,
                      const push_header& header, const payload& gradient) {
     auto now = self->clock().now();
-    const auto& line = (*parts.lines)[parts.rank];
+    const auto& line = (*parts.faults.lines)[parts.faults.rank];
     if (line.cut_up(now)) {
       self->run_delayed(line.up_cut_until - now,
                         [=] { arrive(self, parts, header, gradient); });
       return;
     }
-    auto there = parts.find();
+    auto there = parts.faults.find();
     if (!there)
       return self->quit();
     self->request(there->lead, caf::infinite, push_atom_v, header, gradient)
       .then([=](const release_header&, const payload&) { self->quit(); },
-            [=, watch = parts.watch](const caf::error& why) {
+            [=, watch = parts.faults.watch](const caf::error& why) {
               watch->turned_away(header, why);
               self->quit();
             });
@@ -65,15 +65,16 @@ public:
   static constexpr const char* name = "troupe.faulty-link";
 
   wire_state(pointer self, faulty_link_parts parts)
-    : self_(self), parts_(std::move(parts)), clock_(self), up_(now()),
-      down_(now()), near_heard_(now()), far_heard_(now()) {
+    : self_(self), parts_(std::move(parts)), clock_(self), near_heard_(now()),
+      far_heard_(now()) {
     // nop
   }
 
   wire_actor::behavior_type make_behavior() {
     self_->monitor(parts_.with.lead);
     self_->set_down_handler([this](const caf::down_msg& what) { down(what); });
-    self_->delayed_send(self_, to_timespan(parts_.silence / 8), tick_atom_v);
+    self_->delayed_send(self_, to_timespan(parts_.faults.silence / 8),
+                        tick_atom_v);
     return {
       // From the worker.
       [this](push_atom, const push_header& header,
@@ -126,7 +127,7 @@ private:
 
   caf::result<release_header, payload> push(const push_header& header,
                                             const payload& gradient) {
-    parts_.watch->pushed(header);
+    parts_.faults.watch->pushed(header);
     auto promise = self_->make_response_promise<release_header, payload>();
     auto id = ++last_sent_;
     auto due = go_up(parts_.terms.bytes_of_gradient(gradient), [=, this] {
@@ -157,13 +158,13 @@ private:
           go_down(parts_.terms.bytes_of(weights),
                   [=, this, promise = promise]() mutable {
                     if (header)
-                      parts_.watch->acknowledged(*header, answer);
+                      parts_.faults.watch->acknowledged(*header, answer);
                     promise.deliver(answer, weights);
                   });
         },
         [=, this](const caf::error& why) {
           if (header)
-            parts_.watch->turned_away(*header, why);
+            parts_.faults.watch->turned_away(*header, why);
           go_down(0,
                   [promise = promise, why]() mutable { promise.deliver(why); });
         });
@@ -187,14 +188,6 @@ private:
 
   // -- transfer times ---------------------------------------------------------
 
-  /// When a message of this size arrives if it is sent now. Messages do not
-  /// overtake each other.
-  double through(double& last, uint64_t bytes) {
-    last =
-      std::max(last, now()) + static_cast<double>(bytes) / parts_.terms.rate;
-    return last + parts_.terms.latency;
-  }
-
   template <class F>
   caf::actor_clock::time_point go_up(uint64_t bytes, F then) {
     return go(up_, up_arrival_, &simulation::line::up_cut_until, bytes,
@@ -208,9 +201,10 @@ private:
   }
 
   template <class F>
-  caf::actor_clock::time_point go(double& last, double& arrival, cut_end cut,
-                                  uint64_t bytes, F then) {
-    arrival = std::max(arrival, through(last, bytes) + state().delay(time()));
+  caf::actor_clock::time_point go(link_direction& way, double& arrival,
+                                  cut_end cut, uint64_t bytes, F then) {
+    auto whole = now() + way.takes(now(), bytes, parts_.terms);
+    arrival = std::max(arrival, whole + state().delay(time()));
     auto after = to_timespan(arrival - now());
     arrive_after(after, cut, std::move(then));
     return time() + after;
@@ -266,11 +260,12 @@ private:
       near_heard_ = now();
     if (!state().cut_up(time()))
       far_heard_ = now();
-    if (near_ && now() - near_heard_ > parts_.silence)
+    if (near_ && now() - near_heard_ > parts_.faults.silence)
       return close_near();
-    if (now() - far_heard_ > parts_.silence)
+    if (now() - far_heard_ > parts_.faults.silence)
       return break_off();
-    self_->delayed_send(self_, to_timespan(parts_.silence / 8), tick_atom_v);
+    self_->delayed_send(self_, to_timespan(parts_.faults.silence / 8),
+                        tick_atom_v);
   }
 
   void close_near() {
@@ -278,7 +273,8 @@ private:
     self_->demonitor(near_);
     self_->send_exit(near_, caf::make_error(errc::peer_lost));
     near_ = nullptr;
-    self_->delayed_send(self_, to_timespan(parts_.silence / 8), tick_atom_v);
+    self_->delayed_send(self_, to_timespan(parts_.faults.silence / 8),
+                        tick_atom_v);
     close_when_open();
   }
 
@@ -286,7 +282,9 @@ private:
 
   // -- helpers ----------------------------------------------------------------
 
-  simulation::line& state() { return (*parts_.lines)[parts_.rank]; }
+  simulation::line& state() {
+    return (*parts_.faults.lines)[parts_.faults.rank];
+  }
 
   caf::actor_clock::time_point time() const { return self_->clock().now(); }
 
@@ -296,8 +294,8 @@ private:
   faulty_link_parts parts_;
   run_clock clock_;
   parameter_server_actor near_;
-  double up_; ///< When the direction to the server is free.
-  double down_;
+  link_direction up_; ///< To the server.
+  link_direction down_;
   double up_arrival_ = 0; ///< When the last message up arrives.
   double down_arrival_ = 0;
   double near_heard_; ///< When the worker's end last heard of the other, ...
@@ -308,8 +306,8 @@ private:
 
 } // namespace
 
-faulty_link spawn_faulty_link(caf::actor_system& system,
-                              faulty_link_parts parts) {
+made_link spawn_faulty_link(caf::actor_system& system,
+                            faulty_link_parts parts) {
   auto wire = spawn<wire_actor, wire_state>(system, placement::scheduled,
                                             std::move(parts));
   auto near =

@@ -17,29 +17,18 @@
 // The server sees the server's end in place of the worker: pings and cancels
 // take the same way as tensors.
 
-#include "actors/links/push_observer.hpp"
-#include "actors/session/session_client.hpp"
-#include "apps/lab/simulation/network.hpp"
-
-#include <functional>
-#include <memory>
-#include <optional>
+#include "apps/lab/simulation/simulated_link.hpp"
 
 namespace troupe {
 
 struct faulty_link_parts {
-  worker_id rank;
   local_server with;
   worker_actor worker;
   link_terms terms;
-  double silence = 15; ///< s until an end takes the other for dead.
-  std::shared_ptr<simulation::network> lines;
-  std::shared_ptr<push_observer> watch;
-  /// Finds the current server, for messages that outlive the link.
-  std::function<std::optional<local_server>()> find;
+  link_faults faults;
 };
 
-faulty_link spawn_faulty_link(caf::actor_system& system,
-                              faulty_link_parts parts);
+/// For `spawn_simulated_link`.
+made_link spawn_faulty_link(caf::actor_system& system, faulty_link_parts parts);
 
 } // namespace troupe

@@ -1,9 +1,9 @@
-#include "actors/links/simulated_link.hpp"
+#include "apps/lab/simulation/simulated_link.hpp"
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
+#include "apps/lab/simulation/faulty_link.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -73,28 +73,30 @@ private:
   }
 
   /// How long a message of this size takes if it is sent now.
-  caf::timespan through(double& free_at, uint64_t bytes) {
-    auto now = clock_.elapsed(self_);
-    free_at = std::max(free_at, now) + static_cast<double>(bytes) / terms_.rate;
-    return to_timespan(free_at - now + terms_.latency);
+  caf::timespan through(link_direction& way, uint64_t bytes) {
+    return to_timespan(way.takes(clock_.elapsed(self_), bytes, terms_));
   }
 
   pointer self_;
   parameter_server_actor server_;
   link_terms terms_;
   run_clock clock_;
-  double up_ = 0;   ///< When the direction to the server is free.
-  double down_ = 0; ///< When the way back is free.
+  link_direction up_;
+  link_direction down_;
 };
 
 } // namespace
 
-parameter_server_actor
-spawn_simulated_link(caf::actor_system& system,
-                     const parameter_server_actor& server,
-                     const link_terms& terms) {
-  return spawn<parameter_server_actor, simulated_link_state>(
-    system, placement::scheduled, server, terms);
+made_link spawn_simulated_link(caf::actor_system& system,
+                               const local_server& with, const participant& who,
+                               const link_terms& terms,
+                               const std::optional<link_faults>& faults) {
+  if (faults)
+    return spawn_faulty_link(
+      system, {with, std::get<worker_actor>(who), terms, *faults});
+  return {spawn<parameter_server_actor, simulated_link_state>(
+            system, placement::scheduled, with.lead, terms),
+          who};
 }
 
 } // namespace troupe
