@@ -55,13 +55,8 @@ void step_pipeline::make(const cores::update_order& step, double rate) {
     shares.push_back(static_cast<double>(held.samples) * part.weight);
     parts_.settled(part.id);
   }
-  auto& model = *parts_.model;
-  auto scale = model.scale_of(gradients, shares);
-  auto next = model.next_buffer();
   parts_.shards->step(step.makes, std::move(ids), shares, rate);
-  model.apply(next, gradients, shares, rate, scale);
-  gradients.clear();
-  model.publish(step.makes, std::move(next));
+  parts_.model->step(step.makes, std::move(gradients), shares, rate);
   parts_.made(step.makes);
 }
 

@@ -182,6 +182,15 @@ void server_model::apply(const at::Tensor& next,
                            shares);
 }
 
+void server_model::step(version makes, std::vector<payload> gradients,
+                        std::span<const double> shares, double lr) {
+  auto scale = scale_of(gradients, shares);
+  auto next = next_buffer();
+  apply(next, gradients, shares, lr, scale);
+  gradients.clear();
+  publish(makes, std::move(next));
+}
+
 void server_model::publish(version makes, at::Tensor next) {
   if (has_weights())
     newest_ = to_payload(store_->publish(makes, std::move(next))->flat);

@@ -119,6 +119,11 @@ public:
   /// Makes `next`, which all parts have written to, the newest version.
   void publish(version makes, at::Tensor next);
 
+  /// All of a step: the lead's part of the next version from these gradients,
+  /// which are released before the version is published.
+  void step(version makes, std::vector<payload> gradients,
+            std::span<const double> shares, double lr);
+
   /// Adds the weights and the optimiser's counts to a snapshot, and memory for
   /// its slots; does nothing without weights. Returns that memory: the caller
   /// fills it before anybody else sees the snapshot.
