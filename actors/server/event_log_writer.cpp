@@ -32,7 +32,12 @@ void event_log_writer::on_event(const event& what) {
       .count());
   std::visit([this](const auto& input) { fill(input); }, what.what);
   fill(what.decided);
-  sink_(event_);
+  try {
+    sink_(event_);
+  } catch (...) {
+    sink_ = nullptr; // What follows an event that is missing is of no use.
+    throw;
+  }
 }
 
 // A worker that comes after the end of training takes no part, and a replay

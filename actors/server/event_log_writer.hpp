@@ -28,11 +28,8 @@ public:
     // nop
   }
 
-  /// Throws whatever the sink throws.
+  /// Throws whatever the sink throws; later events are ignored then.
   void on_event(const event& what) override;
-
-  /// Drops the sink: later events are ignored.
-  void close() { sink_ = nullptr; }
 
 private:
   bool is_logged(const input& what);

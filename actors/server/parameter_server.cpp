@@ -131,8 +131,9 @@ void parameter_server_state::leave(worker_id who, incarnation life,
   if (ending_.begun()) // No more steps: the weights stay as they are.
     return requests_.answer_left(reason);
   auto decided = scheduler_.leave(who, life);
-  decide(inputs::left{who, life, reason}, std::move(decided));
+  auto at = tell(inputs::left{who, life, reason}, std::move(decided));
   requests_.answer_left(reason);
+  carry_out(at);
 }
 
 void parameter_server_state::take_score(const score& found) {
@@ -176,19 +177,16 @@ void parameter_server_state::decide(input what, cores::orders decided) {
 }
 
 event parameter_server_state::tell(input what, cores::orders decided) {
-  auto rates = pipeline_.rates_of(decided.updates, metrics_->epochs(),
+  event at{0,  self_->clock().now(), std::move(what), std::move(decided),
+           {}, scheduler_.current()};
+  // How far the data has come is a walk over all parts: for steps only.
+  if (!at.decided.updates.empty())
+    at.rates = pipeline_.rates_of(at.decided.updates, metrics_->epochs(),
                                   scheduler_.ledger().samples());
-  event at{0,
-           self_->clock().now(),
-           std::move(what),
-           std::move(decided),
-           std::move(rates),
-           scheduler_.current()};
   try {
     events_.emit(at);
   } catch (const std::exception& err) {
     // A run that should write a log and cannot has failed.
-    log_->close();
     ending_.fail(one_line(err));
     ending_.fail_late(one_line(err));
   }
@@ -199,17 +197,24 @@ void parameter_server_state::carry_out(const event& at) {
   if (ending_.begun())
     return;
   try {
-    pipeline_.carry_out(at.decided, at.rates);
+    act(at.decided, at.rates);
   } catch (const std::exception& err) {
-    return ending_.fail(one_line(err));
+    if (ending_.is_closed()) // Nothing is left that could tell of it.
+      throw;
+    ending_.fail(one_line(err));
   }
-  if (at.decided.stop)
-    return ending_.begin("completed", *at.decided.stop);
-  for (const auto& ready : at.decided.release)
+}
+
+void parameter_server_state::act(const cores::orders& decided,
+                                 const std::vector<double>& rates) {
+  pipeline_.carry_out(decided, rates);
+  if (decided.stop)
+    return ending_.begin("completed", *decided.stop);
+  for (const auto& ready : decided.release)
     requests_.release(ready.worker,
                       {scheduler_.current(), parts_.life, ready.leases},
                       model_.newest());
-  for (auto who : at.decided.cancel)
+  for (auto who : decided.cancel)
     requests_.cancel(who);
 }
 

@@ -114,6 +114,7 @@ private:
   /// cannot be logged, the run fails.
   event tell(input what, cores::orders decided);
   void carry_out(const event& at);
+  void act(const cores::orders& decided, const std::vector<double>& rates);
   /// Tells the subscribers, then carries out the orders.
   void decide(input what, cores::orders decided = {});
 

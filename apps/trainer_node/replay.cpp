@@ -112,7 +112,7 @@ std::string name_of_settings(const fs::path& event_log) {
 std::shared_ptr<const replay_plan>
 plan_replay(const config::invocation& call,
             const std::function<void(const std::string&)>& say) {
-  const fs::path path = call.event_log;
+  const fs::path path = call.tape;
   auto out = std::make_shared<replay_plan>();
   out->event_log = std::make_shared<replay::recorded_run>(path);
   out->folder = fs::absolute(path).parent_path();

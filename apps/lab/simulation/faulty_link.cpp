@@ -203,7 +203,7 @@ private:
   template <class F>
   caf::actor_clock::time_point go(link_direction& way, double& arrival,
                                   cut_end cut, uint64_t bytes, F then) {
-    auto whole = now() + way.takes(now(), bytes, parts_.terms);
+    auto whole = way.passed(now(), bytes, parts_.terms) + parts_.terms.latency;
     arrival = std::max(arrival, whole + state().delay(time()));
     auto after = to_timespan(arrival - now());
     arrive_after(after, cut, std::move(then));

@@ -327,6 +327,14 @@ void invariant_checker::acknowledged(const push_header& what,
   if (!decided_.contains({what.server, what.id}))
     breached("kept", "the worker is told that " + text(what) +
                        " was taken; it is neither in the weights nor dropped");
+  auto found = members_.find(what.id.worker);
+  auto is_theirs = found != members_.end() &&
+                   found->second.life == what.id.life && what.server == server_;
+  if (is_theirs &&
+      (answer.server != server_ || answer.weights != found->second.reads))
+    breached("versions", "the answer to " + text(what) + " is version " +
+                           to_string(answer.weights) + " instead of " +
+                           to_string(found->second.reads.value_or(version{})));
   if (answer.weights < what.computed_on)
     breached("versions", "the answer to " + text(what) + " is version " +
                            to_string(answer.weights));

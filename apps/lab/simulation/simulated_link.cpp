@@ -74,7 +74,8 @@ private:
 
   /// How long a message of this size takes if it is sent now.
   caf::timespan through(link_direction& way, uint64_t bytes) {
-    return to_timespan(way.takes(clock_.elapsed(self_), bytes, terms_));
+    auto now = clock_.elapsed(self_);
+    return to_timespan(way.passed(now, bytes, terms_) - now + terms_.latency);
   }
 
   pointer self_;

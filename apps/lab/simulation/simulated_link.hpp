@@ -43,11 +43,12 @@ struct link_terms {
 /// One direction of a simulated link: messages do not overtake each other.
 class link_direction {
 public:
-  /// Seconds until a message of this size arrives if it is sent at `now`.
-  double takes(double now, uint64_t bytes, const link_terms& terms) {
+  /// When all bytes of a message that is sent at `now` are on their way; it
+  /// arrives the latency later.
+  double passed(double now, uint64_t bytes, const link_terms& terms) {
     free_at_ =
       std::max(free_at_, now) + static_cast<double>(bytes) / terms.rate;
-    return free_at_ - now + terms.latency;
+    return free_at_;
   }
 
 private:
