@@ -63,7 +63,7 @@ bool read_all(const memory_file& file) {
 
 /// A replay that meets what the event log holds has nothing to complain of.
 void replay(const memory_file& file) {
-  replay::script script{file.path()};
+  replay::recorded_run script{file.path()};
   while (script.next_time()) {
     script.advance();
     if (!script.closed())
@@ -73,7 +73,7 @@ void replay(const memory_file& file) {
 
 /// One that meets each event late, and once.
 void replay_late(const memory_file& file) {
-  replay::script script{file.path()};
+  replay::recorded_run script{file.path()};
   script.allow_early_stop();
   while (script.next_time()) {
     auto before = script.current();

@@ -62,7 +62,7 @@ uint64_t newest_step(const fs::path& run) {
 
 TEST_CASE("a run that lost power goes on from the last checkpoint that it "
           "told of") {
-  actor_fixture on;
+  process_fixture on;
   auto disk = on.home() / "disk";
   auto trace = on.home() / "trace";
   auto script = fs::path{TROUPE_FIXTURES} / "0.1.0/killed/net.pt";
