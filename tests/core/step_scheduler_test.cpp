@@ -151,9 +151,9 @@ TEST_CASE("any history applies each sample once and answers everybody") {
       auto samples = 1 + random() % 100;
       auto batch = 1 + random() % 20;
       played_cluster cluster{spec, samples, batch};
-      auto actor_fixture = ranks(workers + 2);
+      auto there = ranks(workers + 2);
       for (int event = 0; event < 300; ++event) {
-        act(cluster, anyone(actor_fixture, random), random);
+        act(cluster, anyone(there, random), random);
         cluster.check_ledger();
       }
       check_all_answered(cluster);

@@ -98,11 +98,11 @@ struct expected {
 
   void take(const disk_event& event) {
     std::istringstream words{event.text};
-    std::string what, actor_fixture;
+    std::string what, stage;
     int number = 0;
-    words >> what >> actor_fixture >> number;
+    words >> what >> stage >> number;
     auto& all = what == "best" ? bests : checkpoints;
-    if (actor_fixture == "done")
+    if (stage == "done")
       all = {number};
     else
       all.insert(number);
