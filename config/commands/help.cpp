@@ -16,8 +16,8 @@ constexpr size_t text_column = 28;
 constexpr char unbreakable_blank = '\x1f';
 
 constexpr const char* opening =
-  R"(trainer_node: trains a neural network with a cluster of actors: a parameter server,
-workers, an evaluator and a checkpoint writer.
+  R"(trainer_node: trains a neural network with a cluster of actors: a parameter
+server, workers, an evaluator and a checkpoint writer.
 
   trainer_node --simulate [--config FILE] [flags]
   trainer_node --role ps|worker|evaluator --config FILE [flags]

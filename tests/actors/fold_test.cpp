@@ -70,7 +70,7 @@ TEST_CASE("a fold over the events has the server's state at every version") {
       size_t read = 0;
       uint64_t compared = 0;
       std::mt19937_64 random{seed};
-      for (int i = 0; i < 200; ++i) {
+      for (int i = 0; i < 1000; ++i) {
         play_at_random(on, random);
         for (; read < log.size(); ++read) {
           proto::LogEvent event;

@@ -103,7 +103,7 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<coordinator_atom> == 435);
   CHECK(id_of<shards_atom> == 436);
   CHECK(id_of<supervise_atom> == 437);
-  CHECK(caf::id_block::troupe_atoms::end == 433);
+  CHECK(caf::id_block::troupe_atoms::end == 438);
 }
 
 TEST_CASE("handles of actors have these ids") {

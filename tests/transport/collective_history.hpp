@@ -48,30 +48,25 @@ inline payload gradient_of(lease_id from, bool bad) {
 using weights_of = std::vector<double>;
 
 /// Checks the server's promises, and knows what its weights must be.
-class audit : public simulation::invariant_checker {
+class audit final : public event_subscriber {
 public:
-  using simulation::invariant_checker::invariant_checker;
-
-  void applied(version makes, std::span<const push_header> parts) override {
-    invariant_checker::applied(makes, parts);
-    auto& next = versions[makes];
-    next = versions.at(version{makes.value - 1});
-    double samples = 0;
-    for (const auto& part : parts)
-      samples += static_cast<double>(part.samples);
-    for (const auto& part : parts)
-      for (size_t i = 0; i < next.size(); ++i)
-        next[i] -= lr * static_cast<double>(part.samples) / samples *
-                   number(part.from, i);
-    most_at_once = std::max(most_at_once, parts.size());
+  explicit audit(simulation::invariant_rules rules)
+    : promises(std::move(rules)) {
+    // nop
   }
 
-  void refused(const push_header& what) override {
-    if (++refusals[what.id.worker]; what.id.worker == bad)
-      invariant_checker::pulled(what.id.worker,
-                                what.from); // The lease is free.
-    else
-      invariant_checker::refused(what);
+  void on_event(const event& what) override {
+    if (const auto* in = std::get_if<inputs::arrived>(&what.what)) {
+      const auto& header = in->header;
+      if (in->refused == errc::none)
+        held_[header.id] = header;
+      else if (++refusals[header.id.worker]; header.id.worker == bad)
+        return promises.pulled(header.id.worker,
+                               header.from); // The lease is free.
+    }
+    promises.on_event(what);
+    for (const auto& step : what.decided.updates)
+      apply(step);
   }
 
   bool knows(version which, const payload& found) {
@@ -84,17 +79,35 @@ public:
     return true;
   }
 
+  simulation::invariant_checker promises;
   std::optional<worker_id> bad; ///< None of its gradients is finite.
   std::map<version, weights_of> versions;
   std::map<worker_id, int> refusals;
   size_t most_at_once = 0;
 
 private:
+  void apply(const cores::update_order& step) {
+    auto& next = versions[step.makes];
+    next = versions.at(version{step.makes.value - 1});
+    double samples = 0;
+    for (const auto& part : step.gradients)
+      samples += static_cast<double>(held_.at(part.id).samples);
+    for (const auto& part : step.gradients) {
+      const auto& header = held_.at(part.id);
+      for (size_t i = 0; i < next.size(); ++i)
+        next[i] -= lr * static_cast<double>(header.samples) / samples *
+                   number(header.from, i);
+    }
+    most_at_once = std::max(most_at_once, step.gradients.size());
+  }
+
   static double at(const payload& from, size_t i) {
     float out = 0;
     std::memcpy(&out, from.bytes().data() + i * sizeof out, sizeof out);
     return out;
   }
+
+  std::map<push_id, push_header> held_; ///< All that arrived sound.
 };
 
 /// The test's end of a connection: forwards frames when the test says so.
@@ -244,7 +257,7 @@ public:
       if (!trouble_.empty())
         return trouble_;
     }
-    auto breach = watch_->breach();
+    auto breach = watch_->promises.breach();
     return breach.value_or("");
   }
 
@@ -285,7 +298,7 @@ private:
     };
     rules.longest = rules.now;
     watch_ = std::make_shared<audit>(std::move(rules));
-    parts.watch = watch_;
+    parts.observer = watch_;
     lead_ = actors_.make<lead_actor, parameter_server_state>(std::move(parts));
     actors_.tell(lead_, coordinator_atom_v, coordinator_.handle);
   }
@@ -478,7 +491,7 @@ private:
     who.open.erase(found);
     if (one.answer->error) {
       if (one.is_push)
-        watch_->turned_away(one.push, *one.answer->error);
+        watch_->promises.turned_away(one.push, *one.answer->error);
       refusal no{errc::failed, caf::to_string(*one.answer->error)};
       if (one.answer->code() != errc::none)
         no.code = one.answer->code();
@@ -515,7 +528,7 @@ private:
     header.samples = from.count;
     header.loss = 1;
     header.request = who.requests;
-    watch_->pushed(header);
+    watch_->promises.pushed(header);
     who.near->send(frame_kind::push, who.transfers, write_header(header),
                    gradient_of(from.id, who.bad));
   }
