@@ -46,7 +46,7 @@ TEST_CASE("a bench shows each figure beside its reference, and keeps it") {
   for (std::string policy : {"sync", "backup", "ssp", "async"}) {
     INFO(policy);
     CHECK(names.contains("simulate/policy/" + policy + "/16"));
-    CHECK(names.contains("simulate/conductor/" + policy + "/10000"));
+    CHECK(names.contains("simulate/step_scheduler/" + policy + "/10000"));
     CHECK(names.contains("simulate/run/" + policy + "/100x2/seconds"));
     CHECK(names.contains("simulate/run/" + policy + "/100x2/peak_memory"));
   }
