@@ -1,5 +1,5 @@
 #include "apps/data/data.hpp"
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 #include "data/formats/idx.hpp"
 #include "data/formats/image_file.hpp"
 #include "data/formats/image_folder.hpp"

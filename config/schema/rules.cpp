@@ -1,6 +1,6 @@
 #include "config/schema/rules.hpp"
 
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/text.hpp"
 #include "config/values/address.hpp"

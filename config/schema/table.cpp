@@ -1,6 +1,6 @@
 #include "config/schema/table.hpp"
 
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/schema/rules.hpp"

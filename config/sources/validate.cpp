@@ -1,6 +1,6 @@
 #include "config/sources/validate.hpp"
 
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"

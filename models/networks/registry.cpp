@@ -1,6 +1,6 @@
 #include "models/networks/registry.hpp"
 
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/script.hpp"
 #include "models/networks/lenet.hpp"

@@ -1,4 +1,4 @@
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
 #include "data/formats/registry.hpp"
 #include "tests/support/error_line.hpp"

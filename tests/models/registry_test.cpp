@@ -1,4 +1,4 @@
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/networks/registry.hpp"

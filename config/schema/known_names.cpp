@@ -1,4 +1,4 @@
-#include "config/schema/limits.hpp"
+#include "config/schema/known_names.hpp"
 
 #include "config/values/synthetic.hpp"
 
