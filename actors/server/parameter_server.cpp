@@ -179,11 +179,11 @@ void parameter_server_state::decide(input what, cores::orders decided) {
 event parameter_server_state::tell(input what, cores::orders decided) {
   event at{0,  self_->clock().now(), std::move(what), std::move(decided),
            {}, scheduler_.current()};
-  // How far the data has come is a walk over all parts: for steps only.
-  if (!at.decided.updates.empty())
-    at.rates = pipeline_.rates_of(at.decided.updates, metrics_->epochs(),
-                                  scheduler_.ledger().samples());
   try {
+    // How far the data has come is a walk over all parts: for steps only.
+    if (!at.decided.updates.empty())
+      at.rates = pipeline_.rates_of(at.decided.updates, metrics_->epochs(),
+                                    scheduler_.ledger().samples());
     events_.emit(at);
   } catch (const std::exception& err) {
     // A run that should write a log and cannot has failed.

@@ -212,7 +212,8 @@ void parameter_server_state::leave_run() {
 // known.
 lease parameter_server_state::lease_of(const push_header& header) const {
   if (scheduler_.holds(header.id.worker, header.from, header.samples))
-    return *scheduler_.ledger().find(header.from);
+    if (auto found = scheduler_.ledger().find(header.from))
+      return *found;
   return {header.from, 0, 0, header.samples};
 }
 

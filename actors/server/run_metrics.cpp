@@ -1,5 +1,7 @@
 #include "actors/server/run_metrics.hpp"
 
+#include "actors/core/take_held.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -86,7 +88,7 @@ void run_metrics::take(const event& at, const inputs::ending& what) {
 // -- decisions ----------------------------------------------------------------
 
 void run_metrics::drop(const event& at, const cores::dropped_push& what) {
-  auto late = std::move(held_.extract(what.id).mapped());
+  auto late = cores::take_held(held_, what.id);
   statistics_.dropped(what.id.worker, late.samples, times_of(late));
   record(at.newest,
          notes::dropped{what.id.worker, what.staleness, late.samples});
@@ -97,7 +99,7 @@ void run_metrics::apply(const event&, const cores::update_order& step,
   notes::update out;
   double loss = 0;
   for (const auto& part : step.gradients) {
-    auto header = std::move(held_.extract(part.id).mapped());
+    auto header = cores::take_held(held_, part.id);
     statistics_.applied(part.id.worker, header.samples, part.staleness,
                         times_of(header));
     loss += header.loss * static_cast<double>(header.samples);

@@ -1,5 +1,7 @@
 #include "actors/server/step_pipeline.hpp"
 
+#include "actors/core/take_held.hpp"
+
 #include <utility>
 
 namespace troupe {
@@ -49,7 +51,7 @@ void step_pipeline::make(const cores::update_order& step, double rate) {
   std::vector<payload> gradients;
   std::vector<double> shares;
   for (const auto& part : step.gradients) {
-    auto held = std::move(held_.extract(part.id).mapped());
+    auto held = cores::take_held(held_, part.id);
     ids.push_back(part.id);
     gradients.push_back(std::move(held.gradient));
     shares.push_back(static_cast<double>(held.samples) * part.weight);

@@ -33,7 +33,8 @@ public:
     if (const auto* gone = std::get_if<inputs::left>(&what.what))
       ++departures[gone->who];
     if (const auto* push = std::get_if<inputs::arrived>(&what.what)) {
-      refusals[push->header.id.worker] += push->refused != errc::none;
+      if (push->refused != errc::none)
+        ++refusals[push->header.id.worker];
       froms[push->header.id] = push->header.from;
     }
     for (const auto& step : what.decided.updates)
