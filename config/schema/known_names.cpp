@@ -1,7 +1,8 @@
 #include "config/schema/known_names.hpp"
 
-#include "config/values/synthetic.hpp"
+#include "config/text/call.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,63 +10,49 @@ namespace troupe::config {
 
 namespace {
 
-using words = std::vector<std::string>;
+struct name_lists {
+  std::vector<std::string> networks;
+  std::vector<std::string> datasets;
+  std::vector<std::string> without_files; ///< Of these.
+  std::vector<std::string> optimizers;
+};
 
-/// Those that a program adds.
-words& added_networks() {
-  static words names;
-  return names;
+/// Made when the first name is added, whichever source that is in.
+name_lists& names() {
+  static name_lists all;
+  return all;
 }
 
 } // namespace
 
 void add_network(std::string name) {
-  added_networks().push_back(std::move(name));
+  names().networks.push_back(std::move(name));
+}
+
+void add_dataset(std::string name, bool reads_files) {
+  if (!reads_files)
+    names().without_files.push_back(name);
+  names().datasets.push_back(std::move(name));
+}
+
+void add_optimizer(std::string name) {
+  names().optimizers.push_back(std::move(name));
 }
 
 std::span<const std::string> known_networks() {
-  static const words all = [] {
-    words names{"lenet", "mnist_net"};
-    for (const std::string input : {"", "_cifar"}) {
-      for (auto depth : {"18", "34", "50", "101", "152"})
-        names.push_back("resnet" + std::string{depth} + input);
-      for (auto depth : {"11", "13", "16", "19"})
-        for (auto normalised : {"", "_bn"})
-          names.push_back("vgg" + std::string{depth} + normalised + input);
-    }
-    for (auto depth : {"20", "32", "44", "56", "110"})
-      names.push_back("resnet" + std::string{depth});
-    names.insert(names.end(), added_networks().begin(), added_networks().end());
-    return names;
-  }();
-  return all;
+  return names().networks;
 }
 
 std::span<const std::string> known_datasets() {
-  static const words all{"digits",
-                         "mnist",
-                         "fashion-mnist",
-                         "emnist-balanced",
-                         "emnist-byclass",
-                         "emnist-bymerge",
-                         "emnist-digits",
-                         "emnist-letters",
-                         "emnist-mnist",
-                         "cifar10",
-                         "cifar100",
-                         "folder",
-                         "tar",
-                         "synthetic"};
-  return all;
+  return names().datasets;
 }
 
 std::span<const std::string> known_optimizers() {
-  static const words all{"sgd", "adam", "adamw"};
-  return all;
+  return names().optimizers;
 }
 
 bool reads_files(const std::string& dataset) {
-  return dataset != "digits" && !is_synthetic(dataset);
+  return std::ranges::count(names().without_files, name_of_call(dataset)) == 0;
 }
 
 } // namespace troupe::config

@@ -1,23 +1,29 @@
 #pragma once
-// The names of networks, data sets and so on, for checks and help before
-// anything is loaded: config links neither LibTorch nor data formats. Tests
-// compare the lists with the registries. `add_network` is called before main;
-// afterwards any thread may read.
+// The names of networks, data sets and optimizers, for checks and help before
+// anything is loaded: config links neither LibTorch nor data formats. The
+// registries of models and data tell their names before main begins; there is
+// no other list of them. A program without those registries knows no names.
+//
+// Adding is not thread-safe and must end before main begins; afterwards any
+// thread may read.
 
 #include <span>
 #include <string>
 
 namespace troupe::config {
 
-/// The names of the models' registry, in its order.
-std::span<const std::string> known_networks();
-/// Adds a network of the user's program. To be called before main begins.
 void add_network(std::string name);
-/// The names of the data's registry, in its order.
+/// @param reads_files Whether its samples come from files in `data-dir`.
+void add_dataset(std::string name, bool reads_files);
+void add_optimizer(std::string name);
+
+/// In the order in which they were added, which users see.
+std::span<const std::string> known_networks();
 std::span<const std::string> known_datasets();
 std::span<const std::string> known_optimizers();
 
-/// Whether the samples of `dataset` come from files in `data-dir`.
+/// Whether the samples of this data set, a name or a declaration, come from
+/// files in `data-dir`.
 bool reads_files(const std::string& dataset);
 
 } // namespace troupe::config

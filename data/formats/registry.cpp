@@ -1,5 +1,6 @@
 #include "data/formats/registry.hpp"
 
+#include "config/schema/known_names.hpp"
 #include "config/text/call.hpp"
 #include "config/text/failure.hpp"
 #include "data/survey.hpp"
@@ -192,11 +193,27 @@ std::shared_ptr<const dataset> make_part(const config::data_settings& settings,
                          entry.scale, how, settings.on_bad_sample, training});
 }
 
+const std::vector<dataset_entry>& table() {
+  static const auto all = [] {
+    auto own = make_registry();
+    for (const auto& each : own)
+      config::add_dataset(each.name, !each.files.empty());
+    return own;
+  }();
+  return all;
+}
+
+/// Makes them known to config before main.
+[[maybe_unused]] const auto& known = table();
+
 } // namespace
 
+/// Programs that link the library contain this source although they may not
+/// call it (CMakeLists.txt).
+extern "C" const char troupe_datasets_are_known = 1;
+
 const std::vector<dataset_entry>& dataset_registry() {
-  static const auto all = make_registry();
-  return all;
+  return table();
 }
 
 const dataset_entry& entry_of(const std::string& dataset) {

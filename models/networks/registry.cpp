@@ -80,11 +80,19 @@ std::vector<network_entry> make_registry() {
   return all;
 }
 
-/// Those of the user's program, in the order of registration.
-std::vector<network_entry>& registered() {
-  static std::vector<network_entry> entries;
-  return entries;
+/// Troupe's own, then those of the user's program in the order of registration.
+std::vector<network_entry>& table() {
+  static auto all = [] {
+    auto own = make_registry();
+    for (const auto& each : own)
+      config::add_network(each.name);
+    return own;
+  }();
+  return all;
 }
+
+/// Makes them known to config before main.
+[[maybe_unused]] const auto& networks_are_known = table();
 
 /// Letters, digits and `-_.`, as a folder may be called.
 bool is_name(const std::string& word) {
@@ -94,19 +102,18 @@ bool is_name(const std::string& word) {
          word.find_first_not_of(letters) == std::string::npos;
 }
 
-std::vector<network_entry> make_whole_registry() {
-  auto all = make_registry();
-  for (const auto& one : registered()) {
+const std::vector<network_entry>& checked_table() {
+  const auto& all = table();
+  for (const auto& one : all) {
     if (!is_name(one.name) || !one.make) {
       throw usage_error("the network '" + one.name +
                         "' that this program registers has no name of "
                         "letters, digits, '-', '_' and '.', or no function");
     }
-    if (std::ranges::count(all, one.name, &network_entry::name) > 0) {
+    if (std::ranges::count(all, one.name, &network_entry::name) > 1) {
       throw usage_error("the network '" + one.name +
                         "' that this program registers is there already");
     }
-    all.push_back(one);
   }
   return all;
 }
@@ -129,14 +136,19 @@ network::~network() {
   // nop
 }
 
+/// Programs that link the library contain this source although they may not
+/// call it (CMakeLists.txt).
+extern "C" const char troupe_networks_are_known = 1;
+
 register_network::register_network(network_entry what) {
+  auto& all = table();
   config::add_network(what.name);
-  registered().push_back(std::move(what));
+  all.push_back(std::move(what));
 }
 
 const std::vector<network_entry>& network_registry() {
-  static const auto entries = make_whole_registry();
-  return entries;
+  static const auto& all = checked_table();
+  return all;
 }
 
 const network_entry& network_named(const std::string& name) {

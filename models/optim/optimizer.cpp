@@ -1,5 +1,6 @@
 #include "models/optim/optimizer.hpp"
 
+#include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
 #include "models/kernels/kernels.hpp"
 #include "models/optim/aggregate.hpp"
@@ -307,7 +308,18 @@ constexpr std::array registry{entry{"sgd", make_sgd},
                               entry{"adam", make_adam<false>},
                               entry{"adamw", make_adam<true>}};
 
+/// Makes them known to config before main.
+[[maybe_unused]] const bool optimizers_are_known = [] {
+  for (const auto& each : registry)
+    config::add_optimizer(std::string{each.name});
+  return true;
+}();
+
 } // namespace
+
+/// Programs that link the library contain this source although they may not
+/// call it (CMakeLists.txt).
+extern "C" const char troupe_optimizers_are_known = 1;
 
 optimizer::~optimizer() {
   // nop

@@ -1,4 +1,3 @@
-#include "config/schema/known_names.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
@@ -6,7 +5,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <cctype>
 #include <cmath>
 #include <random>
 
@@ -83,18 +81,6 @@ TEST_CASE("a name is found however it is spelt, if only one can be meant",
   CHECK(spelt("resnet", names) == std::nullopt);
   CHECK(spelt("", names) == std::nullopt);
   CHECK(spelt("-_", names) == std::nullopt);
-}
-
-TEST_CASE("no two networks or data sets have names that could be mixed up",
-          "[value]") {
-  for (auto names : {known_networks(), known_datasets()})
-    for (const auto& name : names) {
-      std::string capitals;
-      for (char c : name)
-        capitals += static_cast<char>(std::toupper(c));
-      INFO(name);
-      CHECK(spelt(capitals, names) == name);
-    }
 }
 
 TEST_CASE("text is shown escaped and short", "[value]") {

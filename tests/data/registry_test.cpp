@@ -1,9 +1,12 @@
 #include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "data/formats/registry.hpp"
 #include "tests/support/error_line.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
+#include <cctype>
 
 using namespace troupe;
 using namespace troupe::data;
@@ -15,6 +18,16 @@ TEST_CASE("settings know the data sets of the registry", "[registry]") {
     names.push_back(each.name);
   auto known = config::known_datasets();
   CHECK(names == std::vector<std::string>(known.begin(), known.end()));
+}
+
+TEST_CASE("no two data sets have names that could be mixed up", "[registry]") {
+  for (const auto& name : config::known_datasets()) {
+    std::string capitals;
+    for (char c : name)
+      capitals += static_cast<char>(std::toupper(c));
+    INFO(name);
+    CHECK(config::spelt(capitals, config::known_datasets()) == name);
+  }
 }
 
 TEST_CASE("sets with files need a data-dir, others do not", "[registry]") {

@@ -157,7 +157,7 @@ events log_events() {
   }
   next().mutable_left()->set_reason("gone");
   next().mutable_scored()->set_accuracy_top5(0.5);
-  next().mutable_audience()->set_evaluators(1);
+  next().mutable_evaluators()->set_count(1);
   next().mutable_ended()->set_status("completed");
   return all;
 }

@@ -1,7 +1,9 @@
 #include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/networks/registry.hpp"
+#include "models/optim/optimizer.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/numbers.hpp"
 
@@ -9,6 +11,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 using namespace troupe;
@@ -96,6 +99,17 @@ TEST_CASE("networks have torchvision's numbers of parameters and keys",
 
 TEST_CASE("the settings know the registry's names", "[registry]") {
   CHECK(std::ranges::equal(config::known_networks(), network_names()));
+  CHECK(std::ranges::equal(config::known_optimizers(), optimizer_names()));
+}
+
+TEST_CASE("no two networks have names that could be mixed up", "[registry]") {
+  for (const auto& name : config::known_networks()) {
+    std::string capitals;
+    for (char c : name)
+      capitals += static_cast<char>(std::toupper(c));
+    INFO(name);
+    CHECK(config::spelt(capitals, config::known_networks()) == name);
+  }
 }
 
 TEST_CASE("keys come in the order of torchvision's state dict", "[registry]") {
