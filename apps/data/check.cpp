@@ -12,7 +12,7 @@ namespace troupe::app {
 namespace {
 
 /// The most damaged samples that are listed one by one.
-constexpr size_t most_shown = 20;
+constexpr size_t most_listed = 20;
 
 struct findings {
   std::vector<uint64_t> of_class;
@@ -62,11 +62,11 @@ void say(const char* name, const data::dataset_source& part,
               to_text(part.shape).c_str(),
               static_cast<unsigned long long>(least),
               static_cast<unsigned long long>(most));
-  for (size_t i = 0; i < std::min(most_shown, found.damaged.size()); ++i)
+  for (size_t i = 0; i < std::min(most_listed, found.damaged.size()); ++i)
     std::printf("damaged      %s\n", found.damaged[i].second.c_str());
-  if (found.damaged.size() > most_shown)
+  if (found.damaged.size() > most_listed)
     std::printf("damaged      and %zu more\n",
-                found.damaged.size() - most_shown);
+                found.damaged.size() - most_listed);
 }
 
 } // namespace

@@ -21,12 +21,6 @@ using testing::temporary_folder;
 namespace {
 
 namespace fs = std::filesystem;
-using words = std::vector<std::string>;
-
-words operator+(words left, const words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
 
 /// All of a recipe but clipping.
 const words recipe{"--workers",
@@ -48,13 +42,6 @@ const words recipe{"--workers",
                    "0.1",
                    "--micro-batch-size",
                    "20"};
-
-/// All but what only people and the wall clock have a part in.
-json figures(json summary) {
-  summary.erase("wall_seconds");
-  summary.erase("shards");
-  return summary;
-}
 
 virtual_outcome replayed(const fs::path& event_log, const fs::path& folder,
                          const words& more = {}) {

@@ -19,12 +19,7 @@ using testing::temporary_folder;
 namespace {
 
 namespace fs = std::filesystem;
-using strings = std::vector<std::string>;
-
-strings operator+(strings left, const strings& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
+using strings = words;
 
 constexpr uint64_t samples = 90;
 

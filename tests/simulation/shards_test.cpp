@@ -12,26 +12,12 @@ using testing::temporary_folder;
 
 namespace {
 
-using words = std::vector<std::string>;
-
-words operator+(words left, const words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 words with_shards(uint32_t shards) {
   return {"--shards", std::to_string(shards)};
 }
 
-/// All but what only people and the wall clock have a part in.
-json figures(json summary) {
-  summary.erase("wall_seconds");
-  summary.erase("shards");
-  return summary;
-}
-
-json replayed(const std::filesystem::path& event_log,
-              const std::filesystem::path& folder) {
+json summary_of_replay(const std::filesystem::path& event_log,
+                       const std::filesystem::path& folder) {
   words all{"--replay", event_log.string(), "--train-dir", folder.string()};
   auto call = config::parse_command_line(all, config::environment{});
   app::virtual_run_options options;
@@ -95,7 +81,8 @@ TEST_CASE("an event log of several shards is the same again") {
                     with_shards(static_cast<uint32_t>(2 + seed % 4)) +
                     words{"--tape"};
     auto first = run_in(folder / "run", settings);
-    auto again = replayed(folder / "run" / "tape-1.pb", folder / "again");
+    auto again =
+      summary_of_replay(folder / "run" / "tape-1.pb", folder / "again");
     CHECK(again["state_sha256"] == first.summary["state_sha256"]);
     CHECK(text_of_file(folder / "again" / "metrics.jsonl") == first.metrics);
   }

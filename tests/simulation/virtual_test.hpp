@@ -16,6 +16,19 @@
 namespace troupe::test {
 
 using nlohmann::json;
+using words = std::vector<std::string>;
+
+inline words operator+(words left, const words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+/// Of a summary, all that must be the same when the same run is repeated.
+inline json figures(json summary) {
+  summary.erase("wall_seconds");
+  summary.erase("shards");
+  return summary;
+}
 
 inline std::string text_of_file(const std::filesystem::path& path) {
   std::ifstream in{path};

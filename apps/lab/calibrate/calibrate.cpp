@@ -41,18 +41,18 @@ const config::verb verb{
 /// The most workers that the table lists one by one.
 constexpr size_t most_shown = 32;
 
-struct request {
+struct calibration {
   std::vector<std::filesystem::path> event_logs;
   std::optional<std::string> json;
 };
 
-std::string names_of(const request& what) {
+std::string names_of(const calibration& what) {
   return what.event_logs.size() == 1
            ? what.event_logs.front().string()
            : std::to_string(what.event_logs.size()) + " event logs";
 }
 
-void require_enough(const request& what, const recorded_times& found) {
+void require_enough(const calibration& what, const recorded_times& found) {
   auto count = found.gradients();
   if (count < fewest_times)
     throw run_error(names_of(what) + ": " + std::to_string(count) +
@@ -137,7 +137,7 @@ void print(const recorded_times& found, const std::vector<candidate>& all) {
               "do not tell them apart\n");
 }
 
-std::string to_json(const request& what, const recorded_times& found,
+std::string to_json(const calibration& what, const recorded_times& found,
                     const std::vector<candidate>& all) {
   ordered_json out;
   for (const auto& event_log : what.event_logs)
@@ -176,7 +176,7 @@ exit_status calibrate(const std::vector<std::string>& arguments) {
     std::fputs(config::help_of({&verb, 1}).c_str(), stdout);
     return exit_status::done;
   }
-  request what{{typed->operands.begin(), typed->operands.end()}, {}};
+  calibration what{{typed->operands.begin(), typed->operands.end()}, {}};
   if (typed->flags.has("json"))
     what.json = typed->flags.text("json");
   auto found = read_times(what.event_logs);
