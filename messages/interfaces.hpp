@@ -156,7 +156,7 @@ using lead_actor = parameter_server_actor::extend<
   // This incarnation of a worker has left; the text says why.
   result<void>(leave_atom, worker_id, incarnation, std::string),
   // The number of evaluators that are connected.
-  result<void>(audience_atom, uint32_t),
+  result<void>(evaluators_atom, uint32_t),
   // The run directory cannot be written, so the run fails; the text says why.
   result<void>(refuse_atom, std::string),
   // Timer: the last score is overdue.
@@ -231,53 +231,44 @@ using admission_actor = caf::typed_actor<
   // Checks a peer's protocol version, run and settings.
   result<std::string, caf::strong_actor_ptr>(std::string)>;
 
-/// The end of a chunked connection at the worker or evaluator.
-using link_end_actor = caf::typed_actor<
-  // Answers a push or a pull; the weights follow in chunks.
-  result<void>(release_atom, transfer_id, release_header, payload_shape),
-  // Answers a watch; the weights follow in chunks.
-  result<void>(watch_atom, transfer_id, watch_header, payload_shape),
-  // Answers a request with an error.
-  result<void>(refuse_atom, transfer_id, caf::error),
-  // A chunk of an answer.
+/// One end of a link whose tensors are sent in chunks over the actor
+/// connection.
+using chunk_end_actor = caf::typed_actor<
+  // Names the other end, if this one did not know it.
+  result<void>(attach_atom, caf::strong_actor_ptr),
+  // A frame from the other end: its kind, the number of the request, and the
+  // header. Its tensor, of this shape, follows in chunks.
+  result<void>(frame_atom, uint8_t, transfer_id, caf::byte_buffer,
+               payload_shape),
+  // A chunk of a tensor.
   result<void>(chunk_atom, chunk),
-  // The server has received so many bytes of a push.
-  result<void>(credit_atom, transfer_id, uint64_t)>;
+  // The other end has received so many bytes of a tensor.
+  result<void>(credit_atom, transfer_id, uint64_t),
+  // From its own process: sends this frame to the other end.
+  result<void>(frame_atom, frame_ptr),
+  // Closes both ends; the error says why.
+  result<void>(detach_atom, caf::error)>;
 
-/// The end of a chunked connection at the server; there is one per peer.
+/// Stands for the actor connection of one peer at the server.
 using gateway_actor = caf::typed_actor<
   // Names the peer's link; the answer is the coordinator to register with.
-  result<coordinator_actor>(attach_atom, link_end_actor),
-  // The same for a link that sends its tensors on a path of their own.
   result<coordinator_actor>(attach_atom, parameter_server_actor),
-  // Announces a gradient, which follows in chunks.
-  result<void>(push_atom, transfer_id, push_header, payload_shape),
-  // Asks for weights.
-  result<void>(pull_atom, transfer_id, pull_header),
-  // Asks for a version to score.
-  result<void>(watch_atom, transfer_id, version),
-  // Passes a score on to the server.
-  result<void>(score_atom, score),
-  // A chunk of a gradient.
-  result<void>(chunk_atom, chunk),
-  // The peer has received so many bytes of an answer.
-  result<void>(credit_atom, transfer_id, uint64_t)>;
+  // Makes the other end for a link whose tensors are sent in chunks.
+  result<void>(attach_atom, chunk_end_actor)>;
 
-/// The link of a peer whose tensors are sent in chunks.
-using chunked_link_actor = parameter_server_actor::extend_with<link_end_actor>;
-
-/// An actor that uses a tensor path (messages/transport/wire/path.hpp): there
-/// is one at each end. Receives messages of its own process only.
+/// An actor that sends and receives frames (actors/links/frame_channel.hpp):
+/// there is one at each end of a link. Receives messages of its own process
+/// only.
 using path_end_actor = caf::typed_actor<
   // A frame from the other end.
   result<void>(frame_atom, frame_ptr),
-  // The path is closed; the error says why.
+  // The connection is closed; the error says why.
   result<void>(detach_atom, caf::error),
   // Tensors that lie in the other end's memory are no longer read here: tells
   // the other end.
   result<void>(credit_atom)>;
 
-/// The link of a peer whose tensors are sent on a path of their own.
+/// The link of a worker or an evaluator to a server in another process.
 using framed_link_actor = parameter_server_actor::extend_with<path_end_actor>;
 
 /// Reads frames from a path, on a thread of its own.
@@ -316,7 +307,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_handles, caf::first_custom_type_id + 400)
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::evaluator_actor))
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::coordinator_actor))
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::gateway_actor))
-  CAF_ADD_TYPE_ID(troupe_handles, (troupe::link_end_actor))
+  CAF_ADD_TYPE_ID(troupe_handles, (troupe::chunk_end_actor))
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::remote_shard_actor))
   CAF_ADD_TYPE_ID(troupe_handles, (troupe::shard_registrar_actor))
   CAF_ADD_TYPE_ID(troupe_handles, (std::vector<troupe::remote_shard_actor>))

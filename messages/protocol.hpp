@@ -8,7 +8,7 @@ namespace troupe {
 
 /// The version that two processes compare when they connect. Raise it with
 /// every change of a message, an interface or a type id.
-inline constexpr uint32_t protocol_version = 8;
+inline constexpr uint32_t protocol_version = 9;
 
 /// The most gradients that one peer may be sending at a time. A further one is
 /// not received: the connection is closed.

@@ -9,7 +9,7 @@ namespace troupe {
 evaluator_state::evaluator_state(pointer self, evaluator_parts parts)
   : self_(self), parts_(std::move(parts)) {
   on_unexpected(self_, [this](const std::string& line) {
-    self_->send(parts_.home, ended_atom_v, run_end{1, line});
+    self_->send(parts_.session, ended_atom_v, run_end{1, line});
   });
 }
 
@@ -37,7 +37,7 @@ void evaluator_state::detach() {
 
 void evaluator_state::leave(const run_end& how) {
   detach();
-  self_->send(parts_.home, ended_atom_v, how);
+  self_->send(parts_.session, ended_atom_v, how);
   self_->send_exit(parts_.scorer, caf::exit_reason::user_shutdown);
   self_->quit();
 }
@@ -62,7 +62,7 @@ void evaluator_state::take_refusal(const caf::error& why) {
   if (why == errc::peer_lost || why == errc::shutting_down)
     return;
   if (++unknown_ < most_unknown)
-    self_->send(parts_.home, connect_atom_v);
+    self_->send(parts_.session, connect_atom_v);
   else
     leave({1, "the parameter server does not work with this evaluator: " +
                 text_of(why)});

@@ -14,7 +14,7 @@ namespace troupe {
 
 struct evaluator_parts {
   scorer_actor scorer;
-  session_client_actor home; ///< Gets this evaluator its link.
+  session_client_actor session; ///< Gets this evaluator its link.
 };
 
 class evaluator_state {

@@ -54,13 +54,13 @@ public:
 private:
   // A life begins with a pull.
   weights_result pull(const pull_header& header) {
-    if (!parts_.left_out)
+    if (!parts_.feedback)
       return self_->delegate(parts_.link, pull_atom_v, header);
     auto answer = self_->make_response_promise<release_header, payload>();
     self_->request(parts_.link, caf::infinite, pull_atom_v, header)
       .then(
         [=, this](const release_header& given, const payload& weights) mutable {
-          parts_.left_out->begin(given.server, given.weights, header.worker);
+          parts_.feedback->begin(given.server, given.weights, header.worker);
           answer.deliver(given, weights);
         },
         [=](const caf::error& why) mutable { answer.deliver(why); });
@@ -76,8 +76,8 @@ private:
     auto memory = memory_.take();
     std::span<std::byte> to{memory.get(), codec.compressed().bytes()};
     auto from = numbers_of(gradient);
-    if (parts_.left_out)
-      parts_.left_out->pack(
+    if (parts_.feedback)
+      parts_.feedback->pack(
         parts_.range, id,
         [&](std::span<const float> before, std::span<float> lost) {
           return codec.pack(from, before, lost, to);

@@ -22,7 +22,7 @@ struct compression {
 struct compressing_link_parts {
   parameter_server_actor link; ///< Either end ends the other.
   transport::codec_ptr codec;
-  std::shared_ptr<error_feedback> left_out; ///< Null: no error feedback.
+  std::shared_ptr<error_feedback> feedback; ///< Null: no error feedback.
   size_t range = 0;                         ///< Of the error feedback.
   bool unpacks = false;                     ///< The server is in this process.
 };

@@ -1,6 +1,6 @@
 #include "actors/links/framed_gateway.hpp"
 
-#include "actors/links/server_requests.hpp"
+#include "actors/runtime/run_is_over.hpp"
 #include "messages/protocol.hpp"
 
 #include <utility>
@@ -14,7 +14,7 @@ using transport::read_header;
 framed_gateway_state::framed_gateway_state(pointer self,
                                            framed_gateway_parts parts)
   : self_(self), server_(std::move(parts.server)),
-    gateway_(std::move(parts.gateway)), way_(std::move(parts.way)),
+    gateway_(std::move(parts.gateway)), channel_(std::move(parts.channel)),
     unpacker_(std::move(parts.codec)) {
   // nop
 }
@@ -22,11 +22,11 @@ framed_gateway_state::framed_gateway_state(pointer self,
 path_end_actor::behavior_type framed_gateway_state::make_behavior() {
   self_->monitor(gateway_);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
-  way_.open(self_->system(), path_end_actor{self_});
+  channel_->open(self_->system(), path_end_actor{self_});
   return {
     [this](frame_atom, const frame_ptr& what) { take(*what); },
     [this](detach_atom, const caf::error& why) { self_->quit(why); },
-    [this](credit_atom) { way_.send_let_gos(); },
+    [this](credit_atom) { channel_->send_let_gos(); },
   };
 }
 
@@ -37,10 +37,10 @@ void framed_gateway_state::take(const transport::frame& what) try {
   case frame_kind::push:
     return push(what);
   case frame_kind::pull:
-    return ask<release_header>(what.request, pull_atom_v,
+    return ask<release_header>(frame_kind::release, what.request, pull_atom_v,
                                read_header<pull_header>(what.header));
   case frame_kind::watch:
-    return ask<watch_header>(what.request, watch_atom_v,
+    return ask<watch_header>(frame_kind::due, what.request, watch_atom_v,
                              read_header<version>(what.header));
   case frame_kind::score:
     return self_->send(server_, score_atom_v, read_header<score>(what.header));
@@ -57,39 +57,38 @@ void framed_gateway_state::take(const transport::frame& what) try {
 // A gradient of another size than the model's comes without its bytes; the
 // server refuses it.
 void framed_gateway_state::push(const transport::frame& what) {
-  ask<release_header>(what.request, push_atom_v,
+  ask<release_header>(frame_kind::release, what.request, push_atom_v,
                       read_header<push_header>(what.header),
                       unpacker_.unpack(what.tensor));
 }
 
+// The policy decides how long the answer takes.
 template <class Header, class... Ts>
-void framed_gateway_state::ask(transfer_id id, const Ts&... request) {
+void framed_gateway_state::ask(frame_kind answer, transfer_id id,
+                               const Ts&... request) {
   if (open_ == max_pushes_in_flight)
     throw path_error{"too many requests at a time"};
   ++open_;
-  ask_server<Header>(this, self_, server_, id, request...);
+  self_->request(server_, caf::infinite, request...)
+    .then(
+      [this, answer, id](const Header& header, const payload& weights) {
+        --open_;
+        channel_->send(answer, id, header, weights);
+      },
+      [this, id](const caf::error& why) { refuse(id, why); });
 }
 
-// -- answers ------------------------------------------------------------------
-
-void framed_gateway_state::answer(transfer_id id, const release_header& header,
-                                  const payload& weights) {
-  --open_;
-  way_.send(frame_kind::release, id, header, weights);
-}
-
-void framed_gateway_state::answer(transfer_id id, const watch_header& header,
-                                  const payload& weights) {
-  --open_;
-  way_.send(frame_kind::due, id, header, weights);
-}
-
+// A server that has ended is at the end of its run: had it died, the connection
+// would have broken, too.
 void framed_gateway_state::refuse(transfer_id id, const caf::error& why) {
   --open_;
-  transport::refusal no{errc::failed, text_of(why)};
-  if (why.category() == caf::type_id_v<errc>)
-    no.code = static_cast<errc>(why.code());
-  way_.send(frame_kind::refusal, id, no);
+  auto over =
+    why == caf::sec::request_receiver_down || why == caf::sec::broken_promise;
+  auto told = over ? run_is_over() : why;
+  transport::refusal no{errc::failed, text_of(told)};
+  if (told.category() == caf::type_id_v<errc>)
+    no.code = static_cast<errc>(told.code());
+  channel_->send(frame_kind::refusal, id, no);
 }
 
 } // namespace troupe

@@ -9,9 +9,9 @@ namespace troupe {
 using transport::frame_kind;
 
 framed_link_state::framed_link_state(pointer self, gateway_actor gateway,
-                                     transport::path_ptr way,
+                                     frame_channel_ptr channel,
                                      payload_shape expected)
-  : self_(self), gateway_(std::move(gateway)), way_(std::move(way)),
+  : self_(self), gateway_(std::move(gateway)), channel_(std::move(channel)),
     expected_(expected) {
   // nop
 }
@@ -24,7 +24,7 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
                       std::string{"connection to the parameter server lost"}),
       down.reason);
   });
-  way_.open(self_->system(), path_end_actor{framed_link_actor{self_}});
+  channel_->open(self_->system(), path_end_actor{framed_link_actor{self_}});
   return {
     [this](push_atom, const push_header& header, const payload& gradient) {
       return push(header, gradient);
@@ -32,11 +32,11 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
     [this](pull_atom, const pull_header& header) { return pull(header); },
     [this](watch_atom, version after) { return watch(after); },
     [this](score_atom, const score& found) {
-      way_.send(frame_kind::score, {}, found);
+      channel_->send(frame_kind::score, {}, found);
     },
     [this](frame_atom, const frame_ptr& what) { take(*what); },
     [this](detach_atom, const caf::error& why) { closed(why); },
-    [this](credit_atom) { way_.send_let_gos(); },
+    [this](credit_atom) { channel_->send_let_gos(); },
   };
 }
 
@@ -45,20 +45,20 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
 caf::result<release_header, payload>
 framed_link_state::push(const push_header& header, const payload& gradient) {
   auto answer = self_->make_response_promise<release_header, payload>();
-  way_.send(frame_kind::push, open_.add(answer), header, gradient);
+  channel_->send(frame_kind::push, open_.add(answer), header, gradient);
   return answer;
 }
 
 caf::result<release_header, payload>
 framed_link_state::pull(const pull_header& header) {
   auto answer = self_->make_response_promise<release_header, payload>();
-  way_.send(frame_kind::pull, open_.add(answer), header);
+  channel_->send(frame_kind::pull, open_.add(answer), header);
   return answer;
 }
 
 caf::result<watch_header, payload> framed_link_state::watch(version after) {
   auto answer = self_->make_response_promise<watch_header, payload>();
-  way_.send(frame_kind::watch, open_.add(answer), after);
+  channel_->send(frame_kind::watch, open_.add(answer), after);
   return answer;
 }
 
@@ -81,7 +81,7 @@ void framed_link_state::take(const transport::frame& what) try {
     throw transport::path_error{"the parameter server sent a request"};
   }
 } catch (const std::exception& err) {
-  way_.close(err.what());
+  channel_->close(err.what());
 }
 
 template <class Header>

@@ -1,13 +1,13 @@
 #pragma once
-// The worker's or evaluator's end of a link whose tensors have a path of their
-// own: turns requests into frames, and frames into answers. Its other end is a
-// framed gateway. Both watch the peer's gateway, which stands for the actor
-// connection.
+// The worker's or evaluator's end of a link to a parameter server in another
+// process: turns requests into frames, and frames into answers. Its other end
+// is a framed gateway. Both watch the peer's gateway, which stands for the
+// actor connection.
 //
 // An actor beside the worker or evaluator; made by its session client.
 
+#include "actors/links/frame_channel.hpp"
 #include "actors/links/open_requests.hpp"
-#include "actors/links/path_half.hpp"
 
 namespace troupe {
 
@@ -17,14 +17,14 @@ public:
 
   static constexpr const char* name = "troupe.framed-link";
 
-  /// Seconds to wait, after the path was closed, for the actor connection to
-  /// end as well. If it does not, the path is broken and the link ends with
+  /// Seconds to wait, after the channel was closed, for the actor connection to
+  /// end as well. If it does not, the channel is broken and the link ends with
   /// `peer_lost`; else the link ends as the gateway did.
   static constexpr double benefit_of_doubt = 1;
 
   /// @param expected The shape of the model's weights; no other is accepted.
   framed_link_state(pointer self, gateway_actor gateway,
-                    transport::path_ptr way, payload_shape expected);
+                    frame_channel_ptr channel, payload_shape expected);
 
   framed_link_actor::behavior_type make_behavior();
 
@@ -41,7 +41,7 @@ private:
 
   pointer self_;
   gateway_actor gateway_;
-  path_half way_;
+  frame_channel_ptr channel_;
   payload_shape expected_;
   open_requests open_;
 };

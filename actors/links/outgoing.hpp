@@ -2,7 +2,7 @@
 // Payloads that an actor sends in pieces, each as far as its receiver has given
 // credit.
 //
-// A member of the state of a link, a gateway or a shard; not thread-safe.
+// A member of an actor's state; not thread-safe.
 
 #include "messages/transport/chunked/chunked.hpp"
 
@@ -44,6 +44,8 @@ public:
 
   /// Ends a transfer, however far it is.
   void forget(transfer_id id) { senders_.erase(id); }
+
+  size_t size() const { return senders_.size(); }
 
 private:
   std::map<transfer_id, transport::chunk_sender> senders_;

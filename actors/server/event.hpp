@@ -66,8 +66,9 @@ struct scored {
   score found;
 };
 
-struct audience {
-  uint32_t evaluators = 0;
+/// So many evaluators are connected.
+struct evaluators {
+  uint32_t count = 0;
 };
 
 /// A checkpoint is durable.
@@ -100,8 +101,8 @@ struct ended {
 using input =
   std::variant<inputs::started, inputs::enlisted, inputs::joined, inputs::left,
                inputs::pulled, inputs::arrived, inputs::scored,
-               inputs::audience, inputs::saved, inputs::stopped, inputs::failed,
-               inputs::ending, inputs::ended>;
+               inputs::evaluators, inputs::saved, inputs::stopped,
+               inputs::failed, inputs::ending, inputs::ended>;
 
 struct event {
   uint64_t number = 0; ///< 1, 2, ... within this life of the server.

@@ -110,8 +110,8 @@ void event_log_writer::fill(const inputs::scored& what) {
     out.set_accuracy_top5(what.found.accuracy_top5);
 }
 
-void event_log_writer::fill(const inputs::audience& what) {
-  event_.mutable_audience()->set_evaluators(what.evaluators);
+void event_log_writer::fill(const inputs::evaluators& what) {
+  event_.mutable_evaluators()->set_count(what.count);
 }
 
 void event_log_writer::fill(const inputs::stopped&) {

@@ -40,7 +40,7 @@ private:
   void fill(const inputs::pulled& what);
   void fill(const inputs::arrived& what);
   void fill(const inputs::scored& what);
-  void fill(const inputs::audience& what);
+  void fill(const inputs::evaluators& what);
   void fill(const inputs::saved&) {}
   void fill(const inputs::stopped& what);
   void fill(const inputs::failed& what);

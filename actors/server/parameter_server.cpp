@@ -67,7 +67,9 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](join_atom, const std::vector<worker_id>& who) { join(who); },
     [this](leave_atom, worker_id who, incarnation life,
            const std::string& reason) { leave(who, life, reason); },
-    [this](audience_atom, uint32_t evaluators) { set_audience(evaluators); },
+    [this](evaluators_atom, uint32_t evaluators) {
+      set_evaluators(evaluators);
+    },
     [this](refuse_atom, const std::string& line) { fail_for_others(line); },
     [this](tick_atom) { ending_.scored(); },
     [this](stop_atom) { stop(); },
@@ -148,9 +150,9 @@ void parameter_server_state::take_score(const score& found) {
   carry_out(at);
 }
 
-void parameter_server_state::set_audience(uint32_t evaluators) {
-  decide(inputs::audience{evaluators});
-  feed_.set_audience(evaluators);
+void parameter_server_state::set_evaluators(uint32_t evaluators) {
+  decide(inputs::evaluators{evaluators});
+  feed_.set_evaluators(evaluators);
   if (ending_.begun() && evaluators == 0)
     ending_.scored();
 }
@@ -172,11 +174,11 @@ void parameter_server_state::fail_for_others(const std::string& line) {
 
 // -- decisions ----------------------------------------------------------------
 
-void parameter_server_state::decide(input what, cores::orders decided) {
+void parameter_server_state::decide(input&& what, cores::orders&& decided) {
   carry_out(tell(std::move(what), std::move(decided)));
 }
 
-event parameter_server_state::tell(input what, cores::orders decided) {
+event parameter_server_state::tell(input&& what, cores::orders&& decided) {
   event at{0,  self_->clock().now(), std::move(what), std::move(decided),
            {}, scheduler_.current()};
   try {
@@ -246,7 +248,7 @@ void parameter_server_state::keep_if_best(const score& found) {
 
 // -- the end ------------------------------------------------------------------
 
-void parameter_server_state::send_home(const std::string& reason) {
+void parameter_server_state::stop_workers(const std::string& reason) {
   tell(inputs::ending{reason}, {});
   requests_.close();
   shards_.finish();
@@ -263,7 +265,7 @@ void parameter_server_state::finish_work() {
       note_state(*what);
       note_idle();
     });
-  if (feed_.audience() == 0 || !feed_.last_open())
+  if (feed_.evaluators() == 0 || !feed_.last_open())
     ending_.scored();
   else
     self_->delayed_send(

@@ -104,7 +104,7 @@ private:
   void join(const std::vector<worker_id>& who);
   void leave(worker_id who, incarnation life, const std::string& reason);
   void take_score(const score& found);
-  void set_audience(uint32_t evaluators);
+  void set_evaluators(uint32_t evaluators);
   void stop();
   void fail_for_others(const std::string& line);
 
@@ -112,15 +112,15 @@ private:
 
   /// Tells all subscribers before the decision takes effect. When the event
   /// cannot be logged, the run fails.
-  event tell(input what, cores::orders decided);
+  event tell(input&& what, cores::orders&& decided);
   void carry_out(const event& at);
   void act(const cores::orders& decided, const std::vector<double>& rates);
   /// Tells the subscribers, then carries out the orders.
-  void decide(input what, cores::orders decided = {});
+  void decide(input&& what, cores::orders&& decided = {});
 
   void expel(worker_id who, incarnation life, const std::string& reason);
   void keep_if_best(const score& found);
-  void send_home(const std::string& reason);
+  void stop_workers(const std::string& reason);
   void finish_work();
   void note_idle();
   void note_state(const snapshot& what);

@@ -140,7 +140,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
 }
 
 run_ending_calls parameter_server_state::ending_calls() {
-  return {[this](const std::string& reason) { send_home(reason); },
+  return {[this](const std::string& reason) { stop_workers(reason); },
           [this] { finish_work(); },
           [this] {
             checkpoints_.give_up();
@@ -200,7 +200,7 @@ void parameter_server_state::leave_run() {
     status = exit_status::try_again;
   run_end how{static_cast<uint8_t>(status), ending_.line()};
   self_->send(coordinator_, ended_atom_v, how);
-  shards_.send_home(how);
+  shards_.stop(how);
   self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.recorder, caf::exit_reason::user_shutdown);
   self_->quit();

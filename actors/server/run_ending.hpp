@@ -14,7 +14,7 @@ namespace troupe {
 
 struct run_ending_calls {
   /// Tells all workers that training is over, for this reason.
-  std::function<void(const std::string& reason)> send_home;
+  std::function<void(const std::string& reason)> stop_workers;
   /// Asks for the last score and the last checkpoint.
   std::function<void()> finish_work;
   std::function<void()> give_up_saving;
@@ -34,7 +34,7 @@ public:
       return;
     begun_ = true;
     status_ = std::move(status);
-    calls_.send_home(reason);
+    calls_.stop_workers(reason);
     if (!closed_)
       calls_.finish_work();
     settle();
@@ -46,7 +46,7 @@ public:
     if (closed_)
       return;
     if (!std::exchange(begun_, true))
-      calls_.send_home(line);
+      calls_.stop_workers(line);
     status_ = "failed";
     line_ = std::move(line);
     scored_ = true;

@@ -34,6 +34,7 @@ void run_metrics::load(const models::best_score& kept) {
 // First the input, then the decisions, in the order in which they are carried
 // out.
 void run_metrics::on_event(const event& what) {
+  arrived_ = nullptr;
   std::visit([&](const auto& input) { take(what, input); }, what.what);
   for (const auto& late : what.decided.drop)
     drop(what, late);
@@ -41,6 +42,15 @@ void run_metrics::on_event(const event& what) {
     apply(what, what.decided.updates[i], what.rates.at(i));
   for (auto who : what.decided.cancel)
     record(what.newest, notes::cancelled{who});
+  if (const auto* waits = std::exchange(arrived_, nullptr))
+    held_.emplace(waits->id, *waits);
+}
+
+// Most gradients are decided on as they arrive: those are never held.
+push_header run_metrics::take_header(const push_id& id) {
+  if (arrived_ != nullptr && arrived_->id == id)
+    return *std::exchange(arrived_, nullptr);
+  return cores::take_held(held_, id);
 }
 
 // -- inputs -------------------------------------------------------------------
@@ -62,7 +72,7 @@ void run_metrics::take(const event& at, const inputs::left& what) {
 void run_metrics::take(const event& at, const inputs::arrived& what) {
   statistics_.skipped(what.header.skipped);
   if (what.refused == errc::none) {
-    held_.emplace(what.header.id, what.header);
+    arrived_ = &what.header;
     return;
   }
   statistics_.refused(what.header.id.worker, times_of(what.header));
@@ -88,7 +98,7 @@ void run_metrics::take(const event& at, const inputs::ending& what) {
 // -- decisions ----------------------------------------------------------------
 
 void run_metrics::drop(const event& at, const cores::dropped_push& what) {
-  auto late = cores::take_held(held_, what.id);
+  auto late = take_header(what.id);
   statistics_.dropped(what.id.worker, late.samples, times_of(late));
   record(at.newest,
          notes::dropped{what.id.worker, what.staleness, late.samples});
@@ -99,7 +109,7 @@ void run_metrics::apply(const event&, const cores::update_order& step,
   notes::update out;
   double loss = 0;
   for (const auto& part : step.gradients) {
-    auto header = cores::take_held(held_, part.id);
+    auto header = take_header(part.id);
     statistics_.applied(part.id.worker, header.samples, part.staleness,
                         times_of(header));
     loss += header.loss * static_cast<double>(header.samples);

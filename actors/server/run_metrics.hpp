@@ -72,6 +72,7 @@ private:
 
   void drop(const event& at, const cores::dropped_push& what);
   void apply(const event& at, const cores::update_order& step, double rate);
+  push_header take_header(const push_id& id);
   void note_epochs(version at);
   double samples_per_second() const;
   recording::progress_figures progress(version at) const;
@@ -86,6 +87,8 @@ private:
   recording::run_statistics statistics_;
   /// The headers of gradients that the policy has not yet decided on.
   std::unordered_map<push_id, push_header, cores::push_hash> held_;
+  /// The gradient of the event at hand, until it is decided on; else null.
+  const push_header* arrived_ = nullptr;
   std::optional<score> last_score_;
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();
   uint64_t epochs_noted_ = 0;

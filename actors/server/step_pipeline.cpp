@@ -25,6 +25,8 @@ step_pipeline::rates_of(const std::vector<cores::update_order>& steps,
     if (before > 0 && samples > 0)
       done += static_cast<double>(before) / static_cast<double>(samples);
     out.push_back(rate_.at({done, step.makes.value - 1}) * step.rate_factor);
+    if (out.size() == steps.size())
+      break;
     for (const auto& part : step.gradients)
       before += held_.at(part.id).samples;
   }

@@ -21,9 +21,9 @@ auto version_feed::watch(version after) -> watch_result {
   return promise;
 }
 
-void version_feed::set_audience(uint32_t evaluators) {
-  audience_ = evaluators;
-  while (shown_.size() > audience_ + 1)
+void version_feed::set_evaluators(uint32_t evaluators) {
+  evaluators_ = evaluators;
+  while (shown_.size() > evaluators_ + 1)
     shown_.erase(shown_.begin());
 }
 
@@ -53,7 +53,7 @@ void version_feed::show_due() {
 // One at a time, except for the last.
 void version_feed::fetch_due() {
   auto due = parts_.newest();
-  auto wanted = audience_ > 0 || !waiting_.empty();
+  auto wanted = evaluators_ > 0 || !waiting_.empty();
   if (!wanted || !parts_.shards->complete() || fetching_ == due ||
       (fetching_ && !finishing_))
     return;
@@ -88,7 +88,7 @@ void version_feed::remember(version shown, const payload& weights) {
   if (!parts_.keeps_shown)
     return;
   shown_[shown] = weights;
-  while (shown_.size() > audience_ + 1)
+  while (shown_.size() > evaluators_ + 1)
     shown_.erase(shown_.begin());
 }
 

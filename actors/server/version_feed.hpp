@@ -43,9 +43,9 @@ public:
   watch_result watch(version after);
 
   /// Sets the number of evaluators.
-  void set_audience(uint32_t evaluators);
+  void set_evaluators(uint32_t evaluators);
 
-  uint32_t audience() const { return audience_; }
+  uint32_t evaluators() const { return evaluators_; }
 
   /// A new version is published; `epochs` are complete with it.
   void made(version what, uint64_t epochs);
@@ -87,7 +87,7 @@ private:
   version_feed_parts parts_;
   cores::evaluation_board board_;
   std::vector<waiting_evaluator> waiting_;
-  uint32_t audience_ = 0;
+  uint32_t evaluators_ = 0;
   version due_version_;
   payload due_weights_; ///< The weights of `due_version_`.
   std::optional<version> fetching_;

@@ -37,7 +37,7 @@ accept_gate_state::accept_gate_state(pointer self, accept_gate_parts parts)
 }
 
 accept_gate_actor::behavior_type accept_gate_state::make_behavior() {
-  self_->monitor(parts_.door);
+  self_->monitor(parts_.admission);
   self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
   self_->send(self_, tick_atom_v);
   return {[this](tick_atom) {
@@ -61,7 +61,7 @@ void accept_gate_state::shut(size_t left) {
   busy_ = true;
   self_
     ->request(self_->system().middleman().actor_handle(), caf::infinite,
-              caf::unpublish_atom_v, parts_.door.address(), parts_.port)
+              caf::unpublish_atom_v, parts_.admission.address(), parts_.port)
     .then([this] { busy_ = open_ = false; },
           [this](const caf::error&) { busy_ = open_ = false; });
   parts_.say("port         shut: " + std::to_string(left) + " of the " +
@@ -76,7 +76,7 @@ void accept_gate_state::open() {
   self_
     ->request(system.middleman().actor_handle(), caf::infinite,
               caf::publish_atom_v, parts_.port,
-              caf::actor_cast<caf::strong_actor_ptr>(parts_.door),
+              caf::actor_cast<caf::strong_actor_ptr>(parts_.admission),
               system.message_types<admission_actor>(), parts_.host, true)
     .then(
       [this](uint16_t) {

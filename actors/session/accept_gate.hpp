@@ -26,7 +26,7 @@ using accept_gate_actor = caf::typed_actor<
 bool should_accept(bool open, size_t left, size_t most);
 
 struct accept_gate_parts {
-  admission_actor door; ///< Already published on the port.
+  admission_actor admission; ///< Already published on the port.
   std::string host;
   uint16_t port = 0;
   std::function<void(const std::string&)> say;

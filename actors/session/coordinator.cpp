@@ -55,11 +55,11 @@ coordinator_state::admit(const registration_request& wish,
     return run_is_over();
   give_back_seat_of(who);
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
-  if (!parts_.homes)
+  if (!parts_.assignment)
     return admit_to(rank, wish, who);
-  auto home = parts_.homes->settle(
+  auto home = parts_.assignment->settle(
     rank, wish.data, [this](worker_id x) { return workers_.contains(x); });
-  if (auto* no = std::get_if<cores::no_home>(&home))
+  if (auto* no = std::get_if<cores::no_part>(&home))
     return caf::make_error(
       no->for_good ? errc::settings_conflict : errc::rank_taken, no->line);
   return admit_to(std::get<worker_id>(home), wish, who);
@@ -105,7 +105,7 @@ incarnation coordinator_state::admit(const evaluator_actor& who) {
     return parts_.server;
   self_->monitor(who);
   evaluators_.push_back(who);
-  self_->send(parts_.lead, audience_atom_v,
+  self_->send(parts_.lead, evaluators_atom_v,
               static_cast<uint32_t>(evaluators_.size()));
   return parts_.server;
 }
@@ -142,7 +142,7 @@ void coordinator_state::lost(const caf::actor_addr& who,
           why && why != caf::exit_reason::user_shutdown ? "connection lost"
                                                         : "it ended");
   } else if (std::erase_if(evaluators_, is_lost) != 0) {
-    self_->send(parts_.lead, audience_atom_v,
+    self_->send(parts_.lead, evaluators_atom_v,
                 static_cast<uint32_t>(evaluators_.size()));
   }
   leave_if_alone();

@@ -7,7 +7,7 @@
 // An actor beside the parameter server, in the same process.
 
 #include "actors/core/membership.hpp"
-#include "actors/core/part_homes.hpp"
+#include "actors/core/part_assignment.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "messages/interfaces.hpp"
 
@@ -26,7 +26,7 @@ struct coordinator_parts {
   lead_actor lead;
   supervisor_actor supervisor;
   /// Where workers have files of their own: which rank has which data.
-  std::optional<cores::part_homes> homes{};
+  std::optional<cores::part_assignment> assignment{};
 };
 
 class coordinator_state {

@@ -12,9 +12,9 @@ namespace troupe {
 namespace {
 
 void greet(session_client_actor::pointer self, connection_attempts& attempts,
-           const admission_actor& door, double patience,
+           const admission_actor& admission, double patience,
            const std::string& hello, const door_opens& then) {
-  self->request(door, to_timespan(patience), hello)
+  self->request(admission, to_timespan(patience), hello)
     .then(attempts.in_this_one([then](const std::string& bytes,
                                       const caf::strong_actor_ptr& inside) {
       proto::Welcome welcome;

@@ -13,7 +13,7 @@ local_session_client_state::local_session_client_state(
     attempts_(parts_.connect_timeout, parts_.jitter_seed) {
   const auto& [codec, store] = parts_.packs;
   if (codec && codec->how().has_error_feedback())
-    left_out_ =
+    feedback_ =
       std::make_shared<error_feedback>(std::vector{codec->numbers()}, store);
   on_unexpected(self_, [this](const std::string& line) {
     self_->send(parts_.with.lead, refuse_atom_v, line);
@@ -40,7 +40,7 @@ local_session_client_state::make_behavior() {
     },
     [this](tick_atom) { connect(); },
     [this](write_atom, version at, const push_id& settled) {
-      return write_error_feedback(left_out_, at, settled);
+      return write_error_feedback(feedback_, at, settled);
     },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { end({}); },
@@ -88,7 +88,7 @@ parameter_server_actor local_session_client_state::compressed(
   if (!parts_.packs.codec)
     return link;
   return spawn_compressing_link(self_->system(),
-                                {link, parts_.packs.codec, left_out_, 0, true});
+                                {link, parts_.packs.codec, feedback_, 0, true});
 }
 
 void local_session_client_state::seat(const evaluator_actor& who) {

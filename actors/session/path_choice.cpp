@@ -74,8 +74,9 @@ bool path_choice::fits(const path_row& row, uint64_t bytes) {
   const auto& name = row.facts.name;
   if (unfit_.contains(name))
     return false;
+  auto possible = !row.possible || row.possible(means_);
   std::optional<std::string> trouble;
-  if (row.possible && !row.possible(means_))
+  if (!possible)
     trouble = "not wanted here";
   else if (row.trouble)
     trouble = row.trouble(bytes);
@@ -84,7 +85,7 @@ bool path_choice::fits(const path_row& row, uint64_t bytes) {
   if (wanted_ == name && row.facts.instead.empty())
     throw run_error("--transport " + name + ": " + *trouble + "; " +
                     row.remedy + ", or --transport auto");
-  if (!row.possible || row.possible(means_))
+  if (possible)
     say_("path         " + name + " is not used: " + *trouble);
   unfit_.insert(name);
   return false;

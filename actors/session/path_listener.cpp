@@ -1,6 +1,7 @@
 #include "actors/session/path_listener.hpp"
 
 #include "actors/links/framed_gateway.hpp"
+#include "actors/links/path_channel.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
 #include "messages/protocol.hpp"
@@ -67,7 +68,7 @@ void path_listener_state::admit(transport::guest who) try {
   spawn<path_end_actor, framed_gateway_state>(
     self_->system(), placement::scheduled,
     framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
-                         path_to(who), parts_.codec});
+                         make_path_channel(path_to(who)), parts_.codec});
 } catch (const std::exception&) {
   // The peer has disconnected, or resources are short: it will notice that the
   // connection closes.

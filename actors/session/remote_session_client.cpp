@@ -1,7 +1,8 @@
-#include "actors/links/chunked_link.hpp"
+#include "actors/links/chunk_channel.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/joined_gradient_stream.hpp"
 #include "actors/links/joined_link.hpp"
+#include "actors/links/path_channel.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
@@ -45,7 +46,7 @@ remote_session_client_state::remote_session_client_state(
 session_client_actor::behavior_type
 remote_session_client_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& down) {
-    for (const auto& one : doors_)
+    for (const auto& one : servers_)
       if (one.link && down.source == one.link.address()) {
         look_at_path(one.path, down.reason);
         return lost();
@@ -59,7 +60,7 @@ remote_session_client_state::make_behavior() {
     },
     [this](tick_atom) { connect(); },
     [this](write_atom, version at, const push_id& settled) {
-      return write_error_feedback(left_out_, at, settled);
+      return write_error_feedback(feedback_, at, settled);
     },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { end({}); },
@@ -72,17 +73,17 @@ remote_session_client_state::make_behavior() {
 // which the lead names.
 void remote_session_client_state::connect() {
   attempts_.begin();
-  doors_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}}};
+  servers_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}}};
   shake_hands_with(0);
 }
 
-void remote_session_client_state::shake_hands_with(size_t door) {
-  handshake(self_, attempts_, doors_[door].host, doors_[door].port,
+void remote_session_client_state::shake_hands_with(size_t index) {
+  handshake(self_, attempts_, servers_[index].host, servers_[index].port,
             std::min(patience_with_a_peer, parts_.connect_timeout),
             parts_.hello,
-            {[this, door](const proto::Welcome& welcome,
-                          const caf::strong_actor_ptr& inside) {
-               enter(door, welcome, caf::actor_cast<gateway_actor>(inside));
+            {[this, index](const proto::Welcome& welcome,
+                           const caf::strong_actor_ptr& inside) {
+               enter(index, welcome, caf::actor_cast<gateway_actor>(inside));
              },
              [this](const caf::error& why) { refused(why); },
              [this](const std::string& why) {
@@ -91,17 +92,17 @@ void remote_session_client_state::shake_hands_with(size_t door) {
              }});
 }
 
-void remote_session_client_state::enter(size_t door,
+void remote_session_client_state::enter(size_t index,
                                         const proto::Welcome& welcome,
                                         const gateway_actor& gateway) try {
-  if (door == 0)
+  if (index == 0)
     take_part(welcome);
   else if (welcome.description().run_id() != run_.run_id)
     throw transport::path_error("a shard there is of another run");
   for (const auto& shard : welcome.shards())
-    doors_.push_back(
+    servers_.push_back(
       {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}, {}, {}});
-  auto& at = doors_[door];
+  auto& at = servers_[index];
   at.weights = {static_cast<element_type>(welcome.element_type()),
                 welcome.parameters()};
   if (is_worker())
@@ -133,17 +134,17 @@ void remote_session_client_state::take_part(const proto::Welcome& welcome) {
           config::or_not_set(what.front().here) +
           " now): this node begins anew");
     if (is_other)
-      left_out_.reset();
+      feedback_.reset();
     if (is_other || !what.empty())
-      send_home();
+      end_participant();
   }
   if (!participant_)
     participant_ = parts_.make(welcome, session_client_actor{self_});
   run_ = std::move(its);
-  parts_.error_feedback_store_of.run_id = run_.run_id;
+  parts_.feedback_store.run_id = run_.run_id;
 }
 
-auto remote_session_client_state::terms(const door& at,
+auto remote_session_client_state::terms(const server_link& at,
                                         const proto::Welcome& of) const
   -> transport::path_terms {
   transport::path_terms out{at.weights};
@@ -152,35 +153,25 @@ auto remote_session_client_state::terms(const door& at,
   if (is_worker())
     out.overlap = parts_.overlap;
   // Parts of an answer are joined when they are complete.
-  out.in_use_early = doors_.size() == 1;
+  out.in_use_early = servers_.size() == 1;
   return out;
 }
 
-void remote_session_client_state::tie(door& at, const gateway_actor& gateway,
+void remote_session_client_state::tie(server_link& at,
+                                      const gateway_actor& gateway,
                                       transport::path_ptr way) {
   at.path = way ? way->name() : config::actor_connection;
   if (way && way->early_gradients())
     at.early_gradients = {way, way->early_gradients()};
-  if (way)
-    attach<parameter_server_actor>(at, gateway,
-                                   spawn<framed_link_actor, framed_link_state>(
-                                     self_->system(), placement::scheduled,
-                                     gateway, std::move(way), at.weights));
-  else
-    attach<link_end_actor>(
-      at, gateway,
-      spawn<chunked_link_actor, chunked_link_state>(
-        self_->system(), placement::scheduled, gateway, at.weights));
-}
-
-template <class LinkEnd, class Link>
-void remote_session_client_state::attach(door& at, const gateway_actor& gateway,
-                                         const Link& link) {
-  at.link = link;
-  self_->monitor(link);
+  at.link = spawn<framed_link_actor, framed_link_state>(
+    self_->system(), placement::scheduled, gateway,
+    way ? make_path_channel(std::move(way))
+        : make_chunk_channel(at.weights, gateway),
+    at.weights);
+  self_->monitor(at.link);
   self_
     ->request(gateway, to_timespan(patience_with_a_peer), attach_atom_v,
-              LinkEnd{link})
+              at.link)
     .then(in_this_attempt([this](const coordinator_actor& coordinator) {
             attached(coordinator);
           }),
@@ -191,29 +182,29 @@ void remote_session_client_state::attached(
   const coordinator_actor& coordinator) {
   if (!coordinator_)
     coordinator_ = coordinator;
-  auto next =
-    std::ranges::find_if(doors_, [](const door& one) { return !one.link; });
-  if (next != doors_.end())
-    return shake_hands_with(static_cast<size_t>(next - doors_.begin()));
+  auto next = std::ranges::find_if(
+    servers_, [](const server_link& one) { return !one.link; });
+  if (next != servers_.end())
+    return shake_hands_with(static_cast<size_t>(next - servers_.begin()));
   join_links();
   std::visit([&](const auto& who) { seat(who, coordinator_); }, *participant_);
 }
 
 // The lead has the last part of the weights.
-auto remote_session_client_state::in_order() const -> std::vector<door> {
-  auto out = doors_;
+auto remote_session_client_state::in_order() const -> std::vector<server_link> {
+  auto out = servers_;
   std::ranges::rotate(out, out.begin() + 1);
   return out;
 }
 
 void remote_session_client_state::join_links() {
-  keep_left_out();
+  keep_feedback();
   joined_link_parts parts;
   for (const auto& one : in_order()) {
     auto to = one.link;
     if (one.codec)
       to = spawn_compressing_link(
-        self_->system(), {to, one.codec, left_out_, parts.parts.size(), false});
+        self_->system(), {to, one.codec, feedback_, parts.parts.size(), false});
     parts.type = one.weights.type;
     parts.parts.push_back({to, one.weights.count});
   }
@@ -225,8 +216,8 @@ void remote_session_client_state::join_links() {
 
 // Gradients that are compressed first are not sent early on any path.
 gradient_stream_ptr remote_session_client_state::early_gradients() const {
-  if (doors_.size() == 1)
-    return doors_.front().early_gradients;
+  if (servers_.size() == 1)
+    return servers_.front().early_gradients;
   std::vector<joined_gradient_stream::part> parts;
   auto any = false;
   for (const auto& one : in_order()) {
@@ -240,16 +231,15 @@ gradient_stream_ptr remote_session_client_state::early_gradients() const {
 
 // The error feedback of a worker outlives its links, unless the next server has
 // other shards.
-void remote_session_client_state::keep_left_out() {
-  const auto& codec = doors_.front().codec;
+void remote_session_client_state::keep_feedback() {
+  const auto& codec = servers_.front().codec;
   if (!codec || !codec->how().has_error_feedback())
     return;
   std::vector<uint64_t> counts;
   for (const auto& one : in_order())
     counts.push_back(one.codec->numbers());
-  if (!left_out_ || !left_out_->has(counts))
-    left_out_ =
-      std::make_shared<error_feedback>(counts, parts_.error_feedback_store_of);
+  if (!feedback_ || !feedback_->has(counts))
+    feedback_ = std::make_shared<error_feedback>(counts, parts_.feedback_store);
 }
 
 void remote_session_client_state::seat(const worker_actor& who,
@@ -281,7 +271,7 @@ void remote_session_client_state::seat(const evaluator_actor& who,
 
 void remote_session_client_state::seated(const std::string& as) {
   attempts_.succeeded();
-  auto compressed = doors_.front().codec ? ", gradients compressed" : "";
+  auto compressed = servers_.front().codec ? ", gradients compressed" : "";
   say("connected    to " + address() + " " + as + " over " + paths_taken() +
       compressed);
 }
@@ -305,14 +295,14 @@ void remote_session_client_state::look_at_path(const std::string& path,
 }
 
 void remote_session_client_state::drop_links() {
-  for (const auto& one : doors_)
+  for (const auto& one : servers_)
     if (one.link) {
       self_->demonitor(one.link);
       self_->send_exit(one.link, caf::exit_reason::user_shutdown);
     }
   if (link_)
     self_->send_exit(link_, caf::exit_reason::user_shutdown);
-  doors_.clear();
+  servers_.clear();
   coordinator_ = coordinator_actor{};
   link_ = parameter_server_actor{};
 }
@@ -350,12 +340,12 @@ void remote_session_client_state::retry(const std::string& why) {
 void remote_session_client_state::end(const run_end& how) {
   attempts_.end();
   drop_links();
-  send_home();
+  end_participant();
   self_->send(parts_.supervisor, ended_atom_v, how);
   self_->quit();
 }
 
-void remote_session_client_state::send_home() {
+void remote_session_client_state::end_participant() {
   if (auto gone = std::exchange(participant_, std::nullopt))
     std::visit(
       [this](const auto& who) {
@@ -368,7 +358,7 @@ void remote_session_client_state::send_home() {
 std::string remote_session_client_state::paths_taken() const {
   std::set<std::string> all;
   std::string out;
-  for (const auto& one : doors_)
+  for (const auto& one : servers_)
     if (all.insert(one.path).second)
       out += (out.empty() ? "" : "+") + one.path;
   return out;

@@ -93,7 +93,7 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   parameter_server_actor link_;
-  std::shared_ptr<error_feedback> left_out_; ///< Of compression; or null.
+  std::shared_ptr<error_feedback> feedback_; ///< Of compression; or null.
   std::optional<participant> participant_;
   std::optional<participant> face_; ///< The participant, as the server sees it.
 };
@@ -112,8 +112,8 @@ struct remote_session_client_parts {
   /// Memory of this process for tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;
-  error_feedback_store
-    error_feedback_store_of; ///< For a worker that compresses gradients.
+  /// For a worker that compresses gradients.
+  error_feedback_store feedback_store;
   participant_factory make;
   /// The data that the worker has to itself; may be empty.
   std::function<owned_data()> owns;
@@ -133,7 +133,7 @@ public:
 
 private:
   /// A server that has a part of the weights, and how it is reached.
-  struct door {
+  struct server_link {
     std::string host;
     uint16_t port = 0;
     parameter_server_actor link;
@@ -145,18 +145,18 @@ private:
   };
 
   void connect();
-  void shake_hands_with(size_t door);
-  void enter(size_t door, const proto::Welcome& welcome,
+  void shake_hands_with(size_t index);
+  void enter(size_t index, const proto::Welcome& welcome,
              const gateway_actor& gateway);
   void take_part(const proto::Welcome& welcome);
-  void tie(door& at, const gateway_actor& gateway, transport::path_ptr way);
-  template <class LinkEnd, class Link>
-  void attach(door& at, const gateway_actor& gateway, const Link& link);
+  void tie(server_link& at, const gateway_actor& gateway,
+           transport::path_ptr way);
   void attached(const coordinator_actor& coordinator);
   void join_links();
-  void keep_left_out();
-  std::vector<door> in_order() const;
-  transport::path_terms terms(const door& at, const proto::Welcome& of) const;
+  void keep_feedback();
+  std::vector<server_link> in_order() const;
+  transport::path_terms terms(const server_link& at,
+                              const proto::Welcome& of) const;
   gradient_stream_ptr early_gradients() const;
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
@@ -164,7 +164,7 @@ private:
   void lost();
   void look_at_path(const std::string& path, const caf::error& why);
   void drop_links();
-  void send_home();
+  void end_participant();
   void refused(const caf::error& why);
   void retry(const std::string& why);
   void end(const run_end& how);
@@ -183,10 +183,10 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   path_choice paths_;
-  std::vector<door> doors_;       ///< The lead first, then other shards.
-  coordinator_actor coordinator_; ///< Reached through the lead.
-  parameter_server_actor link_;   ///< To one server, or to all as one.
-  std::shared_ptr<error_feedback> left_out_; ///< Of compression; or null.
+  std::vector<server_link> servers_; ///< The lead first, then other shards.
+  coordinator_actor coordinator_;    ///< Reached through the lead.
+  parameter_server_actor link_;      ///< To one server, or to all as one.
+  std::shared_ptr<error_feedback> feedback_; ///< Of compression; or null.
   std::optional<participant> participant_;
   config::run_description run_; ///< The run that it was made for.
 };

@@ -123,7 +123,7 @@ void shard_group::finish() {
   tell_all(ending_atom_v);
 }
 
-void shard_group::send_home(const run_end& how) {
+void shard_group::stop(const run_end& how) {
   if (registrar_)
     self_->send(registrar_, stop_atom_v, how);
 }

@@ -65,7 +65,7 @@ public:
   void finish();
 
   /// Tells the shards that the run is over.
-  void send_home(const run_end& how);
+  void stop(const run_end& how);
 
   /// Fills in the other shards' parts of the current version; `then` is called
   /// when that is done. The lead continues meanwhile.

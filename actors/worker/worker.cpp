@@ -10,7 +10,7 @@ worker_state::worker_state(pointer self, worker_parts parts)
   : self_(self), parts_(std::move(parts)), asked_for_weights_(self),
     ready_since_(self) {
   on_unexpected(self_, [this](const std::string& line) {
-    self_->send(parts_.home, ended_atom_v, run_end{1, line});
+    self_->send(parts_.session, ended_atom_v, run_end{1, line});
   });
 }
 
@@ -67,13 +67,13 @@ caf::result<void> worker_state::write(version at, sequence settled) {
   if (!role_)
     return caf::unit;
   const auto& as = role_->as;
-  return self_->delegate(parts_.home, write_atom_v, at,
+  return self_->delegate(parts_.session, write_atom_v, at,
                          push_id{as.worker, as.life, settled});
 }
 
 void worker_state::leave(const run_end& how) {
   detach();
-  self_->send(parts_.home, ended_atom_v, how);
+  self_->send(parts_.session, ended_atom_v, how);
   self_->send_exit(parts_.compute, caf::exit_reason::user_shutdown);
   self_->send_exit(parts_.loader, caf::exit_reason::user_shutdown);
   self_->quit();
@@ -116,14 +116,14 @@ void worker_state::take_refusal(const caf::error& why) {
       why == errc::duplicate || why == errc::protocol_violation)
     pull(lease_id{0});
   else if (why == errc::unknown_member || why == errc::stale_incarnation)
-    self_->send(parts_.home, connect_atom_v);
+    self_->send(parts_.session, connect_atom_v);
   else if (why != errc::peer_lost && why != errc::shutting_down)
     look_for_place(why);
 }
 
 void worker_state::look_for_place(const caf::error& why) {
   if (++unknown_ < most_unknown)
-    self_->send(parts_.home, connect_atom_v);
+    self_->send(parts_.session, connect_atom_v);
   else
     leave({1, "the parameter server does not work with this worker: " +
                 text_of(why)});

@@ -19,7 +19,7 @@ namespace troupe {
 struct worker_parts {
   compute_actor compute;
   loader_actor loader;
-  session_client_actor home; ///< Gets this worker its place in the cluster.
+  session_client_actor session; ///< Gets this worker its place in the cluster.
 };
 
 class worker_state {

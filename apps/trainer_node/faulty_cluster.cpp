@@ -202,8 +202,8 @@ private:
     auto its = begin_process(who);
     auto parts = session_client_parts(who.value);
     parts.rank = who;
-    parts.make = [this, who, its](const session_client_actor& home) {
-      auto made = make_worker(parts_.system, parts_.machine, who, home);
+    parts.make = [this, who, its](const session_client_actor& session) {
+      auto made = make_worker(parts_.system, parts_.machine, who, session);
       its->add(made);
       return made;
     };
@@ -237,8 +237,8 @@ private:
   void add_evaluator() {
     auto its = begin_process(evaluator_);
     auto parts = session_client_parts(evaluator_.value);
-    parts.make = [this, its](const session_client_actor& home) {
-      auto made = make_evaluator(parts_.system, parts_.computing, home);
+    parts.make = [this, its](const session_client_actor& session) {
+      auto made = make_evaluator(parts_.system, parts_.computing, session);
       its->add(made);
       return made;
     };

@@ -68,21 +68,21 @@ open_reception(const config::cluster_settings& cluster, const std::string& host,
 
 listening_ports publish(caf::actor_system& system,
                         const supervisor_actor& supervisor,
-                        const admission_actor& door,
+                        const admission_actor& admission,
                         const config::address& where, const speech& say) {
   auto port =
-    system.middleman().publish(door, where.port, where.host.c_str(), true);
+    system.middleman().publish(admission, where.port, where.host.c_str(), true);
   if (!port)
     throw no_port(where);
   say("listening    on " + where.host + ":" + std::to_string(*port));
   auto gate = spawn<accept_gate_actor, accept_gate_state>(
     system, placement::scheduled,
-    accept_gate_parts{door, where.host, *port, say});
-  put_under(supervisor, "admission", door);
+    accept_gate_parts{admission, where.host, *port, say});
+  put_under(supervisor, "admission", admission);
   put_under(supervisor, "accept gate", gate);
-  return {*port, [&system, door, gate, port = *port] {
+  return {*port, [&system, admission, gate, port = *port] {
             caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);
-            system.middleman().unpublish(door, port);
+            system.middleman().unpublish(admission, port);
           }};
 }
 

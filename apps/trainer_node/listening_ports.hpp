@@ -44,7 +44,7 @@ struct listening_ports {
 /// supervisor. Throws `run_error` when the port cannot be opened.
 listening_ports publish(caf::actor_system& system,
                         const supervisor_actor& supervisor,
-                        const admission_actor& door,
+                        const admission_actor& admission,
                         const config::address& where, const speech& say);
 
 } // namespace troupe::app

@@ -29,8 +29,8 @@ void add_evaluator(caf::actor_system& system, const computing_parts& computing,
   if (!computing.settings.cluster.evaluator.value_or(true))
     return;
   auto parts =
-    parts_of(with, [&system, computing](const session_client_actor& home) {
-      return make_evaluator(system, computing, home);
+    parts_of(with, [&system, computing](const session_client_actor& session) {
+      return make_evaluator(system, computing, session);
     });
   parts.tie = tie;
   connect(system, std::move(parts));
@@ -71,8 +71,8 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
   for (uint32_t i = 0; i < computing.settings.cluster.workers; ++i) {
     auto its = parts_of_rank(computing, worker_id{i});
     auto parts =
-      parts_of(with, [&system, its](const session_client_actor& home) {
-        return make_worker(system, its, home);
+      parts_of(with, [&system, its](const session_client_actor& session) {
+        return make_worker(system, its, session);
       });
     parts.packs = packs;
     parts.data = owned_by(its);
@@ -94,8 +94,8 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
   for (uint32_t i = 0; i < settings.cluster.workers; ++i) {
     worker_id rank{i};
     auto parts = parts_of(
-      with, [&system, machine, rank](const session_client_actor& home) {
-        return make_worker(system, machine, rank, home);
+      with, [&system, machine, rank](const session_client_actor& session) {
+        return make_worker(system, machine, rank, session);
       });
     parts.rank = rank;
     parts.tie = tie;

@@ -59,7 +59,7 @@ node start_participant(caf::actor_system& system,
   if (settings.what == config::role::worker)
     parts.nccl = nccl_for(settings);
   parts.hello = make_hello(config);
-  parts.error_feedback_store_of = {
+  parts.feedback_store = {
     settings.training.train_dir, settings.checkpoint.keep, {}};
   parts.supervisor = supervisor;
   auto owned = std::make_shared<owned_data>();
@@ -68,7 +68,7 @@ node start_participant(caf::actor_system& system,
   };
   parts.make = [&system, settings, owned, memory = parts.memory](
                  const proto::Welcome& welcome,
-                 const session_client_actor& home) -> participant {
+                 const session_client_actor& session) -> participant {
     auto joined = join_settings(settings, welcome);
     auto trains = joined.what == config::role::worker;
     auto wanted = trains ? data::data_part::train : data::data_part::test;
@@ -82,8 +82,8 @@ node start_participant(caf::actor_system& system,
     require_same_data(computing, welcome);
     *owned = owned_by(computing);
     if (trains)
-      return make_worker(system, computing, home);
-    return make_evaluator(system, computing, home);
+      return make_worker(system, computing, session);
+    return make_evaluator(system, computing, session);
   };
   auto session_client =
     spawn<session_client_actor, remote_session_client_state>(

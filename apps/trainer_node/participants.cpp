@@ -9,33 +9,33 @@ namespace troupe {
 
 worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
-                         const session_client_actor& home) {
+                         const session_client_actor& session) {
   worker_parts parts;
   parts.compute =
     spawn<compute_actor, compute_state>(system, placement::detached, computing);
   auto where =
     loader_has_thread(computing) ? placement::detached : placement::scheduled;
   parts.loader = spawn<loader_actor, loader_state>(system, where, computing);
-  parts.home = home;
+  parts.session = session;
   return spawn<worker_actor, worker_state>(system, placement::scheduled,
                                            std::move(parts));
 }
 
 worker_actor make_worker(caf::actor_system& system,
                          const std::shared_ptr<simulation::machine>& machine,
-                         worker_id who, const session_client_actor& home) {
+                         worker_id who, const session_client_actor& session) {
   auto its_own = simulation::spawn_machine(system, machine, who);
   return spawn<worker_actor, worker_state>(
-    system, placement::scheduled, worker_parts{its_own, its_own, home});
+    system, placement::scheduled, worker_parts{its_own, its_own, session});
 }
 
 evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,
-                               const session_client_actor& home) {
+                               const session_client_actor& session) {
   evaluator_parts parts;
   parts.scorer =
     spawn<scorer_actor, scorer_state>(system, placement::detached, computing);
-  parts.home = home;
+  parts.session = session;
   return spawn<evaluator_actor, evaluator_state>(system, placement::scheduled,
                                                  std::move(parts));
 }

@@ -13,15 +13,15 @@ struct machine;
 
 worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
-                         const session_client_actor& home);
+                         const session_client_actor& session);
 
 /// A worker whose machine is simulated.
 worker_actor make_worker(caf::actor_system& system,
                          const std::shared_ptr<simulation::machine>& machine,
-                         worker_id who, const session_client_actor& home);
+                         worker_id who, const session_client_actor& session);
 
 evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,
-                               const session_client_actor& home);
+                               const session_client_actor& session);
 
 } // namespace troupe

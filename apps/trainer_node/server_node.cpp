@@ -157,14 +157,14 @@ cores::membership_rules membership_rules_of(const config::settings& settings) {
   return out;
 }
 
-std::optional<cores::part_homes> homes_of(const config::settings& settings,
-                                          const origin& from) {
+std::optional<cores::part_assignment>
+assignment_of(const config::settings& settings, const origin& from) {
   if (settings.data.sharding != config::sharding_kind::local)
     return std::nullopt;
   std::map<worker_id, owned_data> known;
   if (from.checkpoint)
     known = data_of_ranks(from.checkpoint->manifest.ledger());
-  return cores::part_homes{settings.cluster.workers, std::move(known)};
+  return cores::part_assignment{settings.cluster.workers, std::move(known)};
 }
 
 /// Starts the parameter server with all actors that die with it.
@@ -185,7 +185,7 @@ server_life open_server(caf::actor_system& system,
     system, placement::scheduled,
     coordinator_parts{membership_rules_of(settings),
                       pings ? settings.cluster.liveness_timeout : 0, from.life,
-                      all.lead, all.supervisor, homes_of(settings, from)});
+                      all.lead, all.supervisor, assignment_of(settings, from)});
   all.guard("coordinator", coordinator);
   return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
 }
@@ -198,35 +198,35 @@ void open_door(caf::actor_system& system, const parameter_server_parts& parts,
   const auto& cluster = parts.settings.cluster;
   auto where = listens_at(cluster);
   auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
-  admission_parts door;
-  door.settings = parts.settings;
-  door.description = parts.description;
-  door.weights = shape_of(layout);
-  door.whole = door.weights;
-  door.server = life.with.lead;
-  door.coordinator = life.with.coordinator;
-  door.reception = open_reception(cluster, where.host, memory != nullptr);
-  door.memory = memory;
-  door.nccl = gpus.nccl;
-  door.collective = gpus.collective;
+  admission_parts admission;
+  admission.settings = parts.settings;
+  admission.description = parts.description;
+  admission.weights = shape_of(layout);
+  admission.whole = admission.weights;
+  admission.server = life.with.lead;
+  admission.coordinator = life.with.coordinator;
+  admission.reception = open_reception(cluster, where.host, memory != nullptr);
+  admission.memory = memory;
+  admission.nccl = gpus.nccl;
+  admission.collective = gpus.collective;
   if (parts.remote_shards > 0) {
     auto ranges = cut_parameters(layout, cluster.shards);
-    door.weights.count -= ranges.front().first;
+    admission.weights.count -= ranges.front().first;
     for (const auto& range : ranges)
-      door.shard_counts.push_back(range.count);
+      admission.shard_counts.push_back(range.count);
     auto roster = std::make_shared<shard_roster>();
-    door.roster = roster;
-    door.registrar = spawn<shard_registrar_actor, shard_registrar_state>(
+    admission.roster = roster;
+    admission.registrar = spawn<shard_registrar_actor, shard_registrar_state>(
       system, placement::scheduled,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
                             cluster.liveness_timeout});
-    put_under(supervisor, "registrar of the shards", door.registrar);
+    put_under(supervisor, "registrar of the shards", admission.registrar);
   }
-  door.parameters = door.weights.count - statistics_of(layout);
-  door.codec = codec_of(parts.settings, door.weights, layout);
+  admission.parameters = admission.weights.count - statistics_of(layout);
+  admission.codec = codec_of(parts.settings, admission.weights, layout);
   publish(system, supervisor,
           spawn<admission_actor, admission_state>(system, placement::scheduled,
-                                                  std::move(door)),
+                                                  std::move(admission)),
           where, say);
 }
 

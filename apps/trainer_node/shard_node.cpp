@@ -36,33 +36,34 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   auto type = static_cast<element_type>(welcome.element_type());
   const auto& cluster = settings.cluster;
   auto where = listens_at(cluster);
-  admission_parts door;
-  door.weights = {type, welcome.parameters()};
-  door.whole = {type, welcome.region()};
-  door.parameters = door.weights.count;
-  door.nccl = nccl_for(settings);
-  door.codec = transport::make_codec(
-    config::parse_compression(cluster.compression), door.weights.count, 0);
-  door.memory = find_shared_memory(cluster, door.weights, say);
+  admission_parts admission;
+  admission.weights = {type, welcome.parameters()};
+  admission.whole = {type, welcome.region()};
+  admission.parameters = admission.weights.count;
+  admission.nccl = nccl_for(settings);
+  admission.codec = transport::make_codec(
+    config::parse_compression(cluster.compression), admission.weights.count, 0);
+  admission.memory = find_shared_memory(cluster, admission.weights, say);
   remote_shard_parts parts;
   parts.rank = shard_id{*cluster.rank};
   parts.settings = settings.training;
-  parts.weights = door.weights;
+  parts.weights = admission.weights;
   parts.threads = threads_share(settings);
-  if (door.memory)
-    parts.memory = transport::shared_or_heap(door.memory);
+  if (admission.memory)
+    parts.memory = transport::shared_or_heap(admission.memory);
   parts.registrar = registrar;
   parts.on_end = options.on_end;
   auto shard = spawn<remote_shard_actor, remote_shard_state>(
     system, placement::scheduled, std::move(parts));
   put_under(options.supervisor,
             "parameter server shard " + std::to_string(*cluster.rank), shard);
-  door.settings = settings;
-  door.description = description_of(welcome);
-  door.server = shard;
-  door.reception = open_reception(cluster, where.host, door.memory != nullptr);
+  admission.settings = settings;
+  admission.description = description_of(welcome);
+  admission.server = shard;
+  admission.reception =
+    open_reception(cluster, where.host, admission.memory != nullptr);
   auto keeper = spawn<admission_actor, admission_state>(
-    system, placement::scheduled, std::move(door));
+    system, placement::scheduled, std::move(admission));
   auto opened = publish(system, options.supervisor, keeper, where, say);
   return {shard, where.host, opened.port, std::move(opened.close)};
 }
@@ -87,11 +88,11 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.make = [&system, settings,
                 supervisor](const proto::Welcome& welcome,
                             const shard_registrar_actor& registrar,
-                            const session_client_actor& home) {
+                            const session_client_actor& session) {
     return make_shard(system,
                       {settings, supervisor,
-                       [home](const run_end& how) {
-                         anon_send(home, ended_atom_v, how);
+                       [session](const run_end& how) {
+                         anon_send(session, ended_atom_v, how);
                        }},
                       welcome, registrar);
   };

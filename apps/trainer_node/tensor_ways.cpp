@@ -3,6 +3,7 @@
 #include "actors/session/path_choice.hpp"
 #include "actors/state/server_model.hpp"
 #include "apps/trainer_node/resources.hpp"
+#include "config/schema/paths.hpp"
 #include "config/values/compression.hpp"
 
 namespace troupe::app {
@@ -30,7 +31,9 @@ gpu_paths find_gpus(const config::settings& settings,
                     const models::flat_layout& layout, const speech& say) {
   gpu_paths out{nccl_for(settings), nullptr};
   auto weights = shape_of(layout);
-  if (!config::has_remote_shards(settings) &&
+  const auto* wanted = config::find_path(settings.cluster.transport);
+  if (wanted != nullptr && wanted->sums &&
+      !config::has_remote_shards(settings) &&
       !codec_of(settings, weights, layout) &&
       adds_up(settings, statistics_of(layout) > 0))
     out.collective = collective_for(out.nccl, weights, say);

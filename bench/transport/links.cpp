@@ -3,6 +3,7 @@
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
+#include "actors/links/path_channel.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
@@ -220,8 +221,8 @@ private:
     auto way = path_choice{path_, workers_memory_, {}}.connect(
       offer, "127.0.0.1", {shape_});
     auto link = keep(spawn<framed_link_actor, framed_link_state>(
-      system_, placement::scheduled, gateway, way, shape_));
-    attach(gateway, parameter_server_actor{link});
+      system_, placement::scheduled, gateway, make_path_channel(way), shape_));
+    attach(gateway, link);
     return link;
   }
 

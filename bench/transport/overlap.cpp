@@ -4,6 +4,7 @@
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
+#include "actors/links/path_channel.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
@@ -54,12 +55,13 @@ public:
     servers.first_sent = 4 * engine_.layout().parameter_count();
     keep(spawn<path_end_actor, framed_gateway_state>(
       system_, placement::scheduled,
-      framed_gateway_parts{server, gateway, path_on(line.server, servers)}));
+      framed_gateway_parts{server, gateway,
+                           make_path_channel(path_on(line.server, servers))}));
     transport::path_terms workers{shape};
     workers.overlap = rule;
     way_ = path_on(line.worker, workers);
     link_ = keep(spawn<framed_link_actor, framed_link_state>(
-      system_, placement::scheduled, gateway, way_, shape));
+      system_, placement::scheduled, gateway, make_path_channel(way_), shape));
     exchange({}); // Now it has weights.
   }
 

@@ -13,12 +13,13 @@ using registered = answer_ptr<registration>;
 
 /// A coordinator with stand-ins for everybody around it.
 struct office {
-  explicit office(uint32_t workers, double join_timeout = 60,
-                  const std::optional<cores::part_homes>& homes = {}) {
+  explicit office(
+    uint32_t workers, double join_timeout = 60,
+    const std::optional<cores::part_assignment>& assignment = {}) {
     coordinator_parts parts;
     parts.rules = {workers, join_timeout};
-    parts.homes = homes;
-    if (homes)
+    parts.assignment = assignment;
+    if (assignment)
       parts.rules.max_ranks = workers;
     parts.liveness_timeout = 8;
     parts.server = incarnation{7};
@@ -76,7 +77,7 @@ TEST_CASE("a rank that is asked for is given when it is free") {
 }
 
 TEST_CASE("with files of their own ranks belong to data") {
-  office it{2, 60, cores::part_homes{2, {{w1, {20, 2}}}}};
+  office it{2, 60, cores::part_assignment{2, {{w1, {20, 2}}}}};
   auto with = [](uint64_t samples, uint64_t digest) {
     return registration_request{false, w0, "shm", {samples, digest}};
   };
@@ -114,7 +115,7 @@ TEST_CASE("an evaluator that comes again is counted once") {
   for (int i = 0; i < 2; ++i)
     it.actors.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
   it.actors.run();
-  CHECK((it.lead->audience == std::vector<uint32_t>{1}));
+  CHECK((it.lead->evaluators == std::vector<uint32_t>{1}));
 }
 
 TEST_CASE("the cluster enters in one go when it is complete") {
@@ -260,13 +261,14 @@ TEST_CASE("evaluators are counted") {
     CHECK(life->get<incarnation>() == incarnation{7});
   }
   it.actors.kill(first.handle);
-  REQUIRE(it.lead->audience.size() == 3);
-  CHECK(it.lead->audience[0] == 1);
-  CHECK(it.lead->audience[1] == 2);
-  CHECK(it.lead->audience[2] == 1);
+  REQUIRE(it.lead->evaluators.size() == 3);
+  CHECK(it.lead->evaluators[0] == 1);
+  CHECK(it.lead->evaluators[1] == 2);
+  CHECK(it.lead->evaluators[2] == 1);
 }
 
-TEST_CASE("at the end workers go home, then evaluators, then the coordinator") {
+TEST_CASE("at the end workers are told to stop, then evaluators, then the "
+          "coordinator ends") {
   office it{1};
   auto worker = it.new_worker();
   auto evaluator = make_evaluator_stand_in(it.actors);

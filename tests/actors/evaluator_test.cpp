@@ -12,7 +12,7 @@ namespace {
 struct critic {
   critic() {
     evaluator = actors.make<evaluator_actor, evaluator_state>(
-      evaluator_parts{scorer.handle, home.handle});
+      evaluator_parts{scorer.handle, session.handle});
     actors.tell(evaluator, attach_atom_v, server.handle);
   }
 
@@ -32,7 +32,7 @@ struct critic {
 
   actor_fixture actors;
   scorer_stand_in scorer = make_scorer_stand_in(actors);
-  session_client_stand_in home = make_session_client_stand_in(actors);
+  session_client_stand_in session = make_session_client_stand_in(actors);
   server_stand_in server = make_server_stand_in(actors);
   evaluator_actor evaluator;
 };
@@ -98,8 +98,8 @@ TEST_CASE("an evaluator that is told to stop ends with its scorer") {
   it.actors.tell(it.evaluator, stop_atom_v, run_end{0, ""});
   CHECK_FALSE(it.actors.alive(it.evaluator));
   CHECK_FALSE(it.actors.alive(it.scorer.handle));
-  REQUIRE(it.home->ended.size() == 1);
-  CHECK(it.home->ended[0].status == 0);
+  REQUIRE(it.session->ended.size() == 1);
+  CHECK(it.session->ended[0].status == 0);
 }
 
 TEST_CASE("an evaluator that cannot score says why and ends") {
@@ -108,9 +108,9 @@ TEST_CASE("an evaluator that cannot score says why and ends") {
   it.scorer->promises.back().deliver(
     caf::make_error(errc::failed, std::string{"out of memory"}));
   it.actors.run();
-  REQUIRE(it.home->ended.size() == 1);
-  CHECK(it.home->ended[0].status == 1);
-  CHECK(it.home->ended[0].line == "out of memory");
+  REQUIRE(it.session->ended.size() == 1);
+  CHECK(it.session->ended[0].status == 1);
+  CHECK(it.session->ended[0].line == "out of memory");
   CHECK_FALSE(it.actors.alive(it.evaluator));
 }
 
@@ -123,17 +123,17 @@ TEST_CASE("an evaluator looks for a new link when it does not understand an "
   };
   SECTION("but waits to be told when its link or the run is over") {
     refuse(caf::make_error(errc::shutting_down));
-    CHECK(it.home->asked == 0);
+    CHECK(it.session->asked == 0);
     return;
   }
   for (int i = 1; i < 5; ++i) {
     refuse(caf::make_error(errc::failed, std::string{"no"}));
-    CHECK(it.home->asked == i);
+    CHECK(it.session->asked == i);
     it.actors.tell(it.evaluator, attach_atom_v, it.server.handle);
   }
-  CHECK(it.home->ended.empty());
+  CHECK(it.session->ended.empty());
   refuse(caf::make_error(errc::failed, std::string{"no"}));
-  REQUIRE(it.home->ended.size() == 1);
-  CHECK(it.home->ended[0].line ==
+  REQUIRE(it.session->ended.size() == 1);
+  CHECK(it.session->ended[0].line ==
         "the parameter server does not work with this evaluator: no");
 }

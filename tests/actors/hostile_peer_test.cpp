@@ -7,6 +7,7 @@
 
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/gateway.hpp"
+#include "actors/links/path_channel.hpp"
 #include "messages/transport/shm/shm_path.hpp"
 #include "messages/transport/stream/stream_path.hpp"
 #include "tests/support/server_fixture.hpp"
@@ -274,8 +275,9 @@ void attack_by_frames(uint64_t seed, bool shares_memory) {
     else
       way = std::make_shared<stream_path>(std::move(far), terms);
     sender peer{std::move(near), std::move(frames)};
-    auto half = on.actors.make<path_end_actor, framed_gateway_state>(
-      framed_gateway_parts{on.lead, on.gateway, std::move(way)});
+    auto half =
+      on.actors.make<path_end_actor, framed_gateway_state>(framed_gateway_parts{
+        on.lead, on.gateway, make_path_channel(std::move(way))});
     on.actors.run();
     CHECK_FALSE(on.actors.alive(half));
     on.check_serves();
@@ -299,33 +301,57 @@ chunk any_chunk(dice& random, uint64_t transfer, uint64_t around) {
   return make_chunk(transfer, odd_number(random, around), size);
 }
 
+/// A peer whose tensors are sent in chunks. It takes everything; its gateway
+/// makes the other end.
+std::shared_ptr<chunk_end_actor> open_chunks(server_under_attack& on) {
+  auto far = std::make_shared<chunk_end_actor>();
+  auto near = on.actors.stand_in<chunk_end_actor>([far](auto*) {
+    return chunk_end_actor::behavior_type{
+      [far](attach_atom, const caf::strong_actor_ptr& other) {
+        *far = caf::actor_cast<chunk_end_actor>(other);
+      },
+      [](frame_atom, uint8_t, transfer_id, const caf::byte_buffer&,
+         const payload_shape&) {},
+      [](chunk_atom, const chunk&) {},
+      [](credit_atom, transfer_id, uint64_t) {},
+      [](frame_atom, const frame_ptr&) {},
+      [](detach_atom, const caf::error&) {},
+    };
+  });
+  on.actors.tell(on.gateway, attach_atom_v, near);
+  return far;
+}
+
 void attack_by_chunks(uint64_t seed) {
   dice random{seed};
   server_under_attack on;
+  auto far = *open_chunks(on);
+  auto frame = [&](frame_kind kind, transfer_id id) {
+    on.actors.tell(far, frame_atom_v, static_cast<uint8_t>(kind), id,
+                   header_of(on, random, kind), on.any_shape(random));
+  };
   for (auto left = 1 + random() % 24; left > 0; --left) {
     transfer_id id{random() % 3};
     switch (random() % 6) {
     case 0:
-      on.actors.tell(on.gateway, pull_atom_v, id,
-                     pull_header{hostile, incarnation{1}, on.life,
-                                 lease_id{odd_number(random, 2)},
-                                 on.sent = on.sent.next()});
+      frame(frame_kind::pull, id);
       break;
     case 1:
-      on.actors.tell(on.gateway, credit_atom_v, id,
+      on.actors.tell(far, credit_atom_v, id,
                      odd_number(random, on.shape.bytes()));
       break;
     case 2:
     case 3:
-      on.actors.tell(on.gateway, push_atom_v, id, on.next_header(random),
-                     on.any_shape(random));
+      frame(one_in(random, 12) ? frame_kind{static_cast<uint8_t>(random())}
+                               : frame_kind::push,
+            id);
       break;
     case 4: // Right, if the transfer has just begun.
-      on.actors.tell(on.gateway, chunk_atom_v,
+      on.actors.tell(far, chunk_atom_v,
                      make_chunk(id.value, 0, on.shape.bytes()));
       break;
     default:
-      on.actors.tell(on.gateway, chunk_atom_v,
+      on.actors.tell(far, chunk_atom_v,
                      any_chunk(random, id.value, on.shape.bytes()));
     }
   }
@@ -335,7 +361,7 @@ void attack_by_chunks(uint64_t seed) {
 void attack_the_registrar(uint64_t seed) {
   dice random{seed};
   server_fixture on;
-  on.elsewhere = true;
+  on.remote_shards = true;
   on.settings.training.network = "mnist_net";
   on.settings.cluster.shards = 3;
   on.open(1);

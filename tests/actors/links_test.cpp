@@ -1,6 +1,7 @@
 // The links and the gateway between a worker and a parameter server.
 
-#include "actors/links/chunked_link.hpp"
+#include "actors/links/chunk_channel.hpp"
+#include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/joined_link.hpp"
 #include "actors/links/local_link.hpp"
@@ -32,91 +33,91 @@ push_header numbered(uint64_t number) {
   return out;
 }
 
-/// What went over the line between a link and its gateway.
+/// What went over the actor connection between the two ends of a link.
 struct line_notes {
   std::vector<uint64_t> sizes; ///< Of all chunks.
   uint64_t sent = 0;           ///< Bytes of gradients.
   uint64_t acknowledged = 0;
   uint64_t most_open = 0; ///< The most bytes of gradients without credit.
+  chunk_end_actor near;
+  chunk_end_actor far;
 };
 
-/// A chunked link, and a gateway with a stand-in for the server; in between, an
-/// actor that listens.
+using notes_ptr = std::shared_ptr<line_notes>;
+
+/// Listens in front of one end of a line.
+chunk_end_actor::behavior_type listen(chunk_end_actor::pointer self,
+                                      const notes_ptr& seen,
+                                      const chunk_end_actor& to) {
+  self->monitor(to);
+  self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+  auto to_server = to == seen->far;
+  return {
+    [=](attach_atom x, const caf::strong_actor_ptr& other) {
+      seen->far = caf::actor_cast<chunk_end_actor>(other);
+      auto front = self->spawn([=](chunk_end_actor::pointer next) {
+        return listen(next, seen, seen->far);
+      });
+      self->send(to, x, caf::actor_cast<caf::strong_actor_ptr>(front));
+    },
+    [=](frame_atom x, uint8_t kind, transfer_id id,
+        const caf::byte_buffer& header, const payload_shape& what) {
+      self->send(to, x, kind, id, header, what);
+    },
+    [=](chunk_atom x, const chunk& piece) {
+      seen->sizes.push_back(piece.size);
+      if (to_server) {
+        seen->sent += piece.size;
+        seen->most_open =
+          std::max(seen->most_open, seen->sent - seen->acknowledged);
+      }
+      self->send(to, x, piece);
+    },
+    [=](credit_atom x, transfer_id id, uint64_t received) {
+      if (!to_server)
+        seen->acknowledged = received;
+      self->send(to, x, id, received);
+    },
+    [](frame_atom, const frame_ptr&) {},
+    [](detach_atom, const caf::error&) {},
+  };
+}
+
+/// Listens in front of a gateway, and so in front of both ends of its line.
+gateway_actor::behavior_type listen(gateway_actor::pointer self,
+                                    const notes_ptr& seen,
+                                    const gateway_actor& to) {
+  self->monitor(to);
+  self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
+  return {
+    [](attach_atom, const parameter_server_actor&) {
+      return coordinator_actor{};
+    },
+    [=](attach_atom x, const chunk_end_actor& near) {
+      seen->near = near;
+      self->send(to, x, self->spawn([=](chunk_end_actor::pointer next) {
+        return listen(next, seen, near);
+      }));
+    },
+  };
+}
+
+/// A link over the actor connection, and a gateway with a stand-in for the
+/// server; in between, actors that listen.
 struct line {
   explicit line(payload_shape weights = shape) : expected(weights) {
     gateway = actors.make<gateway_actor, gateway_state>(
       gateway_parts{server.handle, coordinator.handle, expected});
-    auto listener =
+    auto front =
       actors.stand_in<gateway_actor>([seen = seen, to = gateway](auto* self) {
         return listen(self, seen, to);
       });
-    link =
-      actors.make<chunked_link_actor, chunked_link_state>(listener, expected);
-    auto end = caf::actor_cast<link_end_actor>(link);
-    auto back = actors.stand_in<link_end_actor>(
-      [seen = seen, end](auto* self) { return listen_back(self, seen, end); });
-    auto attached = actors.ask<coordinator_actor>(gateway, attach_atom_v, back);
+    link = actors.make<framed_link_actor, framed_link_state>(
+      front, make_chunk_channel(expected, front), expected);
+    auto attached = actors.ask<coordinator_actor>(gateway, attach_atom_v,
+                                                  parameter_server_actor{link});
     actors.run();
     REQUIRE(attached->values);
-  }
-
-  static gateway_actor::behavior_type
-  listen(gateway_actor::pointer self, const std::shared_ptr<line_notes>& seen,
-         const gateway_actor& to) {
-    self->monitor(to);
-    self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
-    auto on = [=](auto... xs) {
-      self->send(to, xs...);
-    };
-    return {
-      [](attach_atom, const link_end_actor&) { return coordinator_actor{}; },
-      [](attach_atom, const parameter_server_actor&) {
-        return coordinator_actor{};
-      },
-      [=](push_atom x, transfer_id id, const push_header& header,
-          const payload_shape& what) { on(x, id, header, what); },
-      [=](pull_atom x, transfer_id id, const pull_header& header) {
-        on(x, id, header);
-      },
-      [=](watch_atom x, transfer_id id, version after) { on(x, id, after); },
-      [=](score_atom x, const score& found) { on(x, found); },
-      [=](chunk_atom x, const chunk& piece) {
-        seen->sizes.push_back(piece.size);
-        seen->sent += piece.size;
-        seen->most_open =
-          std::max(seen->most_open, seen->sent - seen->acknowledged);
-        on(x, piece);
-      },
-      [=](credit_atom x, transfer_id id, uint64_t received) {
-        on(x, id, received);
-      },
-    };
-  }
-
-  static link_end_actor::behavior_type
-  listen_back(link_end_actor::pointer self,
-              const std::shared_ptr<line_notes>& seen,
-              const link_end_actor& to) {
-    auto on = [=](auto... xs) {
-      self->send(to, xs...);
-    };
-    return {
-      [=](release_atom x, transfer_id id, const release_header& header,
-          const payload_shape& what) { on(x, id, header, what); },
-      [=](watch_atom x, transfer_id id, const watch_header& header,
-          const payload_shape& what) { on(x, id, header, what); },
-      [=](refuse_atom x, transfer_id id, const caf::error& why) {
-        on(x, id, why);
-      },
-      [=](chunk_atom x, const chunk& piece) {
-        seen->sizes.push_back(piece.size);
-        on(x, piece);
-      },
-      [=](credit_atom x, transfer_id id, uint64_t received) {
-        seen->acknowledged = received;
-        on(x, id, received);
-      },
-    };
   }
 
   weights_answer push(const push_header& header, const payload& gradient) {
@@ -141,34 +142,36 @@ struct line {
     return out;
   }
 
-  /// Another gateway, for this peer.
-  gateway_actor new_gateway(const link_end_actor& peer) {
-    auto out = actors.make<gateway_actor, gateway_state>(
-      gateway_parts{server.handle, coordinator.handle, expected});
-    actors.ask<coordinator_actor>(out, attach_atom_v, peer);
-    actors.run();
-    return out;
+  /// As the peer would announce a gradient.
+  void announce(uint64_t number, payload_shape what = shape) {
+    actors.tell(seen->far, frame_atom_v,
+                static_cast<uint8_t>(transport::frame_kind::push),
+                transfer_id{number}, transport::write_header(numbered(number)),
+                what);
   }
 
   payload_shape expected;
   actor_fixture actors;
-  std::shared_ptr<line_notes> seen = std::make_shared<line_notes>();
+  notes_ptr seen = std::make_shared<line_notes>();
   server_stand_in server = make_server_stand_in(actors);
   coordinator_stand_in coordinator = make_coordinator_stand_in(actors);
   gateway_actor gateway;
-  chunked_link_actor link;
+  framed_link_actor link;
 };
 
-/// A peer that takes everything and says nothing.
-link_end_actor make_deaf_peer(actor_fixture& actors) {
-  return actors.stand_in<link_end_actor>([](auto*) {
-    return link_end_actor::behavior_type{
-      [](release_atom, transfer_id, const release_header&,
+/// A peer that takes everything and grants nothing.
+chunk_end_actor make_deaf_peer(actor_fixture& actors, const notes_ptr& seen) {
+  return actors.stand_in<chunk_end_actor>([seen](auto*) {
+    return chunk_end_actor::behavior_type{
+      [seen](attach_atom, const caf::strong_actor_ptr& other) {
+        seen->far = caf::actor_cast<chunk_end_actor>(other);
+      },
+      [](frame_atom, uint8_t, transfer_id, const caf::byte_buffer&,
          const payload_shape&) {},
-      [](watch_atom, transfer_id, const watch_header&, const payload_shape&) {},
-      [](refuse_atom, transfer_id, const caf::error&) {},
       [](chunk_atom, const chunk&) {},
       [](credit_atom, transfer_id, uint64_t) {},
+      [](frame_atom, const frame_ptr&) {},
+      [](detach_atom, const caf::error&) {},
     };
   });
 }
@@ -364,14 +367,11 @@ TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
     gradient = random_payload(0, 1);
   }
   SECTION("larger than any memory") {
-    gradient = payload{{element_type::float32, uint64_t{1} << 60},
-                       gradient.owner(),
-                       random_payload(1, 1).bytes().data()};
     // Only the announcement, as a broken peer would send it.
-    it.actors.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1),
-                   gradient.shape());
+    payload_shape large{element_type::float32, uint64_t{1} << 60};
+    it.announce(1, large);
     REQUIRE(it.server->pushes.size() == 1);
-    CHECK(it.server->pushes[0].gradient.shape() == gradient.shape());
+    CHECK(it.server->pushes[0].gradient.shape() == large);
     CHECK_FALSE(it.server->pushes[0].gradient);
     return;
   }
@@ -391,11 +391,14 @@ TEST_CASE("a gradient of wrong size goes to the server without its bytes") {
 TEST_CASE("a peer that announces too many gradients loses its connection") {
   line it;
   for (uint64_t i = 0; i < max_pushes_in_flight; ++i)
-    it.actors.tell(it.gateway, push_atom_v, transfer_id{i}, numbered(i), shape);
-  CHECK(it.actors.alive(it.gateway));
-  it.actors.tell(it.gateway, push_atom_v, transfer_id{99}, numbered(99), shape);
-  CHECK_FALSE(it.actors.alive(it.gateway));
+    it.announce(i);
+  CHECK(it.actors.alive(it.seen->far));
+  it.announce(99);
+  CHECK_FALSE(it.actors.alive(it.seen->far));
   CHECK(it.server->pushes.empty());
+  it.actors.advance(2);
+  CHECK_FALSE(it.actors.alive(it.link));
+  CHECK_FALSE(it.actors.alive(it.gateway));
 }
 
 TEST_CASE("when the gateway is gone all open requests are told") {
@@ -418,10 +421,11 @@ TEST_CASE("when the gateway is gone all open requests are told") {
 
 TEST_CASE("a gateway ends with its link") {
   line it;
-  auto gateway = it.new_gateway(caf::actor_cast<link_end_actor>(it.link));
-  CHECK(it.actors.alive(gateway));
+  CHECK(it.actors.alive(it.seen->far));
   it.actors.kill(it.link);
-  CHECK_FALSE(it.actors.alive(gateway));
+  CHECK_FALSE(it.actors.alive(it.gateway));
+  CHECK_FALSE(it.actors.alive(it.seen->near));
+  CHECK_FALSE(it.actors.alive(it.seen->far));
   CHECK(it.actors.alive(it.server.handle));
 }
 
@@ -439,48 +443,118 @@ TEST_CASE("a link does not take weights of another size") {
   line it;
   auto pull = it.pull();
   it.server->pulls.at(0).promise.deliver(release, random_payload(size + 1, 1));
-  it.actors.run();
+  it.actors.advance(2);
   CHECK(pull->code() == errc::peer_lost);
   CHECK_FALSE(it.actors.alive(it.link));
 }
 
 TEST_CASE("a peer that breaks the protocol is cut off") {
   line it;
-  auto push = [&](uint64_t offset) {
+  auto send_piece = [&](uint64_t offset) {
     chunk piece{transfer_id{1}, offset, random_payload(4, 1), 16, nullptr};
-    it.actors.tell(it.gateway, chunk_atom_v, piece);
+    it.actors.tell(it.seen->far, chunk_atom_v, piece);
   };
   SECTION("a chunk out of place") {
-    it.actors.tell(it.gateway, push_atom_v, transfer_id{1}, numbered(1), shape);
-    push(0);
-    CHECK(it.actors.alive(it.gateway));
-    push(4);
-    CHECK_FALSE(it.actors.alive(it.gateway));
+    it.announce(1);
+    send_piece(0);
+    CHECK(it.actors.alive(it.seen->far));
+    send_piece(4);
+    CHECK_FALSE(it.actors.alive(it.seen->far));
   }
-  SECTION("credit for what was not sent") {
-    auto gateway = it.new_gateway(make_deaf_peer(it.actors));
-    it.actors.tell(gateway, pull_atom_v, transfer_id{1}, pull_header{});
-    it.server->pulls.at(0).promise.deliver(release, random_payload(size, 2));
-    it.actors.run();
-    it.actors.tell(gateway, credit_atom_v, transfer_id{1}, uint64_t{1} << 20);
-    CHECK(it.actors.alive(gateway));
-    it.actors.tell(gateway, credit_atom_v, transfer_id{1},
-                   (5u << 20) + uint64_t{1});
-    CHECK_FALSE(it.actors.alive(gateway));
+  SECTION("two gradients of one number") {
+    it.announce(1);
+    it.announce(1);
+    CHECK_FALSE(it.actors.alive(it.seen->far));
   }
   SECTION("a chunk that nobody announced is ignored") {
-    push(0);
-    CHECK(it.actors.alive(it.gateway));
+    send_piece(0);
+    CHECK(it.actors.alive(it.seen->far));
   }
   SECTION("credit that nobody waits for is ignored") {
-    it.actors.tell(it.gateway, credit_atom_v, transfer_id{9}, uint64_t{1});
-    CHECK(it.actors.alive(it.gateway));
+    it.actors.tell(it.seen->far, credit_atom_v, transfer_id{9}, uint64_t{1});
+    CHECK(it.actors.alive(it.seen->far));
+  }
+  SECTION("a second end of the peer") {
+    it.actors.tell(it.gateway, attach_atom_v,
+                   make_deaf_peer(it.actors, it.seen));
+    CHECK_FALSE(it.actors.alive(it.gateway));
+  }
+  SECTION("an end that is nobody") {
+    it.actors.tell(it.gateway, attach_atom_v, chunk_end_actor{});
+    CHECK_FALSE(it.actors.alive(it.gateway));
+  }
+}
+
+TEST_CASE("a peer gets no more than it grants credit for") {
+  line it;
+  auto gateway = it.actors.make<gateway_actor, gateway_state>(
+    gateway_parts{it.server.handle, it.coordinator.handle, shape});
+  it.actors.tell(gateway, attach_atom_v, make_deaf_peer(it.actors, it.seen));
+  auto pull = [&](uint64_t number) {
+    it.actors.tell(it.seen->far, frame_atom_v,
+                   static_cast<uint8_t>(transport::frame_kind::pull),
+                   transfer_id{number}, transport::write_header(pull_header{}),
+                   payload_shape{});
+    it.server->pulls.back().promise.deliver(release, random_payload(size, 2));
+    it.actors.run();
+  };
+  pull(0);
+  SECTION("credit for what was not sent") {
+    it.actors.tell(it.seen->far, credit_atom_v, transfer_id{0},
+                   uint64_t{1} << 20);
+    CHECK(it.actors.alive(it.seen->far));
+    it.actors.tell(it.seen->far, credit_atom_v, transfer_id{0},
+                   (5u << 20) + uint64_t{1});
+    CHECK_FALSE(it.actors.alive(it.seen->far));
+  }
+  SECTION("it takes nothing and asks on") {
+    for (uint64_t i = 1; i < max_pushes_in_flight; ++i)
+      pull(i);
+    CHECK(it.actors.alive(it.seen->far));
+    pull(99);
+    CHECK_FALSE(it.actors.alive(it.seen->far));
   }
 }
 
 TEST_CASE("an answer that nobody asked for cuts the line") {
   line it;
-  auto end = caf::actor_cast<link_end_actor>(it.link);
-  it.actors.tell(end, release_atom_v, transfer_id{77}, release, shape);
+  it.actors.tell(it.seen->near, frame_atom_v,
+                 static_cast<uint8_t>(transport::frame_kind::release),
+                 transfer_id{77}, transport::write_header(release), shape);
+  it.actors.tell(
+    it.seen->near, chunk_atom_v,
+    chunk{transfer_id{77}, 0, random_payload(size, 1), 4 * size, nullptr});
+  it.actors.advance(2);
   CHECK_FALSE(it.actors.alive(it.link));
+}
+
+TEST_CASE("frames wait until the other end is known") {
+  actor_fixture actors;
+  auto seen = std::make_shared<line_notes>();
+  auto server = make_server_stand_in(actors);
+  auto gateway = actors.stand_in<gateway_actor>([seen](auto*) {
+    return gateway_actor::behavior_type{
+      [](attach_atom, const parameter_server_actor&) {
+        return coordinator_actor{};
+      },
+      [seen](attach_atom, const chunk_end_actor& near) { seen->near = near; },
+    };
+  });
+  auto link = actors.make<framed_link_actor, framed_link_state>(
+    gateway, make_chunk_channel(shape, gateway), shape);
+  auto pull =
+    actors.ask<release_header, payload>(link, pull_atom_v, pull_header{});
+  actors.run();
+  CHECK(pull->open());
+  auto late = actors.make<gateway_actor, gateway_state>(
+    gateway_parts{server.handle, coordinator_actor{}, shape});
+  CHECK(server->pulls.empty());
+  actors.tell(late, attach_atom_v, seen->near);
+  REQUIRE(server->pulls.size() == 1);
+  SECTION("and the other end names itself once") {
+    actors.tell(seen->near, attach_atom_v,
+                caf::actor_cast<caf::strong_actor_ptr>(seen->near));
+    actors.advance(2);
+    CHECK(pull->code() == errc::peer_lost);
+  }
 }

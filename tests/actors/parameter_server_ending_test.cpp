@@ -183,7 +183,7 @@ TEST_CASE("the last version is scored before the run ends") {
   server_fixture play;
   play.settings.training.max_steps = 3;
   play.open(1);
-  play.actors.tell(play.lead, audience_atom_v, 1u);
+  play.actors.tell(play.lead, evaluators_atom_v, 1u);
   auto seen = watch(play, version{0});
   for (int i = 0; i < 2; ++i)
     play.step();
@@ -205,7 +205,7 @@ TEST_CASE("the last version is scored before the run ends") {
     CHECK_FALSE(play.summary().final_accuracy);
   }
   SECTION("nor when all evaluators are gone") {
-    play.actors.tell(play.lead, audience_atom_v, 0u);
+    play.actors.tell(play.lead, evaluators_atom_v, 0u);
     CHECK(play.summary().status == "completed");
   }
 }

@@ -90,7 +90,7 @@ TEST_CASE("refusals, scores, departures and the end are kept") {
   CHECK(arrived[0]->arrived().refused() == "not_finite");
   CHECK(arrived[0]->arrived().lease().count() == 10);
   CHECK_FALSE(arrived[0]->has_decision());
-  play.actors.tell(play.lead, audience_atom_v, uint32_t{1});
+  play.actors.tell(play.lead, evaluators_atom_v, uint32_t{1});
   play.leave(w0);
   auto left = kept.of(LogEvent::kLeft);
   REQUIRE(left.size() == 1);
@@ -104,7 +104,7 @@ TEST_CASE("refusals, scores, departures and the end are kept") {
   play.actors.tell(play.lead, score_atom_v, found);
   play.actors.run();
   CHECK(kept.of(LogEvent::kScored).at(0)->scored().accuracy() == 0.5);
-  CHECK(kept.of(LogEvent::kAudience).size() == 1);
+  CHECK(kept.of(LogEvent::kEvaluators).size() == 1);
   const auto& end = kept.events.back();
   REQUIRE(end.has_ended());
   CHECK(end.ended().status() == "completed");

@@ -12,14 +12,14 @@ namespace {
 
 std::unique_ptr<server_fixture> open(uint32_t shards, const char* policy) {
   auto out = std::make_unique<server_fixture>();
-  out->elsewhere = true;
+  out->remote_shards = true;
   out->settings.cluster.shards = shards;
   out->settings.policy.name = policy;
   out->open(2);
   return out;
 }
 
-/// The part of the first shard elsewhere of a gradient that is all `x`.
+/// The part of the first remote shard of a gradient that is all `x`.
 weights_answer push_part(server_fixture& on, const push_header& header,
                          float x) {
   auto out = on.actors.ask<release_header, payload>(
@@ -116,7 +116,7 @@ TEST_CASE("a shard that misses an order ends the run") {
                   "version 5 from 0)") == 0);
 }
 
-TEST_CASE("shards elsewhere hear how the run ends") {
+TEST_CASE("remote shards hear how the run ends") {
   auto on = open(3, "sync");
   on->actors.tell(on->registrar, leave_atom_v, shard_id{2});
   CHECK(on->summary().status == "stopped");
@@ -127,7 +127,7 @@ TEST_CASE("shards elsewhere hear how the run ends") {
 
 TEST_CASE("a rank is taken once, and the roster says who is missing") {
   server_fixture on;
-  on.elsewhere = true;
+  on.remote_shards = true;
   on.settings.cluster.shards = 3;
   on.open_empty();
   REQUIRE(on.roster->all());

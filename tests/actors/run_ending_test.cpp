@@ -13,7 +13,7 @@ namespace {
 struct asked {
   std::vector<std::string> what;
   run_ending uut{
-    {[this](const std::string& reason) { what.push_back("home: " + reason); },
+    {[this](const std::string& reason) { what.push_back("stop: " + reason); },
      [this] { what.push_back("work"); }, [this] { what.push_back("give up"); },
      [this] {
        what.push_back("close");
@@ -28,7 +28,7 @@ TEST_CASE("a run ends when the last version is scored and saved") {
   for (auto scored_first : {true, false}) {
     asked on;
     on.uut.begin("completed", "reached max-steps");
-    CHECK(on.what == strings{"home: reached max-steps", "work"});
+    CHECK(on.what == strings{"stop: reached max-steps", "work"});
     scored_first ? on.uut.scored() : on.uut.saved();
     CHECK_FALSE(on.uut.is_closed());
     scored_first ? on.uut.saved() : on.uut.scored();
@@ -52,12 +52,12 @@ TEST_CASE("what fails ends at once, and gives up what is unwritten") {
   asked on;
   SECTION("before the end") {
     on.uut.fail("disk full");
-    CHECK(on.what == strings{"home: disk full", "give up", "close"});
+    CHECK(on.what == strings{"stop: disk full", "give up", "close"});
   }
   SECTION("during the end") {
     on.uut.begin("completed", "done");
     on.uut.fail("disk full");
-    CHECK(on.what == strings{"home: done", "work", "give up", "close"});
+    CHECK(on.what == strings{"stop: done", "work", "give up", "close"});
   }
   CHECK(on.uut.has_failed());
   CHECK(on.uut.line() == "disk full");
@@ -77,7 +77,7 @@ TEST_CASE("a run closes once, and what comes later changes nothing") {
   CHECK(on.uut.line() == "first");
 }
 
-TEST_CASE("what fails while workers are sent home asks for no last work") {
+TEST_CASE("what fails while workers are told to stop asks for no last work") {
   std::vector<std::string> what;
   run_ending* uut = nullptr;
   run_ending on{{[&](const std::string&) { uut->fail("log lost"); },

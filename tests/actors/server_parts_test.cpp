@@ -50,7 +50,7 @@ struct part_host {
          const owned_data&, const worker_actor&) {},
       [](join_atom, const std::vector<worker_id>&) {},
       [](leave_atom, worker_id, incarnation, const std::string&) {},
-      [](audience_atom, uint32_t) {},
+      [](evaluators_atom, uint32_t) {},
       [](refuse_atom, const std::string&) {},
       [](tick_atom) {},
       [](stop_atom) {},

@@ -15,14 +15,14 @@ using namespace troupe::test;
 
 namespace {
 
-enum class where { in_one_process, elsewhere };
+enum class where { in_one_process, in_processes };
 
 /// Opened with so many shards for two workers.
 std::unique_ptr<server_fixture> open(uint32_t shards,
                                      const std::string& optimizer,
                                      where are = where::in_one_process) {
   auto out = std::make_unique<server_fixture>();
-  out->elsewhere = are == where::elsewhere && shards > 1;
+  out->remote_shards = are == where::in_processes && shards > 1;
   out->settings.cluster.shards = shards;
   out->settings.training.optimizer = optimizer;
   out->settings.training.lr = 0.01;
@@ -69,7 +69,7 @@ models::loaded_checkpoint written(server_fixture& from,
 } // namespace
 
 TEST_CASE("any number of shards gives the bits of one") {
-  auto are = GENERATE(where::in_one_process, where::elsewhere);
+  auto are = GENERATE(where::in_one_process, where::in_processes);
   for (std::string optimizer : {"sgd", "adam", "adamw"}) {
     for (uint32_t shards : {2u, 3u, 7u, 421u}) {
       INFO(optimizer << ", " << shards << " shards");
@@ -85,7 +85,7 @@ TEST_CASE("any number of shards gives the bits of one") {
 }
 
 TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {
-  auto are = GENERATE(where::in_one_process, where::elsewhere);
+  auto are = GENERATE(where::in_one_process, where::in_processes);
   for (uint64_t index : {uint64_t{0}, lenet_size / 2, lenet_size - 1}) {
     INFO("element " << index);
     auto on = open(3, "adam", are);
@@ -113,12 +113,12 @@ TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {
 }
 
 TEST_CASE("what shards save is what one saves, and any number goes on") {
-  auto are = GENERATE(where::in_one_process, where::elsewhere);
+  auto are = GENERATE(where::in_one_process, where::in_processes);
   testing::temporary_folder folder;
   std::vector<models::loaded_checkpoint> saved;
   for (uint32_t shards : {1u, 4u}) {
     auto on = std::make_unique<server_fixture>();
-    on->elsewhere = are == where::elsewhere && shards > 1;
+    on->remote_shards = are == where::in_processes && shards > 1;
     on->settings.cluster.shards = shards;
     on->settings.training.optimizer = "adam";
     on->settings.checkpoint.checkpoint_freq = 2;
@@ -140,7 +140,7 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
       server_fixture on;
       on.life = incarnation{2};
       on.resumed = shared;
-      on.elsewhere = are == where::elsewhere && shards > 1;
+      on.remote_shards = are == where::in_processes && shards > 1;
       on.settings.cluster.shards = shards;
       on.settings.training.optimizer = "adam";
       on.open(2);

@@ -24,11 +24,11 @@ using troupe::testing::temporary_folder;
 namespace {
 
 /// Two workers and three steps, to the end of the run.
-std::unique_ptr<server_fixture> trained(uint32_t shards, bool elsewhere,
+std::unique_ptr<server_fixture> trained(uint32_t shards, bool remote_shards,
                                         const std::string& optimizer,
                                         uint64_t checkpoint_freq) {
   auto out = std::make_unique<server_fixture>();
-  out->elsewhere = elsewhere;
+  out->remote_shards = remote_shards;
   out->settings.cluster.shards = shards;
   out->settings.training.optimizer = optimizer;
   out->settings.training.momentum = optimizer == "sgd" ? 0.9 : 0;
@@ -89,12 +89,12 @@ TEST_CASE("the digest of the state is that of the last checkpoint, whatever "
     auto saved = models::read_checkpoint(folder / "checkpoints" /
                                          name->get<std::string>());
     CHECK(*expected == digest_of(saved.model, saved.optimizer));
-    for (auto elsewhere : {false, true})
+    for (auto remote_shards : {false, true})
       for (uint32_t shards : {2u, 5u})
         // Saved at the last step already, or not before the end.
         for (uint64_t freq : {3u, 100u}) {
           INFO(optimizer << ", " << shards << " shards, freq " << freq);
-          auto many = trained(shards, elsewhere, optimizer, freq);
+          auto many = trained(shards, remote_shards, optimizer, freq);
           CHECK(many->writer->snapshots.size() == 1);
           CHECK(many->summary().state_sha256 == expected);
           CHECK(many->summary().weights_sha256 ==

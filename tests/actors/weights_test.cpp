@@ -31,11 +31,11 @@ const policies::register_policy known{
 /// By how much one step of gradients 1 (rank 0) and 4 (rank 1) lowers the
 /// weights, by samples alike; and the log of it.
 std::pair<float, proto::LogUpdate> step_with(const std::string& lower,
-                                             bool elsewhere) {
+                                             bool remote_shards) {
   server_fixture play;
   proto::LogUpdate found;
-  play.elsewhere = elsewhere;
-  play.settings.cluster.shards = elsewhere ? 2 : 1;
+  play.remote_shards = remote_shards;
+  play.settings.cluster.shards = remote_shards ? 2 : 1;
   play.settings.policy.name = "paired";
   play.settings.policy.parameters["lower"] = lower;
   play.event_log = [&](proto::LogEvent& event) {
@@ -57,12 +57,12 @@ std::pair<float, proto::LogUpdate> step_with(const std::string& lower,
 } // namespace
 
 TEST_CASE("a step has the weighted mean of its gradients, at its rate") {
-  for (auto elsewhere : {false, true}) {
-    INFO(elsewhere << " shards elsewhere");
+  for (auto remote_shards : {false, true}) {
+    INFO(remote_shards << " remote shards");
     // lr 0.5 halved; the mean of 1 and 4, then (3 * 1 + 4) / 4.
-    auto [plain, plain_log] = step_with("1", elsewhere);
+    auto [plain, plain_log] = step_with("1", remote_shards);
     CHECK(std::abs(plain - 0.25f * 2.5f) < 1e-5f);
-    auto [weighted, log] = step_with("3", elsewhere);
+    auto [weighted, log] = step_with("3", remote_shards);
     CHECK(std::abs(weighted - 0.25f * 1.75f) < 1e-5f);
     CHECK(log.rate_factor() == 0.5);
     REQUIRE(log.gradients_size() == 2);
@@ -73,8 +73,8 @@ TEST_CASE("a step has the weighted mean of its gradients, at its rate") {
 }
 
 TEST_CASE("a gradient of weight 0 is dropped, and the rest is the step") {
-  for (auto elsewhere : {false, true}) {
-    auto [lowered, log] = step_with("0", elsewhere);
+  for (auto remote_shards : {false, true}) {
+    auto [lowered, log] = step_with("0", remote_shards);
     CHECK(std::abs(lowered - 0.25f * 4) < 1e-5f);
     CHECK(log.gradients_size() == 1);
   }

@@ -33,7 +33,7 @@ struct nowhere : gradient_stream {
 struct desk {
   desk() {
     worker = actors.make<worker_actor, worker_state>(
-      worker_parts{compute.handle, loader.handle, home.handle});
+      worker_parts{compute.handle, loader.handle, session.handle});
     actors.tell(worker, attach_atom_v, server.handle, role, early_gradients);
   }
 
@@ -74,7 +74,7 @@ struct desk {
   batch_ptr batch = std::make_shared<data::batch>();
   compute_stand_in compute = make_compute_stand_in(actors);
   loader_stand_in loader = make_loader_stand_in(actors, batch);
-  session_client_stand_in home = make_session_client_stand_in(actors);
+  session_client_stand_in session = make_session_client_stand_in(actors);
   server_stand_in server = make_server_stand_in(actors);
   gradient_stream_ptr early_gradients = std::make_shared<nowhere>();
   worker_actor worker;
@@ -127,11 +127,11 @@ TEST_CASE("what compression left out is kept by whoever packs") {
   desk it;
   it.actors.tell(it.worker, write_atom_v, version{7}, sequence{4});
   using all = std::vector<std::pair<version, push_id>>;
-  CHECK((it.home->kept ==
+  CHECK((it.session->kept ==
          all{{version{7}, {role.worker, role.life, sequence{4}}}}));
   it.actors.tell(it.worker, detach_atom_v);
   it.actors.tell(it.worker, write_atom_v, version{8}, sequence{4});
-  CHECK(it.home->kept.size() == 1);
+  CHECK(it.session->kept.size() == 1);
 }
 
 TEST_CASE("a worker has one push in flight and waits for its reply") {
@@ -218,7 +218,7 @@ TEST_CASE("a worker whose gradient is refused pulls and goes on") {
     CHECK(it.server->pulls[1].header.abandoned == lease_id{0});
     it.give_weights(it.server->pulls[1], 7, {third_lease});
     CHECK(it.compute->tasks.size() == 2);
-    CHECK(it.home->asked == 0);
+    CHECK(it.session->asked == 0);
   }
 }
 
@@ -264,7 +264,7 @@ TEST_CASE("a worker that has lost its place asks for a new one") {
     it.server->pulls[0].promise.deliver(
       caf::make_error(why, std::string{"who?"}));
     it.actors.run();
-    CHECK(it.home->asked == 1);
+    CHECK(it.session->asked == 1);
     CHECK(it.server->pulls.size() == 1);
   }
 }
@@ -288,7 +288,7 @@ TEST_CASE(
         it.server->pulls[0].promise.deliver(why);
       }
       it.actors.run();
-      CHECK(it.home->asked == 1);
+      CHECK(it.session->asked == 1);
       CHECK(it.server->pulls.size() == 1);
     }
 }
@@ -298,7 +298,7 @@ TEST_CASE("a worker waits to be told when its link or the run is over") {
     desk it;
     it.server->pulls[0].promise.deliver(caf::make_error(why));
     it.actors.run();
-    CHECK(it.home->asked == 0);
+    CHECK(it.session->asked == 0);
     CHECK(it.actors.alive(it.worker));
   }
 }
@@ -309,21 +309,21 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
   auto refuse = [&](auto& what) {
     what.promise.deliver(caf::make_error(errc::failed, std::string{"no"}));
     it.actors.run();
-    if (it.home->ended.empty())
+    if (it.session->ended.empty())
       it.actors.tell(it.worker, attach_atom_v, it.server.handle, role,
                      it.early_gradients);
   };
   for (size_t i = 0; i < 4; ++i)
     refuse(it.server->pulls.back());
-  CHECK(it.home->asked == 4);
+  CHECK(it.session->asked == 4);
   SECTION("unless a gradient is taken between them") {
     it.give_weights(it.server->pulls.back(), 7, {first_lease});
     it.finish(0);
     it.give_weights(it.server->pushes.at(0), 8, {second_lease});
     it.finish(1);
     refuse(it.server->pushes.at(1));
-    CHECK(it.home->asked == 5);
-    CHECK(it.home->ended.empty());
+    CHECK(it.session->asked == 5);
+    CHECK(it.session->ended.empty());
     return;
   }
   SECTION("weights alone do not help") {
@@ -334,9 +334,9 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
   SECTION("nor does nothing") {
     refuse(it.server->pulls.back());
   }
-  REQUIRE(it.home->ended.size() == 1);
-  CHECK(it.home->ended[0].status == 1);
-  CHECK(it.home->ended[0].line ==
+  REQUIRE(it.session->ended.size() == 1);
+  CHECK(it.session->ended[0].status == 1);
+  CHECK(it.session->ended[0].line ==
         "the parameter server does not work with this worker: no");
 }
 
@@ -385,7 +385,7 @@ TEST_CASE("a worker ignores answers of an earlier role") {
     attach();
     it.server->pulls[0].promise.deliver(caf::make_error(errc::unknown_member));
     it.actors.run();
-    CHECK(it.home->asked == 0);
+    CHECK(it.session->asked == 0);
   }
   REQUIRE(other->pulls.size() == 1);
   CHECK(other->pulls[0].header.life == next.life);
@@ -402,8 +402,8 @@ TEST_CASE("a worker that is told to stop ends with its helpers") {
   CHECK_FALSE(it.actors.alive(it.compute.handle));
   CHECK_FALSE(it.actors.alive(it.loader.handle));
   CHECK(it.cancelled(0));
-  REQUIRE(it.home->ended.size() == 1);
-  CHECK_FALSE(it.home->ended[0].failed());
+  REQUIRE(it.session->ended.size() == 1);
+  CHECK_FALSE(it.session->ended[0].failed());
 }
 
 TEST_CASE("a worker that cannot compute or load says why and leaves") {
@@ -420,8 +420,8 @@ TEST_CASE("a worker that cannot compute or load says why and leaves") {
       caf::make_error(errc::failed, std::string{"no such sample"}));
   }
   it.actors.run();
-  REQUIRE(it.home->ended.size() == 1);
-  CHECK(it.home->ended[0].status == 1);
-  CHECK(it.home->ended[0].line == "no such sample");
+  REQUIRE(it.session->ended.size() == 1);
+  CHECK(it.session->ended[0].status == 1);
+  CHECK(it.session->ended[0].line == "no such sample");
   CHECK_FALSE(it.actors.alive(it.worker));
 }

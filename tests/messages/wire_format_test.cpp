@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 8);
+  CHECK(protocol_version == 9);
 }
 
 TEST_CASE("types have these ids") {
@@ -83,7 +83,7 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<enlist_atom> == 415);
   CHECK(id_of<join_atom> == 416);
   CHECK(id_of<leave_atom> == 417);
-  CHECK(id_of<audience_atom> == 418);
+  CHECK(id_of<evaluators_atom> == 418);
   CHECK(id_of<ending_atom> == 419);
   CHECK(id_of<ended_atom> == 420);
   CHECK(id_of<note_atom> == 421);
@@ -112,7 +112,7 @@ TEST_CASE("handles of actors have these ids") {
   CHECK(id_of<evaluator_actor> == 602);
   CHECK(id_of<coordinator_actor> == 603);
   CHECK(id_of<gateway_actor> == 604);
-  CHECK(id_of<link_end_actor> == 605);
+  CHECK(id_of<chunk_end_actor> == 605);
   CHECK(id_of<remote_shard_actor> == 606);
   CHECK(id_of<shard_registrar_actor> == 607);
   CHECK(id_of<std::vector<remote_shard_actor>> == 608);

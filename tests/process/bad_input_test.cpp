@@ -614,7 +614,7 @@ TEST_CASE("A rank that is taken") {
   check_end(third, 0);
 }
 
-TEST_CASE("Strangers at the door do not disturb a run") {
+TEST_CASE("connections of strangers do not disturb a run") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "4"});
   const std::string greetings[] = {"",

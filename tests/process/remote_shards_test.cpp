@@ -79,7 +79,7 @@ TEST_CASE("shards in processes of their own make the weights of one") {
 }
 
 // A cut is a multiple of the numbers that have a scale in common.
-TEST_CASE("shards elsewhere unpack what one server unpacks") {
+TEST_CASE("remote shards unpack what one server unpacks") {
   for (std::string how : {"bf16", "int8"}) {
     INFO(how);
     auto compressed = two_epochs + flags{"--compression", how};
@@ -87,7 +87,7 @@ TEST_CASE("shards elsewhere unpack what one server unpacks") {
   }
 }
 
-TEST_CASE("the lead of shards elsewhere sees to a network's statistics") {
+TEST_CASE("the lead of remote shards sees to a network's statistics") {
   const flags what{
     "--network",    "resnet20",
     "--dataset",    "synthetic(shape=3x32x32,classes=10,samples=64)",
@@ -97,7 +97,7 @@ TEST_CASE("the lead of shards elsewhere sees to a network's statistics") {
   check_same(summary_of(2, what), summary_of_one_process(what));
 }
 
-TEST_CASE("shards elsewhere have the rate of a step and its exclusions") {
+TEST_CASE("remote shards have the rate of a step and its exclusions") {
   auto recipe = two_epochs + flags{"--lr-schedule",          "cosine",
                                    "--warmup-epochs",        "0.5",
                                    "--weight-decay",         "0.1",
@@ -111,7 +111,7 @@ TEST_CASE("shards elsewhere have the rate of a step and its exclusions") {
   CHECK(summary_of(2, decaying)["weights_sha256"] != one["weights_sha256"]);
 }
 
-TEST_CASE("workers come and go while shards are elsewhere") {
+TEST_CASE("workers come and go while there are remote shards") {
   for (std::string policy : {"async", "ssp", "sync", "backup"}) {
     INFO(policy);
     process_fixture on;
@@ -220,7 +220,7 @@ TEST_CASE("who is missing is said, and who does not fit") {
     check_end(*one, 0);
 }
 
-TEST_CASE("a server without shards elsewhere takes none") {
+TEST_CASE("a server without remote shards takes none") {
   process_fixture on;
   auto alone =
     on.listening_server({"--shards", "2", "--workers", "1", "--epochs", "1"});

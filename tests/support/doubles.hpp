@@ -197,7 +197,7 @@ struct lead_notes {
   std::vector<enlisted> enlistments;
   std::vector<std::vector<worker_id>> joined;
   std::vector<member_change> left;
-  std::vector<uint32_t> audience;
+  std::vector<uint32_t> evaluators;
   std::vector<std::string> refused;
   int attached = 0;
 };
@@ -240,8 +240,8 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
              const std::string& reason) {
         seen->left.push_back({who, life, reason});
       },
-      [seen](audience_atom, uint32_t count) {
-        seen->audience.push_back(count);
+      [seen](evaluators_atom, uint32_t count) {
+        seen->evaluators.push_back(count);
       },
       [seen](refuse_atom, const std::string& line) {
         seen->refused.push_back(line);

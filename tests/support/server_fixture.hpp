@@ -70,7 +70,7 @@ public:
     out.event_log = event_log;
     out.memory = memory;
     out.notes = notes;
-    if (elsewhere)
+    if (remote_shards)
       out.remote_shards = settings.cluster.shards - 1;
     else
       out.across = models::lanes{settings.cluster.shards};
@@ -79,7 +79,7 @@ public:
 
   void open_empty() {
     lead = actors.make<lead_actor, parameter_server_state>(parts());
-    if (elsewhere)
+    if (remote_shards)
       bring_shards(parts());
     else
       link = lead;
@@ -202,7 +202,7 @@ public:
   recorder_stand_in recorder = make_recorder_stand_in(actors);
   writer_stand_in writer = make_writer_stand_in(actors);
   coordinator_stand_in coordinator = make_coordinator_stand_in(actors);
-  bool elsewhere = false; ///< Whether the other shards are remote.
+  bool remote_shards = false; ///< Whether the other shards are remote.
   lead_actor lead;
   parameter_server_actor link; ///< The server as workers see it.
 

@@ -400,7 +400,7 @@ private:
       return poll();
     all[random_() % all.size()]();
     actors_.run();
-    send_home();
+    stop_workers();
   }
 
   void collect(player& who, std::vector<std::function<void()>>& all) {
@@ -568,7 +568,7 @@ private:
   }
 
   /// As the coordinator does.
-  void send_home() {
+  void stop_workers() {
     for (; sent_home_ < coordinator_->left.size(); ++sent_home_) {
       const auto& out = coordinator_->left[sent_home_];
       for (auto& one : players_)

@@ -362,13 +362,13 @@ TEST_CASE("a poller that waits for long is there when it is called") {
   rig it{"inproc", {f32, 1}};
   auto [left, right] = socket_pair();
   auto way = std::make_shared<sleeper>(std::move(left));
-  path_half half{way};
+  auto channel = make_path_channel(way);
   caf::scoped_actor owner{it.system()};
-  half.open(it.system(), caf::actor_cast<path_end_actor>(owner.ptr()));
+  channel->open(it.system(), caf::actor_cast<path_end_actor>(owner.ptr()));
   REQUIRE(eventually([&] { return way->polled >= 1; }));
   way->call();
   CHECK(eventually([&] { return way->polled >= 20; }));
-  half.close("over");
+  channel->close("over");
 }
 
 TEST_CASE("when the server dies all open requests are told") {

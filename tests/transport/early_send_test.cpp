@@ -1,6 +1,8 @@
 // Gradients that are sent before their push, and weights that are used while
 // they arrive, at the ends of a stream without actors.
 
+#include "messages/transport/registry.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/stream/stream_path.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
@@ -321,4 +323,24 @@ TEST_CASE("a part of a tensor is there when all bytes before it on the way "
   CHECK_FALSE(all.get());
   CHECK(it.wait_for(0, 31));
   CHECK_FALSE(it.wait_for_all());
+}
+
+TEST_CASE("kinds of path say of themselves whether gradients can go early") {
+  path_means means;
+  means.memory = std::make_shared<shared_memory>();
+  size_t made = 0;
+  for (const auto& row : path_rows()) {
+    if (!row.near_end || (row.possible && !row.possible(means)))
+      continue;
+    INFO(row.facts.name);
+    auto [line, other] = socket_pair();
+    path_terms terms{shape};
+    terms.overlap = overlap_rule::on;
+    auto way = row.near_end(std::move(line), terms, means, {});
+    CHECK(row.facts.overlaps == (way->early_gradients() != nullptr));
+    CHECK(way->name() == row.facts.name);
+    way->close("over");
+    ++made;
+  }
+  CHECK(made == 2); // shm and stream; NCCL is not possible here.
 }

@@ -2,10 +2,11 @@
 // A worker's end and a server's end in real threads, with any kind of path
 // between them. Owned by a test, used on its thread.
 
-#include "actors/links/chunked_link.hpp"
+#include "actors/links/chunk_channel.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
+#include "actors/links/path_channel.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/session/path_choice.hpp"
@@ -219,10 +220,7 @@ public:
       return tie(path_choice{name(), memory, {}, nccl()}.connect(
                    invite(gateway), "127.0.0.1", {shape_}),
                  gateway);
-    auto link = keep(spawn<chunked_link_actor, chunked_link_state>(
-      system_, placement::scheduled, gateway, shape_));
-    attach(link_end_actor{link});
-    return link;
+    return tie(make_chunk_channel(shape_, gateway), gateway);
   }
 
   gateway_actor make_gateway() {
@@ -247,9 +245,14 @@ public:
   /// The worker's half of a connected path.
   parameter_server_actor tie(transport::path_ptr way,
                              const gateway_actor& peer) {
+    return tie(make_path_channel(std::move(way)), peer);
+  }
+
+  parameter_server_actor tie(frame_channel_ptr channel,
+                             const gateway_actor& peer) {
     auto link = keep(spawn<framed_link_actor, framed_link_state>(
-      system_, placement::scheduled, peer, std::move(way), shape_));
-    attach(parameter_server_actor{link});
+      system_, placement::scheduled, peer, std::move(channel), shape_));
+    attach(link);
     return link;
   }
 
@@ -313,8 +316,7 @@ private:
                           collective}));
   }
 
-  template <class LinkEnd>
-  void attach(const LinkEnd& link) {
+  void attach(const parameter_server_actor& link) {
     caf::scoped_actor self{system_};
     self->request(gateway, long_enough, attach_atom_v, link)
       .receive([](const coordinator_actor&) {},

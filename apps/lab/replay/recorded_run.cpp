@@ -50,7 +50,7 @@ std::string difference(const google::protobuf::Message& event_log,
 
 /// Whether the event may follow the end of the training.
 bool is_epilogue(const proto::LogEvent& event) {
-  return event.has_scored() || event.has_audience() || event.has_stopped() ||
+  return event.has_scored() || event.has_evaluators() || event.has_stopped() ||
          event.has_failed();
 }
 

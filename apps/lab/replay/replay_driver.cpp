@@ -114,8 +114,8 @@ void replay_driver_state::act(const proto::LogEvent& event) {
   case LogEvent::kScored:
     report(event.scored());
     break;
-  case LogEvent::kAudience:
-    self_->send(parts_.lead, audience_atom_v, event.audience().evaluators());
+  case LogEvent::kEvaluators:
+    self_->send(parts_.lead, evaluators_atom_v, event.evaluators().count());
     break;
   case LogEvent::kStopped:
     stopped_by_us_ = true;
@@ -323,7 +323,7 @@ void replay_driver_state::stop_here() {
   parts_.event_log->close();
   stopped_by_us_ = true;
   self_->send(parts_.lead, stop_atom_v);
-  self_->send(parts_.lead, audience_atom_v, uint32_t{0});
+  self_->send(parts_.lead, evaluators_atom_v, uint32_t{0});
 }
 
 void replay_driver_state::fail(const std::string& line) {
@@ -334,7 +334,7 @@ void replay_driver_state::fail(const std::string& line) {
 // No score of the last version will come if the recorded end is another one.
 void replay_driver_state::ending() {
   if (parts_.event_log->closed())
-    self_->send(parts_.lead, audience_atom_v, uint32_t{0});
+    self_->send(parts_.lead, evaluators_atom_v, uint32_t{0});
 }
 
 void replay_driver_state::leave_run(run_end how) {

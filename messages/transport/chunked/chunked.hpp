@@ -1,7 +1,7 @@
 #pragma once
 // Both ends of a chunked transfer with credit, as plain state machines: what to
-// send next, and where an arriving chunk belongs. Used by links and gateways
-// over the actor connection, where one large message would block the link and
+// send next, and where an arriving chunk belongs. Used by links and shards over
+// the actor connection, where one large message would block the connection and
 // be copied several times.
 //
 // The sender has at most `window` bytes on the way that the receiver has not

@@ -1,4 +1,4 @@
-#include "actors/core/part_homes.hpp"
+#include "actors/core/part_assignment.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -11,17 +11,17 @@ namespace {
 
 /// Ranks and who is there; workers differ by the digest of their data.
 struct town {
-  part_homes homes;
+  part_assignment ranks;
   std::set<worker_id> live;
 
   /// The rank that a worker gets, or the line that it is told.
   std::string come(uint64_t samples, uint64_t digest,
                    std::optional<uint32_t> wish = {}) {
     auto rank = wish ? std::optional{worker_id{*wish}} : std::nullopt;
-    auto found = homes.settle(rank, {samples, digest}, [this](worker_id who) {
+    auto found = ranks.settle(rank, {samples, digest}, [this](worker_id who) {
       return live.contains(who);
     });
-    if (auto* no = std::get_if<no_home>(&found))
+    if (auto* no = std::get_if<no_part>(&found))
       return (no->for_good ? "never: " : "later: ") + no->line;
     live.insert(std::get<worker_id>(found));
     return to_string(std::get<worker_id>(found));
@@ -29,7 +29,7 @@ struct town {
 };
 
 town of(uint32_t parts, std::map<worker_id, owned_data> known = {}) {
-  return {part_homes{parts, std::move(known)}, {}};
+  return {part_assignment{parts, std::move(known)}, {}};
 }
 
 } // namespace

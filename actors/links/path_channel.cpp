@@ -1,4 +1,4 @@
-#include "actors/links/path_half.hpp"
+#include "actors/links/path_channel.hpp"
 
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/run_clock.hpp"
@@ -151,49 +151,74 @@ private:
   std::optional<double> due_; ///< The next tick.
 };
 
+class path_channel : public frame_channel {
+public:
+  explicit path_channel(path_ptr way) : way_(std::move(way)) {
+    // nop
+  }
+
+  // This wakes the actor that waits on the path. The poller ends by itself when
+  // the path is idle.
+  ~path_channel() override {
+    way_->close("this end is gone");
+    if (writer_)
+      caf::anon_send_exit(writer_, caf::exit_reason::user_shutdown);
+  }
+
+  path_channel(const path_channel&) = delete;
+  path_channel& operator=(const path_channel&) = delete;
+
+  void open(caf::actor_system& system, const path_end_actor& owner) override {
+    spawn<path_reader_actor, path_reader_state>(system, placement::detached,
+                                                way_, owner);
+    writer_ = spawn<path_writer_actor, path_writer_state>(
+      system, placement::detached, way_);
+    way_->on_waiting([weak = caf::actor_cast<caf::actor_addr>(writer_)] {
+      if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        caf::anon_send(caf::actor_cast<path_writer_actor>(there), write_atom_v);
+    });
+    if (way_->needs_polling())
+      poller_ = spawn<path_poller_actor, path_poller_state>(
+        system, placement::detached, way_);
+    way_->on_frame([weak = caf::actor_cast<caf::actor_addr>(owner)](auto next) {
+      if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        caf::anon_send(
+          caf::actor_cast<path_end_actor>(there), frame_atom_v,
+          frame_ptr{std::make_shared<const transport::frame>(std::move(next))});
+    });
+    // The last references to tensors may outlive the owner.
+    way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
+      if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        caf::delayed_anon_send(caf::actor_cast<path_end_actor>(there),
+                               let_go_delay, credit_atom_v);
+    });
+  }
+
+  using frame_channel::send;
+
+  void send(transport::frame what) override {
+    call_writer(way_->send(what.kind, what.request, what.header, what.tensor));
+  }
+
+  void send_let_gos() override { call_writer(way_->send_let_gos()); }
+
+  void close(const std::string& why) override { way_->close(why); }
+
+private:
+  void call_writer(bool waits) {
+    if (waits)
+      caf::anon_send(writer_, write_atom_v);
+  }
+
+  path_ptr way_;
+  path_writer_actor writer_;
+  path_poller_actor poller_; ///< Null unless the path must be polled.
+};
+
 } // namespace
 
-path_half::path_half(path_ptr way) : way_(std::move(way)) {
-  // nop
-}
-
-// This wakes the actor that waits on the path. The poller ends by itself when
-// the path is idle.
-path_half::~path_half() {
-  way_->close("this end is gone");
-  if (writer_)
-    caf::anon_send_exit(writer_, caf::exit_reason::user_shutdown);
-}
-
-void path_half::open(caf::actor_system& system, const path_end_actor& owner) {
-  spawn<path_reader_actor, path_reader_state>(system, placement::detached, way_,
-                                              owner);
-  writer_ = spawn<path_writer_actor, path_writer_state>(
-    system, placement::detached, way_);
-  way_->on_waiting([weak = caf::actor_cast<caf::actor_addr>(writer_)] {
-    if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      caf::anon_send(caf::actor_cast<path_writer_actor>(there), write_atom_v);
-  });
-  if (way_->needs_polling())
-    poller_ = spawn<path_poller_actor, path_poller_state>(
-      system, placement::detached, way_);
-  way_->on_frame([weak = caf::actor_cast<caf::actor_addr>(owner)](auto next) {
-    if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      caf::anon_send(
-        caf::actor_cast<path_end_actor>(there), frame_atom_v,
-        frame_ptr{std::make_shared<const transport::frame>(std::move(next))});
-  });
-  // The last references to tensors may outlive the owner.
-  way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
-    if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
-      caf::delayed_anon_send(caf::actor_cast<path_end_actor>(there),
-                             let_go_delay, credit_atom_v);
-  });
-}
-
-void path_half::call_writer(bool waits) {
-  if (waits)
-    caf::anon_send(writer_, write_atom_v);
+frame_channel_ptr make_path_channel(path_ptr way) {
+  return std::make_shared<path_channel>(std::move(way));
 }
 
 } // namespace troupe

@@ -1,4 +1,4 @@
-#include "actors/core/part_homes.hpp"
+#include "actors/core/part_assignment.hpp"
 
 #include <utility>
 
@@ -12,55 +12,56 @@ std::string text(const owned_data& x) {
 
 } // namespace
 
-part_homes::part_homes(uint32_t parts, std::map<worker_id, owned_data> known)
-  : parts_(parts), homes_(std::move(known)) {
+part_assignment::part_assignment(uint32_t parts,
+                                 std::map<worker_id, owned_data> known)
+  : parts_(parts), owners_(std::move(known)) {
   // nop
 }
 
-std::variant<worker_id, no_home>
-part_homes::settle(std::optional<worker_id> wish, const owned_data& data,
-                   const std::function<bool(worker_id)>& live) {
+std::variant<worker_id, no_part>
+part_assignment::settle(std::optional<worker_id> wish, const owned_data& data,
+                        const std::function<bool(worker_id)>& live) {
   if (data.samples == 0)
-    return no_home{true, "it has no samples of its own for training"};
+    return no_part{true, "it has no samples of its own for training"};
   if (wish && wish->value >= parts_)
-    return no_home{true, "--rank " + to_string(*wish) +
+    return no_part{true, "--rank " + to_string(*wish) +
                            ": with --sharding "
                            "local ranks are "
                            "below " +
                            std::to_string(parts_) + ", the number of workers"};
   if (wish)
-    if (auto found = homes_.find(*wish);
-        found != homes_.end() && found->second != data)
+    if (auto found = owners_.find(*wish);
+        found != owners_.end() && found->second != data)
       return refuse(*wish, data);
   auto result =
-    wish ? std::variant<worker_id, no_home>{*wish} : look(data, live);
+    wish ? std::variant<worker_id, no_part>{*wish} : look(data, live);
   if (auto* rank = std::get_if<worker_id>(&result))
-    homes_[*rank] = data;
+    owners_[*rank] = data;
   return result;
 }
 
 // The rank that has this data, else the first that has none yet.
-std::variant<worker_id, no_home>
-part_homes::look(const owned_data& data,
-                 const std::function<bool(worker_id)>& live) const {
-  for (const auto& [rank, its] : homes_)
+std::variant<worker_id, no_part>
+part_assignment::look(const owned_data& data,
+                      const std::function<bool(worker_id)>& live) const {
+  for (const auto& [rank, its] : owners_)
     if (its == data && !live(rank))
       return rank;
   std::optional<worker_id> absent;
   for (worker_id rank{0}; rank.value < parts_; rank = rank.next()) {
     if (live(rank))
       continue;
-    if (!homes_.contains(rank))
+    if (!owners_.contains(rank))
       return rank;
     absent = absent.value_or(rank);
   }
   if (absent)
     return refuse(*absent, data);
-  return no_home{false, "all ranks are taken"};
+  return no_part{false, "all ranks are taken"};
 }
 
-no_home part_homes::refuse(worker_id rank, const owned_data& data) const {
-  const auto& its = homes_.at(rank);
+no_part part_assignment::refuse(worker_id rank, const owned_data& data) const {
+  const auto& its = owners_.at(rank);
   auto what = text(data);
   if (its.samples == data.samples)
     what += ", which are others";
