@@ -246,7 +246,7 @@ using chunk_end_actor = caf::typed_actor<
   result<void>(credit_atom, transfer_id, uint64_t),
   // From its own process: sends this frame to the other end.
   result<void>(frame_atom, frame_ptr),
-  // Closes both ends; the error says why.
+  // From its own process: closes both ends; the error says why.
   result<void>(detach_atom, caf::error)>;
 
 /// Stands for the actor connection of one peer at the server.

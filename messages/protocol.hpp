@@ -10,8 +10,9 @@ namespace troupe {
 /// every change of a message, an interface or a type id.
 inline constexpr uint32_t protocol_version = 9;
 
-/// The most gradients that one peer may be sending at a time. A further one is
-/// not received: the connection is closed.
+/// The most gradients that one peer may be sending at a time, and the most of
+/// its requests that may be open. At one more the connection is closed; so it
+/// is when so many tensors for the peer wait for its credit.
 inline constexpr size_t max_pushes_in_flight = 8;
 
 } // namespace troupe

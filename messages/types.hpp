@@ -26,7 +26,7 @@ struct batch;
 } // namespace data
 
 namespace transport {
-struct frame; // what a tensor path receives
+struct frame; // what the two ends of a link exchange
 } // namespace transport
 
 struct snapshot;    // what the checkpoint writer writes

@@ -2,6 +2,7 @@
 
 #include "actors/links/outgoing.hpp"
 #include "actors/runtime/spawning.hpp"
+#include "actors/runtime/unexpected.hpp"
 #include "messages/protocol.hpp"
 
 #include <map>
@@ -31,10 +32,15 @@ public:
 
   chunk_end_state(pointer self, chunk_end_parts parts)
     : self_(self), parts_(std::move(parts)) {
-    // nop
+    on_unexpected(self_, [](const std::string&) {});
   }
 
   chunk_end_actor::behavior_type make_behavior() {
+    // However this actor ends: nothing else would tell the owner.
+    self_->attach_functor([owner = parts_.owner](const caf::error& why) {
+      caf::anon_send(owner, detach_atom_v,
+                     caf::make_error(errc::peer_lost, text_of(why)));
+    });
     self_->monitor(parts_.owner);
     self_->set_down_handler([this](const caf::down_msg& down) {
       if (down.source == parts_.owner.address())
@@ -97,7 +103,7 @@ private:
     self_->send(parts_.peer, frame_atom_v, static_cast<uint8_t>(what.kind),
                 what.request, what.header, what.tensor.shape());
     if (what.tensor && leaving_.size() == max_pushes_in_flight)
-      return close("the other end does not take what it asked for");
+      return close("the other end does not take what is sent");
     leaving_.begin(what.request, what.tensor, to_peer());
   }
 
@@ -109,8 +115,11 @@ private:
   // -- what arrives -----------------------------------------------------------
 
   // Of a tensor of another shape no bytes are expected, and no memory is
-  // allocated for it.
+  // allocated for it. Whether anybody waits for the tensor, the owner decides
+  // when it is complete.
   void expect(frame what, const payload_shape& shape) {
+    if (what.header.size() > transport::max_header_bytes)
+      return close("a header is too long");
     if (!parts_.peer)
       return close("an unknown end sends frames");
     leaving_.forget(what.request); // An answer: our tensor is no longer read.
@@ -118,11 +127,11 @@ private:
       what.tensor = payload{shape, nullptr, nullptr};
       return pass_on(std::move(what));
     }
+    if (shape.count > 0 && arriving_.size() == max_pushes_in_flight)
+      return close("too many tensors at a time");
     arrival next{std::move(what), chunk_receiver{shape}};
     if (next.tensor.complete()) // Empty: no piece will come.
       return finish(std::move(next));
-    if (arriving_.size() == max_pushes_in_flight)
-      return close("too many tensors at a time");
     auto id = next.what.request;
     if (!arriving_.emplace(id, std::move(next)).second)
       close("two tensors have the same number");
@@ -151,9 +160,7 @@ private:
   }
 
   void close(const std::string& why) {
-    auto lost = caf::make_error(errc::peer_lost, why);
-    self_->send(parts_.owner, detach_atom_v, lost);
-    self_->quit(lost);
+    self_->quit(caf::make_error(errc::peer_lost, why));
   }
 
   pointer self_;

@@ -19,7 +19,8 @@ class frame_channel {
 public:
   virtual ~frame_channel() = default;
 
-  /// From now on `owner` is told of each frame that arrives.
+  /// To be called once, before anything is sent. From now on `owner` is told of
+  /// each frame that arrives.
   virtual void open(caf::actor_system& system, const path_end_actor& owner) = 0;
 
   /// Never blocks. Frames that carry tensors may arrive after later ones.

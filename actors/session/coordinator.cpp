@@ -38,7 +38,7 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
     [this](leave_atom, worker_id who, incarnation life,
            const std::string& reason) { expel(who, life, reason); },
     [this](join_atom) { start_if_due(); },
-    [this](ending_atom) { send_workers_home(); },
+    [this](ending_atom) { stop_workers(); },
     [this](ended_atom, const run_end& how) { close(how); },
     [this](tick_atom) { tick(); },
   };
@@ -57,12 +57,12 @@ coordinator_state::admit(const registration_request& wish,
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   if (!parts_.assignment)
     return admit_to(rank, wish, who);
-  auto home = parts_.assignment->settle(
+  auto found = parts_.assignment->settle(
     rank, wish.data, [this](worker_id x) { return workers_.contains(x); });
-  if (auto* no = std::get_if<cores::no_part>(&home))
+  if (auto* no = std::get_if<cores::no_part>(&found))
     return caf::make_error(
       no->for_good ? errc::settings_conflict : errc::rank_taken, no->line);
-  return admit_to(std::get<worker_id>(home), wish, who);
+  return admit_to(std::get<worker_id>(found), wish, who);
 }
 
 caf::result<registration>
@@ -191,7 +191,7 @@ void coordinator_state::ping() {
 
 // -- the end ------------------------------------------------------------------
 
-void coordinator_state::send_workers_home() {
+void coordinator_state::stop_workers() {
   ending_ = true;
   for (const auto& [id, who] : workers_)
     self_->send(who.handle, stop_atom_v, run_end{});

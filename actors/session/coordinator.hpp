@@ -58,7 +58,7 @@ private:
   void start_if_due();
   void tick();
   void ping();
-  void send_workers_home();
+  void stop_workers();
   void close(const run_end& how);
   void leave_if_alone();
   double tick_interval() const;

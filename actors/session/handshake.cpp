@@ -13,7 +13,7 @@ namespace {
 
 void greet(session_client_actor::pointer self, connection_attempts& attempts,
            const admission_actor& admission, double patience,
-           const std::string& hello, const door_opens& then) {
+           const std::string& hello, const handshake_outcomes& then) {
   self->request(admission, to_timespan(patience), hello)
     .then(attempts.in_this_one([then](const std::string& bytes,
                                       const caf::strong_actor_ptr& inside) {
@@ -38,7 +38,7 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
 void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const std::string& host,
                uint16_t port, double patience, const proto::Hello& hello,
-               door_opens then) {
+               handshake_outcomes then) {
   auto bytes = hello.SerializeAsString();
   self
     ->request(self->system().middleman().actor_handle(), to_timespan(patience),

@@ -19,7 +19,7 @@ inline constexpr double patience_with_a_peer = 10;
 
 /// The possible outcomes; one of them is called, if the attempt still counts
 /// then.
-struct door_opens {
+struct handshake_outcomes {
   std::function<void(const proto::Welcome&, const caf::strong_actor_ptr&)>
     welcome;
   /// The peer refuses for good. Errors: settings_conflict, protocol_mismatch.
@@ -33,6 +33,6 @@ struct door_opens {
 void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const std::string& host,
                uint16_t port, double patience, const proto::Hello& hello,
-               door_opens then);
+               handshake_outcomes then);
 
 } // namespace troupe

@@ -3,7 +3,7 @@
 // parameter server in the same process or in another one, and gets it back
 // after a lost connection.
 //
-// An actor; one for each worker or evaluator, which knows it as `home`.
+// An actor; one for each worker or evaluator, which knows it as `session`.
 
 #include "actors/links/compressing_link.hpp"
 #include "actors/runtime/run_clock.hpp"

@@ -191,10 +191,12 @@ server_life open_server(caf::actor_system& system,
 }
 
 /// Publishes the admission for peers and for shards in processes of their own.
-void open_door(caf::actor_system& system, const parameter_server_parts& parts,
-               const server_life& life, const models::flat_layout& layout,
-               const std::shared_ptr<transport::shared_memory>& memory,
-               const gpu_paths& gpus) {
+void publish_admission(caf::actor_system& system,
+                       const parameter_server_parts& parts,
+                       const server_life& life,
+                       const models::flat_layout& layout,
+                       const std::shared_ptr<transport::shared_memory>& memory,
+                       const gpu_paths& gpus) {
   const auto& cluster = parts.settings.cluster;
   auto where = listens_at(cluster);
   auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
@@ -355,7 +357,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else if (simulate) {
     start_members(system, computing, packs, with);
   } else {
-    open_door(system, parts, life, layout, memory, gpus);
+    publish_admission(system, parts, life, layout, memory, gpus);
   }
   return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);

@@ -14,15 +14,15 @@ namespace {
 
 /// A node that says hello whenever it is told to, as a session client does.
 admission_actor make_caller(actor_fixture& actors,
-                            const admission_actor& door) {
-  return actors.stand_in<admission_actor>([door](auto* self) {
+                            const admission_actor& admission) {
+  return actors.stand_in<admission_actor>([admission](auto* self) {
     return admission_actor::behavior_type{
-      [self, door](const std::string& hello)
+      [self, admission](const std::string& hello)
         -> caf::result<std::string, caf::strong_actor_ptr> {
         auto answer =
           self->template make_response_promise<std::string,
                                                caf::strong_actor_ptr>();
-        self->request(door, caf::infinite, hello)
+        self->request(admission, caf::infinite, hello)
           .then([answer](const std::string& welcome,
                          const caf::strong_actor_ptr& inside) mutable {
             answer.deliver(welcome, inside);
@@ -41,7 +41,7 @@ struct entrance {
     parts.coordinator = coordinator.handle;
     parts.patience = 3;
     parts.most_expected = most_expected;
-    door = actors.make<admission_actor, admission_state>(std::move(parts));
+    admission = actors.make<admission_actor, admission_state>(std::move(parts));
   }
 
   /// The gateway of this caller.
@@ -55,7 +55,7 @@ struct entrance {
     return caf::actor_cast<gateway_actor>(answer->get<caf::strong_actor_ptr>());
   }
 
-  gateway_actor hello() { return hello(make_caller(actors, door)); }
+  gateway_actor hello() { return hello(make_caller(actors, admission)); }
 
   /// The caller comes with a link.
   answer_ptr<coordinator_actor> come(const gateway_actor& to,
@@ -69,7 +69,7 @@ struct entrance {
   server_stand_in server = make_server_stand_in(actors);
   server_stand_in link = make_server_stand_in(actors);
   coordinator_stand_in coordinator = make_coordinator_stand_in(actors);
-  admission_actor door;
+  admission_actor admission;
 };
 
 } // namespace
@@ -91,7 +91,7 @@ TEST_CASE("a peer that says hello and does not come is waited for a while") {
 
 TEST_CASE("a peer that goes before it comes leaves nothing behind") {
   entrance it;
-  auto caller = make_caller(it.actors, it.door);
+  auto caller = make_caller(it.actors, it.admission);
   auto gateway = it.hello(caller);
   CHECK(it.actors.alive(gateway));
   it.actors.kill(caller);
@@ -100,7 +100,7 @@ TEST_CASE("a peer that goes before it comes leaves nothing behind") {
 
 TEST_CASE("who says hello again has given up what it was given before") {
   entrance it;
-  auto caller = make_caller(it.actors, it.door);
+  auto caller = make_caller(it.actors, it.admission);
   auto first = it.hello(caller);
   auto second = it.hello(caller);
   CHECK_FALSE(it.actors.alive(first));

@@ -325,37 +325,54 @@ std::shared_ptr<chunk_end_actor> open_chunks(server_under_attack& on) {
 void attack_by_chunks(uint64_t seed) {
   dice random{seed};
   server_under_attack on;
-  auto far = *open_chunks(on);
-  auto frame = [&](frame_kind kind, transfer_id id) {
-    on.actors.tell(far, frame_atom_v, static_cast<uint8_t>(kind), id,
-                   header_of(on, random, kind), on.any_shape(random));
-  };
-  for (auto left = 1 + random() % 24; left > 0; --left) {
-    transfer_id id{random() % 3};
-    switch (random() % 6) {
-    case 0:
-      frame(frame_kind::pull, id);
-      break;
-    case 1:
-      on.actors.tell(far, credit_atom_v, id,
-                     odd_number(random, on.shape.bytes()));
-      break;
-    case 2:
-    case 3:
-      frame(one_in(random, 12) ? frame_kind{static_cast<uint8_t>(random())}
-                               : frame_kind::push,
-            id);
-      break;
-    case 4: // Right, if the transfer has just begun.
-      on.actors.tell(far, chunk_atom_v,
-                     make_chunk(id.value, 0, on.shape.bytes()));
-      break;
-    default:
-      on.actors.tell(far, chunk_atom_v,
-                     any_chunk(random, id.value, on.shape.bytes()));
+  for (int connection = 0; connection < 2; ++connection) {
+    on.gateway = on.actors.make<gateway_actor, gateway_state>(
+      gateway_parts{on.lead, on.coordinator.handle, on.shape});
+    auto far = *open_chunks(on);
+    auto frame = [&](frame_kind kind, transfer_id id) {
+      auto header = header_of(on, random, kind);
+      if (one_in(random, 12))
+        header.resize(odd_number(random, max_header_bytes) % (1u << 20));
+      on.actors.tell(far, frame_atom_v, static_cast<uint8_t>(kind), id, header,
+                     on.any_shape(random));
+    };
+    for (auto left = 1 + random() % 24; left > 0; --left) {
+      transfer_id id{random() % 3};
+      switch (random() % 7) {
+      case 0:
+        frame(frame_kind::pull, id);
+        break;
+      case 1:
+        on.actors.tell(far, credit_atom_v, id,
+                       odd_number(random, on.shape.bytes()));
+        break;
+      case 2:
+      case 3:
+        frame(one_in(random, 12) ? frame_kind{static_cast<uint8_t>(random())}
+                                 : frame_kind::push,
+              id);
+        break;
+      case 4: // Right, if the transfer has just begun.
+        on.actors.tell(far, chunk_atom_v,
+                       make_chunk(id.value, 0, on.shape.bytes()));
+        break;
+      case 5:
+        if (one_in(random, 4))
+          on.actors.tell(far, attach_atom_v, caf::strong_actor_ptr{});
+        else if (one_in(random, 3))
+          on.actors.tell(far, detach_atom_v, caf::error{});
+        else if (one_in(random, 2))
+          on.actors.tell(on.gateway, attach_atom_v, chunk_end_actor{});
+        else
+          open_chunks(on);
+        break;
+      default:
+        on.actors.tell(far, chunk_atom_v,
+                       any_chunk(random, id.value, on.shape.bytes()));
+      }
     }
+    on.check_serves();
   }
-  on.check_serves();
 }
 
 void attack_the_registrar(uint64_t seed) {

@@ -168,7 +168,7 @@ chunk_end_actor make_deaf_peer(actor_fixture& actors, const notes_ptr& seen) {
       },
       [](frame_atom, uint8_t, transfer_id, const caf::byte_buffer&,
          const payload_shape&) {},
-      [](chunk_atom, const chunk&) {},
+      [seen](chunk_atom, const chunk& piece) { seen->sent += piece.size; },
       [](credit_atom, transfer_id, uint64_t) {},
       [](frame_atom, const frame_ptr&) {},
       [](detach_atom, const caf::error&) {},
@@ -448,8 +448,44 @@ TEST_CASE("a link does not take weights of another size") {
   CHECK_FALSE(it.actors.alive(it.link));
 }
 
+TEST_CASE("what nobody waits for is ignored") {
+  line it;
+  SECTION("a chunk that was not announced") {
+    it.actors.tell(it.seen->far, chunk_atom_v,
+                   chunk{transfer_id{1}, 0, random_payload(4, 1), 16, nullptr});
+  }
+  SECTION("credit for no tensor") {
+    it.actors.tell(it.seen->far, credit_atom_v, transfer_id{9}, uint64_t{1});
+  }
+  auto gradient = random_payload(size, 1);
+  it.push(numbered(1), gradient);
+  REQUIRE(it.server->pushes.size() == 1);
+  CHECK(same_bytes(it.server->pushes[0].gradient, gradient));
+}
+
+TEST_CASE("an end that dies is noticed at both ends") {
+  line it;
+  auto pull = it.pull();
+  SECTION("that of the worker") {
+    it.actors.kill(it.seen->near);
+  }
+  SECTION("that of the server") {
+    it.actors.kill(it.seen->far);
+  }
+  it.actors.advance(2);
+  CHECK(pull->code() == errc::peer_lost);
+  CHECK_FALSE(it.actors.alive(it.link));
+  CHECK_FALSE(it.actors.alive(it.gateway));
+}
+
 TEST_CASE("a peer that breaks the protocol is cut off") {
   line it;
+  auto check_cut_off = [&] {
+    CHECK_FALSE(it.actors.alive(it.seen->far));
+    it.actors.advance(2);
+    CHECK_FALSE(it.actors.alive(it.link));
+    CHECK_FALSE(it.actors.alive(it.gateway));
+  };
   auto send_piece = [&](uint64_t offset) {
     chunk piece{transfer_id{1}, offset, random_payload(4, 1), 16, nullptr};
     it.actors.tell(it.seen->far, chunk_atom_v, piece);
@@ -459,20 +495,19 @@ TEST_CASE("a peer that breaks the protocol is cut off") {
     send_piece(0);
     CHECK(it.actors.alive(it.seen->far));
     send_piece(4);
-    CHECK_FALSE(it.actors.alive(it.seen->far));
+    check_cut_off();
   }
   SECTION("two gradients of one number") {
     it.announce(1);
     it.announce(1);
-    CHECK_FALSE(it.actors.alive(it.seen->far));
+    check_cut_off();
   }
-  SECTION("a chunk that nobody announced is ignored") {
-    send_piece(0);
-    CHECK(it.actors.alive(it.seen->far));
-  }
-  SECTION("credit that nobody waits for is ignored") {
-    it.actors.tell(it.seen->far, credit_atom_v, transfer_id{9}, uint64_t{1});
-    CHECK(it.actors.alive(it.seen->far));
+  SECTION("a header longer than any") {
+    it.actors.tell(it.seen->far, frame_atom_v,
+                   static_cast<uint8_t>(transport::frame_kind::push),
+                   transfer_id{1},
+                   caf::byte_buffer(transport::max_header_bytes + 1), shape);
+    check_cut_off();
   }
   SECTION("a second end of the peer") {
     it.actors.tell(it.gateway, attach_atom_v,
@@ -499,9 +534,11 @@ TEST_CASE("a peer gets no more than it grants credit for") {
     it.actors.run();
   };
   pull(0);
+  CHECK(it.seen->sent == 4u << 20);
   SECTION("credit for what was not sent") {
     it.actors.tell(it.seen->far, credit_atom_v, transfer_id{0},
                    uint64_t{1} << 20);
+    CHECK(it.seen->sent == 5u << 20);
     CHECK(it.actors.alive(it.seen->far));
     it.actors.tell(it.seen->far, credit_atom_v, transfer_id{0},
                    (5u << 20) + uint64_t{1});

@@ -569,8 +569,8 @@ private:
 
   /// As the coordinator does.
   void stop_workers() {
-    for (; sent_home_ < coordinator_->left.size(); ++sent_home_) {
-      const auto& out = coordinator_->left[sent_home_];
+    for (; stopped_ < coordinator_->left.size(); ++stopped_) {
+      const auto& out = coordinator_->left[stopped_];
       for (auto& one : players_)
         if (one->who == out.worker && one->life == out.life) {
           one->expelled = true;
@@ -598,7 +598,7 @@ private:
   std::map<worker_id, incarnation> lives_;
   fault fault_ = fault::none;
   worker_id victim_;
-  size_t sent_home_ = 0;
+  size_t stopped_ = 0;
   std::string trouble_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// The unit that is sent on a tensor path: a head of fixed size, a short header
-// and perhaps a tensor. Heads are little-endian on every machine; headers use
-// CAF's serialisation. The format of the bytes:
+// The unit that the two ends of a link exchange. On a tensor path: a head of
+// fixed size, a short header and perhaps a tensor. Heads are little-endian on
+// every machine; headers use CAF's serialisation. The format of the bytes:
 // docs/design/0005-tensor-paths.md. Plain values.
 
 #include "messages/transport/wire/socket.hpp"
@@ -80,7 +80,7 @@ head_bytes encode(const frame_head& head);
 /// Throws `path_error` for bytes that are no valid head.
 frame_head decode(const head_bytes& bytes);
 
-/// A frame as it arrives.
+/// A frame, as the ends of a link see it.
 struct frame {
   frame_kind kind = frame_kind::let_go;
   transfer_id request;
