@@ -139,7 +139,7 @@ private:
 
   void take(const chunk& piece) {
     auto found = arriving_.find(piece.transfer);
-    if (found == arriving_.end()) // Refused before.
+    if (found == arriving_.end()) // Not announced, or of another shape.
       return;
     auto& tensor = found->second.tensor;
     if (!tensor.accept(piece))

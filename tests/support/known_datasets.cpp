@@ -1,0 +1,17 @@
+// Names of data sets for tests of settings without data. To be listed among the
+// sources of a test.
+
+#include "config/schema/known_names.hpp"
+
+namespace {
+
+[[maybe_unused]] const bool datasets_are_known = [] {
+  for (const auto* each :
+       {"mnist", "fashion-mnist", "emnist-letters", "cifar10", "folder", "tar"})
+    troupe::config::add_dataset(each, true);
+  for (const auto* each : {"digits", "synthetic"})
+    troupe::config::add_dataset(each, false);
+  return true;
+}();
+
+} // namespace
