@@ -10,13 +10,13 @@ namespace troupe::data {
 
 namespace {
 
-constexpr uint8_t bytes[] = {
+constexpr uint8_t ${NAME}_bytes[] = {
 ${bytes}
 };
 
 } // namespace
 
-const std::span<const uint8_t> ${NAME}{bytes};
+const std::span<const uint8_t> ${NAME}{${NAME}_bytes};
 
 } // namespace troupe::data
 ")

@@ -11,13 +11,12 @@ namespace troupe {
 
 namespace {
 
-constexpr size_t page = 4096;
-
 class heap final : public payload_memory {
 public:
   memory_block take(size_t bytes) override {
-    auto rounded = std::max(page, (bytes + page - 1) / page * page);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(page, rounded));
+    auto rounded = std::max(memory_page, whole_pages(bytes));
+    auto* memory =
+      static_cast<std::byte*>(std::aligned_alloc(memory_page, rounded));
     if (memory == nullptr)
       throw std::bad_alloc{};
     return {memory, [](std::byte* ptr) {

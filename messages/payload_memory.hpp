@@ -12,6 +12,14 @@
 
 namespace troupe {
 
+/// What blocks are aligned to, in bytes.
+inline constexpr size_t memory_page = 4096;
+
+/// So many bytes, rounded up to whole pages.
+constexpr size_t whole_pages(size_t bytes) {
+  return (bytes + memory_page - 1) / memory_page * memory_page;
+}
+
 /// A block of memory; dropping the last handle, on any thread, frees it.
 using memory_block = std::shared_ptr<std::byte>;
 

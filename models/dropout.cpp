@@ -1,5 +1,6 @@
 #include "models/dropout.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>

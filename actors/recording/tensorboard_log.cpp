@@ -1,5 +1,6 @@
 #include "actors/recording/tensorboard_log.hpp"
 
+#include "actors/recording/appending.hpp"
 #include "actors/recording/crc32c.hpp"
 #include "config/text/failure.hpp"
 #include "messages/proto/tensorboard.pb.h"
@@ -22,11 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using proto::tensorboard::Event;
 using proto::tensorboard::SessionLog;
-
-[[noreturn]] void fail(const char* verb, const fs::path& path) {
-  throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
-                  std::system_category().message(errno));
-}
 
 /// Readers take the files of a folder in the order of their names and only
 /// look at names with `tfevents`.

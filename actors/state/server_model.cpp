@@ -8,7 +8,8 @@
 #include "models/optim/clipping.hpp"
 #include "models/optim/decay.hpp"
 
-#include <torch/torch.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <functional>

@@ -27,9 +27,10 @@ using source = origin::source;
 }
 
 /// Walks through the arguments.
-class reader {
+class flag_reader {
 public:
-  explicit reader(std::span<const std::string> arguments) : rest_(arguments) {
+  explicit flag_reader(std::span<const std::string> arguments)
+    : rest_(arguments) {
     // nop
   }
 
@@ -185,7 +186,7 @@ std::span<const start_flag> start_flags() {
 }
 
 command_line read_flags(std::span<const std::string> arguments) {
-  return reader{arguments}.read();
+  return flag_reader{arguments}.read();
 }
 
 } // namespace troupe::config

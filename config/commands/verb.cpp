@@ -12,9 +12,9 @@ namespace troupe::config {
 
 namespace {
 
-class reader {
+class argument_reader {
 public:
-  reader(const verb& of, std::span<const std::string> typed)
+  argument_reader(const verb& of, std::span<const std::string> typed)
     : of_(of), rest_(typed) {
     // nop
   }
@@ -133,7 +133,7 @@ std::string rows_of(const verb& of) {
 
 std::optional<verb_call> read_verb(const verb& of,
                                    std::span<const std::string> typed) {
-  return reader{of, typed}.read();
+  return argument_reader{of, typed}.read();
 }
 
 std::string help_of(std::span<const verb> all) {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace rules;
 
-std::string any_of(std::span<const std::string> words) {
+std::string choices(std::span<const std::string> words) {
   return join(words, "|");
 }
 
@@ -48,7 +48,7 @@ void add_cluster(std::vector<key>& table) {
          "how long a node tries to reach the parameter server", seconds);
   at.add("liveness-timeout", &s::liveness_timeout, scope::node, "SECONDS",
          "silence after which a peer counts as dead", seconds);
-  at.add("transport", &s::transport, scope::node, any_of(transport_names()),
+  at.add("transport", &s::transport, scope::node, choices(transport_names()),
          "the path that tensors take; auto: the best that both ends share",
          one_of{transport_names()});
   at.add(
@@ -72,9 +72,9 @@ void add_training(std::vector<key>& table) {
          network);
   at.add("allow-scripts", &s::allow_scripts, scope::node, "BOOL",
          "let this node run such a file, which is a program");
-  at.add("optimizer", &s::optimizer, scope::cluster, any_of(known_optimizers()),
-         "how the parameter server applies gradients",
-         one_of{known_optimizers()});
+  at.add(
+    "optimizer", &s::optimizer, scope::cluster, choices(known_optimizers()),
+    "how the parameter server applies gradients", one_of{known_optimizers()});
   at.add("lr", &s::lr, scope::cluster, "X", "learning rate", above_zero);
   at.add(
     "momentum", &s::momentum, scope::cluster, "X",
@@ -227,7 +227,7 @@ void add_parameter(std::vector<key>& table, const parameter& what) {
 void add_policy(std::vector<key>& table) {
   using s = policy_settings;
   section_of at{table, "policy", &settings::policy};
-  at.add("name", &s::name, scope::cluster, any_of(policy_names()),
+  at.add("name", &s::name, scope::cluster, choices(policy_names()),
          "who waits for whom, also with parameters: NAME(KEY=VALUE,...)" +
            other_names(),
          rules::policy)
@@ -275,7 +275,7 @@ void add_simulation(std::vector<key>& table) {
   at.add("link-latency", &s::link_latency, scope::node, "SECONDS",
          "virtual clock: delay of a message", delay);
   static const std::vector<std::string> gradients{"real", "none"};
-  at.add("gradients", &s::gradients, scope::node, any_of(gradients),
+  at.add("gradients", &s::gradients, scope::node, choices(gradients),
          "virtual clock: none schedules only, nothing is trained",
          one_of{gradients});
   at.add("faults", &s::faults, scope::node, "FILE|random(SEED)",

@@ -22,19 +22,14 @@ constexpr std::string_view own_to_a_start[] = {
 constexpr std::string_view limits[] = {"training.epochs", "training.max-steps",
                                        "training.target-accuracy"};
 
-template <class List>
-bool is_among(const List& list, std::string_view id) {
-  return std::ranges::find(list, id) != std::end(list);
-}
-
-bool any_of(std::span<const given> all, std::string_view section_and_name) {
+bool has_key(std::span<const given> all, std::string_view section_and_name) {
   return std::ranges::any_of(
     all, [&](const given& one) { return one.what->id() == section_and_name; });
 }
 
 bool gives_a_limit(std::span<const given> own) {
   return std::ranges::any_of(limits,
-                             [&](auto limit) { return any_of(own, limit); });
+                             [&](auto limit) { return has_key(own, limit); });
 }
 
 std::vector<given> read(const earlier_run& run) {
@@ -62,9 +57,9 @@ std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
                             role what) {
   auto out = read(run);
   // The batch of a worker follows from that of all, where that is given.
-  auto shared_out = any_of(out, "training.global-batch-size") ||
-                    (any_of(own, "training.global-batch-size") &&
-                     !any_of(own, "training.batch-size"));
+  auto shared_out = has_key(out, "training.global-batch-size") ||
+                    (has_key(own, "training.global-batch-size") &&
+                     !has_key(own, "training.batch-size"));
   auto limited = gives_a_limit(own);
   std::erase_if(out, [&](const given& one) {
     auto id = one.what->id();
@@ -88,7 +83,7 @@ std::vector<change> require_same(const resolved& all, const earlier_run& run,
   std::vector<change> out;
   for (const auto& what : differences(there, here, relation::resume)) {
     const auto& key = key_of(what.key);
-    if (!any_of(changes, what.key))
+    if (!has_key(changes, what.key))
       throw usage_error(
         all.cite(what.key) + ": the run at " + run.name + " has " +
         or_not_set(what.run) + "; leave it out to go on as it was" +

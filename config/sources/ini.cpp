@@ -30,9 +30,9 @@ std::string_view without_comment(std::string_view text) {
 }
 
 /// Reads one line after the other; keeps what errors and duplicates need.
-class reader {
+class line_reader {
 public:
-  explicit reader(const std::string& name) : name_(name) {
+  explicit line_reader(const std::string& name) : name_(name) {
     // nop
   }
 
@@ -124,7 +124,7 @@ std::vector<ini_entry> parse_ini(std::string_view text,
     throw usage_error(name + ": larger than 1 MiB: no file of settings");
   if (text.starts_with(byte_order_mark))
     text.remove_prefix(byte_order_mark.size());
-  reader lines{name};
+  line_reader lines{name};
   while (!text.empty()) {
     auto end = text.find('\n');
     lines.take(text.substr(0, end));

@@ -29,11 +29,6 @@ constexpr std::array<std::string_view, 5> not_taken{
   "training.train-dir", "training.tape", "simulation.clock",
   "cluster.transport", "cluster.overlap"};
 
-template <class List>
-bool is_among(const List& list, const std::string& id) {
-  return std::find(list.begin(), list.end(), id) != list.end();
-}
-
 std::vector<given> from_event_log(std::string_view ini,
                                   const std::string& name) {
   std::vector<given> result;

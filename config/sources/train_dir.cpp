@@ -1,6 +1,7 @@
 #include "config/sources/train_dir.hpp"
 
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "config/values/script.hpp"
 
 #include <algorithm>
@@ -39,10 +40,10 @@ bool is_old_best(std::string_view name) {
 
 /// `name` or its temporary form.
 template <class Names>
-bool is_among(const Names& names, std::string_view name) {
+bool is_named_in(const Names& names, std::string_view name) {
   if (name.ends_with(temporary))
     name.remove_suffix(temporary.size());
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  return is_among(names, name);
 }
 
 /// step-00000100 and its temporary and set-aside forms.
@@ -81,7 +82,7 @@ void remove_if_empty(const fs::path& folder) {
 }
 
 bool is_checkpoint_file(std::string_view name) {
-  return is_among(checkpoint_files, name);
+  return is_named_in(checkpoint_files, name);
 }
 
 /// The error feedback of workers.
@@ -189,7 +190,7 @@ void remove_run(const fs::path& folder) {
     if (fs::is_directory(folder / "residuals"))
       remove_steps(folder / "residuals", is_error_feedback);
     remove_files(folder, [](std::string_view name) {
-      return is_among(run_files, name) || is_among(other_files, name) ||
+      return is_named_in(run_files, name) || is_named_in(other_files, name) ||
              name.starts_with(event_file) || is_event_log(name) ||
              is_old_best(name);
     });

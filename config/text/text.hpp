@@ -2,7 +2,9 @@
 // Small helpers for reading what users typed and showing it in messages. Pure
 // functions; any thread.
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +41,12 @@ std::optional<std::string> nearest(std::string_view word,
 /// "; did you mean 'X'?", or nothing when no candidate is close.
 std::string did_you_mean(std::string_view word,
                          std::span<const std::string> candidates);
+
+/// Whether one of `list` equals `word`.
+template <class List>
+bool is_among(const List& list, std::string_view word) {
+  return std::find(std::begin(list), std::end(list), word) != std::end(list);
+}
 
 /// "1 worker", "3 workers"
 std::string count(uint64_t n, std::string_view what);

@@ -31,7 +31,7 @@ parameter positive(const char* name, double by_default) {
 enum step : uint8_t { crop, resized_crop, flip, jitter };
 
 /// In the order of `step`.
-const std::array<call_schema, 4> schemas{{
+const std::array<call_schema, 4> augmentation_schemas{{
   {"crop",
    {{"padding", "N", "pixels on each side", whole(0, 1024),
      text_of(random_crop{}.padding)}}},
@@ -65,13 +65,14 @@ random_resized_crop read_resized_crop(const arguments& from) {
 
 void take_step(augmentation& out, std::string_view text) {
   auto name = name_of_call(text);
-  auto found = std::ranges::find(schemas, name, &call_schema::name);
-  if (found == schemas.end())
+  auto found =
+    std::ranges::find(augmentation_schemas, name, &call_schema::name);
+  if (found == augmentation_schemas.end())
     throw bad_value("has the step " + in_quotes(name) +
                     "; there are auto, none, or crop, resized-crop, flip and "
                     "jitter with + between them");
   auto from = read_arguments(*found, text);
-  switch (static_cast<step>(found - schemas.begin())) {
+  switch (static_cast<step>(found - augmentation_schemas.begin())) {
   case crop:
     return put(out.crop, *found,
                {static_cast<uint32_t>(from.whole("padding"))});

@@ -15,7 +15,7 @@ const parameter mean{"mean", "S", "seconds", number_above(0)};
 const parameter factor{"factor", "X", "times as long", number_above(0)};
 const parameter base{"base", "DIST", "what is made slower", any_text()};
 
-const std::array<call_schema, 6> schemas{{
+const std::array<call_schema, 6> distribution_schemas{{
   {"constant",
    {{"value", "S", "seconds", number_from(0, largest_number)}},
    true},
@@ -32,7 +32,8 @@ const std::array<call_schema, 6> schemas{{
 distribution parse_at(std::string_view text, int depth) {
   if (depth > deepest_nesting)
     throw bad_value("is nested too deeply");
-  const auto& what = schema_of(name_of_call(text), schemas, "distribution");
+  const auto& what =
+    schema_of(name_of_call(text), distribution_schemas, "distribution");
   distribution result{what.name, {}, {}};
   if (text.find('(') == text.npos)
     throw bad_value("must be " + what.name + "(...)");

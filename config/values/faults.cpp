@@ -21,7 +21,7 @@ const parameter span{"for", "S", "seconds that it lasts", number_above(0)};
 
 /// In the order of `fault_kind`; parameters in the order in which they are
 /// shown.
-const std::array<call_schema, fault_kinds> schemas{{
+const std::array<call_schema, fault_kinds> fault_schemas{{
   {"crash",
    {worker,
     {"restart", "S", "seconds until it comes back", number_above(0), "",
@@ -79,23 +79,23 @@ fault parse_line(std::string_view line, uint32_t workers) {
   return result;
 }
 
-std::string_view without_comment(std::string_view line) {
+std::string_view before_comment(std::string_view line) {
   return trim(line.substr(0, line.find('#')));
 }
 
 } // namespace
 
 std::string_view to_string(fault_kind x) {
-  return schemas[static_cast<size_t>(x)].name;
+  return fault_schemas[static_cast<size_t>(x)].name;
 }
 
 fault parse_fault(double at, std::string_view text) {
-  const auto& what = schema_of(name_of_call(text), schemas, "fault");
+  const auto& what = schema_of(name_of_call(text), fault_schemas, "fault");
   if (text.find('(') == text.npos)
     throw bad_value("must be " + what.name + "(...)");
   fault result;
   result.at = at;
-  result.what = static_cast<fault_kind>(&what - schemas.data());
+  result.what = static_cast<fault_kind>(&what - fault_schemas.data());
   for (const auto& [name, value] : read_arguments(what, text))
     if (name == "worker")
       result.worker = static_cast<uint32_t>(parse_double(value));
@@ -107,7 +107,7 @@ fault parse_fault(double at, std::string_view text) {
 }
 
 std::string to_string(const fault& x) {
-  const auto& what = schemas[static_cast<size_t>(x.what)];
+  const auto& what = fault_schemas[static_cast<size_t>(x.what)];
   arguments values;
   for (const auto& each : what.parameters)
     if (!each.optional || x.lasts)
@@ -124,7 +124,7 @@ std::vector<fault> parse_faults(std::string_view text, const std::string& name,
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with('\r'))
       line.remove_suffix(1);
-    line = without_comment(line);
+    line = before_comment(line);
     try {
       if (!line.empty())
         result.push_back(parse_line(line, workers));

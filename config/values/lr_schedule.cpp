@@ -11,19 +11,19 @@ namespace troupe::config {
 
 namespace {
 
-const parameter factor{"factor", "X", "of the rate at each step",
-                       number_above(0), print(lr_schedule{}.factor)};
+const parameter decay_factor{"factor", "X", "of the rate at each step",
+                             number_above(0), print(lr_schedule{}.factor)};
 
 /// In the order of `lr_shape`.
-const std::array<call_schema, 4> schemas{{
+const std::array<call_schema, 4> lr_schemas{{
   {"constant", {}},
   {"step",
    {{"every", "E", "epochs between steps", number_above(0),
      print(lr_schedule{}.every)},
-    factor}},
+    decay_factor}},
   {"multi-step",
    {{"at", "E+E...", "the epochs of its steps, such as 30+60+80", any_text()},
-    factor}},
+    decay_factor}},
   {"cosine",
    {{"min", "X", "the rate that it ends with", number_from(0, largest_number),
      print(lr_schedule{}.min)}}},
@@ -48,10 +48,10 @@ std::vector<double> parse_epochs(std::string_view text) {
 } // namespace
 
 lr_schedule parse_lr_schedule(std::string_view text) {
-  const auto& what = schema_of(name_of_call(text), schemas, "schedule");
+  const auto& what = schema_of(name_of_call(text), lr_schemas, "schedule");
   auto values = read_arguments(what, text);
   lr_schedule out;
-  out.shape = static_cast<lr_shape>(&what - schemas.data());
+  out.shape = static_cast<lr_shape>(&what - lr_schemas.data());
   if (values.has("every"))
     out.every = values.number("every");
   if (values.has("at"))

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t largest_side = 4096;
 constexpr uint64_t most_bytes = uint64_t{8} << 30;
 
-const call_schema schema{
+const call_schema synthetic_schema{
   "synthetic",
   {{"shape", "CxHxW", "of a sample", any_text(), "3x32x32"},
    {"classes", "N", "of labels", whole(1, 256),
@@ -45,7 +45,7 @@ bool is_synthetic(std::string_view text) {
 }
 
 synthetic_data parse_synthetic(std::string_view text) {
-  auto values = read_arguments(schema, trim(text));
+  auto values = read_arguments(synthetic_schema, trim(text));
   synthetic_data out{parse_shape(values.text("shape")),
                      static_cast<int64_t>(values.whole("classes")),
                      values.whole("samples")};

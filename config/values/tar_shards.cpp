@@ -51,7 +51,7 @@ std::optional<number_range> find_range(std::string_view pattern) {
   return out;
 }
 
-const call_schema schema{
+const call_schema tar_schema{
   "tar",
   {{"train", "FILES", "the shards to train with", any_text(), "", true},
    {"val", "FILES", "the shards to evaluate with", any_text(), "", true}}};
@@ -66,7 +66,7 @@ tar_shards parse_tar_shards(std::string_view text) {
   tar_shards out;
   if (trim(text) == "tar")
     return out;
-  auto values = read_arguments(schema, text);
+  auto values = read_arguments(tar_schema, text);
   if (!values.has("train") || !values.has("val"))
     throw bad_value("must name both: tar(train=FILES,val=FILES)");
   out = {values.text("train"), values.text("val")};

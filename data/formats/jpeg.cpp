@@ -19,7 +19,7 @@ namespace troupe::data {
 namespace {
 
 /// A block of 8x8 pixels takes at least a bit.
-constexpr uint64_t densest = 512;
+constexpr uint64_t densest_jpeg = 512;
 
 /// Scans of a progressive image; a file of a few bytes each could ask for
 /// minutes of work.
@@ -74,7 +74,7 @@ public:
       jpeg_read_header(&image_, TRUE);
     });
     require_possible(name_, image_.image_width, image_.image_height,
-                     bytes_.size(), densest);
+                     bytes_.size(), densest_jpeg);
     auto part = choose(image_.image_height, image_.image_width);
     auto inks = image_.jpeg_color_space == JCS_CMYK ||
                 image_.jpeg_color_space == JCS_YCCK;

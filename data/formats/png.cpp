@@ -17,7 +17,7 @@ namespace troupe::data {
 namespace {
 
 /// Deflate makes at most 1,032 bytes of one, and a byte holds eight pixels.
-constexpr uint64_t densest = 1032 * 8;
+constexpr uint64_t densest_png = 1032 * 8;
 
 class png {
 public:
@@ -43,7 +43,7 @@ public:
     int64_t width = png_get_image_width(png_, info_);
     int64_t height = png_get_image_height(png_, info_);
     require_possible(name_, static_cast<uint64_t>(width),
-                     static_cast<uint64_t>(height), bytes_.size(), densest);
+                     static_cast<uint64_t>(height), bytes_.size(), densest_png);
     auto part = choose(height, width);
     // PIL keeps 16 bits of gray until it has to make them RGB, and then clips.
     auto clips = png_get_bit_depth(png_, info_) == 16 &&

@@ -10,8 +10,9 @@ namespace troupe::transport::nccl {
 namespace {
 
 const std::string off = "NCCL is off: ";
-const std::string advice = ": install NCCL " + version_text(least_version) +
-                           " or a later 2.x, or name its file";
+const std::string install_advice = ": install NCCL " +
+                                   version_text(least_version) +
+                                   " or a later 2.x, or name its file";
 
 /// A library that was opened, or why none could be.
 struct opened {
@@ -70,10 +71,10 @@ loaded library::load(const library_names& names) {
                   ": install the CUDA runtime, or name its file");
   auto nccl = open_first(names.nccl);
   if (nccl.handle == nullptr)
-    return refuse(nccl.why_not + advice);
+    return refuse(nccl.why_not + install_advice);
   entry_points table;
   if (auto missing = resolve(table, nccl, cuda); !missing.empty())
-    return refuse(missing + advice);
+    return refuse(missing + install_advice);
   return adopt(table, nccl.name);
 }
 
@@ -81,9 +82,10 @@ loaded library::adopt(const entry_points& table, const std::string& origin) {
   int version = 0;
   if (auto code = table.get_version(&version); code != abi::result::success)
     return refuse(origin + " does not tell its version (" +
-                  table.error_text(code) + ")" + advice);
+                  table.error_text(code) + ")" + install_advice);
   if (version < least_version || version >= unknown_version)
-    return refuse(origin + " is NCCL " + version_text(version) + advice);
+    return refuse(origin + " is NCCL " + version_text(version) +
+                  install_advice);
   int devices = 0;
   auto code = table.device_count(&devices);
   if (code != abi::cuda_status::success)

@@ -16,11 +16,10 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr uint64_t page = 4096;
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 constexpr uint64_t rounded(uint64_t bytes) {
-  return std::max(page, (bytes + page - 1) / page * page);
+  return std::max(memory_page, whole_pages(bytes));
 }
 
 // Allocates all of the memory now: a lack found later would be a signal.

@@ -4,7 +4,7 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr uint64_t mark = 0x46505254; // "TRPF"
+constexpr uint64_t frame_mark = 0x46505254; // "TRPF"
 
 /// Most elements whose bytes can be counted.
 constexpr uint64_t max_count = UINT64_MAX / 16;
@@ -49,7 +49,7 @@ uint64_t get_number(const std::byte* from) {
 head_bytes encode(const frame_head& head) {
   head_bytes out;
   auto* at = out.data();
-  put(at, mark, 4);
+  put(at, frame_mark, 4);
   put(at, static_cast<uint8_t>(head.kind), 1);
   put(at, static_cast<uint8_t>(head.carried), 1);
   put(at, static_cast<uint8_t>(head.shape.type), 1);
@@ -65,7 +65,7 @@ head_bytes encode(const frame_head& head) {
 
 frame_head decode(const head_bytes& bytes) {
   const auto* at = bytes.data();
-  if (get(at, 4) != mark)
+  if (get(at, 4) != frame_mark)
     throw path_error{"what arrives is no frame"};
   frame_head out;
   out.kind = frame_kind{number_up_to(get(at, 1), 1, 19, "kind")};

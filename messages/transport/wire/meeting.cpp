@@ -20,9 +20,9 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr char mark[4] = {'T', 'R', 'P', 'H'};
+constexpr char hello_mark[4] = {'T', 'R', 'P', 'H'};
 constexpr char accepted = 'Y';
-constexpr size_t introduction_size = sizeof mark + token_size;
+constexpr size_t introduction_size = sizeof hello_mark + token_size;
 
 // -- addresses ----------------------------------------------------------------
 
@@ -151,7 +151,7 @@ socket connect_unix(const std::string& name) {
 }
 
 void introduce(socket& line, const std::string& token, double patience) {
-  std::string bytes{mark, sizeof mark};
+  std::string bytes{hello_mark, sizeof hello_mark};
   bytes += token;
   iovec out[] = {{bytes.data(), bytes.size()}};
   std::span<iovec> rest{out};
@@ -188,8 +188,8 @@ struct reception::pending {
     if (got < 0)
       return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
     shown.append(bytes.data(), static_cast<size_t>(got));
-    auto known = std::min(shown.size(), sizeof mark);
-    return got > 0 && std::memcmp(shown.data(), mark, known) == 0;
+    auto known = std::min(shown.size(), sizeof hello_mark);
+    return got > 0 && std::memcmp(shown.data(), hello_mark, known) == 0;
   }
 
   bool complete() const { return shown.size() == introduction_size; }
@@ -301,8 +301,8 @@ std::vector<guest> reception::wait() {
         now < one.until && (all[fixed + i].revents == 0 || one.read());
       if (stays && one.complete()) {
         waits(one.line.get(), true);
-        out.push_back(
-          {one.shown.substr(sizeof mark), one.same_host, std::move(one.line)});
+        out.push_back({one.shown.substr(sizeof hello_mark), one.same_host,
+                       std::move(one.line)});
       } else if (stays) {
         still.push_back(std::move(one));
       }

@@ -1,5 +1,7 @@
 #include "messages/transport/wire/side_by_side.hpp"
 
+#include "messages/payload_memory.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -10,48 +12,45 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr size_t page = 4096;
-
 /// A few versions are alive at a time, and not in all combinations.
 constexpr size_t most_windows = 16;
 
 bool begins_a_page(const std::byte* data) {
-  return reinterpret_cast<uintptr_t>(data) % page == 0;
+  return reinterpret_cast<uintptr_t>(data) % memory_page == 0;
 }
 
 /// Of all parts but the last the end has to be one, too.
 bool fit(std::span<const payload> parts) {
   for (const auto& part : parts) {
-    auto ends = &part == &parts.back() || part.bytes().size() % page == 0;
+    auto ends =
+      &part == &parts.back() || part.bytes().size() % memory_page == 0;
     if (!part || !ends || !begins_a_page(part.bytes().data()))
       return false;
   }
   return !parts.empty();
 }
 
-size_t whole_pages(size_t bytes) {
-  return (bytes + page - 1) / page * page;
-}
+} // namespace
 
-/// A range of addresses.
-class mapped {
+/// A range of addresses, unmapped at the end.
+class mapped_range {
 public:
-  mapped() = default;
+  mapped_range() = default;
 
-  mapped(void* where, size_t bytes)
+  mapped_range(void* where, size_t bytes)
     : data_(where == MAP_FAILED ? nullptr : static_cast<std::byte*>(where)),
       bytes_(bytes) {
     // nop
   }
 
-  mapped(mapped&& other) noexcept
+  mapped_range(mapped_range&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {
     // nop
   }
 
-  mapped& operator=(mapped&&) = delete;
+  mapped_range& operator=(mapped_range&&) = delete;
 
-  ~mapped() {
+  ~mapped_range() {
     if (data_ != nullptr)
       munmap(data_, bytes_);
   }
@@ -67,9 +66,11 @@ private:
   size_t bytes_ = 0;
 };
 
+namespace {
+
 /// A second mapping of the same pages, where the kernel likes. An old size of 0
 /// asks for that; it is refused unless the pages are shared (mremap(2)).
-mapped second_mapping(std::span<const std::byte> pages) {
+mapped_range second_mapping(std::span<const std::byte> pages) {
   auto bytes = whole_pages(pages.size());
   auto* from = const_cast<std::byte*>(pages.data());
   return {mremap(from, 0, bytes, MREMAP_MAYMOVE), bytes};
@@ -87,8 +88,8 @@ public:
   const std::byte* data() const { return space_.data(); }
 
 private:
-  static mapped show(std::span<const payload> parts) {
-    std::vector<mapped> all;
+  static mapped_range show(std::span<const payload> parts) {
+    std::vector<mapped_range> all;
     size_t bytes = 0;
     for (const auto& part : parts) {
       all.push_back(second_mapping(part.bytes()));
@@ -96,9 +97,9 @@ private:
         return {};
       bytes += all.back().size();
     }
-    mapped space{mmap(nullptr, bytes, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
-                 bytes};
+    mapped_range space{mmap(nullptr, bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+                       bytes};
     auto* at = space.data();
     for (auto& part : all) {
       if (at == nullptr || !move(part, at)) {
@@ -112,7 +113,7 @@ private:
 
   /// The previous mapping is removed first, so if this fails, those addresses
   /// may already be used by something else.
-  static bool move(mapped& part, std::byte* to) {
+  static bool move(mapped_range& part, std::byte* to) {
     auto moved = mremap(part.data(), part.size(), part.size(),
                         MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
     if (moved)
@@ -120,7 +121,7 @@ private:
     return moved;
   }
 
-  mapped space_;
+  mapped_range space_;
 };
 
 auto side_by_side::find(const addresses& where) const -> window_ptr {
