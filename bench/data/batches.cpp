@@ -59,7 +59,7 @@ constexpr uint32_t height = 375;
 constexpr uint32_t width = 500;
 
 /// Smooth shapes with grain, about as hard to compress as a photograph.
-std::vector<uint8_t> scene(uint64_t number) {
+std::vector<uint8_t> picture(uint64_t number) {
   data::philox_stream random{number, data::random_purpose::synthetic_sample, 0};
   double waves[6];
   for (auto& x : waves)
@@ -113,7 +113,7 @@ void measure_jpeg(const setting& how, report& out) {
     std::filesystem::create_directories(below);
     for (int i = 0; i < (part == "train" ? photographs : 1); ++i)
       write_jpeg(below / (std::to_string(i) + ".jpg"),
-                 scene(static_cast<uint64_t>(i)));
+                 picture(static_cast<uint64_t>(i)));
   }
   config::data_settings settings;
   settings.dataset = "folder";

@@ -7,8 +7,8 @@
 #include "models/optim/aggregate.hpp"
 #include "models/optim/optimizer.hpp"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>
@@ -20,18 +20,18 @@ namespace {
 constexpr double lr = 0.01;
 constexpr double momentum = 0.9;
 
-struct workload {
+struct model_size {
   const char* name;
   uint64_t count; ///< Parameters.
   size_t steps;   ///< Of one measurement.
 };
 
-constexpr workload workloads[] = {{"lenet", 431'080, 200},
-                                  {"resnet18", 11'173'962, 10}};
+constexpr model_size workloads[] = {{"lenet", 431'080, 200},
+                                    {"resnet18", 11'173'962, 10}};
 
 /// A server's memory, as it is in a run: versions, slots, pushed gradients.
 struct ours {
-  ours(const workload& what, const char* optimizer_name)
+  ours(const model_size& what, const char* optimizer_name)
     : layout(
         models::flat_layout::from({{"x", {static_cast<int64_t>(what.count)}}},
                                   config::scalar_type::float32)),
@@ -62,11 +62,11 @@ struct ours {
 
 class measurement {
 public:
-  measurement(const workload& what, size_t n, const setting& how)
+  measurement(const model_size& what, size_t n, const setting& how)
     : what_(what), rounds_(how.quick ? 1 : 9),
       steps_(how.quick ? 1 : what.steps), shares_(n, 64) {
     for (size_t i = 0; i < n; ++i) {
-      gradients_.push_back(torch::randn({static_cast<int64_t>(what.count)}) *
+      gradients_.push_back(at::randn({static_cast<int64_t>(what.count)}) *
                            1e-3);
       pointers_.push_back(gradients_.back().const_data_ptr<float>());
     }
@@ -141,7 +141,7 @@ private:
       throw run_error("Troupe's step and the one by hand differ");
   }
 
-  const workload& what_;
+  const model_size& what_;
   size_t rounds_;
   size_t steps_;
   std::vector<at::Tensor> gradients_;

@@ -20,22 +20,22 @@ constexpr double most_mib = 2048;
 /// Smaller clusters take less than a process needs to begin.
 constexpr uint32_t least_for_growth = 100;
 
-struct size {
+struct cluster_size {
   uint32_t workers;
   uint32_t steps; ///< Of each worker.
 };
 
-std::string text_of(const size& x) {
+std::string text_of(const cluster_size& x) {
   return std::to_string(x.workers) + "x" + std::to_string(x.steps);
 }
 
 /// A step is an update: of all workers' gradients, or of one.
-uint64_t updates_of(const std::string& policy, const size& x) {
+uint64_t updates_of(const std::string& policy, const cluster_size& x) {
   auto one_by_one = policy == "ssp" || policy == "async";
   return one_by_one ? uint64_t{x.workers} * x.steps : x.steps;
 }
 
-cost run(const setting& how, const std::string& policy, const size& x) {
+cost run(const setting& how, const std::string& policy, const cluster_size& x) {
   app::scratch_folder scratch;
   return run_child(
     {how.trainer_node, "--simulate", "--clock", "virtual", "--gradients",
@@ -47,7 +47,7 @@ cost run(const setting& how, const std::string& policy, const size& x) {
 /// The medians of runs of all policies and sizes, in turn.
 class runs {
 public:
-  runs(std::vector<size> sizes, size_t rounds)
+  runs(std::vector<cluster_size> sizes, size_t rounds)
     : sizes_(std::move(sizes)), rounds_(rounds) {
     // nop
   }
@@ -63,7 +63,7 @@ public:
         }
   }
 
-  cost of(const std::string& policy, const size& x) const {
+  cost of(const std::string& policy, const cluster_size& x) const {
     const auto& all = found_.at({policy, x.workers});
     auto median_of = [&](auto what) {
       std::vector<double> xs;
@@ -77,19 +77,20 @@ public:
   }
 
 private:
-  std::vector<size> sizes_;
+  std::vector<cluster_size> sizes_;
   size_t rounds_;
   std::map<std::pair<std::string, uint32_t>, std::vector<cost>> found_;
 };
 
 /// us of one core for a gradient of a worker, without what every process needs
 /// to begin.
-double per_gradient(const cost& whole, const cost& beginning, const size& x) {
+double per_gradient(const cost& whole, const cost& beginning,
+                    const cluster_size& x) {
   return (whole.time.cpu_seconds - beginning.time.cpu_seconds) * 1e6 /
          (double(x.workers) * x.steps);
 }
 
-void show(const runs& all, const std::vector<size>& sizes,
+void show(const runs& all, const std::vector<cluster_size>& sizes,
           const std::string& policy, report& out) {
   auto name = "simulate/run/" + policy + "/";
   auto beginning = all.of(policy, sizes[0]);
@@ -118,7 +119,7 @@ void show(const runs& all, const std::vector<size>& sizes,
 
 void measure_growth(const setting& how, report& out) {
   auto steps = how.quick ? 2u : 100u;
-  std::vector<size> sizes{{2, 1}};
+  std::vector<cluster_size> sizes{{2, 1}};
   for (auto workers : {10u, 100u, 1000u, 10000u})
     if (!how.quick || workers < 1000)
       sizes.push_back({workers, steps});

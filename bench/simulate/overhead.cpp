@@ -11,7 +11,8 @@
 #include "models/network.hpp"
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <cmath>

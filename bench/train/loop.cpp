@@ -8,7 +8,9 @@
 #include "data/sampling/permutation.hpp"
 #include "models/network.hpp"
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <barrier>

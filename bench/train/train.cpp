@@ -35,16 +35,16 @@ struct workload {
   bool plain = false; ///< Beside loops with glibc's malloc, too.
 };
 
-const workload lenet{"lenet", "lenet", "digits", 64, 1000, 64, 20, 5, true};
-const workload resnet{"resnet18",
-                      "resnet18_cifar",
-                      "synthetic(shape=3x32x32,classes=10,samples=2000)",
-                      32,
-                      40,
-                      2,
-                      4,
-                      3,
-                      false};
+const workload lenet_run{"lenet", "lenet", "digits", 64, 1000, 64, 20, 5, true};
+const workload resnet_run{"resnet18",
+                          "resnet18_cifar",
+                          "synthetic(shape=3x32x32,classes=10,samples=2000)",
+                          32,
+                          40,
+                          2,
+                          4,
+                          3,
+                          false};
 
 /// Samples a second of a run: of all its gradients but those of the first
 /// fifth.
@@ -254,8 +254,8 @@ void measure_memory(const setting& how, report& out) {
   constexpr double model = 11'173'962 * 4. / (1 << 20);
   auto most = (versions + slots + workers + workers) * model;
   out.progress("memory of a parameter server");
-  auto small = contenders{how, lenet}.memory_of_server("async");
-  auto large = contenders{how, resnet}.memory_of_server("async");
+  auto small = contenders{how, lenet_run}.memory_of_server("async");
+  auto large = contenders{how, resnet_run}.memory_of_server("async");
   out.add(compare("train/resnet18/server_memory", large - small, "MiB",
                   "2 versions, slots, one version and gradient a worker", most,
                   better::lower));
@@ -266,13 +266,13 @@ void measure_memory(const setting& how, report& out) {
 void measure_lenet(const setting& how, report& out) {
   out.begin("samples a second of two workers: LeNet, batch 64 (targets: 0.97 "
             "of the same two loops, 1.45 of plain ones)");
-  measure(lenet, how, out);
+  measure(lenet_run, how, out);
 }
 
 void measure_resnet(const setting& how, report& out) {
   out.begin("samples a second of two workers: ResNet-18 at 32x32, batch 32 "
             "(target: 0.97 of the same two loops)");
-  measure(resnet, how, out);
+  measure(resnet_run, how, out);
   measure_memory(how, out);
 }
 

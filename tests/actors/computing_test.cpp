@@ -7,6 +7,7 @@
 #include "actors/worker/computing.hpp"
 #include "data/dataset.hpp"
 
+#include <ATen/ops/equal.h>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>

@@ -13,11 +13,12 @@
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/sockets.hpp"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <array>
@@ -224,9 +225,9 @@ parcel any_frame(server_under_attack& on, dice& random, bool shares_memory) {
 
 /// Sends all of it, and reads whatever comes, until the other end has had
 /// enough.
-class sender {
+class raw_sender {
 public:
-  sender(transport::socket line, std::vector<parcel> what)
+  raw_sender(transport::socket line, std::vector<parcel> what)
     : line_(std::move(line)), what_(std::move(what)), writes_([this] {
         try {
           for (auto& one : what_) {
@@ -247,7 +248,7 @@ public:
     // nop
   }
 
-  ~sender() {
+  ~raw_sender() {
     writes_.join();
     reads_.join();
   }
@@ -274,7 +275,7 @@ void attack_by_frames(uint64_t seed, bool shares_memory) {
         std::move(far), terms, std::make_shared<shared_memory>(), false);
     else
       way = std::make_shared<stream_path>(std::move(far), terms);
-    sender peer{std::move(near), std::move(frames)};
+    raw_sender peer{std::move(near), std::move(frames)};
     auto half =
       on.actors.make<path_end_actor, framed_gateway_state>(framed_gateway_parts{
         on.lead, on.gateway, make_path_channel(std::move(way))});

@@ -120,8 +120,8 @@ parameter_server_parts two_workers() {
 
 namespace {
 
-struct listener final : event_subscriber {
-  listener(std::string name, strings& heard)
+struct event_listener final : event_subscriber {
+  event_listener(std::string name, strings& heard)
     : name_(std::move(name)), heard_(heard) {
     // nop
   }
@@ -144,10 +144,10 @@ private:
 TEST_CASE("events are numbered and told to all, in the order of subscription") {
   strings heard;
   event_stream stream;
-  auto first = std::make_shared<listener>("a", heard);
+  auto first = std::make_shared<event_listener>("a", heard);
   stream.subscribe(first);
   stream.subscribe(nullptr);
-  stream.subscribe(std::make_shared<listener>("b", heard));
+  stream.subscribe(std::make_shared<event_listener>("b", heard));
   event what;
   stream.emit(what);
   stream.emit(what);

@@ -4,8 +4,9 @@
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
 #include <catch2/catch_test_macros.hpp>
-#include <torch/torch.h>
 
 using namespace troupe;
 using namespace troupe::test;

@@ -9,6 +9,7 @@
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <ATen/ops/arange.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 

@@ -10,7 +10,7 @@ using troupe::test::error_line;
 
 namespace {
 
-std::string complaint(const std::string& text) {
+std::string augmentation_complaint(const std::string& text) {
   return error_line<bad_value>([&] { parse_augmentation(text); });
 }
 
@@ -38,19 +38,20 @@ TEST_CASE("steps are read with their parameters") {
 }
 
 TEST_CASE("wrong steps are refused in plain words") {
-  CHECK(complaint("flop") ==
+  CHECK(augmentation_complaint("flop") ==
         "has the step 'flop'; there are auto, none, or crop, resized-crop, "
         "flip and jitter with + between them");
-  CHECK(complaint("flip+flip") == "has flip twice");
-  CHECK(complaint("crop+resized-crop") ==
+  CHECK(augmentation_complaint("flip+flip") == "has flip twice");
+  CHECK(augmentation_complaint("crop+resized-crop") ==
         "has both crop and resized-crop: give one");
-  CHECK(complaint("flip(q=1)") == "flip has no parameter 'q', it has p");
-  CHECK(complaint("flip(p=2)") == "p of flip must be from 0 to 1");
-  CHECK(complaint("crop(padding=1.5)") ==
+  CHECK(augmentation_complaint("flip(q=1)") ==
+        "flip has no parameter 'q', it has p");
+  CHECK(augmentation_complaint("flip(p=2)") == "p of flip must be from 0 to 1");
+  CHECK(augmentation_complaint("crop(padding=1.5)") ==
         "padding of crop must be a whole number");
-  CHECK(complaint("resized-crop(min-scale=0.5,max-scale=0.2)") ==
+  CHECK(augmentation_complaint("resized-crop(min-scale=0.5,max-scale=0.2)") ==
         "has a resized-crop whose least is above its most");
-  CHECK(complaint("flip+").starts_with("has the step ''"));
+  CHECK(augmentation_complaint("flip+").starts_with("has the step ''"));
 }
 
 TEST_CASE("a range names its shards") {

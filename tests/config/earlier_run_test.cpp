@@ -30,8 +30,8 @@ resolved resume(const std::string& line, const run_finder& find,
     .config;
 }
 
-std::string refusal(const std::string& line, const run_finder& find,
-                    const environment& variables = {}) {
+std::string resume_complaint(const std::string& line, const run_finder& find,
+                             const environment& variables = {}) {
   return complaint([&] { resume(line, find, variables); });
 }
 
@@ -70,17 +70,17 @@ TEST_CASE("what is given and differs is refused, whatever its source",
   const auto rest = ": the run at " + name +
                     " has 3; leave it out to go on as it was, or begin "
                     "another run in another train-dir";
-  CHECK(refusal("--seed 4", run) == "--seed 4" + rest);
-  CHECK(refusal("--set training.seed=4", run) ==
+  CHECK(resume_complaint("--seed 4", run) == "--seed 4" + rest);
+  CHECK(resume_complaint("--set training.seed=4", run) ==
         "--set training.seed=4" + rest);
-  CHECK(refusal("", run, {{"TROUPE_TRAINING_SEED", "4"}}) ==
+  CHECK(resume_complaint("", run, {{"TROUPE_TRAINING_SEED", "4"}}) ==
         "TROUPE_TRAINING_SEED=4" + rest);
   scratch folder;
   auto file = folder.write("c.ini", "[training]\nseed = 4\n");
-  CHECK(refusal("--config " + file, run) ==
+  CHECK(resume_complaint("--config " + file, run) ==
         file + ":2: [training] seed = 4" + rest);
-  CHECK(refusal("--seed 3", run).empty());
-  CHECK(refusal("--lr 0.5", run_of("")) ==
+  CHECK(resume_complaint("--seed 3", run).empty());
+  CHECK(resume_complaint("--lr 0.5", run_of("")) ==
         "--lr 0.5: the run at " + name +
           " has 0.03; leave it out to go on as it was, or change it with "
           "--change training.lr=0.5");
@@ -153,7 +153,7 @@ TEST_CASE("a deliberate change is taken and told", "[earlier-run]") {
 TEST_CASE("what the account of samples rests on cannot be changed",
           "[earlier-run]") {
   auto run = run_of("");
-  CHECK(refusal("--change training.seed=4", run) ==
+  CHECK(resume_complaint("--change training.seed=4", run) ==
         "--change training.seed=4: the run at " + name +
           " has 1, and cannot go on with another; begin another run in "
           "another train-dir");
@@ -161,18 +161,19 @@ TEST_CASE("what the account of samples rests on cannot be changed",
        {"training.network=resnet20", "training.dtype=float64",
         "data.dataset=synthetic(samples=1000)", "data.sharding=static",
         "training.optimizer=adam"})
-    CHECK(refusal(std::string{"--change "} + what, run)
+    CHECK(resume_complaint(std::string{"--change "} + what, run)
             .starts_with(std::string{"--change "} + what + ": the run at "));
 }
 
 TEST_CASE("workers that have a part of the data each cannot become more",
           "[earlier-run]") {
   auto shared = run_of("--workers 2 --sharding static");
-  CHECK(refusal("--change cluster.workers=3", shared) ==
+  CHECK(resume_complaint("--change cluster.workers=3", shared) ==
         "--change cluster.workers=3: the run at " + name +
           " has 2, and cannot go on with another; begin another run in "
           "another train-dir");
-  CHECK(refusal("--workers 3", shared).find("--change") == std::string::npos);
+  CHECK(resume_complaint("--workers 3", shared).find("--change") ==
+        std::string::npos);
   auto leased = run_of("--workers 2");
   CHECK(resume("--change cluster.workers=3", leased).values.cluster.workers ==
         3);
@@ -209,8 +210,8 @@ TEST_CASE("a configuration that is none is said by name", "[earlier-run]") {
       return earlier_run{"r/config.ini", ini, true};
     };
   };
-  CHECK(refusal("", broken("[training]\ncolour = red\n"))
+  CHECK(resume_complaint("", broken("[training]\ncolour = red\n"))
           .starts_with("r/config.ini:2: unknown key 'colour'"));
-  CHECK(refusal("", broken("[training]\nlr = -1\n")) ==
+  CHECK(resume_complaint("", broken("[training]\nlr = -1\n")) ==
         "[training] lr = -1 (of the run at r/config.ini): must be above 0");
 }

@@ -9,7 +9,7 @@ using namespace troupe::config;
 
 namespace {
 
-std::string complaint(std::string_view text) {
+std::string faults_complaint(std::string_view text) {
   try {
     parse_faults(text, "f.txt", 4);
   } catch (const usage_error& why) {
@@ -51,27 +51,28 @@ TEST_CASE("a fault that is printed reads back to the same", "[faults]") {
 }
 
 TEST_CASE("a wrong fault is named with file and line", "[faults]") {
-  CHECK(complaint("1 crash(worker=1)\n2 crush(worker=1)") ==
+  CHECK(faults_complaint("1 crash(worker=1)\n2 crush(worker=1)") ==
         "f.txt:2: 2 crush(worker=1): 'crush' is no fault; known: crash, "
         "crash-server, slow, cut, delay, duplicate, cut-up, cut-down, pause, "
         "stall-recorder; did you mean 'crash'?");
-  CHECK(complaint("crash(worker=1)") ==
+  CHECK(faults_complaint("crash(worker=1)") ==
         "f.txt:1: crash(worker=1): must begin with a time in seconds, as in "
         "'12.5 crash(worker=3,restart=4)'");
   CHECK(
-    complaint("1 cut(worker=4,for=1)") ==
+    faults_complaint("1 cut(worker=4,for=1)") ==
     "f.txt:1: 1 cut(worker=4,for=1): there is no worker 4: the cluster has 4");
-  CHECK(complaint("1 cut(worker=1)") ==
+  CHECK(faults_complaint("1 cut(worker=1)") ==
         "f.txt:1: 1 cut(worker=1): cut needs for, seconds that it lasts");
-  CHECK(complaint("1 cut(worker=1,for=0)") ==
+  CHECK(faults_complaint("1 cut(worker=1,for=0)") ==
         "f.txt:1: 1 cut(worker=1,for=0): for of cut must be above 0");
-  CHECK(complaint("-1 cut(worker=1,for=1)") ==
+  CHECK(faults_complaint("-1 cut(worker=1,for=1)") ==
         "f.txt:1: -1 cut(worker=1,for=1): the time must be from 0 to 1e9");
   CHECK(
-    complaint("1 crash-server()") ==
+    faults_complaint("1 crash-server()") ==
     "f.txt:1: 1 crash-server(): crash-server needs restart, seconds until it "
     "comes back");
-  CHECK(complaint("1 cut(1)") == "f.txt:1: 1 cut(1): '1' must be NAME=VALUE");
+  CHECK(faults_complaint("1 cut(1)") ==
+        "f.txt:1: 1 cut(1): '1' must be NAME=VALUE");
 }
 
 TEST_CASE("random faults are told from a file", "[faults]") {

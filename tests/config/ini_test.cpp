@@ -20,7 +20,7 @@ std::vector<std::string> read(const std::string& text) {
   return result;
 }
 
-std::string said(const std::string& text) {
+std::string ini_complaint(const std::string& text) {
   return complaint([&] { parse_ini(text, "a.ini"); });
 }
 
@@ -78,20 +78,21 @@ TEST_CASE("a section may be opened again", "[ini]") {
 }
 
 TEST_CASE("what is no INI is refused with file and line", "[ini]") {
-  CHECK(said("[a]\nbatchsize 3\n") ==
+  CHECK(ini_complaint("[a]\nbatchsize 3\n") ==
         "a.ini:2: 'batchsize 3' must be key = value");
-  CHECK(said("[a]\n= 3\n") == "a.ini:2: '= 3' must be key = value");
-  CHECK(said("[a\n") == "a.ini:1: '[a' must be [section]");
-  CHECK(said("[]\n") == "a.ini:1: '[]' must be [section]");
-  CHECK(said("[a] b\n") == "a.ini:1: '[a] b' must be [section]");
-  CHECK(said("[a]\nx = 1\n[b]\nx = 1\n[a]\nx = 2\n") ==
+  CHECK(ini_complaint("[a]\n= 3\n") == "a.ini:2: '= 3' must be key = value");
+  CHECK(ini_complaint("[a\n") == "a.ini:1: '[a' must be [section]");
+  CHECK(ini_complaint("[]\n") == "a.ini:1: '[]' must be [section]");
+  CHECK(ini_complaint("[a] b\n") == "a.ini:1: '[a] b' must be [section]");
+  CHECK(ini_complaint("[a]\nx = 1\n[b]\nx = 1\n[a]\nx = 2\n") ==
         "a.ini:6: 'x' in [a] is given again; first in line 2");
-  CHECK(said("[a]\nx = \"1\n") == "a.ini:2: no closing quote in \"1");
-  CHECK(said("[a]\nx = \"1\" 2\n") ==
+  CHECK(ini_complaint("[a]\nx = \"1\n") == "a.ini:2: no closing quote in \"1");
+  CHECK(ini_complaint("[a]\nx = \"1\" 2\n") ==
         "a.ini:2: text after the closing quote in \"1\" 2");
-  CHECK(said(std::string("[a]\nx = \0\n", 10)) ==
+  CHECK(ini_complaint(std::string("[a]\nx = \0\n", 10)) ==
         "a.ini:2: control character in 'x = \\x00'");
-  CHECK(said("[a]\nx ; y = 3\n") == "a.ini:2: 'x ; y = 3' must be key = value");
+  CHECK(ini_complaint("[a]\nx ; y = 3\n") ==
+        "a.ini:2: 'x ; y = 3' must be key = value");
 }
 
 TEST_CASE("an unknown key names file, line and the nearest key", "[ini]") {

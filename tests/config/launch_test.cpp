@@ -12,7 +12,8 @@ resolved launched(const environment& variables, const std::string& more = "") {
   return parse(split("--role auto " + more), variables).config;
 }
 
-std::string said(const environment& variables, const std::string& more = "") {
+std::string launch_complaint(const environment& variables,
+                             const std::string& more = "") {
   return complaint([&] { launched(variables, more); });
 }
 
@@ -72,7 +73,8 @@ TEST_CASE("the port that torchrun itself holds is left to it", "[launch]") {
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   CHECK(launched(variables).values.cluster.port == 29501);
   variables["MASTER_PORT"] = "65535";
-  CHECK(said(variables) == "MASTER_PORT=65536: must be at most 65535");
+  CHECK(launch_complaint(variables) ==
+        "MASTER_PORT=65536: must be at most 65535");
 }
 
 TEST_CASE("Open MPI and Slurm launch too, torchrun within them wins",
@@ -111,24 +113,27 @@ TEST_CASE("processes on several hosts do not meet at the loopback address",
                     {"SLURM_JOB_ID", "77"},
                     {"SLURM_STEP_ID", "0"},
                     {"SLURM_NNODES", "2"}};
-  CHECK(said(slurm) ==
+  CHECK(launch_complaint(slurm) ==
         "[cluster] host = 127.0.0.1 (default): only this host reaches it, but "
         "SLURM_NNODES=2 of SLURM_NTASKS=4 says that there are others: give "
         "--host or MASTER_ADDR with the host of process 0");
-  CHECK(said(slurm, "--host localhost").starts_with("--host localhost: only"));
-  CHECK(said(slurm, "--host node1 --insecure-network") == "");
+  CHECK(launch_complaint(slurm, "--host localhost")
+          .starts_with("--host localhost: only"));
+  CHECK(launch_complaint(slurm, "--host node1 --insecure-network") == "");
   slurm["SLURM_STEP_NUM_NODES"] = "1"; // srun -N 1 in a larger job.
-  CHECK(said(slurm) == "");
+  CHECK(launch_complaint(slurm) == "");
   environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},
                   {"OMPI_COMM_WORLD_SIZE", "4"},
                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
-  CHECK(said(mpi).find("OMPI_COMM_WORLD_LOCAL_SIZE=2 of "
-                       "OMPI_COMM_WORLD_SIZE=4") != std::string::npos);
+  CHECK(launch_complaint(mpi).find("OMPI_COMM_WORLD_LOCAL_SIZE=2 of "
+                                   "OMPI_COMM_WORLD_SIZE=4") !=
+        std::string::npos);
   auto variables = torchrun(1, 4);
   variables["LOCAL_WORLD_SIZE"] = "2";
-  CHECK(said(variables).starts_with("MASTER_ADDR=localhost: only this host"));
+  CHECK(launch_complaint(variables).starts_with(
+    "MASTER_ADDR=localhost: only this host"));
   variables["LOCAL_WORLD_SIZE"] = "4";
-  CHECK(said(variables) == "");
+  CHECK(launch_complaint(variables) == "");
 }
 
 TEST_CASE("a batch script of Slurm is no process of its job", "[launch]") {
@@ -136,38 +141,42 @@ TEST_CASE("a batch script of Slurm is no process of its job", "[launch]") {
                      {"SLURM_NTASKS", "4"},
                      {"SLURM_JOB_ID", "77"},
                      {"SLURM_NNODES", "1"}};
-  CHECK(said(script) ==
+  CHECK(launch_complaint(script) ==
         "--role auto: SLURM_PROCID and SLURM_NTASKS are those of a Slurm job, "
         "but this process is of none of its steps (no SLURM_STEP_ID): start it "
         "with srun");
-  CHECK(said(script, "--workers 3").starts_with("--role auto: SLURM_PROCID"));
+  CHECK(launch_complaint(script, "--workers 3")
+          .starts_with("--role auto: SLURM_PROCID"));
   auto step = script;
   step["SLURM_STEPID"] = "0";
-  CHECK(said(step) == "");
+  CHECK(launch_complaint(step) == "");
   // mpirun and torchrun in such a script have variables of their own.
   script.merge(torchrun(1, 4));
-  CHECK(said(script) == "");
+  CHECK(launch_complaint(script) == "");
 }
 
 TEST_CASE("a launch that does not fit is refused", "[launch]") {
-  CHECK(said({}).starts_with("--role auto: no launch environment"));
-  CHECK(said({{"RANK", "0"}}).starts_with("--role auto: no launch"));
-  CHECK(said(torchrun(2, 2)) == "RANK=2: must be below WORLD_SIZE=2");
-  CHECK(said({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) ==
+  CHECK(launch_complaint({}).starts_with("--role auto: no launch environment"));
+  CHECK(
+    launch_complaint({{"RANK", "0"}}).starts_with("--role auto: no launch"));
+  CHECK(launch_complaint(torchrun(2, 2)) ==
+        "RANK=2: must be below WORLD_SIZE=2");
+  CHECK(launch_complaint({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) ==
         "RANK=x: must be a whole number");
-  CHECK(said(torchrun(0, 1)) ==
+  CHECK(launch_complaint(torchrun(0, 1)) ==
         "WORLD_SIZE=1: --role auto needs a parameter server and at least one "
         "worker");
-  CHECK(said(torchrun(0, 2), "--evaluator") ==
+  CHECK(launch_complaint(torchrun(0, 2), "--evaluator") ==
         "WORLD_SIZE=2: --role auto needs a parameter server, an evaluator and "
         "at least one worker");
-  CHECK(said(torchrun(0, 4), "--workers 4") ==
+  CHECK(launch_complaint(torchrun(0, 4), "--workers 4") ==
         "--workers 4: does not fit WORLD_SIZE=4, which makes a parameter "
         "server and 3 workers");
   auto variables = torchrun(1, 2);
   variables["MASTER_ADDR"] = "node1";
-  CHECK(said(variables).starts_with("MASTER_ADDR=node1: is no loopback"));
-  CHECK(said(variables, "--insecure-network") == "");
+  CHECK(launch_complaint(variables).starts_with(
+    "MASTER_ADDR=node1: is no loopback"));
+  CHECK(launch_complaint(variables, "--insecure-network") == "");
 }
 
 TEST_CASE("a launch environment means nothing to a named role", "[launch]") {

@@ -19,8 +19,8 @@ std::string policy_of(const std::string& line,
   return to_string(facts_of(all).schema, arguments_of(all));
 }
 
-std::string refusal(const std::string& line,
-                    const environment& variables = {}) {
+std::string policy_complaint(const std::string& line,
+                             const environment& variables = {}) {
   return complaint([&] { resolved_from(split(line), variables); });
 }
 
@@ -43,16 +43,16 @@ TEST_CASE("both forms in one source may say the same, and nothing else",
           "[policies]") {
   CHECK(policy_of("--policy ssp(staleness=5) --staleness 5") ==
         "ssp(staleness=5)");
-  CHECK(refusal("--policy ssp(staleness=5) --staleness 4") ==
+  CHECK(policy_complaint("--policy ssp(staleness=5) --staleness 4") ==
         "--policy ssp(staleness=5) contradicts --staleness 4: give one of the "
         "two");
-  CHECK(refusal("--staleness 4 --policy ssp(staleness=5)") ==
+  CHECK(policy_complaint("--staleness 4 --policy ssp(staleness=5)") ==
         "--staleness 4 contradicts --policy ssp(staleness=5): give one of the "
         "two");
   scratch at;
   auto file =
     at.write("a.ini", "[policy]\nname = ssp(staleness=5)\nstaleness = 4\n");
-  CHECK(refusal("--config " + file) ==
+  CHECK(policy_complaint("--config " + file) ==
         file + ":2: [policy] name = ssp(staleness=5) contradicts " + file +
           ":3: [policy] staleness = 4: give one of the two");
 }
@@ -73,24 +73,24 @@ TEST_CASE("a stronger source overrides a parameter in either form",
 }
 
 TEST_CASE("what a policy cannot have is one clear line", "[policies]") {
-  CHECK(refusal("--policy ssp(stale=5)") ==
+  CHECK(policy_complaint("--policy ssp(stale=5)") ==
         "--policy ssp(stale=5): ssp has no parameter 'stale', it has "
         "staleness");
-  CHECK(refusal("--policy sync(staleness=5)") ==
+  CHECK(policy_complaint("--policy sync(staleness=5)") ==
         "--policy sync(staleness=5): sync has no parameter 'staleness'");
-  CHECK(refusal("--policy ssp(5)") ==
+  CHECK(policy_complaint("--policy ssp(5)") ==
         "--policy ssp(5): '5' must be NAME=VALUE");
-  CHECK(refusal("--policy ssp(staleness=-1)") ==
+  CHECK(policy_complaint("--policy ssp(staleness=-1)") ==
         "--policy ssp(staleness=-1): staleness of ssp must not be negative");
-  CHECK(refusal("--policy ssp(staleness=1,staleness=1)") ==
+  CHECK(policy_complaint("--policy ssp(staleness=1,staleness=1)") ==
         "--policy ssp(staleness=1,staleness=1): staleness of ssp is given "
         "twice");
-  CHECK(refusal("--policy backup(late=never)") ==
+  CHECK(policy_complaint("--policy backup(late=never)") ==
         "--policy backup(late=never): late of backup must be one of drop, "
         "cancel");
-  CHECK(refusal("--policy ssp(staleness=1") ==
+  CHECK(policy_complaint("--policy ssp(staleness=1") ==
         "--policy ssp(staleness=1: must be ssp(...)");
-  CHECK(refusal("--policy spp(staleness=1)") ==
+  CHECK(policy_complaint("--policy spp(staleness=1)") ==
         "--policy spp(staleness=1): must be one of sync, backup, ssp, async; "
         "did you mean 'ssp'?");
 }

@@ -21,7 +21,7 @@ std::string answer(const std::string& server, const std::string& line) {
 }
 
 /// The line of the `run_error` that taking these throws.
-std::string refusal(const pairs& theirs) {
+std::string settings_complaint(const pairs& theirs) {
   settings own;
   try {
     apply_shared_settings(own, theirs);
@@ -80,16 +80,18 @@ TEST_CASE("a limit that the server lacks is unset by the welcome",
 }
 
 TEST_CASE("a welcome that makes no sense changes nothing", "[cluster]") {
-  CHECK(refusal({{"training.lr", "0.5"}, {"training.colour", "red"}}) ==
-        "the parameter server's setting training.colour = red: not known "
-        "here; is it another release?");
-  CHECK(refusal({{"cluster.port", "1"}}) ==
+  CHECK(
+    settings_complaint({{"training.lr", "0.5"}, {"training.colour", "red"}}) ==
+    "the parameter server's setting training.colour = red: not known "
+    "here; is it another release?");
+  CHECK(settings_complaint({{"cluster.port", "1"}}) ==
         "the parameter server's setting cluster.port = 1: not known here; is "
         "it another release?");
-  CHECK(refusal({{"training.lr", "-1"}}) ==
+  CHECK(settings_complaint({{"training.lr", "-1"}}) ==
         "the parameter server's setting training.lr = -1: must be above 0");
-  CHECK(refusal({{"lr", "1"}}).starts_with("the parameter server's setting"));
-  CHECK(refusal({{"training.lr", "0.5"}}) == "");
+  CHECK(settings_complaint({{"lr", "1"}})
+          .starts_with("the parameter server's setting"));
+  CHECK(settings_complaint({{"training.lr", "0.5"}}) == "");
 }
 
 TEST_CASE("only a different explicit value is a conflict", "[cluster]") {

@@ -9,7 +9,7 @@ using namespace troupe::config;
 
 namespace {
 
-std::string complaint(const char* text) {
+std::string synthetic_complaint(const char* text) {
   return test::error_line<bad_value>([&] { parse_synthetic(text); });
 }
 
@@ -34,18 +34,18 @@ TEST_CASE("what is not synthetic data is left to others") {
 }
 
 TEST_CASE("a wrong declaration of synthetic data is one clear line") {
-  CHECK(complaint("synthetic(") == "must be synthetic(...)");
-  CHECK(complaint("synthetic(shape=3x32)") ==
+  CHECK(synthetic_complaint("synthetic(") == "must be synthetic(...)");
+  CHECK(synthetic_complaint("synthetic(shape=3x32)") ==
         "shape of synthetic must be CxHxW, such as 3x32x32");
-  CHECK(complaint("synthetic(shape=3x32x32x1)") ==
+  CHECK(synthetic_complaint("synthetic(shape=3x32x32x1)") ==
         "shape of synthetic must be CxHxW, such as 3x32x32");
-  CHECK(complaint("synthetic(shape=0x1x1)") ==
+  CHECK(synthetic_complaint("synthetic(shape=0x1x1)") ==
         "shape of synthetic must be at least 1");
-  CHECK(
-    complaint("synthetic(classes=257)").starts_with("classes of synthetic"));
-  CHECK(complaint("synthetic(classes=2,classes=2)") ==
+  CHECK(synthetic_complaint("synthetic(classes=257)")
+          .starts_with("classes of synthetic"));
+  CHECK(synthetic_complaint("synthetic(classes=2,classes=2)") ==
         "classes of synthetic is given twice");
-  CHECK(complaint("synthetic(5)") == "'5' must be NAME=VALUE");
-  CHECK(complaint("synthetic(samples=9999999,shape=3x1000x1000)") ==
+  CHECK(synthetic_complaint("synthetic(5)") == "'5' must be NAME=VALUE");
+  CHECK(synthetic_complaint("synthetic(samples=9999999,shape=3x1000x1000)") ==
         "asks for more than 8 GiB of samples");
 }

@@ -22,7 +22,7 @@ const verb bake{
    {"minutes", "N", "how long", whole(1, 600), "30"},
    {"mode", "top|fan", "of the oven", one_of_words({"top", "fan"}), "", true}}};
 
-std::string refusal(const std::string& typed) {
+std::string verb_complaint(const std::string& typed) {
   return complaint([&] { read_verb(bake, split(typed)); });
 }
 
@@ -41,19 +41,22 @@ TEST_CASE("a verb takes operands and flags in any order", "[verb]") {
 }
 
 TEST_CASE("what a verb cannot take is one clear line", "[verb]") {
-  CHECK(refusal("--degrees 180") == "bake needs a tin to bake");
-  CHECK(refusal("tin") == "bake needs --degrees N");
-  CHECK(refusal("tin --degrees") == "--degrees needs a value");
-  CHECK(refusal("tin --degrees --mode fan") == "--degrees needs a value");
-  CHECK(refusal("tin --degrees 20") == "--degrees 20: must be at least 50");
-  CHECK(refusal("tin --degrees=") == "--degrees \"\": needs a value");
-  CHECK(refusal("tin --degrees 99 --degrees 99") == "--degrees is given twice");
-  CHECK(refusal("tin --degree 99") ==
+  CHECK(verb_complaint("--degrees 180") == "bake needs a tin to bake");
+  CHECK(verb_complaint("tin") == "bake needs --degrees N");
+  CHECK(verb_complaint("tin --degrees") == "--degrees needs a value");
+  CHECK(verb_complaint("tin --degrees --mode fan") ==
+        "--degrees needs a value");
+  CHECK(verb_complaint("tin --degrees 20") ==
+        "--degrees 20: must be at least 50");
+  CHECK(verb_complaint("tin --degrees=") == "--degrees \"\": needs a value");
+  CHECK(verb_complaint("tin --degrees 99 --degrees 99") ==
+        "--degrees is given twice");
+  CHECK(verb_complaint("tin --degree 99") ==
         "bake has no flag '--degree'; did you mean '--degrees'?");
-  CHECK(refusal("tin --colour red") ==
+  CHECK(verb_complaint("tin --colour red") ==
         "bake has no flag '--colour'; see trainer_node bake --help");
-  CHECK(refusal("tin cup --degrees 99") == "unexpected argument 'cup'");
-  CHECK(refusal("tin --degrees 99 --mode low") ==
+  CHECK(verb_complaint("tin cup --degrees 99") == "unexpected argument 'cup'");
+  CHECK(verb_complaint("tin --degrees 99 --mode low") ==
         "--mode low: must be one of top, fan");
 }
 

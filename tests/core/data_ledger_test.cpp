@@ -16,7 +16,7 @@ namespace {
 constexpr worker_id w2{2};
 
 /// The positions of a lease, for example `part 1 e0 [8,16)`.
-std::string text(const lease& x) {
+std::string part_text(const lease& x) {
   return "part " + std::to_string(x.part) + " e" + std::to_string(x.epoch) +
          " [" + std::to_string(x.first) + "," +
          std::to_string(x.first + x.count) + ")";
@@ -145,10 +145,10 @@ private:
   void settle(worker_id who) {
     auto x = take(who);
     if ((parted_ && x.part != who.value) || !ledger_.settle(x.id))
-      FAIL("worker " << who.value << " cannot settle " << text(x));
+      FAIL("worker " << who.value << " cannot settle " << part_text(x));
     for (auto p = x.first; p < x.first + x.count; ++p)
       if (++counts_[{x.epoch, x.part, p}] != 1)
-        FAIL("settled twice: position " << p << " of " << text(x));
+        FAIL("settled twice: position " << p << " of " << part_text(x));
     settled_ += x.count;
   }
 
@@ -213,12 +213,12 @@ TEST_CASE("shares have one size: filled up, or the rest cut off") {
 TEST_CASE("each rank gets its own part, epoch by epoch") {
   auto ledger = shares_of(10, 2, 4);
   auto first = ledger.grant(w0);
-  CHECK(text(first) == "part 0 e0 [0,4)");
-  CHECK(text(ledger.grant(w1)) == "part 1 e0 [0,4)");
-  CHECK(text(ledger.grant(w0)) == "part 0 e0 [4,5)");
-  CHECK(text(ledger.grant(w0)) == "part 0 e1 [0,4)");
+  CHECK(part_text(first) == "part 0 e0 [0,4)");
+  CHECK(part_text(ledger.grant(w1)) == "part 1 e0 [0,4)");
+  CHECK(part_text(ledger.grant(w0)) == "part 0 e0 [4,5)");
+  CHECK(part_text(ledger.grant(w0)) == "part 0 e1 [0,4)");
   auto second = ledger.grant(w1);
-  CHECK(text(second) == "part 1 e0 [4,5)");
+  CHECK(part_text(second) == "part 1 e0 [4,5)");
   CHECK(first.id != second.id);
   CHECK(*ledger.find(second.id) == second);
   CHECK(ledger.outstanding() == 5);
@@ -230,11 +230,11 @@ TEST_CASE("what a rank gives back it gets again, and nobody else") {
   auto back = ledger.grant(w0);
   ledger.give_back(back.id);
   ledger.leave(w0);
-  CHECK(text(ledger.grant(w1)) == "part 1 e0 [0,4)");
-  CHECK(text(ledger.grant(w1)) == "part 1 e0 [4,8)");
-  CHECK(text(ledger.grant(w1)) == "part 1 e1 [0,4)");
+  CHECK(part_text(ledger.grant(w1)) == "part 1 e0 [0,4)");
+  CHECK(part_text(ledger.grant(w1)) == "part 1 e0 [4,8)");
+  CHECK(part_text(ledger.grant(w1)) == "part 1 e1 [0,4)");
   ledger.enter(w0);
-  CHECK(text(ledger.grant(w0)) == "part 0 e0 [0,4)");
+  CHECK(part_text(ledger.grant(w0)) == "part 0 e0 [0,4)");
 }
 
 TEST_CASE("an epoch is complete when all ranks have done their parts") {
@@ -262,7 +262,7 @@ TEST_CASE("what a rank that is gone has not done is left out, and counted") {
   CHECK(ledger.epochs_completed() == 2);
   CHECK(ledger.left_out() == 12);
   ledger.enter(w1);
-  CHECK(text(ledger.grant(w1)) == "part 1 e2 [0,4)");
+  CHECK(part_text(ledger.grant(w1)) == "part 1 e2 [0,4)");
   CHECK(ledger.settled() == 20);
 }
 
@@ -304,12 +304,12 @@ TEST_CASE("when all are gone nothing is left out") {
 TEST_CASE("samples of a late gradient are left out with parts, else not") {
   auto parts = parts_of({8, 8}, 4);
   CHECK(parts.give_up(parts.grant(w0).id));
-  CHECK(text(parts.grant(w0)) == "part 0 e0 [4,8)");
+  CHECK(part_text(parts.grant(w0)) == "part 0 e0 [4,8)");
   CHECK(parts.left_out() == 4);
   CHECK(!parts.give_up(lease_id{99}));
   data_ledger pool{lease_ledger{8, 4}};
   CHECK(pool.give_up(pool.grant(w0).id));
-  CHECK(text(pool.grant(w1)) == "part 0 e0 [0,4)");
+  CHECK(part_text(pool.grant(w1)) == "part 0 e0 [0,4)");
   CHECK(pool.left_out() == 0);
 }
 
@@ -322,7 +322,7 @@ TEST_CASE("a part whose rank comes late begins with the others' epoch") {
   CHECK(ledger.epochs_completed() == 2);
   CHECK(ledger.own(w2, {8, 2}));
   ledger.enter(w2);
-  CHECK(text(ledger.grant(w2)) == "part 2 e2 [0,4)");
+  CHECK(part_text(ledger.grant(w2)) == "part 2 e2 [0,4)");
   CHECK(ledger.samples() == 12);
   CHECK(ledger.left_out() == 16);
 }

@@ -10,7 +10,7 @@ using namespace troupe::cores;
 namespace {
 
 /// `2.1 #3` for life 1 of rank 2, given by change 3; or the refusal.
-std::string text(const std::variant<seat, turned_away>& x) {
+std::string seat_text(const std::variant<seat, turned_away>& x) {
   if (auto why = std::get_if<turned_away>(&x))
     return std::string{to_string(*why)};
   auto& s = std::get<seat>(x);
@@ -32,10 +32,10 @@ constexpr membership_rules four{4, 60, 8};
 
 TEST_CASE("workers get the lowest free rank") {
   membership cluster{four, 0};
-  CHECK(text(cluster.admit({}, 0)) == "0.1 #1");
-  CHECK(text(cluster.admit(rank(2), 0)) == "2.1 #2");
-  CHECK(text(cluster.admit({}, 0)) == "1.1 #3");
-  CHECK(text(cluster.admit({}, 0)) == "3.1 #4");
+  CHECK(seat_text(cluster.admit({}, 0)) == "0.1 #1");
+  CHECK(seat_text(cluster.admit(rank(2), 0)) == "2.1 #2");
+  CHECK(seat_text(cluster.admit({}, 0)) == "1.1 #3");
+  CHECK(seat_text(cluster.admit({}, 0)) == "3.1 #4");
   CHECK(cluster.size() == 4);
 }
 
@@ -43,22 +43,22 @@ TEST_CASE("a late joiner gets the next rank when all are live") {
   membership cluster{four, 0};
   for (int i = 0; i < 4; ++i)
     cluster.admit({}, 0);
-  CHECK(text(cluster.admit({}, 0)) == "4.1 #5");
+  CHECK(seat_text(cluster.admit({}, 0)) == "4.1 #5");
   CHECK(cluster.leave(rank(1), life(1)));
-  CHECK(text(cluster.admit({}, 0)) == "1.2 #7");
+  CHECK(seat_text(cluster.admit({}, 0)) == "1.2 #7");
 }
 
 TEST_CASE("a rank that comes back has a higher incarnation than ever") {
   membership cluster{four, 0};
   cluster.admit(rank(1), 0);
   CHECK(cluster.leave(rank(1), life(1)));
-  CHECK(text(cluster.admit(rank(1), 0)) == "1.2 #3");
+  CHECK(seat_text(cluster.admit(rank(1), 0)) == "1.2 #3");
   CHECK(cluster.leave(rank(1), life(2)));
-  CHECK(text(cluster.admit(rank(1), 0)) == "1.3 #5");
+  CHECK(seat_text(cluster.admit(rank(1), 0)) == "1.3 #5");
   SECTION("earlier runs of the server included") {
     cluster.remember(rank(0), life(7));
     cluster.remember(rank(0), life(3));
-    CHECK(text(cluster.admit({}, 0)) == "0.8 #6");
+    CHECK(seat_text(cluster.admit({}, 0)) == "0.8 #6");
   }
 }
 
@@ -77,11 +77,11 @@ TEST_CASE("an older incarnation's departure is ignored") {
 TEST_CASE("a seat is refused with a reason") {
   membership cluster{four, 0};
   cluster.admit(rank(0), 0);
-  CHECK(text(cluster.admit(rank(0), 0)) == "rank_taken");
-  CHECK(text(cluster.admit(rank(8), 0)) == "rank_too_high");
+  CHECK(seat_text(cluster.admit(rank(0), 0)) == "rank_taken");
+  CHECK(seat_text(cluster.admit(rank(8), 0)) == "rank_too_high");
   for (int i = 1; i < 8; ++i)
     cluster.admit({}, 0);
-  CHECK(text(cluster.admit({}, 0)) == "cluster_full");
+  CHECK(seat_text(cluster.admit({}, 0)) == "cluster_full");
   CHECK(cluster.change() == 8);
 }
 

@@ -23,7 +23,7 @@ dataset_pair load(const scratch_folder& in, const char* name) {
   return load_dataset(settings, 1);
 }
 
-std::string complaint(const bytes& file, uint32_t label_bytes = 1) {
+std::string parse_complaint(const bytes& file, uint32_t label_bytes = 1) {
   bytes pixels, labels;
   return error_line<run_error>(
     [&] { parse_cifar(file, 10, label_bytes, "x", pixels, labels); });
@@ -73,12 +73,14 @@ TEST_CASE("of CIFAR-100's two labels the second counts", "[cifar]") {
 
 TEST_CASE("damaged CIFAR files are refused with their place", "[cifar]") {
   auto two = cifar_record({3}, 1) + cifar_record({10}, 1);
-  CHECK(complaint(two) == "x: at byte 3073: label 10 is not in 0 to 9");
+  CHECK(parse_complaint(two) == "x: at byte 3073: label 10 is not in 0 to 9");
   two.resize(4000);
-  CHECK(complaint(two) == "x: at byte 3073: the file is cut off: 4000 bytes "
-                          "are not a number of records of 3073");
-  CHECK_THAT(complaint({}), ContainsSubstring("at byte 0: the file is cut "));
-  CHECK(complaint(cifar_record({0, 10}, 1), 2) ==
+  CHECK(parse_complaint(two) ==
+        "x: at byte 3073: the file is cut off: 4000 bytes "
+        "are not a number of records of 3073");
+  CHECK_THAT(parse_complaint({}),
+             ContainsSubstring("at byte 0: the file is cut "));
+  CHECK(parse_complaint(cifar_record({0, 10}, 1), 2) ==
         "x: at byte 1: label 10 is not in 0 to 9");
 }
 

@@ -2,6 +2,7 @@
 #include "data/dataset.hpp"
 #include "data/formats/embedded.hpp"
 #include "data/formats/idx.hpp"
+#include "tests/support/element_types.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -16,11 +17,9 @@
 
 using namespace troupe;
 using namespace troupe::data;
+using namespace troupe::test;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
-constexpr auto float64 = config::scalar_type::float64;
 
 dataset::parts tiny() {
   return {.name = "tiny",
@@ -45,7 +44,7 @@ std::map<int64_t, int> count_labels(const dataset& set) {
 }
 
 /// The images of a set as strings of bytes.
-std::multiset<std::string> images(const dataset& set) {
+std::multiset<std::string> image_bytes(const dataset& set) {
   auto inputs = set.gather_range(0, set.size(), float32).inputs;
   std::multiset<std::string> result;
   for (int64_t i = 0; i < inputs.size(0); ++i) {
@@ -129,11 +128,11 @@ TEST_CASE("the seed alone decides the split of the digits", "[digits]") {
   auto first = digits(1);
   auto again = digits(1);
   auto other = digits(2);
-  CHECK(images(*first.test) == images(*again.test));
-  CHECK(images(*first.test) != images(*other.test));
+  CHECK(image_bytes(*first.test) == image_bytes(*again.test));
+  CHECK(image_bytes(*first.test) != image_bytes(*other.test));
   auto all = [](const dataset_pair& x) {
-    auto result = images(*x.train);
-    result.merge(images(*x.test));
+    auto result = image_bytes(*x.train);
+    result.merge(image_bytes(*x.test));
     return result;
   };
   CHECK(all(first) == all(other));
@@ -149,7 +148,7 @@ TEST_CASE("the digits are normalised to mean 0, deviation 1", "[digits]") {
 TEST_CASE("digits are enlarged without shift or loss of range", "[digits]") {
   auto raw = parse_idx_images(embedded_digits_images, "digits");
   auto chosen = digits(1);
-  auto all = images(*chosen.train);
+  auto all = image_bytes(*chosen.train);
   // A pixel's mean is kept but for the edges, so brightness is nearly kept.
   double small = 0;
   for (auto x : raw.pixels) {

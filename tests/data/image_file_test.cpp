@@ -25,7 +25,7 @@ bytes decode(const bytes& file) {
   return cut(image, image.whole()).owned;
 }
 
-std::string complaint(const bytes& file) {
+std::string decode_complaint(const bytes& file) {
   return error_line<run_error>([&] { decode_image(file, "x", everything); });
 }
 
@@ -134,34 +134,35 @@ TEST_CASE("an image that is cut off is damaged, and says where", "[images]") {
                     jpeg_file(40, 40, 3, slopes(40, 40, 3)),
                     jpeg_file(40, 40, 3, slopes(40, 40, 3), true)}) {
     file.resize(file.size() / 2);
-    auto line = complaint(file);
+    auto line = decode_complaint(file);
     CHECK_THAT(line, ContainsSubstring("x: at byte "));
     CHECK_THAT(line, ContainsSubstring("image is damaged"));
     file.resize(10);
-    CHECK_THAT(complaint(file), ContainsSubstring("x: at byte "));
+    CHECK_THAT(decode_complaint(file), ContainsSubstring("x: at byte "));
   }
 }
 
 TEST_CASE("what is no image is told from one", "[images]") {
-  CHECK(complaint(text("<html>")) ==
+  CHECK(decode_complaint(text("<html>")) ==
         "x: at byte 0: is neither a JPEG nor a PNG image");
-  CHECK(complaint({}) == "x: at byte 0: is neither a JPEG nor a PNG image");
+  CHECK(decode_complaint({}) ==
+        "x: at byte 0: is neither a JPEG nor a PNG image");
 }
 
 TEST_CASE("an image of 100,000 x 100,000 is refused unread", "[images]") {
-  CHECK(complaint(png_that_promises(100'000, 100'000)) ==
+  CHECK(decode_complaint(png_that_promises(100'000, 100'000)) ==
         "x: at byte 0: the header promises 100000x100000 pixels; the limit is "
         "178956970 in all");
   auto jpeg = jpeg_file(8, 8, 1, slopes(8, 8, 1));
   for (size_t i = 0; i + 9 < jpeg.size(); ++i)
     if (jpeg[i] == 0xff && jpeg[i + 1] == 0xc0)
       jpeg[i + 5] = jpeg[i + 7] = 0xff, jpeg[i + 6] = jpeg[i + 8] = 0xdc;
-  CHECK_THAT(complaint(jpeg), ContainsSubstring("the header promises "
-                                                "65500x65500 pixels"));
+  CHECK_THAT(decode_complaint(jpeg), ContainsSubstring("the header promises "
+                                                       "65500x65500 pixels"));
 }
 
 TEST_CASE("more pixels than a file can hold are refused unread", "[images]") {
-  CHECK_THAT(complaint(png_that_promises(10'000, 10'000)),
+  CHECK_THAT(decode_complaint(png_that_promises(10'000, 10'000)),
              ContainsSubstring("the header promises 10000x10000 pixels, more "
                                "than "));
 }

@@ -2,6 +2,7 @@
 #include "data/dataset.hpp"
 #include "data/formats/image_folder.hpp"
 #include "tests/data/image_files.hpp"
+#include "tests/support/element_types.hpp"
 #include "tests/support/error_line.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,8 +15,6 @@ using namespace troupe::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
 
 bytes shade(uint8_t of) {
   return png_file(20, 30, 3, bytes(20 * 30 * 3, of));
@@ -39,7 +38,7 @@ void write_set(scratch_folder& in) {
   in.write("val/dog/0.JPEG", jpeg_file(20, 40, 1, slopes(20, 40, 1)));
 }
 
-std::string complaint(const config::data_settings& settings) {
+std::string load_complaint(const config::data_settings& settings) {
   return error_line<run_error>([&] { load_dataset(settings, 1); });
 }
 
@@ -83,14 +82,15 @@ TEST_CASE("test is another name of val", "[folder]") {
 TEST_CASE("folders that are no set are refused by name", "[folder]") {
   scratch_folder in;
   auto settings = settings_for(in);
-  CHECK_THAT(complaint(settings), ContainsSubstring("/train: is no folder"));
+  CHECK_THAT(load_complaint(settings),
+             ContainsSubstring("/train: is no folder"));
   write_set(in);
   std::filesystem::create_directories(in.path() / "train/empty");
-  CHECK(complaint(settings) == (in.path() / "train/empty").string() +
-                                 ": holds no .jpg, .jpeg or .png file");
+  CHECK(load_complaint(settings) == (in.path() / "train/empty").string() +
+                                      ": holds no .jpg, .jpeg or .png file");
   std::filesystem::remove(in.path() / "train/empty");
   in.write("val/bird/0.png", shade(1));
-  CHECK(complaint(settings) ==
+  CHECK(load_complaint(settings) ==
         (in.path() / "val/bird").string() +
           ": is a class that the images for training do not have");
 }

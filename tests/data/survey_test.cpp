@@ -37,7 +37,7 @@ dataset_survey check_survey(const config::data_settings& what) {
   return found;
 }
 
-std::string complaint(const config::data_settings& what) {
+std::string survey_complaint(const config::data_settings& what) {
   return error_line<run_error>([&] { survey_dataset(what); });
 }
 
@@ -128,31 +128,33 @@ TEST_CASE("of folders the classes are counted, of shards nothing", "[survey]") {
 TEST_CASE("a survey says when files are absent or cannot be", "[survey]") {
   scratch_folder folder;
   auto here = folder.path();
-  CHECK(complaint(settings_of("mnist", here)).starts_with("mnist: no file "));
-  CHECK(complaint(settings_of("cifar10", here))
+  CHECK(survey_complaint(settings_of("mnist", here))
+          .starts_with("mnist: no file "));
+  CHECK(survey_complaint(settings_of("cifar10", here))
           .starts_with("cifar10: no file data_batch_1.bin in "));
-  CHECK(complaint(settings_of("folder", here)).find("train: is no folder") !=
+  CHECK(
+    survey_complaint(settings_of("folder", here)).find("train: is no folder") !=
+    std::string::npos);
+  CHECK(survey_complaint(settings_of("tar", here)).find("has no train*.tar") !=
         std::string::npos);
-  CHECK(complaint(settings_of("tar", here)).find("has no train*.tar") !=
-        std::string::npos);
-  CHECK(complaint(settings_of("tar(train=a.tar,val=b.tar)", here))
+  CHECK(survey_complaint(settings_of("tar(train=a.tar,val=b.tar)", here))
           .find("a.tar: there is no such shard") != std::string::npos);
   folder.write("train/a/1.png", image);
-  CHECK(complaint(settings_of("folder", here))
+  CHECK(survey_complaint(settings_of("folder", here))
           .find("has neither a folder val nor test") != std::string::npos);
   folder.write("data_batch_1.bin", bytes(4000));
   folder.write("test_batch.bin", cifar_record({3}, 1));
-  CHECK(complaint(settings_of("cifar10", here))
+  CHECK(survey_complaint(settings_of("cifar10", here))
           .find("at byte 3073: the file is cut off: 4000 bytes") !=
         std::string::npos);
   folder.write("train-images-idx3-ubyte", images_file(3, 28, 28, {}));
   folder.write("train-labels-idx1-ubyte", labels_file(4, {}));
-  CHECK(complaint(settings_of("mnist", here)).find("has 3 images, but ") !=
-        std::string::npos);
-  folder.write("train-images-idx3-ubyte", text("abc"));
   CHECK(
-    complaint(settings_of("mnist", here)).find("not an IDX file of images") !=
+    survey_complaint(settings_of("mnist", here)).find("has 3 images, but ") !=
     std::string::npos);
+  folder.write("train-images-idx3-ubyte", text("abc"));
+  CHECK(survey_complaint(settings_of("mnist", here))
+          .find("not an IDX file of images") != std::string::npos);
   CHECK(error_line<usage_error>([] { survey_dataset(settings_of("mnist")); }) ==
         "the data set mnist needs --data-dir, the folder of its files");
 }

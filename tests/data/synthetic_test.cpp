@@ -1,15 +1,15 @@
 #include "data/dataset.hpp"
 #include "data/formats/sources.hpp"
+#include "tests/support/element_types.hpp"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
 
 using namespace troupe;
 using namespace troupe::data;
+using namespace troupe::test;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
 
 config::data_settings named(const std::string& name) {
   config::data_settings out;
@@ -17,7 +17,7 @@ config::data_settings named(const std::string& name) {
   return out;
 }
 
-at::Tensor images(const dataset& from) {
+at::Tensor inputs_of(const dataset& from) {
   return from.gather_range(0, from.size(), float32).inputs;
 }
 
@@ -38,16 +38,17 @@ TEST_CASE("synthetic data are the same for every seed and load again by name",
           "[synthetic]") {
   auto set = load_dataset(named("synthetic(samples=20)"), 1);
   auto again = load_dataset(named(set.train->name()), 2);
-  CHECK(at::equal(images(*set.train), images(*again.train)));
-  CHECK(at::equal(images(*set.test), images(*again.test)));
-  CHECK_FALSE(at::equal(images(*set.train).slice(0, 0, 4), images(*set.test)));
+  CHECK(at::equal(inputs_of(*set.train), inputs_of(*again.train)));
+  CHECK(at::equal(inputs_of(*set.test), inputs_of(*again.test)));
+  CHECK_FALSE(
+    at::equal(inputs_of(*set.train).slice(0, 0, 4), inputs_of(*set.test)));
 }
 
 TEST_CASE("classes of synthetic data can be told apart", "[synthetic]") {
   auto set =
     load_dataset(named("synthetic(shape=3x8x8,classes=4,samples=80)"), 1);
-  auto all = images(*set.train).reshape({20, 4, -1}).mean(0);
-  auto test = images(*set.test).reshape({4, 4, -1});
+  auto all = inputs_of(*set.train).reshape({20, 4, -1}).mean(0);
+  auto test = inputs_of(*set.test).reshape({4, 4, -1});
   for (int64_t label = 0; label < 4; ++label)
     for (int64_t i = 0; i < 4; ++i) {
       auto distances = (all - test[i][label]).square().sum(1);

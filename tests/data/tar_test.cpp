@@ -36,7 +36,7 @@ std::vector<std::string> names_in(const bytes& file) {
   return out;
 }
 
-std::string complaint(const bytes& file) {
+std::string index_complaint(const bytes& file) {
   return error_line<run_error>(
     [&] { index_samples(memory{file}, file.size(), "x"); });
 }
@@ -79,7 +79,7 @@ TEST_CASE("long names come from GNU's and pax headers", "[tar]") {
 
 TEST_CASE("a path that leaves the root is refused", "[tar]") {
   for (std::string name : {"/etc/passwd", "../a.png", "a/../../b.cls", ".."}) {
-    auto line = complaint(
+    auto line = index_complaint(
       tar_file({member("a.cls", text("1")), member(name, text("1"))}));
     CHECK(line == "x: at byte 1024: the path '" + name + "' leaves the root");
   }
@@ -87,24 +87,25 @@ TEST_CASE("a path that leaves the root is refused", "[tar]") {
 }
 
 TEST_CASE("tar files that are damaged are refused with their place", "[tar]") {
-  CHECK_THAT(complaint(text("short")), ContainsSubstring("too short"));
+  CHECK_THAT(index_complaint(text("short")), ContainsSubstring("too short"));
   auto good = tar_file({member("a", bytes(600, 1))});
   auto cut = good;
   cut.resize(1000);
-  CHECK(complaint(cut) == "x: at byte 0: the header promises 600 bytes, but "
-                          "the file holds 488 more");
+  CHECK(index_complaint(cut) ==
+        "x: at byte 0: the header promises 600 bytes, but "
+        "the file holds 488 more");
   cut = member("a", {});
   cut.resize(700);
-  CHECK(complaint(cut) ==
+  CHECK(index_complaint(cut) ==
         "x: at byte 512: the file is cut off within a header");
   auto wrong = good;
   wrong[0] = 'b';
-  CHECK(complaint(wrong) == "x: at byte 0: is no header of a tar file");
-  CHECK_THAT(complaint(tar_file({tar_header("a", 077777777777, '0')})),
+  CHECK(index_complaint(wrong) == "x: at byte 0: is no header of a tar file");
+  CHECK_THAT(index_complaint(tar_file({tar_header("a", 077777777777, '0')})),
              ContainsSubstring("the header promises 8589934591 bytes"));
-  CHECK_THAT(complaint(tar_file({member("p", text("9 nonsense"), 'x')})),
+  CHECK_THAT(index_complaint(tar_file({member("p", text("9 nonsense"), 'x')})),
              ContainsSubstring("the extended header is damaged"));
-  CHECK_THAT(complaint(member("p", text("a\0"), 'L')),
+  CHECK_THAT(index_complaint(member("p", text("a\0"), 'L')),
              ContainsSubstring("the file ends between a name and its member"));
 }
 
@@ -124,17 +125,18 @@ TEST_CASE("samples are runs of one stem", "[tar]") {
 
 TEST_CASE("half samples are refused", "[tar]") {
   auto image = member("a.png", text("1"));
-  CHECK(complaint(tar_file({image})) ==
+  CHECK(index_complaint(tar_file({image})) ==
         "x: at byte 0: the sample 'a' has no a.cls beside its image");
-  CHECK_THAT(complaint(tar_file(
+  CHECK_THAT(index_complaint(tar_file(
                {member("a.cls", text("1")), member("b.cls", text("1"))})),
              ContainsSubstring("'a' has no .jpg, .jpeg or .png"));
-  CHECK_THAT(complaint(tar_file({image, member("a.jpg", text("1"))})),
+  CHECK_THAT(index_complaint(tar_file({image, member("a.jpg", text("1"))})),
              ContainsSubstring("'a' has two images"));
-  CHECK_THAT(complaint(tar_file({image, member("a.cls", text("cat"))})),
+  CHECK_THAT(index_complaint(tar_file({image, member("a.cls", text("cat"))})),
              ContainsSubstring("has a label that is no number: 'cat'"));
-  CHECK_THAT(complaint(tar_file({image, member("a.cls", text("9000000"))})),
-             ContainsSubstring("the limit is 1000000"));
+  CHECK_THAT(
+    index_complaint(tar_file({image, member("a.cls", text("9000000"))})),
+    ContainsSubstring("the limit is 1000000"));
 }
 
 TEST_CASE("shards make a data set", "[tar]") {

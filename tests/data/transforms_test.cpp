@@ -1,5 +1,6 @@
 #include "data/dataset.hpp"
 #include "data/transforms/transforms.hpp"
+#include "tests/support/element_types.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
@@ -13,10 +14,9 @@
 
 using namespace troupe;
 using namespace troupe::data;
+using namespace troupe::test;
 
 namespace {
-
-constexpr auto float32 = config::scalar_type::float32;
 
 config::data_settings made_up(const std::string& augment) {
   config::data_settings out;

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Bits of the first byte.
-enum option : uint8_t {
+enum checkpoint_option : uint8_t {
   right_sums = 1, ///< Sizes and checksums are put right.
   by_rank = 2,    ///< The cluster shares out its samples by rank.
   own_files = 4   ///< Each rank has files of its own.

@@ -20,7 +20,12 @@ namespace {
 constexpr payload_shape weights{element_type::float32, 24};
 
 /// Bits of the first byte.
-enum option : uint8_t { shared = 1, overlap = 2, early = 4, is_compressed = 8 };
+enum frame_option : uint8_t {
+  shared = 1,
+  overlap = 2,
+  early = 4,
+  is_compressed = 8
+};
 
 path_terms terms_of(uint8_t options, const codec_ptr& codec) {
   path_terms out{codec ? codec->compressed() : weights, 3};

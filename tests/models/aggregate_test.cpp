@@ -1,9 +1,9 @@
 #include "config/text/failure.hpp"
 #include "models/optim/aggregate.hpp"
 
+#include <ATen/ATen.h>
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <limits>

@@ -4,7 +4,7 @@
 #include "models/engine/statistics.hpp"
 #include "models/network.hpp"
 #include "models/optim/optimizer.hpp"
-#include "tests/support/numbers.hpp"
+#include "tests/support/optimizer_step.hpp"
 
 #include <ATen/Parallel.h>
 #include <catch2/catch_test_macros.hpp>

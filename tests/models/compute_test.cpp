@@ -3,6 +3,7 @@
 #include "models/network.hpp"
 #include "tests/support/error_line.hpp"
 
+#include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
@@ -10,7 +11,6 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 #include "models/optim/clipping.hpp"
 #include "models/optim/decay.hpp"
 #include "models/optim/optimizer.hpp"
-#include "tests/support/numbers.hpp"
+#include "tests/support/optimizer_step.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

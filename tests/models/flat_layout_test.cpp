@@ -2,7 +2,7 @@
 #include "models/layout/flat_layout.hpp"
 #include "models/network.hpp"
 #include "tests/support/error_line.hpp"
-#include "tests/support/numbers.hpp"
+#include "tests/support/optimizer_step.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -3,7 +3,7 @@
 #include "models/network.hpp"
 #include "models/networks/registry.hpp"
 #include "tests/support/error_line.hpp"
-#include "tests/support/numbers.hpp"
+#include "tests/support/optimizer_step.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/torch.h>

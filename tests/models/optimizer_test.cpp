@@ -3,7 +3,7 @@
 #include "models/layout/flat_pool.hpp"
 #include "models/optim/optimizer.hpp"
 #include "tests/support/error_line.hpp"
-#include "tests/support/numbers.hpp"
+#include "tests/support/optimizer_step.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -4,10 +4,12 @@
 #include "messages/arrival.hpp"
 #include "models/engine/compute.hpp"
 
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <torch/torch.h>
 
 #include <future>
 #include <thread>

@@ -5,10 +5,10 @@
 #include "models/networks/registry.hpp"
 #include "models/optim/optimizer.hpp"
 #include "tests/support/error_line.hpp"
-#include "tests/support/numbers.hpp"
+#include "tests/support/optimizer_step.hpp"
 
+#include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cctype>

@@ -1,8 +1,8 @@
 #include "models/layout/weights_store.hpp"
-#include "tests/support/numbers.hpp"
+#include "tests/support/optimizer_step.hpp"
 
+#include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
-#include <torch/torch.h>
 
 #include <atomic>
 #include <thread>

@@ -1,4 +1,5 @@
 #include "messages/transport/nccl/communicator.hpp"
+#include "tests/nccl/check_clean.hpp"
 #include "tests/nccl/collective.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,18 +9,12 @@
 
 using namespace troupe::transport::nccl;
 using Catch::Matchers::ContainsSubstring;
+using fake::check_clean;
 using fake::cluster;
 
 namespace {
 
 using phase = communicator::phase;
-
-/// Nothing is left, all ended once, and no rule was broken.
-void check_clean() {
-  CHECK(fake::alive() == fake::census{});
-  CHECK(fake::comms_made() == fake::comms_ended());
-  CHECK(fake::violations() == std::vector<std::string>{});
-}
 
 bool done(cluster& all, int rank, ticket number) {
   return all[rank].look(number).what == progress::done;

@@ -1,6 +1,7 @@
 // Random histories over the double: right bits in any order of polling, and no
 // hang, leak or silent loss whatever goes wrong.
 
+#include "tests/nccl/check_clean.hpp"
 #include "tests/nccl/collective.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,6 +9,7 @@
 #include <thread>
 
 using namespace troupe::transport::nccl;
+using fake::check_clean;
 using fake::cluster;
 
 namespace {
@@ -162,12 +164,6 @@ void break_something(cluster& all, int rank) {
   default: // Killed: it does not even abort.
     all.away.insert(rank);
   }
-}
-
-void check_clean() {
-  CHECK(fake::alive() == fake::census{});
-  CHECK(fake::comms_made() == fake::comms_ended());
-  CHECK(fake::violations() == std::vector<std::string>{});
 }
 
 } // namespace

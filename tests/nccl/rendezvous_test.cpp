@@ -11,8 +11,6 @@ using namespace troupe::transport::nccl;
 
 namespace {
 
-using phase = rendezvous::phase;
-
 constexpr id_bytes id{std::byte{7}};
 
 attendee worker(uint32_t rank, uint32_t life = 1) {
@@ -75,14 +73,14 @@ TEST_CASE("it opens when the last is ready, not before") {
   CHECK(x.ready(x.number(), worker(0), 1).empty());
   CHECK(x.ready(x.number(), std::nullopt, 1).empty());
   CHECK(x.ready(x.number(), worker(0), 1).empty()); // Said twice.
-  CHECK(x.state() == phase::gathering);
+  CHECK(x.state() == rendezvous::phase::gathering);
   CHECK(only<announce>(x.ready(x.number(), worker(1), 1)).size() == 2);
 }
 
 TEST_CASE("nobody to meet: nothing happens") {
   rendezvous x{{}};
   CHECK(x.assemble({}, 0).empty());
-  CHECK(x.state() == phase::idle);
+  CHECK(x.state() == rendezvous::phase::idle);
 }
 
 TEST_CASE("a change of members ends the epoch and begins the next") {
@@ -113,7 +111,7 @@ TEST_CASE("all are gone: the server ends its end") {
   gather(x, {worker(0)});
   auto out = x.assemble({}, 1);
   CHECK(only<end_root>(out).size() == 1);
-  CHECK(x.state() == phase::idle);
+  CHECK(x.state() == rendezvous::phase::idle);
 }
 
 TEST_CASE("answers of an older epoch count for nothing") {
@@ -125,7 +123,7 @@ TEST_CASE("answers of an older epoch count for nothing") {
   CHECK(x.ready(old, worker(0), 1).empty());
   CHECK(x.broken(old, "late", 1).empty());
   CHECK(x.declined(old, worker(0), "late", 1).empty());
-  CHECK(x.state() == phase::naming);
+  CHECK(x.state() == rendezvous::phase::naming);
 }
 
 TEST_CASE("who declines is left out for this life, and the others go on") {
@@ -152,7 +150,7 @@ TEST_CASE("who never answers is left out after some tries") {
   CHECK(only<dissolve>(out).size() == 2);
   CHECK(only<leave_out>(out).empty());
   CHECK(x.why() == "worker 1 did not answer");
-  CHECK(x.state() == phase::resting);
+  CHECK(x.state() == rendezvous::phase::resting);
   REQUIRE(x.next_due() == 11);
   CHECK(only<make_id>(x.due(11)).size() == 1);
   std::ignore = x.identified(x.number(), id, 11);
@@ -190,7 +188,7 @@ TEST_CASE("failures without anybody to blame switch it off for good") {
   auto out = x.broken(x.number(), "no id again", 4);
   REQUIRE(only<switch_off>(out).size() == 1);
   CHECK(only<switch_off>(out)[0].why == "no id again");
-  CHECK(x.state() == phase::off);
+  CHECK(x.state() == rendezvous::phase::off);
   CHECK(x.assemble({worker(0), worker(1)}, 5).empty());
   CHECK_FALSE(x.next_due());
 }
@@ -203,7 +201,7 @@ TEST_CASE("an epoch that was open for long makes failures forgotten") {
   std::ignore = x.identified(x.number(), id, 1);
   open(x, 1);
   CHECK_FALSE(x.broken(x.number(), "much later", 1000).empty());
-  CHECK(x.state() == phase::resting);
+  CHECK(x.state() == rendezvous::phase::resting);
 }
 
 TEST_CASE("a change of members does not cut a rest short") {
@@ -331,24 +329,25 @@ TEST_CASE("random histories keep the promises") {
           book.take(x.ready(number(), someone(), now), present);
         }
       }
-      opened += x.state() == phase::open;
-      auto waits = x.state() != phase::idle && x.state() != phase::open &&
-                   x.state() != phase::off;
+      opened += x.state() == rendezvous::phase::open;
+      auto waits = x.state() != rendezvous::phase::idle &&
+                   x.state() != rendezvous::phase::open &&
+                   x.state() != rendezvous::phase::off;
       CHECK(x.next_due().has_value() == waits);
     }
     offs += book.off;
     if (book.off)
       continue;
     // Everybody behaves from now on: it opens, if anybody is left to call.
-    for (int i = 0; i < 6 && x.state() != phase::open; ++i) {
+    for (int i = 0; i < 6 && x.state() != rendezvous::phase::open; ++i) {
       if (x.next_due())
         book.take(x.due(now = std::max(now, *x.next_due())), present);
       book.take(x.identified(x.number(), id, now), present);
-      if (x.state() == phase::gathering)
+      if (x.state() == rendezvous::phase::gathering)
         book.take(open(x, now), present);
     }
     auto expected = x.members().empty() || book.off;
-    CHECK((x.state() == phase::open || expected));
+    CHECK((x.state() == rendezvous::phase::open || expected));
   }
   // The histories were worth it.
   CHECK(opened > 1000);

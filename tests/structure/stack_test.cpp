@@ -1,15 +1,16 @@
 // The third-party libraries agree with each other: one program includes, links
 // and runs all of them, and the headers are those of the libraries.
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <google/protobuf/stubs/common.h>
 #include <google/protobuf/wrappers.pb.h>
-#include <torch/torch.h>
 
 TEST_CASE("tensors compute and differentiate") {
-  auto x = torch::full({3}, 2.0F, torch::requires_grad());
+  auto x = at::full({3}, 2.0F).requires_grad_();
   (x * x).sum().backward();
   CHECK(x.grad().sum().item<float>() == 12.0F);
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr transfer_id transfer{42};
 
-payload random_payload(payload_shape shape, std::mt19937_64& random) {
+payload payload_from(payload_shape shape, std::mt19937_64& random) {
   payload_buffer memory{shape};
   for (auto& byte : memory.bytes())
     byte = static_cast<std::byte>(random());
@@ -23,7 +23,7 @@ payload random_payload(payload_shape shape, std::mt19937_64& random) {
 
 payload floats(uint64_t count, uint64_t seed = 1) {
   std::mt19937_64 random{seed};
-  return random_payload({element_type::float32, count}, random);
+  return payload_from({element_type::float32, count}, random);
 }
 
 /// As it comes out of a connection: in memory of its own.
@@ -104,7 +104,7 @@ TEST_CASE("a payload of any size arrives whole, with any chunk and window") {
     payload_shape shape{random() % 2 ? element_type::float32
                                      : element_type::float64,
                         between(0, 700, random)};
-    check_transfer(random_payload(shape, random), between(1, 1200, random),
+    check_transfer(payload_from(shape, random), between(1, 1200, random),
                    between(1, 5000, random), random);
   }
 }
@@ -113,7 +113,7 @@ TEST_CASE("large payloads arrive whole with the usual chunk and window") {
   std::mt19937_64 random{21};
   constexpr auto mib = 1u << 20;
   for (uint64_t bytes : {mib - 4, mib, mib + 4, 4 * mib, 5 * mib + 8})
-    check_transfer(random_payload({element_type::float32, bytes / 4}, random),
+    check_transfer(payload_from({element_type::float32, bytes / 4}, random),
                    default_chunk_bytes, default_window_bytes, random);
 }
 

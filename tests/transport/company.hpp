@@ -5,7 +5,7 @@
 
 #include "messages/transport/nccl/collective_path.hpp"
 #include "messages/types.hpp"
-#include "tests/nccl/fake_nccl.hpp"
+#include "tests/nccl/check_clean.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
 
@@ -392,11 +392,7 @@ private:
   std::future<void> server_;
 };
 
-inline void check_clean() {
-  CHECK(fake::violations() == std::vector<std::string>{});
-  CHECK(fake::alive() == fake::census{});
-  CHECK(fake::comms_made() == fake::comms_ended());
-}
+using fake::check_clean;
 
 /// All workers push, step after step; returns the number of wrong answers.
 size_t train(

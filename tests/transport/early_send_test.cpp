@@ -21,12 +21,14 @@ using config::overlap_rule;
 
 namespace {
 
-constexpr payload_shape shape{element_type::float32, 1'000'000}; // 4 MB
+constexpr payload_shape gradient_shape{element_type::float32,
+                                       1'000'000}; // 4 MB
 
 /// A worker's end and a server's, and a thread that writes for the former.
 struct stream_pair {
   explicit stream_pair(overlap_rule rule = overlap_rule::on,
-                       uint64_t first_sent = 0, payload_shape of = shape) {
+                       uint64_t first_sent = 0,
+                       payload_shape of = gradient_shape) {
     auto [left, right] = socket_pair();
     path_terms workers{of};
     workers.overlap = rule;
@@ -91,7 +93,7 @@ frame_head piece_of(uint64_t number, uint64_t offset, uint64_t count) {
 TEST_CASE("a gradient that went ahead arrives with its push, bit for bit") {
   stream_pair it;
   for (uint64_t number = 1; number <= 5; ++number) {
-    auto gradient = random_payload(shape.count, number);
+    auto gradient = random_payload(gradient_shape.count, number);
     make(*it.near->early_gradients(), gradient, number);
     it.push(number, gradient);
     auto found = it.far->receive();
@@ -104,7 +106,7 @@ TEST_CASE("a gradient that went ahead arrives with its push, bit for bit") {
 
 TEST_CASE("what has gone ahead is there before the push is sent") {
   stream_pair it;
-  auto gradient = random_payload(shape.count, 1);
+  auto gradient = random_payload(gradient_shape.count, 1);
   make(*it.near->early_gradients(), gradient, 1, 2'000'000);
   for (auto& one : it.writers)
     one.wait(); // The socket has it.
@@ -115,8 +117,8 @@ TEST_CASE("what has gone ahead is there before the push is sent") {
 
 TEST_CASE("a gradient that is given up leaves nothing behind") {
   stream_pair it;
-  auto given_up = random_payload(shape.count, 1);
-  auto next = random_payload(shape.count, 2);
+  auto given_up = random_payload(gradient_shape.count, 1);
+  auto next = random_payload(gradient_shape.count, 2);
   auto& out = *it.near->early_gradients();
   SECTION("for another one") {
     make(out, given_up, 1, 1'500'000);
@@ -144,16 +146,16 @@ TEST_CASE("a gradient that is given up leaves nothing behind") {
 }
 
 TEST_CASE("a gradient of another shape stays whole") {
-  pieces_out out{overlap_rule::on, shape};
+  pieces_out out{overlap_rule::on, gradient_shape};
   out.begin(random_payload(10, 1));
   CHECK_FALSE(out.ready(0));
 }
 
 TEST_CASE("small parts of a gradient wait for a bucket, the last does not") {
-  pieces_out out{overlap_rule::on, shape};
-  auto gradient = random_payload(shape.count, 1);
+  pieces_out out{overlap_rule::on, gradient_shape};
+  auto gradient = random_payload(gradient_shape.count, 1);
   out.begin(gradient);
-  auto all = shape.bytes();
+  auto all = gradient_shape.bytes();
   CHECK_FALSE(out.ready(all - bucket_bytes + 4));
   auto first = out.ready(all - bucket_bytes);
   REQUIRE(first);
@@ -172,9 +174,9 @@ TEST_CASE("small parts of a gradient wait for a bucket, the last does not") {
 }
 
 TEST_CASE("only a tensor that has gone whole has gone ahead") {
-  pieces_out out{overlap_rule::on, shape};
-  auto gradient = random_payload(shape.count, 1);
-  auto other = random_payload(shape.count, 2);
+  pieces_out out{overlap_rule::on, gradient_shape};
+  auto gradient = random_payload(gradient_shape.count, 1);
+  auto other = random_payload(gradient_shape.count, 2);
   out.begin(gradient);
   auto part = out.ready(1'000'000);
   REQUIRE(part);
@@ -187,7 +189,7 @@ TEST_CASE("only a tensor that has gone whole has gone ahead") {
 }
 
 TEST_CASE("gradients go ahead where sending takes long beside computing") {
-  pieces_out out{overlap_rule::automatic, shape};
+  pieces_out out{overlap_rule::automatic, gradient_shape};
   CHECK_FALSE(out.on());
   out.computed(1.0, 0.05);
   CHECK_FALSE(out.on());
@@ -195,14 +197,14 @@ TEST_CASE("gradients go ahead where sending takes long beside computing") {
   CHECK(out.on());
   out.computed(1.0, 0.26);
   CHECK_FALSE(out.on());
-  CHECK(pieces_out{overlap_rule::on, shape}.on());
+  CHECK(pieces_out{overlap_rule::on, gradient_shape}.on());
   stream_pair never{overlap_rule::off};
   CHECK(never.near->early_gradients() == nullptr);
 }
 
 TEST_CASE("a piece that is out of place ends the path") {
-  pieces_in in{shape};
-  auto all = shape.bytes();
+  pieces_in in{gradient_shape};
+  auto all = gradient_shape.bytes();
   auto memory = std::shared_ptr<std::byte>{new std::byte[all],
                                            std::default_delete<std::byte[]>{}};
   auto begin = [&](const frame_head& head) {
@@ -220,7 +222,7 @@ TEST_CASE("a piece that is out of place ends the path") {
     CHECK_THROWS_AS(in.place(head), path_error);
   }
   SECTION("longer than the tensor") {
-    auto head = piece_of(1, 0, shape.count + 1);
+    auto head = piece_of(1, 0, gradient_shape.count + 1);
     begin(head);
     CHECK_THROWS_AS(in.place(head), path_error);
   }
@@ -256,8 +258,8 @@ TEST_CASE("a piece that is out of place ends the path") {
 // -- weights ------------------------------------------------------------------
 
 TEST_CASE("weights are handed out while they come") {
-  stream_pair it{overlap_rule::on, shape.bytes() - 400};
-  auto weights = random_payload(shape.count, 1);
+  stream_pair it{overlap_rule::on, gradient_shape.bytes() - 400};
+  auto weights = random_payload(gradient_shape.count, 1);
   it.answer(1, weights);
   auto found = it.near->receive();
   REQUIRE(found);
@@ -266,7 +268,8 @@ TEST_CASE("weights are handed out while they come") {
   CHECK_FALSE(progress->whole());
   auto rest = std::async(std::launch::async,
                          [&] { return it.near->receive().has_value(); });
-  CHECK(progress->wait_for(shape.bytes() - 400, shape.bytes()));
+  CHECK(
+    progress->wait_for(gradient_shape.bytes() - 400, gradient_shape.bytes()));
   CHECK(progress->wait_for(0, 1000));
   CHECK(std::ranges::equal(found->tensor.bytes().first(1000),
                            weights.bytes().first(1000)));
@@ -292,9 +295,9 @@ TEST_CASE("weights that stop coming wake those who wait for them") {
 }
 
 TEST_CASE("without overlap weights are whole, whatever goes first") {
-  for (uint64_t first : {uint64_t{0}, uint64_t{4000}, shape.bytes()}) {
+  for (uint64_t first : {uint64_t{0}, uint64_t{4000}, gradient_shape.bytes()}) {
     stream_pair it{overlap_rule::off, first};
-    auto weights = random_payload(shape.count, 1);
+    auto weights = random_payload(gradient_shape.count, 1);
     it.answer(1, weights);
     auto found = it.near->receive();
     REQUIRE(found);
@@ -334,7 +337,7 @@ TEST_CASE("kinds of path say of themselves whether gradients can go early") {
       continue;
     INFO(row.facts.name);
     auto [line, other] = socket_pair();
-    path_terms terms{shape};
+    path_terms terms{gradient_shape};
     terms.overlap = overlap_rule::on;
     auto way = row.near_end(std::move(line), terms, means, {});
     CHECK(row.facts.overlaps == (way->early_gradients() != nullptr));

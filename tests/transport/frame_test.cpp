@@ -33,7 +33,7 @@ std::string hex_of(const head_bytes& bytes) {
 }
 
 /// The line that refuses the head, or nothing.
-std::string refusal_of(head_bytes bytes, size_t at, uint8_t value) {
+std::string decode_refusal(head_bytes bytes, size_t at, uint8_t value) {
   bytes[at] = static_cast<std::byte>(value);
   try {
     decode(bytes);
@@ -102,16 +102,18 @@ TEST_CASE("a head is read as it was written") {
 
 TEST_CASE("a head that is none of ours is refused with a line") {
   auto bytes = encode(sample_head());
-  CHECK(refusal_of(bytes, 0, 0) == "what arrives is no frame");
-  CHECK(refusal_of(bytes, 4, 0) == "a frame with an unknown kind");
-  CHECK(refusal_of(bytes, 4, 20) == "a frame with an unknown kind");
-  CHECK(refusal_of(bytes, 5, 6) == "a frame with an unknown carriage");
-  CHECK(refusal_of(bytes, 6, 4) == "a frame with an unknown element type");
-  CHECK(refusal_of(bytes, 7, 1) == "a frame with an unknown filling");
-  CHECK(refusal_of(bytes, 15, 255) == "a frame with a tensor larger than any");
-  CHECK(refusal_of(bytes, 27, 1) == "a frame with 16777293 bytes of header, "
-                                    "more than the 65536 allowed");
-  CHECK(refusal_of(bytes, 30, 1) ==
+  CHECK(decode_refusal(bytes, 0, 0) == "what arrives is no frame");
+  CHECK(decode_refusal(bytes, 4, 0) == "a frame with an unknown kind");
+  CHECK(decode_refusal(bytes, 4, 20) == "a frame with an unknown kind");
+  CHECK(decode_refusal(bytes, 5, 6) == "a frame with an unknown carriage");
+  CHECK(decode_refusal(bytes, 6, 4) == "a frame with an unknown element type");
+  CHECK(decode_refusal(bytes, 7, 1) == "a frame with an unknown filling");
+  CHECK(decode_refusal(bytes, 15, 255) ==
+        "a frame with a tensor larger than any");
+  CHECK(decode_refusal(bytes, 27, 1) ==
+        "a frame with 16777293 bytes of header, "
+        "more than the 65536 allowed");
+  CHECK(decode_refusal(bytes, 30, 1) ==
         "a frame with 65539 numbers, more than the 1024 allowed");
 }
 

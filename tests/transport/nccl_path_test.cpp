@@ -1,7 +1,7 @@
 // The ends of a path over the fake NCCL, without actors.
 
 #include "messages/transport/nccl/nccl_path.hpp"
-#include "tests/nccl/fake_nccl.hpp"
+#include "tests/nccl/check_clean.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
 
@@ -18,11 +18,13 @@ using namespace troupe::transport;
 
 using Catch::Matchers::ContainsSubstring;
 
+using fake::check_clean;
+
 namespace {
 
-constexpr payload_shape shape{element_type::float32, 1000};
+constexpr payload_shape path_shape{element_type::float32, 1000};
 
-double now() {
+double seconds_now() {
   auto since = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(since).count();
 }
@@ -35,16 +37,16 @@ struct pair_over_nccl {
     spoil();
     auto [left, right] = socket_pair();
     nccl_terms with{fake::library(), 0, false, {0.5, 0.5, 0.2}, 0.5};
-    far =
-      std::make_shared<nccl_path>(std::move(right), path_terms{shape}, with);
+    far = std::make_shared<nccl_path>(std::move(right), path_terms{path_shape},
+                                      with);
     with.device = 1;
     with.asks = true;
-    near =
-      std::make_shared<nccl_path>(std::move(left), path_terms{shape}, with);
+    near = std::make_shared<nccl_path>(std::move(left), path_terms{path_shape},
+                                       with);
     // What a meeting needs is read by whoever reads.
     for (const auto& end : {near, far})
       pollers.push_back(std::async(std::launch::async, [end] {
-        while (end->poll(now()))
+        while (end->poll(seconds_now()))
           std::this_thread::sleep_for(std::chrono::microseconds(20));
       }));
   }
@@ -78,27 +80,22 @@ struct pair_over_nccl {
 
   /// Both read, and say so, until both would use NCCL.
   bool meet() {
-    auto till = now() + 5;
+    auto till = seconds_now() + 5;
     auto served = read(far, 1);
     auto asked = read(near, 1);
-    while (now() < till && !(near->is_open(shape) && far->is_open(shape)) &&
+    while (seconds_now() < till &&
+           !(near->is_open(path_shape) && far->is_open(path_shape)) &&
            near->why_closed().empty())
       std::this_thread::yield();
     far->send(frame_kind::refusal, transfer_id{1}, {}, {});
     near->send(frame_kind::pull, transfer_id{1}, {}, {});
     return served.get().size() == 1 && asked.get().size() == 1 &&
-           near->is_open(shape) && far->is_open(shape);
+           near->is_open(path_shape) && far->is_open(path_shape);
   }
 
   std::shared_ptr<nccl_path> near, far;
   std::vector<std::future<void>> pollers;
 };
-
-void check_clean() {
-  CHECK(fake::violations() == std::vector<std::string>{});
-  CHECK(fake::alive() == fake::census{});
-  CHECK(fake::comms_made() == fake::comms_ended());
-}
 
 } // namespace
 
@@ -114,8 +111,8 @@ TEST_CASE("an id of NCCL is the same after the way") {
 TEST_CASE("tensors take the socket before both ends have met") {
   {
     pair_over_nccl it;
-    auto gradient = random_payload(shape.count, 1);
-    CHECK_FALSE(it.near->is_open(shape));
+    auto gradient = random_payload(path_shape.count, 1);
+    CHECK_FALSE(it.near->is_open(path_shape));
     it.near->send(frame_kind::push, transfer_id{1}, {}, gradient);
     auto found = it.read(it.far, 1).get();
     REQUIRE(found.size() == 1);
@@ -135,9 +132,9 @@ TEST_CASE("tensors cross over NCCL, many at a time, both ways, bit for bit") {
       auto answers = it.read(it.near, 8);
       for (uint64_t i = 1; i <= 8; ++i) {
         it.near->send(frame_kind::push, transfer_id{i}, {},
-                      random_payload(shape.count, i));
+                      random_payload(path_shape.count, i));
         it.far->send(frame_kind::release, transfer_id{i}, {},
-                     random_payload(shape.count, 100 + i));
+                     random_payload(path_shape.count, 100 + i));
       }
       auto found = pushes.get();
       auto theirs = answers.get();
@@ -145,9 +142,10 @@ TEST_CASE("tensors cross over NCCL, many at a time, both ways, bit for bit") {
       REQUIRE(theirs.size() == 8);
       for (uint64_t i = 1; i <= 8; ++i) {
         CHECK(found[i - 1].request == transfer_id{i});
-        CHECK(same_bytes(found[i - 1].tensor, random_payload(shape.count, i)));
+        CHECK(
+          same_bytes(found[i - 1].tensor, random_payload(path_shape.count, i)));
         CHECK(same_bytes(theirs[i - 1].tensor,
-                         random_payload(shape.count, 100 + i)));
+                         random_payload(path_shape.count, 100 + i)));
       }
       // Bytes would have gone into the socket's buffer; these did not.
       CHECK(fake::transfers() - before == 16);
@@ -172,12 +170,12 @@ TEST_CASE("when NCCL fails the path ends with the reason") {
       if (meets) {
         auto pushes = it.read(it.far, 1);
         it.near->send(frame_kind::push, transfer_id{1}, {},
-                      random_payload(shape.count, 1));
+                      random_payload(path_shape.count, 1));
         CHECK(pushes.get().empty());
       }
-      for (auto till = now() + 5; now() < till &&
-                                  it.near->why_closed().empty() &&
-                                  it.far->why_closed().empty();)
+      for (auto till = seconds_now() + 5; seconds_now() < till &&
+                                          it.near->why_closed().empty() &&
+                                          it.far->why_closed().empty();)
         std::this_thread::yield();
       // Whoever was first has the reason.
       out = it.near->why_closed() + ", " + it.far->why_closed();
@@ -211,7 +209,7 @@ TEST_CASE("whoever waits for a tensor is woken when the path is closed") {
     REQUIRE(it.meet());
     auto pushes = it.read(it.far, 1);
     it.near->send(frame_kind::push, transfer_id{1}, {},
-                  random_payload(shape.count, 1));
+                  random_payload(path_shape.count, 1));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     it.far->close("enough");
     CHECK(pushes.get().empty());

@@ -26,10 +26,11 @@ using namespace troupe::transport;
 
 namespace {
 
-constexpr payload_shape shape{element_type::float32, 1000};
+constexpr payload_shape path_shape{element_type::float32, 1000};
 
 struct path_pair {
-  explicit path_pair(payload_shape expected = shape, size_t most = SIZE_MAX) {
+  explicit path_pair(payload_shape expected = path_shape,
+                     size_t most = SIZE_MAX) {
     auto [left, right] = socket_pair();
     near = std::make_shared<stream_path>(std::move(left),
                                          path_terms{expected, most});
@@ -84,12 +85,12 @@ std::vector<std::byte> good_frames(std::mt19937_64& random) {
     head.request = transfer_id{random()};
     head.header_bytes = static_cast<uint32_t>(random() % 100);
     head.let_gos = static_cast<uint32_t>(random() % 3);
-    head.shape = shape;
+    head.shape = path_shape;
     head.carried = random() % 2 ? carriage::follows : carriage::none;
     auto bytes = encode(head);
     out.insert(out.end(), bytes.begin(), bytes.end());
     auto more = head.header_bytes + 8 * head.let_gos +
-                (head.carried == carriage::follows ? shape.bytes() : 0);
+                (head.carried == carriage::follows ? path_shape.bytes() : 0);
     for (uint64_t i = 0; i < more; ++i)
       out.push_back(static_cast<std::byte>(random()));
   }
@@ -113,7 +114,7 @@ TEST_CASE("bytes that are no frames end the path with one line, whatever they "
     if (random() % 3 == 0)
       bytes.resize(random() % bytes.size());
     size_t frames = 0;
-    auto line = end_of(bytes, shape, frames);
+    auto line = end_of(bytes, path_shape, frames);
     CHECK(!line.empty());
     CHECK(line.find('\n') == std::string::npos);
     CHECK(frames <= 3);
@@ -129,13 +130,13 @@ TEST_CASE("no memory is taken for a tensor that is not the model's") {
   auto first = encode(head);
   std::vector<std::byte> bytes{first.begin(), first.end()};
   size_t frames = 0;
-  CHECK(end_of(bytes, shape, frames) ==
+  CHECK(end_of(bytes, path_shape, frames) ==
         "a tensor of another size than the model's");
-  head.shape = shape;
+  head.shape = path_shape;
   head.carried = carriage::region;
   first = encode(head);
   bytes.assign(first.begin(), first.end());
-  CHECK(end_of(bytes, shape, frames) ==
+  CHECK(end_of(bytes, path_shape, frames) ==
         "a tensor in memory that this path does not share");
   CHECK(frames == 0);
 }
@@ -146,26 +147,27 @@ TEST_CASE("a tensor of the right size that brings no bytes ends the path") {
     head.kind = kind;
     head.shape = what;
     auto first = encode(head);
-    return end_of({first.begin(), first.end()}, shape, frames);
+    return end_of({first.begin(), first.end()}, path_shape, frames);
   };
   for (auto kind : {frame_kind::push, frame_kind::release, frame_kind::due}) {
     size_t frames = 0;
-    CHECK(ends(kind, shape, frames) ==
+    CHECK(ends(kind, path_shape, frames) ==
           "a tensor of the right size without its bytes");
     CHECK(frames == 0);
     // Of another size it goes to whoever refuses it, and an empty one is whole.
-    CHECK(ends(kind, {shape.type, shape.count - 1}, frames) == "closed");
+    CHECK(ends(kind, {path_shape.type, path_shape.count - 1}, frames) ==
+          "closed");
     CHECK(ends(kind, {}, frames) == "closed");
     CHECK(frames == 2);
   }
   size_t frames = 0;
-  CHECK(ends(frame_kind::offer, shape, frames) == "closed");
+  CHECK(ends(frame_kind::offer, path_shape, frames) == "closed");
   CHECK(frames == 1);
 }
 
 TEST_CASE("a peer that sends more tensors than it may loses its path") {
-  path_pair it{shape, 2};
-  auto tensor = random_payload(shape.count, 1);
+  path_pair it{path_shape, 2};
+  auto tensor = random_payload(path_shape.count, 1);
   for (uint64_t i = 1; i <= 3; ++i)
     it.near->send(frame_kind::push, transfer_id{i}, {}, tensor);
   auto first = it.far->receive();

@@ -19,7 +19,7 @@ using namespace troupe::transport;
 
 namespace {
 
-constexpr payload_shape shape{element_type::float32, 5000};
+constexpr payload_shape region_shape{element_type::float32, 5000};
 
 struct wire {
   wire() {
@@ -38,10 +38,10 @@ struct wire {
 struct shared_pair {
   shared_pair() {
     wire line;
-    near = std::make_shared<shm_path>(std::move(*line.near), path_terms{shape},
-                                      workers, true);
-    far = std::make_shared<shm_path>(std::move(*line.far), path_terms{shape},
-                                     servers, false);
+    near = std::make_shared<shm_path>(std::move(*line.near),
+                                      path_terms{region_shape}, workers, true);
+    far = std::make_shared<shm_path>(std::move(*line.far),
+                                     path_terms{region_shape}, servers, false);
   }
 
   /// Sends a tensor up and gives it as it arrives.
@@ -59,8 +59,8 @@ struct shared_pair {
 payload take(payload_pool& pool, std::byte filling) {
   auto memory = pool.take();
   auto* data = memory.get();
-  std::fill_n(data, shape.bytes(), filling);
-  return {shape, std::move(memory), data};
+  std::fill_n(data, region_shape.bytes(), filling);
+  return {region_shape, std::move(memory), data};
 }
 
 /// A file of so many bytes, sealed or not.
@@ -73,10 +73,12 @@ descriptor make_file(uint64_t bytes, bool sealed) {
 }
 
 /// What a server says to such a frame.
-std::string refusal_of(const frame_head& head, const descriptor& file = {}) {
+std::string head_refusal(const frame_head& head, const descriptor& file = {}) {
   wire line;
-  shm_path server{
-    std::move(*line.far), {shape}, std::make_shared<shared_memory>(), false};
+  shm_path server{std::move(*line.far),
+                  {region_shape},
+                  std::make_shared<shared_memory>(),
+                  false};
   auto bytes = encode(head);
   iovec all[] = {{bytes.data(), bytes.size()}};
   std::span<iovec> parts{all};
@@ -93,7 +95,7 @@ frame_head new_region_head() {
   frame_head out;
   out.kind = frame_kind::push;
   out.carried = carriage::new_region;
-  out.shape = shape;
+  out.shape = region_shape;
   out.region = 1;
   return out;
 }
@@ -104,11 +106,11 @@ frame_head new_region_head() {
 
 TEST_CASE("a tensor in shared memory is read where it lies") {
   shared_pair it;
-  payload_pool pool{shape.bytes(), it.workers};
+  payload_pool pool{region_shape.bytes(), it.workers};
   for (uint64_t i = 1; i <= 3; ++i) {
     auto memory = pool.take();
     auto* data = memory.get();
-    auto seen = it.push(i, payload{shape, memory, data});
+    auto seen = it.push(i, payload{region_shape, memory, data});
     CHECK(seen.bytes().data() != data);
     data[7] = std::byte{42}; // As no sender does.
     CHECK(seen.bytes()[7] == std::byte{42});
@@ -122,7 +124,7 @@ TEST_CASE("a tensor that lies elsewhere is copied once, into memory that is "
   shared_pair it;
   const std::byte* place = nullptr;
   for (uint64_t i = 1; i <= 5; ++i) {
-    auto tensor = random_payload(shape.count, i);
+    auto tensor = random_payload(region_shape.count, i);
     auto seen = it.push(i, tensor);
     CHECK(same_bytes(seen, tensor));
     if (place != nullptr)
@@ -138,7 +140,7 @@ TEST_CASE("a tensor that lies elsewhere is copied once, into memory that is "
 
 TEST_CASE("what is lent is held until the other end lets go") {
   shared_pair it;
-  payload_pool pool{shape.bytes(), it.workers};
+  payload_pool pool{region_shape.bytes(), it.workers};
   auto seen = it.push(1, take(pool, std::byte{1}));
   CHECK(pool.stats().in_use == 1);
   auto other = it.push(2, take(pool, std::byte{2}));
@@ -154,8 +156,8 @@ TEST_CASE("what is lent is held until the other end lets go") {
 TEST_CASE("gradients that are lent when the path ends are never written to "
           "again, weights are") {
   shared_pair it;
-  payload_pool gradients{shape.bytes(), it.workers};
-  payload_pool weights{shape.bytes(), it.servers};
+  payload_pool gradients{region_shape.bytes(), it.workers};
+  payload_pool weights{region_shape.bytes(), it.servers};
   auto gradient = it.push(1, take(gradients, std::byte{1}));
   it.far->send(frame_kind::release, transfer_id{1}, {},
                take(weights, std::byte{2}));
@@ -193,43 +195,44 @@ TEST_CASE("a region is gone with its last holder") {
 
 TEST_CASE("a region that could change its size, or is none, is not mapped") {
   auto head = new_region_head();
-  CHECK(refusal_of(head, make_file(20'480, false)) ==
+  CHECK(head_refusal(head, make_file(20'480, false)) ==
         "the peer's shared memory is not sealed");
-  CHECK(refusal_of(head, make_file(uint64_t{1} << 40, true)) ==
+  CHECK(head_refusal(head, make_file(uint64_t{1} << 40, true)) ==
         "the peer's shared memory has 1099511627776 bytes, and a tensor 20000");
-  CHECK(refusal_of(head, make_file(0, true)).find("has 0 bytes") !=
+  CHECK(head_refusal(head, make_file(0, true)).find("has 0 bytes") !=
         std::string::npos);
-  CHECK(refusal_of(head, descriptor{open("/dev/null", O_RDONLY)}) ==
+  CHECK(head_refusal(head, descriptor{open("/dev/null", O_RDONLY)}) ==
         "the peer's shared memory is not sealed");
-  CHECK(refusal_of(head) == "a region without its file, or too many of them");
-  CHECK(refusal_of(head, make_file(20'480, true)).empty());
+  CHECK(head_refusal(head) == "a region without its file, or too many of them");
+  CHECK(head_refusal(head, make_file(20'480, true)).empty());
 }
 
 TEST_CASE("a tensor outside of its region is refused") {
   auto head = new_region_head();
-  CHECK(refusal_of(head, make_file(4096, true)) ==
+  CHECK(head_refusal(head, make_file(4096, true)) ==
         "a tensor that reaches past its region");
   head.offset = 512;
-  CHECK(refusal_of(head, make_file(20'480, true)) ==
+  CHECK(head_refusal(head, make_file(20'480, true)) ==
         "a tensor that reaches past its region");
   head.offset = UINT64_MAX - 63;
-  CHECK(refusal_of(head, make_file(20'480, true)) ==
+  CHECK(head_refusal(head, make_file(20'480, true)) ==
         "a tensor that reaches past its region");
   head.offset = 4;
-  CHECK(refusal_of(head, make_file(20'480, true)) ==
+  CHECK(head_refusal(head, make_file(20'480, true)) ==
         "a tensor that reaches past its region");
   head.offset = 64;
-  CHECK(refusal_of(head, make_file(20'480, true)).empty());
+  CHECK(head_refusal(head, make_file(20'480, true)).empty());
   head.carried = carriage::region;
-  CHECK(refusal_of(head) == "a tensor in a region that nobody has shown");
+  CHECK(head_refusal(head) == "a tensor in a region that nobody has shown");
   head.carried = carriage::follows;
-  CHECK(refusal_of(head) == "a tensor's bytes on a path that shares memory");
+  CHECK(head_refusal(head) == "a tensor's bytes on a path that shares memory");
   for (auto strange : {carriage::ahead, carriage::device}) {
     head.carried = strange;
-    CHECK(refusal_of(head) == "a tensor that comes no way that this path has");
+    CHECK(head_refusal(head) ==
+          "a tensor that comes no way that this path has");
   }
   head.carried = carriage::none;
-  CHECK(refusal_of(head) == "a tensor of the right size without its bytes");
+  CHECK(head_refusal(head) == "a tensor of the right size without its bytes");
 }
 
 TEST_CASE("bytes that are no frames map nothing, whatever they are") {
@@ -240,8 +243,10 @@ TEST_CASE("bytes that are no frames map nothing, whatever they are") {
     for (auto damages = 1 + random() % 3; damages > 0; --damages)
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     wire line;
-    shm_path server{
-      std::move(*line.far), {shape}, std::make_shared<shared_memory>(), false};
+    shm_path server{std::move(*line.far),
+                    {region_shape},
+                    std::make_shared<shared_memory>(),
+                    false};
     auto file = make_file(20'480, random() % 2 == 0);
     iovec all[] = {{bytes.data(), bytes.size()}};
     std::span<iovec> parts{all};

@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto f32 = element_type::float32;
 
-/// Numbers of one page.
-constexpr uint64_t page = 1024;
+/// Numbers of one page_numbers.
+constexpr uint64_t page_numbers = 1024;
 
 /// A part in memory of its own.
 payload part_in(payload_memory& memory, uint64_t count, uint64_t seed) {
@@ -45,10 +45,10 @@ TEST_CASE("parts in shared memory are seen as one tensor without a copy") {
   side_by_side views;
   payload seen;
   {
-    // The last need not end with a page.
-    std::vector<payload> parts{part_in(memory, 3 * page, 1),
-                               part_in(memory, page, 2),
-                               part_in(memory, 2 * page + 5, 3)};
+    // The last need not end with a page_numbers.
+    std::vector<payload> parts{part_in(memory, 3 * page_numbers, 1),
+                               part_in(memory, page_numbers, 2),
+                               part_in(memory, 2 * page_numbers + 5, 3)};
     auto whole = joined_by_hand(parts);
     auto found = views.join(whole.shape(), parts);
     REQUIRE(found);
@@ -56,22 +56,22 @@ TEST_CASE("parts in shared memory are seen as one tensor without a copy") {
     // What is written to a part is seen: it is the same memory.
     auto* number = const_cast<std::byte*>(parts[1].bytes().data());
     *number = ~*number;
-    CHECK(found->bytes()[3 * page * 4] == *number);
+    CHECK(found->bytes()[3 * page_numbers * 4] == *number);
     seen = *found;
     // The same parts again are the same view.
     CHECK(views.join(whole.shape(), parts)->bytes().data() ==
           seen.bytes().data());
   }
-  CHECK(seen.bytes().size() == (6 * page + 5) * 4); // Parts are held.
+  CHECK(seen.bytes().size() == (6 * page_numbers + 5) * 4); // Parts are held.
 }
 
 TEST_CASE("parts are let go of with the tensor that they make") {
   shared_memory memory;
   side_by_side views;
-  std::vector<payload> parts{part_in(memory, page, 1),
-                             part_in(memory, page, 2)};
+  std::vector<payload> parts{part_in(memory, page_numbers, 1),
+                             part_in(memory, page_numbers, 2)};
   std::weak_ptr<const void> first = parts[0].owner();
-  auto whole = views.join({f32, 2 * page}, parts);
+  auto whole = views.join({f32, 2 * page_numbers}, parts);
   REQUIRE(whole);
   parts.clear();
   CHECK_FALSE(first.expired());
@@ -82,11 +82,11 @@ TEST_CASE("parts are let go of with the tensor that they make") {
 TEST_CASE("a view outlives what made it") {
   shared_memory memory;
   std::optional<payload> whole;
-  std::vector<payload> parts{part_in(memory, page, 1),
-                             part_in(memory, page, 2)};
+  std::vector<payload> parts{part_in(memory, page_numbers, 1),
+                             part_in(memory, page_numbers, 2)};
   {
     side_by_side views;
-    whole = views.join({f32, 2 * page}, parts);
+    whole = views.join({f32, 2 * page_numbers}, parts);
   }
   CHECK(same_bytes(*whole, joined_by_hand(parts)));
 }
@@ -96,20 +96,20 @@ TEST_CASE("many views come and go") {
   side_by_side views;
   std::vector<payload> all;
   for (uint64_t i = 0; i < 8; ++i)
-    all.push_back(part_in(memory, page, i));
+    all.push_back(part_in(memory, page_numbers, i));
   for (const auto& first : all)
     for (const auto& second : all) {
       std::vector<payload> parts{first, second};
-      CHECK(
-        same_bytes(*views.join({f32, 2 * page}, parts), joined_by_hand(parts)));
+      CHECK(same_bytes(*views.join({f32, 2 * page_numbers}, parts),
+                       joined_by_hand(parts)));
     }
 }
 
 TEST_CASE("what could not be joined leaves no trace") {
   shared_memory memory;
   side_by_side views;
-  std::vector<payload> parts{part_in(memory, page, 1),
-                             part_in(*heap_memory(), page, 2)};
+  std::vector<payload> parts{part_in(memory, page_numbers, 1),
+                             part_in(*heap_memory(), page_numbers, 2)};
   auto mappings = [] {
     std::ifstream in{"/proc/self/maps"};
     std::string out;
@@ -121,7 +121,7 @@ TEST_CASE("what could not be joined leaves no trace") {
   auto before = mappings();
   REQUIRE_FALSE(before.empty());
   for (int i = 0; i < 3; ++i)
-    CHECK_FALSE(views.join({f32, 2 * page}, parts));
+    CHECK_FALSE(views.join({f32, 2 * page_numbers}, parts));
   CHECK(mappings() == before);
 }
 
@@ -129,26 +129,27 @@ TEST_CASE("what cannot lie side by side is not joined") {
   shared_memory memory;
   side_by_side views;
   SECTION("memory of this process alone") {
-    std::vector<payload> parts{part_in(memory, page, 1),
-                               part_in(*heap_memory(), page, 2)};
-    CHECK_FALSE(views.join({f32, 2 * page}, parts));
+    std::vector<payload> parts{part_in(memory, page_numbers, 1),
+                               part_in(*heap_memory(), page_numbers, 2)};
+    CHECK_FALSE(views.join({f32, 2 * page_numbers}, parts));
   }
-  SECTION("a part that ends within a page") {
-    std::vector<payload> parts{part_in(memory, page + 1, 1),
-                               part_in(memory, page, 2)};
-    CHECK_FALSE(views.join({f32, 2 * page + 1}, parts));
+  SECTION("a part that ends within a page_numbers") {
+    std::vector<payload> parts{part_in(memory, page_numbers + 1, 1),
+                               part_in(memory, page_numbers, 2)};
+    CHECK_FALSE(views.join({f32, 2 * page_numbers + 1}, parts));
   }
-  SECTION("a part that begins within a page") {
-    auto block = part_in(memory, 2 * page, 1);
-    payload inner{{f32, page}, block.owner(), block.bytes().data() + 64};
-    CHECK_FALSE(views.join({f32, page}, std::span{&inner, 1}));
+  SECTION("a part that begins within a page_numbers") {
+    auto block = part_in(memory, 2 * page_numbers, 1);
+    payload inner{
+      {f32, page_numbers}, block.owner(), block.bytes().data() + 64};
+    CHECK_FALSE(views.join({f32, page_numbers}, std::span{&inner, 1}));
   }
   SECTION("another size than the whole") {
-    std::vector<payload> parts{part_in(memory, page, 1),
-                               part_in(memory, page, 2)};
-    CHECK_FALSE(views.join({f32, 3 * page}, parts));
+    std::vector<payload> parts{part_in(memory, page_numbers, 1),
+                               part_in(memory, page_numbers, 2)};
+    CHECK_FALSE(views.join({f32, 3 * page_numbers}, parts));
   }
   SECTION("no parts") {
-    CHECK_FALSE(views.join({f32, page}, {}));
+    CHECK_FALSE(views.join({f32, page_numbers}, {}));
   }
 }

@@ -1,13 +1,10 @@
 #pragma once
-// Short names of element types, and an optimiser's step in place.
+// An optimiser's step in place, for tests of models.
 
-#include "config/text/settings.hpp"
 #include "models/optim/optimizer.hpp"
+#include "tests/support/element_types.hpp"
 
 namespace troupe::test {
-
-inline constexpr auto float32 = config::scalar_type::float32;
-inline constexpr auto float64 = config::scalar_type::float64;
 
 /// A step on one gradient.
 inline void step(models::optimizer& uut, at::Tensor& weights,

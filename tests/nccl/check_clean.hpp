@@ -1,0 +1,17 @@
+#pragma once
+// How every test over the fake NCCL ends.
+
+#include "tests/nccl/fake_nccl.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace fake {
+
+/// Nothing is left, all ended once, and no rule was broken.
+inline void check_clean() {
+  CHECK(violations() == std::vector<std::string>{});
+  CHECK(alive() == census{});
+  CHECK(comms_made() == comms_ended());
+}
+
+} // namespace fake
