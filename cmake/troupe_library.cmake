@@ -1,8 +1,8 @@
 # troupe_add_library(NAME <target> SOURCES <file>... [LIBS <target>...]
-#                    [PCH torch|caf|torch_caf] [UNITY <files>])
+#                    [PCH caf|torch] [UNITY <files>])
 # A static library (header-only when it has no .cpp) with the project's
-# warnings; LIBS are PUBLIC. UNITY compiles so many sources as one, which saves
-# most of the time that templates of LibTorch and CAF take.
+# warnings; LIBS are PUBLIC. UNITY sources, or else 8, are compiled as one: that
+# saves most of the time that templates of LibTorch and CAF take.
 function(troupe_add_library)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PCH;UNITY" "SOURCES;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -22,14 +22,27 @@ function(troupe_add_library)
   if(arg_PCH)
     troupe_use_pch(${arg_PCH} ${arg_NAME})
   endif()
-  troupe_unite(${arg_NAME} "${arg_UNITY}")
+  troupe_unite(${arg_NAME} ${arg_UNITY})
 endfunction()
 
-# Names in anonymous namespaces must differ within a target then. With
+# troupe_unite(TARGET [FILES]) compiles so many sources of the target, or else 8,
+# as one. Names in anonymous namespaces must differ within a target then. With
 # TROUPE_UNITY=OFF each source is compiled for itself.
-function(troupe_unite target files)
-  if(TROUPE_UNITY AND files)
+function(troupe_unite target)
+  set(files ${ARGN} 8)
+  list(GET files 0 files)
+  if(TROUPE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON
                                                UNITY_BUILD_BATCH_SIZE ${files})
+  endif()
+endfunction()
+
+# troupe_see_observers(SOURCE...) for sources that observe what LibTorch does. What
+# it hands to an observer has a member more where asserts are on, and LibTorch was
+# built without: we must see it as it does, in any build.
+function(troupe_see_observers)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set_source_files_properties(
+      ${ARGN} PROPERTIES COMPILE_DEFINITIONS NDEBUG SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endfunction()

@@ -1,18 +1,26 @@
+# troupe_use_pch(KIND TARGET...)
 # Precompiled headers, each compiled once and shared by all targets that use it:
-#   troupe_use_torch_pch(target)      <torch/torch.h>
-#   troupe_use_caf_pch(target)        <caf/all.hpp>, <caf/io/all.hpp>
-#   troupe_use_torch_caf_pch(target)  both
-# The target must link Troupe::torch, CAF::core and CAF::io respectively. Sources
-# keep their own includes: with TROUPE_PCH=OFF they must compile as they are.
+#   caf    <caf/all.hpp>, <caf/io/all.hpp>
+#   torch  these, <ATen/core/Tensor.h> and <c10/util/Logging.h>, whose CHECK has
+#          to come before that of Catch2
+#   test   Catch2 and <nlohmann/json.hpp>, for tests without either
+# Not <torch/torch.h>: GCC instantiates what its inline functions need at the end
+# of every source anew, which takes 7 s each.
+# The targets must link the libraries of these headers.
+# Sources keep their own includes: with TROUPE_PCH=OFF they must compile as they
+# are.
 
-set(troupe_pch_torch_headers <torch/torch.h>)
-set(troupe_pch_torch_libraries Troupe::torch)
 set(troupe_pch_caf_headers <caf/all.hpp> <caf/io/all.hpp>)
 set(troupe_pch_caf_libraries CAF::core CAF::io)
-set(troupe_pch_torch_caf_headers ${troupe_pch_caf_headers} ${troupe_pch_torch_headers})
-set(troupe_pch_torch_caf_libraries ${troupe_pch_caf_libraries} ${troupe_pch_torch_libraries})
+set(troupe_pch_torch_headers ${troupe_pch_caf_headers} <ATen/core/Tensor.h>
+                            <c10/util/Logging.h>)
+set(troupe_pch_torch_libraries ${troupe_pch_caf_libraries} Troupe::torch)
+set(troupe_pch_test_headers
+    <catch2/catch_test_macros.hpp> <catch2/matchers/catch_matchers_string.hpp>
+    <nlohmann/json.hpp>)
+set(troupe_pch_test_libraries Catch2::Catch2 nlohmann_json::nlohmann_json)
 
-function(troupe_use_pch kind target)
+function(troupe_use_pch kind)
   if(NOT TROUPE_PCH)
     return()
   endif()
@@ -24,17 +32,7 @@ function(troupe_use_pch kind target)
     target_link_libraries(${owner} PRIVATE ${${owner}_libraries} troupe_warnings)
     target_precompile_headers(${owner} PRIVATE ${${owner}_headers})
   endif()
-  target_precompile_headers(${target} REUSE_FROM ${owner})
-endfunction()
-
-function(troupe_use_torch_pch target)
-  troupe_use_pch(torch ${target})
-endfunction()
-
-function(troupe_use_caf_pch target)
-  troupe_use_pch(caf ${target})
-endfunction()
-
-function(troupe_use_torch_caf_pch target)
-  troupe_use_pch(torch_caf ${target})
+  foreach(target IN LISTS ARGN)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endforeach()
 endfunction()
