@@ -1,7 +1,7 @@
 # troupe_add_library(NAME <target> SOURCES <file>... [LIBS <target>...]
 #                    [PCH caf|torch] [UNITY <files>])
 # A static library (header-only when it has no .cpp) with the project's
-# warnings; LIBS are PUBLIC. UNITY sources, or else 8, are compiled as one: that
+# warnings; LIBS are PUBLIC. UNITY sources, or else 12, are compiled as one: that
 # saves most of the time that templates of LibTorch and CAF take.
 function(troupe_add_library)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;PCH;UNITY" "SOURCES;LIBS")
@@ -25,11 +25,11 @@ function(troupe_add_library)
   troupe_unite(${arg_NAME} ${arg_UNITY})
 endfunction()
 
-# troupe_unite(TARGET [FILES]) compiles so many sources of the target, or else 8,
+# troupe_unite(TARGET [FILES]) compiles so many sources of the target, or else 12,
 # as one. Names in anonymous namespaces must differ within a target then. With
 # TROUPE_UNITY=OFF each source is compiled for itself.
 function(troupe_unite target)
-  set(files ${ARGN} 8)
+  set(files ${ARGN} 12)
   list(GET files 0 files)
   if(TROUPE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON

@@ -6,9 +6,9 @@ namespace troupe {
 
 namespace {
 
-void put(const std::optional<config::data_part>& from,
-         proto::DataPartDescription* (proto::DataDescription::*add)(),
-         proto::DataDescription& to) {
+void fill(const std::optional<config::data_part>& from,
+          proto::DataPartDescription* (proto::DataDescription::*add)(),
+          proto::DataDescription& to) {
   if (!from)
     return;
   auto* part = (to.*add)();
@@ -17,13 +17,13 @@ void put(const std::optional<config::data_part>& from,
   part->set_content(from->content);
 }
 
-void put(const config::data_description& from, proto::DataDescription& to) {
+void fill(const config::data_description& from, proto::DataDescription& to) {
   to.set_name(from.name);
   to.set_classes(from.classes);
   for (auto size : from.shape)
     to.add_shape(size);
-  put(from.train, &proto::DataDescription::mutable_train, to);
-  put(from.test, &proto::DataDescription::mutable_test, to);
+  fill(from.train, &proto::DataDescription::mutable_train, to);
+  fill(from.test, &proto::DataDescription::mutable_test, to);
 }
 
 config::data_part part_of(const proto::DataPartDescription& from) {
@@ -71,7 +71,7 @@ void put(const config::run_description& from, proto::RunDescription& to) {
     one->set_key(key);
     one->set_value(value);
   }
-  put(from.data, *to.mutable_data());
+  fill(from.data, *to.mutable_data());
   to.set_network_sha256(from.network_sha256);
   for (const auto& what : from.changes) {
     auto* one = to.add_changes();

@@ -27,13 +27,13 @@ std::string text_of(const ordered_json& line) {
 // built directly, without a tree of values. The bytes are the same as those of
 // text_of.
 
-void put(std::string& out, uint64_t x) {
+void put_json(std::string& out, uint64_t x) {
   std::array<char, 20> text;
   auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
   out.append(text.data(), end);
 }
 
-void put(std::string& out, double x) {
+void put_json(std::string& out, double x) {
   if (!std::isfinite(x)) {
     out += "null";
     return;
@@ -48,7 +48,7 @@ template <class List, class Number>
 void put_list(std::string& out, const List& list, Number number) {
   out += '[';
   for (const auto& x : list) {
-    put(out, number(x));
+    put_json(out, number(x));
     out += ',';
   }
   if (out.back() == ',')
@@ -70,13 +70,13 @@ void metrics_log::update(const update_record& what) {
   for (const auto& x : what.gradients)
     samples += x.samples;
   line_ = R"({"kind":"update","step":)";
-  put(line_, what.step);
-  put(line_ += R"(,"time":)", what.time);
-  put(line_ += R"(,"loss":)", what.loss);
-  put(line_ += R"(,"epoch":)", what.epoch);
-  put(line_ += R"(,"lr":)", what.lr);
-  put(line_ += R"(,"samples":)", samples);
-  put(line_ += R"(,"gradients":)", uint64_t{what.gradients.size()});
+  put_json(line_, what.step);
+  put_json(line_ += R"(,"time":)", what.time);
+  put_json(line_ += R"(,"loss":)", what.loss);
+  put_json(line_ += R"(,"epoch":)", what.epoch);
+  put_json(line_ += R"(,"lr":)", what.lr);
+  put_json(line_ += R"(,"samples":)", samples);
+  put_json(line_ += R"(,"gradients":)", uint64_t{what.gradients.size()});
   put_list(line_ += R"(,"workers":)", what.gradients,
            [](const auto& x) { return uint64_t{x.worker.value}; });
   put_list(line_ += R"(,"staleness":)", what.gradients,

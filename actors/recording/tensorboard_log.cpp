@@ -34,7 +34,7 @@ std::string file_name(double start, unsigned number) {
 }
 
 template <class T>
-void put(std::string& out, T value) {
+void put_raw(std::string& out, T value) {
   for (size_t i = 0; i < sizeof value; ++i)
     out += static_cast<char>((value >> (8 * i)) & 0xff);
 }
@@ -46,10 +46,10 @@ uint32_t masked(std::string_view text) {
 /// A TFRecord: length, checksum of the length, data, checksum of the data.
 std::string framed(const std::string& data) {
   std::string result;
-  put(result, static_cast<uint64_t>(data.size()));
-  put(result, masked(result));
+  put_raw(result, static_cast<uint64_t>(data.size()));
+  put_raw(result, masked(result));
   result += data;
-  put(result, masked(data));
+  put_raw(result, masked(data));
   return result;
 }
 

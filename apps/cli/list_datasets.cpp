@@ -8,8 +8,9 @@ namespace troupe::app {
 
 namespace {
 
-std::string row(const char* name, const char* image, const char* classes,
-                const char* training, const char* files) {
+std::string dataset_row(const char* name, const char* image,
+                        const char* classes, const char* training,
+                        const char* files) {
   char line[256];
   std::snprintf(line, sizeof line, "%-15s  %-7s  %7s  %-20s  %s\n", name, image,
                 classes, training, files);
@@ -19,12 +20,12 @@ std::string row(const char* name, const char* image, const char* classes,
 } // namespace
 
 std::string list_datasets() {
-  auto out =
-    row("data set", "image", "classes", "augment", "files in the data-dir");
+  auto out = dataset_row("data set", "image", "classes", "augment",
+                         "files in the data-dir");
   for (const auto& each : data::dataset_registry())
-    out += row(each.name.c_str(), each.image.c_str(), each.classes.c_str(),
-               each.training.c_str(),
-               each.files.empty() ? "none" : each.files.c_str());
+    out += dataset_row(each.name.c_str(), each.image.c_str(),
+                       each.classes.c_str(), each.training.c_str(),
+                       each.files.empty() ? "none" : each.files.c_str());
   return out;
 }
 

@@ -20,7 +20,7 @@ struct findings {
   std::vector<std::pair<int64_t, std::string>> damaged;
 };
 
-data::window whole(int64_t height, int64_t width) {
+data::window whole_image(int64_t height, int64_t width) {
   return {0, 0, height, width};
 }
 
@@ -36,7 +36,7 @@ findings look_at(const data::dataset_source& part) {
   at::parallel_for(0, n, 16, [&](int64_t begin, int64_t end) {
     for (auto i = begin; i < end; ++i) {
       try {
-        part.store->load(static_cast<uint64_t>(i), whole);
+        part.store->load(static_cast<uint64_t>(i), whole_image);
       } catch (const run_error& why) {
         std::lock_guard lock{access};
         out.damaged.emplace_back(i, why.what());
@@ -54,8 +54,8 @@ std::string to_text(const std::array<int64_t, 3>& shape) {
          std::to_string(shape[2]);
 }
 
-void say(const char* name, const data::dataset_source& part,
-         const findings& found) {
+void say_part(const char* name, const data::dataset_source& part,
+              const findings& found) {
   auto [least, most] = std::ranges::minmax(found.of_class);
   std::printf("%-12s %llu samples, %s; %llu to %llu of a class\n", name,
               static_cast<unsigned long long>(part.store->size()),
@@ -83,7 +83,7 @@ bool check_data(const config::data_settings& what) {
   for (const auto& [name, part] :
        {std::pair{"train", &source.train}, std::pair{"test", &source.test}}) {
     auto found = look_at(*part);
-    say(name, *part, found);
+    say_part(name, *part, found);
     damaged += found.damaged.size();
   }
   if (damaged == 0) {

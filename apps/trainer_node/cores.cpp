@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<uint32_t> number(const std::string& text) try {
+std::optional<uint32_t> number_in(const std::string& text) try {
   return config::parse<uint32_t>(text);
 } catch (const config::bad_value&) {
   return std::nullopt;
@@ -48,8 +48,8 @@ std::optional<uint32_t> count_cores(const std::string& list) {
   uint32_t out = 0;
   for (const auto& part : split(list, ',')) {
     auto dash = part.find('-');
-    auto first = number(part.substr(0, dash));
-    auto last = dash == part.npos ? first : number(part.substr(dash + 1));
+    auto first = number_in(part.substr(0, dash));
+    auto last = dash == part.npos ? first : number_in(part.substr(dash + 1));
     if (!first || !last || *last < *first)
       return std::nullopt;
     out += *last - *first + 1;
@@ -132,11 +132,11 @@ std::optional<uint32_t> tasks_of_node(const std::string& list, uint32_t node) {
     auto open = part.find("(x");
     auto times = open == part.npos
                    ? std::optional<uint32_t>{1}
-                   : number(part.substr(open + 2, part.size() - open - 3));
+                   : number_in(part.substr(open + 2, part.size() - open - 3));
     if (!times)
       return std::nullopt;
     if (node < *times)
-      return number(part.substr(0, open));
+      return number_in(part.substr(0, open));
     node -= *times;
   }
   return std::nullopt;
@@ -196,15 +196,15 @@ cgroup_limits read_cgroups(const fs::path& root) {
 }
 
 void read_launched(cpu_facts& out, const config::environment& variables) {
-  if (auto torchrun = number(variable(variables, "LOCAL_WORLD_SIZE"))) {
+  if (auto torchrun = number_in(variable(variables, "LOCAL_WORLD_SIZE"))) {
     out.launched = *torchrun;
     return;
   }
-  auto found = number(variable(variables, "OMPI_COMM_WORLD_LOCAL_SIZE"));
+  auto found = number_in(variable(variables, "OMPI_COMM_WORLD_LOCAL_SIZE"));
   if (!found)
     found =
       tasks_of_node(variable(variables, "SLURM_STEP_TASKS_PER_NODE"),
-                    number(variable(variables, "SLURM_NODEID")).value_or(0));
+                    number_in(variable(variables, "SLURM_NODEID")).value_or(0));
   out.launched = found.value_or(0);
   out.bound = found.has_value();
 }

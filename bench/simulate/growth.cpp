@@ -35,7 +35,8 @@ uint64_t updates_of(const std::string& policy, const cluster_size& x) {
   return one_by_one ? uint64_t{x.workers} * x.steps : x.steps;
 }
 
-cost run(const setting& how, const std::string& policy, const cluster_size& x) {
+cost run_cluster(const setting& how, const std::string& policy,
+                 const cluster_size& x) {
   app::scratch_folder scratch;
   return run_child(
     {how.trainer_node, "--simulate", "--clock", "virtual", "--gradients",
@@ -59,7 +60,7 @@ public:
           out.progress("round " + std::to_string(round + 1) + " of " +
                        std::to_string(rounds_) + ": " + policy + " " +
                        text_of(x));
-          found_[{policy, x.workers}].push_back(run(how, policy, x));
+          found_[{policy, x.workers}].push_back(run_cluster(how, policy, x));
         }
   }
 

@@ -22,7 +22,7 @@ namespace troupe::bench {
 
 namespace {
 
-constexpr uint64_t workers = 4;
+constexpr uint64_t virtual_workers = 4;
 
 /// A run: so many updates, each of so many gradients.
 struct shape {
@@ -38,7 +38,7 @@ config::resolved settings_of(const shape& what, const std::string& train_dir) {
                                  "--evaluator",
                                  "false",
                                  "--workers",
-                                 std::to_string(workers),
+                                 std::to_string(virtual_workers),
                                  "--policy",
                                  what.policy,
                                  "--max-steps",
@@ -187,7 +187,7 @@ double run_bare_cluster(const shape& what) {
   auto weights = on.make_network();
   auto optimizer = on.make_optimizer(*weights);
   std::vector<std::shared_ptr<models::network>> cluster;
-  for (uint64_t i = 0; i < workers; ++i) {
+  for (uint64_t i = 0; i < virtual_workers; ++i) {
     cluster.push_back(on.make_network());
     for (auto& parameter : cluster.back()->module().parameters())
       parameter.mutable_grad() = at::zeros_like(parameter);
@@ -216,12 +216,13 @@ double run_bare_cluster(const shape& what) {
     auto samples = samples_of(parts);
     auto first = turn;
     for (const auto& part : parts)
-      sum_of_losses += on.compute(*cluster[turn++ % workers], part, samples);
+      sum_of_losses +=
+        on.compute(*cluster[turn++ % virtual_workers], part, samples);
     for (auto who = first; who < turn; ++who)
-      take(*cluster[who % workers], who == first);
+      take(*cluster[who % virtual_workers], who == first);
     optimizer.step();
     for (auto who = first; who < turn; ++who)
-      hand_out(*cluster[who % workers]);
+      hand_out(*cluster[who % virtual_workers]);
   }
   return sum_of_losses / static_cast<double>(what.updates);
 }
@@ -280,7 +281,7 @@ void measure_overhead(const setting& how, report& out) {
   out.begin("a gradient of LeNet, batch 64, in a virtual run of 4 workers "
             "(target: at most 5 % more, a ratio of 0.952)");
   uint64_t gradients = how.quick ? 16 : 480;
-  measure({"sync", gradients / workers, workers}, how, out);
+  measure({"sync", gradients / virtual_workers, virtual_workers}, how, out);
   measure({"async", gradients, 1}, how, out);
 }
 

@@ -200,7 +200,7 @@ private:
 constexpr const char* with_mimalloc = "troupe_bench_loop";
 constexpr const char* with_glibc = "troupe_bench_loop_glibc";
 
-void measure(const workload& what, const setting& how, report& out) {
+void measure_training(const workload& what, const setting& how, report& out) {
   contenders all{how, what};
   struct entry {
     const char* name;
@@ -266,13 +266,13 @@ void measure_memory(const setting& how, report& out) {
 void measure_lenet(const setting& how, report& out) {
   out.begin("samples a second of two workers: LeNet, batch 64 (targets: 0.97 "
             "of the same two loops, 1.45 of plain ones)");
-  measure(lenet_run, how, out);
+  measure_training(lenet_run, how, out);
 }
 
 void measure_resnet(const setting& how, report& out) {
   out.begin("samples a second of two workers: ResNet-18 at 32x32, batch 32 "
             "(target: 0.97 of the same two loops)");
-  measure(resnet_run, how, out);
+  measure_training(resnet_run, how, out);
   measure_memory(how, out);
 }
 

@@ -48,7 +48,7 @@ build_caf() { # WORK FOLDER [CXXFLAGS]
     -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_LIBDIR=lib \
     -DBUILD_SHARED_LIBS=OFF -DCAF_ENABLE_EXAMPLES=OFF \
     -DCAF_ENABLE_TESTING=OFF -DCAF_ENABLE_TOOLS=OFF \
-    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24
   cmake --build "$work/build" -j "$(jobs)"
   DESTDIR=$work/stage cmake --install "$work/build"
   mv "$work/stage$folder"/* "$work/"
@@ -89,7 +89,7 @@ release_parts=("caf-$caf_version-release" "torch-$torch_version-cpu"
   "catch2-$catch2_version")
 
 setup() { # [--tsan] [--with-cuda] [--plan]
-  local option part tsan= cuda= plan= parts=("${release_parts[@]}") absent= packages
+  local option part torch tsan= cuda= plan= parts=("${release_parts[@]}") absent= packages
   for option; do
     case $option in
       --tsan) tsan=1 parts+=("caf-$caf_version-tsan") ;;
@@ -124,11 +124,15 @@ setup() { # [--tsan] [--with-cuda] [--plan]
   if [[ -z $(python_with_pip) ]]; then
     install_packages $(package_of pip)
   fi
+  # LibTorch waits for the network while CAF waits for the processor. Should CAF
+  # fail, the download goes on and keeps the lock: the next set-up waits for it.
   step "torch-$torch_version-cpu" \
-    "LibTorch $torch_version for the CPU: a download of 550 MB" unpack_torch
+    "LibTorch $torch_version for the CPU: a download of 550 MB" unpack_torch &
+  torch=$!
   step "catch2-$catch2_version" "Catch2 $catch2_version" unpack_catch2
   step "caf-$caf_version-release" \
     "CAF $caf_version: compiling for a few minutes" build_caf
+  wait "$torch" || die "set-up: LibTorch is missing; the reason is above"
   if [[ $tsan ]]; then
     step "caf-$caf_version-tsan" \
       "CAF $caf_version for ThreadSanitizer: compiling for a few minutes" \

@@ -13,7 +13,7 @@ namespace troupe::config {
 
 namespace {
 
-std::string row(std::string label, const std::string& text) {
+std::string labelled(std::string label, const std::string& text) {
   label.resize(12, ' ');
   return label + text + "\n";
 }
@@ -188,7 +188,7 @@ std::string memory_row(const role_memory& of) {
 std::string memory_rows(const settings& all, const model_size& model) {
   std::string result;
   for (const auto& each : memory_of(all, model))
-    result += row(result.empty() ? "memory" : "", memory_row(each));
+    result += labelled(result.empty() ? "memory" : "", memory_row(each));
   return result;
 }
 
@@ -205,32 +205,34 @@ std::string run_directory_of(const training_settings& training) {
 
 std::string plan(const resolved& all, const std::optional<model_size>& model) {
   const auto& values = all.values;
-  auto result =
-    row("this node", node_of(values)) + row("cluster", cluster_of(values)) +
-    row("policy", policy_of(values)) + row("batch", batch_of(values)) +
-    row("model", values.training.network);
+  auto result = labelled("this node", node_of(values)) +
+                labelled("cluster", cluster_of(values)) +
+                labelled("policy", policy_of(values)) +
+                labelled("batch", batch_of(values)) +
+                labelled("model", values.training.network);
   if (model)
-    result += row("", traffic_of(values, *model));
+    result += labelled("", traffic_of(values, *model));
   if (model && model->shard_bytes.size() > 1)
-    result += row("shards", shards_of(values, model->shard_bytes));
-  result +=
-    row("training", training_of(values)) + row("data", data_of(values.data));
+    result += labelled("shards", shards_of(values, model->shard_bytes));
+  result += labelled("training", training_of(values)) +
+            labelled("data", data_of(values.data));
   if (auto samples = model ? samples_of(*model) : ""; !samples.empty())
-    result += row("", samples);
+    result += labelled("", samples);
   if (model)
     result += memory_rows(values, *model);
-  result += row("until", limits_of(all)) +
-            row("evaluate", evaluations_of(values.evaluation.eval_freq)) +
-            row("checkpoint",
-                "every " + count(values.checkpoint.checkpoint_freq, "step") +
-                  ", the newest " + std::to_string(values.checkpoint.keep) +
-                  " are kept");
+  result +=
+    labelled("until", limits_of(all)) +
+    labelled("evaluate", evaluations_of(values.evaluation.eval_freq)) +
+    labelled("checkpoint",
+             "every " + count(values.checkpoint.checkpoint_freq, "step") +
+               ", the newest " + std::to_string(values.checkpoint.keep) +
+               " are kept");
   if (values.what != role::simulate)
-    result += row("meet at",
-                  to_string(address{values.cluster.host, values.cluster.port}));
+    result += labelled(
+      "meet at", to_string(address{values.cluster.host, values.cluster.port}));
   if (is_remote_shard(values))
-    return result + row("listens at", values.cluster.listen);
-  return result + row("run folder", run_directory_of(values.training));
+    return result + labelled("listens at", values.cluster.listen);
+  return result + labelled("run folder", run_directory_of(values.training));
 }
 
 } // namespace troupe::config

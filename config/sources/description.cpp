@@ -12,14 +12,14 @@ namespace troupe::config {
 
 namespace {
 
-const std::string* find(const pairs& all, std::string_view id) {
+const std::string* value_of(const pairs& all, std::string_view id) {
   auto found = std::ranges::find(
     all, id, [](const auto& one) -> std::string_view { return one.first; });
   return found == all.end() ? nullptr : &found->second;
 }
 
 bool has(const pairs& all, std::string_view id) {
-  const auto* value = find(all, id);
+  const auto* value = value_of(all, id);
   return value && !value->empty();
 }
 
@@ -41,7 +41,7 @@ bool is_free(std::string_view id, const pairs& run, relation how) {
     return how == relation::resume && has(run, "training.global-batch-size");
   if (id != "cluster.workers")
     return false;
-  const auto* sharding = find(run, "data.sharding");
+  const auto* sharding = value_of(run, "data.sharding");
   return how == relation::join || !sharding || *sharding == "leased";
 }
 
@@ -63,7 +63,7 @@ std::string hex(uint64_t x) {
 void compare_settings(const pairs& run, const pairs& here, relation how,
                       std::vector<difference>& out) {
   for (const auto& [id, value] : here) {
-    const auto* theirs = find(run, id);
+    const auto* theirs = value_of(run, id);
     if (!theirs || is_same(id, *theirs, value) || is_free(id, run, how))
       continue;
     auto dot = id.find('.');

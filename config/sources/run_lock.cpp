@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* file_name = "run.lock";
 
-std::string reason(int error) {
+std::string text_of_error(int error) {
   return std::generic_category().message(error);
 }
 
@@ -49,7 +49,8 @@ run_lock::take(const std::filesystem::path& folder) {
   std::shared_ptr<run_lock> out{new run_lock};
   out->file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (out->file_ < 0)
-    throw run_error("cannot open " + path.string() + ": " + reason(errno));
+    throw run_error("cannot open " + path.string() + ": " +
+                    text_of_error(errno));
   if (flock(out->file_, LOCK_EX | LOCK_NB) == 0) {
     sign(out->file_);
     return out;
@@ -58,7 +59,7 @@ run_lock::take(const std::filesystem::path& folder) {
     throw run_error("train-dir " + folder.string() + ": a run is under way " +
                     "there, of " + holder(out->file_) +
                     "; end that first, or give another folder");
-  out->warning_ = "cannot lock " + path.string() + " (" + reason(errno) +
+  out->warning_ = "cannot lock " + path.string() + " (" + text_of_error(errno) +
                   "): see to it that no other run uses the folder";
   return out;
 }

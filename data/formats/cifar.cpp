@@ -68,8 +68,9 @@ uint64_t count_records(uint64_t bytes, uint32_t label_bytes,
   return count;
 }
 
-dataset_source load_part(const cifar_description& what,
-                         const fs::path& data_dir, const std::string& pattern) {
+dataset_source load_cifar(const cifar_description& what,
+                          const fs::path& data_dir,
+                          const std::string& pattern) {
   std::array<int64_t, 3> shape{3, 32, 32};
   memory_store::parts out{what.name, shape, what.classes, {}, {}};
   for (const auto& file : files_of(what, data_dir, pattern)) {
@@ -118,9 +119,9 @@ source_pair load_cifar(const cifar_description& what, const fs::path& data_dir,
                        data_part wanted) {
   source_pair result;
   if (wants_train(wanted))
-    result.train = load_part(what, data_dir, what.train);
+    result.train = load_cifar(what, data_dir, what.train);
   if (wants_test(wanted))
-    result.test = load_part(what, data_dir, what.test);
+    result.test = load_cifar(what, data_dir, what.test);
   return result;
 }
 

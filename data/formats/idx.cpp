@@ -20,8 +20,8 @@ namespace {
 constexpr std::array<uint8_t, 4> images_magic{0, 0, 8, 3};
 constexpr std::array<uint8_t, 4> labels_magic{0, 0, 8, 1};
 
-[[noreturn]] void fail(const std::string& name, uint64_t position,
-                       const std::string& what) {
+[[noreturn]] void fail_at(const std::string& name, uint64_t position,
+                          const std::string& what) {
   throw run_error(name + ": at byte " + std::to_string(position) + ": " + what);
 }
 
@@ -119,17 +119,17 @@ private:
     int code = Z_OK;
     std::string_view text = gzerror(in_.get(), &code);
     if (code == Z_BUF_ERROR) {
-      fail(name, position_, "the compressed data is cut off");
+      fail_at(name, position_, "the compressed data is cut off");
     }
     if (code == Z_ERRNO) {
-      fail(name, position_,
-           std::string{"reading failed: "} + std::strerror(errno));
+      fail_at(name, position_,
+              std::string{"reading failed: "} + std::strerror(errno));
     }
     if (code != Z_OK) {
       auto colon = text.rfind(": ");
       text.remove_prefix(colon == std::string_view::npos ? 0 : colon + 2);
-      fail(name, position_,
-           "the compressed data is damaged: " + std::string{text});
+      fail_at(name, position_,
+              "the compressed data is damaged: " + std::string{text});
     }
   }
 
@@ -161,15 +161,15 @@ std::array<uint32_t, N> read_header(source& in,
   auto n = in.read(bytes);
   auto found = std::span{bytes}.first(std::min<size_t>(n, 4));
   if (!std::ranges::equal(found, magic)) {
-    fail(in.name, 0,
-         "not an IDX file of " + std::string{what} + ": it begins with " +
-           (found.empty() ? "nothing" : hex(found)) + " instead of " +
-           hex(magic));
+    fail_at(in.name, 0,
+            "not an IDX file of " + std::string{what} + ": it begins with " +
+              (found.empty() ? "nothing" : hex(found)) + " instead of " +
+              hex(magic));
   }
   if (n < bytes.size()) {
-    fail(in.name, n,
-         "the header is cut off: it has " + std::to_string(bytes.size()) +
-           " bytes");
+    fail_at(in.name, n,
+            "the header is cut off: it has " + std::to_string(bytes.size()) +
+              " bytes");
   }
   std::array<uint32_t, N> result{};
   for (size_t i = 0; i < N; ++i) {
@@ -183,10 +183,10 @@ std::array<uint32_t, N> read_header(source& in,
 /// with what has really been read.
 std::vector<uint8_t> read_body(source& in, uint64_t header, uint64_t promised) {
   if (promised > in.upper_bound() - std::min(header, in.upper_bound())) {
-    fail(in.name, header,
-         "the header promises " + std::to_string(promised) +
-           " bytes, but the file cannot hold more than " +
-           std::to_string(in.upper_bound() - header));
+    fail_at(in.name, header,
+            "the header promises " + std::to_string(promised) +
+              " bytes, but the file cannot hold more than " +
+              std::to_string(in.upper_bound() - header));
   }
   constexpr uint64_t first_block = 1 << 20;
   std::vector<uint8_t> body;
@@ -197,15 +197,15 @@ std::vector<uint8_t> read_body(source& in, uint64_t header, uint64_t promised) {
     body.resize(have + more);
     auto n = in.read(std::span{body}.subspan(have));
     if (n < more) {
-      fail(in.name, header + have + n,
-           "the file ends, but the header promises " +
-             std::to_string(promised - have - n) + " more bytes");
+      fail_at(in.name, header + have + n,
+              "the file ends, but the header promises " +
+                std::to_string(promised - have - n) + " more bytes");
     }
   }
   std::array<uint8_t, 1> rest{};
   if (in.read(rest) != 0) {
-    fail(in.name, header + promised,
-         "the file goes on after the data that its header describes");
+    fail_at(in.name, header + promised,
+            "the file goes on after the data that its header describes");
   }
   return body;
 }
@@ -213,17 +213,17 @@ std::vector<uint8_t> read_body(source& in, uint64_t header, uint64_t promised) {
 void check_limit(const source& in, uint64_t bytes, bool overflow,
                  uint64_t limit) {
   if (overflow || bytes > limit) {
-    fail(in.name, 4,
-         "the header promises " +
-           (overflow ? "an absurd number of" : std::to_string(bytes)) +
-           " bytes; the limit is " + std::to_string(limit));
+    fail_at(in.name, 4,
+            "the header promises " +
+              (overflow ? "an absurd number of" : std::to_string(bytes)) +
+              " bytes; the limit is " + std::to_string(limit));
   }
 }
 
 idx_header read_images_header(source& in, uint64_t limit) {
   auto [count, rows, columns] = read_header<3>(in, images_magic, "images");
   if (rows == 0 || columns == 0) {
-    fail(in.name, 8, "the images have no pixels");
+    fail_at(in.name, 8, "the images have no pixels");
   }
   uint64_t bytes = uint64_t{rows} * columns;
   bool overflow = __builtin_mul_overflow(bytes, uint64_t{count}, &bytes);
@@ -243,9 +243,9 @@ std::vector<uint8_t> read_labels(source& in, uint32_t classes, uint64_t limit) {
   auto labels = read_body(in, 8, count);
   auto bad = std::ranges::find_if(labels, [&](auto x) { return x >= classes; });
   if (bad != labels.end()) {
-    fail(in.name, 8 + static_cast<uint64_t>(bad - labels.begin()),
-         "label " + std::to_string(*bad) + " is not in 0 to " +
-           std::to_string(classes - 1));
+    fail_at(in.name, 8 + static_cast<uint64_t>(bad - labels.begin()),
+            "label " + std::to_string(*bad) + " is not in 0 to " +
+              std::to_string(classes - 1));
   }
   return labels;
 }

@@ -64,8 +64,8 @@ void require_as_many(const part_files& files, uint64_t images,
   }
 }
 
-dataset_source load_part(const idx_dataset_description& what,
-                         const fs::path& data_dir, const std::string& stem) {
+dataset_source load_idx(const idx_dataset_description& what,
+                        const fs::path& data_dir, const std::string& stem) {
   auto files = find_part(what, data_dir, stem);
   auto images = read_idx_images(files.images);
   auto labels = read_idx_labels(files.labels, what.classes);
@@ -101,9 +101,9 @@ source_pair load_idx(const idx_dataset_description& what,
                      const fs::path& data_dir, data_part wanted) {
   source_pair result;
   if (wants_train(wanted))
-    result.train = load_part(what, data_dir, what.train);
+    result.train = load_idx(what, data_dir, what.train);
   if (wants_test(wanted))
-    result.test = load_part(what, data_dir, what.test);
+    result.test = load_idx(what, data_dir, what.test);
   if (wanted == data_part::both)
     require_same_size(what, data_dir, result.train.shape == result.test.shape);
   return result;

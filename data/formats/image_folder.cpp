@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 /// Links among folders may go in a circle.
 constexpr int deepest = 16;
 
-[[noreturn]] void fail(const fs::path& where, const std::string& what) {
+[[noreturn]] void fail_in(const fs::path& where, const std::string& what) {
   throw run_error(where.string() + ": " + what);
 }
 
@@ -31,7 +31,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
        i.increment(error))
     out.push_back(i->path());
   if (error)
-    fail(folder, "cannot be read: " + error.message());
+    fail_in(folder, "cannot be read: " + error.message());
   std::ranges::sort(out, {}, [](const auto& x) { return x.string(); });
   return out;
 }
@@ -39,14 +39,15 @@ std::vector<fs::path> entries(const fs::path& folder) {
 std::vector<fs::path> class_folders(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
-    fail(folder, "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
-                 "and DIR/val/CLASS/IMAGE");
+    fail_in(folder,
+            "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
+            "and DIR/val/CLASS/IMAGE");
   std::vector<fs::path> out;
   for (auto& entry : entries(folder))
     if (fs::is_directory(entry, error))
       out.push_back(std::move(entry));
   if (out.empty())
-    fail(folder, "has no folders, one for each class");
+    fail_in(folder, "has no folders, one for each class");
   return out;
 }
 
@@ -64,7 +65,7 @@ void collect(const fs::path& folder, int depth, int64_t label,
       ++to.others;
   }
   if (depth == deepest && !below.empty())
-    fail(below.front(), "is too deep a folder; do links go in a circle?");
+    fail_in(below.front(), "is too deep a folder; do links go in a circle?");
   for (const auto& each : below)
     collect(each, depth + 1, label, to);
 }
@@ -80,7 +81,7 @@ int64_t label_of(const fs::path& folder,
                  const std::vector<std::string>& classes) {
   auto found = std::ranges::find(classes, folder.filename().string());
   if (found == classes.end())
-    fail(folder, "is a class that the images for training do not have");
+    fail_in(folder, "is a class that the images for training do not have");
   return found - classes.begin();
 }
 
@@ -152,7 +153,7 @@ folder_index index_folder(const fs::path& folder,
     auto before = out.images.size();
     collect(each, 0, label_of(each, known.empty() ? out.classes : known), out);
     if (out.images.size() == before)
-      fail(each, "holds no .jpg, .jpeg or .png file");
+      fail_in(each, "holds no .jpg, .jpeg or .png file");
     sort_as_torchvision(
       {out.images.begin() + static_cast<ptrdiff_t>(before), out.images.end()});
   }
@@ -164,7 +165,7 @@ fs::path find_test_folder(const fs::path& data_dir) {
   for (const auto* name : {"val", "test"})
     if (fs::is_directory(data_dir / name, error))
       return data_dir / name;
-  fail(data_dir, "has neither a folder val nor test");
+  fail_in(data_dir, "has neither a folder val nor test");
 }
 
 source_pair load_folder(const fs::path& data_dir, data_part wanted) {

@@ -39,7 +39,7 @@ void draw(const std::array<int64_t, 3>& shape, const std::vector<bool>& picture,
       }
 }
 
-dataset_source make_part(const config::synthetic_data& what, uint64_t first,
+dataset_source draw_part(const config::synthetic_data& what, uint64_t first,
                          uint64_t count) {
   memory_store::parts out{.name = config::to_string(what),
                           .shape = what.shape,
@@ -68,9 +68,9 @@ source_pair make_synthetic(const config::synthetic_data& what,
                            data_part wanted) {
   source_pair result;
   if (wants_train(wanted))
-    result.train = make_part(what, 0, what.samples);
+    result.train = draw_part(what, 0, what.samples);
   if (wants_test(wanted))
-    result.test = make_part(what, what.samples, what.test_samples());
+    result.test = draw_part(what, what.samples, what.test_samples());
   return result;
 }
 

@@ -126,8 +126,8 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 /// The checksum of a file whose header has zeros in its place.
-std::string seal_of(std::string_view header,
-                    std::span<const std::span<const std::byte>> data) {
+std::string header_seal(std::string_view header,
+                        std::span<const std::span<const std::byte>> data) {
   sha256 sum;
   uint64_t length = header.size();
   sum.update(std::as_bytes(std::span{&length, 1}));
@@ -143,7 +143,7 @@ void check_seal(std::string header, const std::string& seal,
   if (seal.size() != no_seal.size() || at == std::string::npos)
     bad(where, "its checksum is not one");
   header.replace(at, seal.size(), no_seal);
-  if (seal_of(header, {&data, 1}) != seal)
+  if (header_seal(header, {&data, 1}) != seal)
     bad(where, "its checksum does not match");
 }
 
@@ -277,7 +277,7 @@ void write_sealed_safetensors(output_file& out,
   // Quotes inside of a value would have backslashes before them.
   auto key = '"' + std::string{seal_key} + "\":\"";
   auto at = header.find(key + no_seal) + key.size();
-  header.replace(at, no_seal.size(), seal_of(header, data));
+  header.replace(at, no_seal.size(), header_seal(header, data));
   write_parts(out, header, order);
 }
 

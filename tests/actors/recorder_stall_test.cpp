@@ -23,7 +23,7 @@ void push_on(server_fixture& play, worker_id who, int times) {
 }
 
 /// An asynchronous cluster, whose recorder may be so many notes behind.
-void open(server_fixture& play, uint64_t most, uint64_t batch) {
+void open_stalled(server_fixture& play, uint64_t most, uint64_t batch) {
   play.notes = cores::note_window{most, batch};
   play.settings.policy.name = "async";
   play.settings.checkpoint.checkpoint_freq = 1000000;
@@ -36,7 +36,7 @@ void open(server_fixture& play, uint64_t most, uint64_t batch) {
 
 TEST_CASE("mailboxes do not grow when the recorder stalls") {
   server_fixture play;
-  open(play, 64, 16);
+  open_stalled(play, 64, 16);
   push_on(play, w0, 100);
   auto before = play.recorder->notes.size();
   CHECK(before > 100);

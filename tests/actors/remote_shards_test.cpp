@@ -10,7 +10,8 @@ using namespace troupe::test;
 
 namespace {
 
-std::unique_ptr<server_fixture> open(uint32_t shards, const char* policy) {
+std::unique_ptr<server_fixture> open_remote(uint32_t shards,
+                                            const char* policy) {
   auto out = std::make_unique<server_fixture>();
   out->remote_shards = true;
   out->settings.cluster.shards = shards;
@@ -32,13 +33,13 @@ weights_answer push_part(server_fixture& on, const push_header& header,
 } // namespace
 
 TEST_CASE("a worker that dies between two parts leaves no trace") {
-  auto on = open(2, "sync");
+  auto on = open_remote(2, "sync");
   auto held = push_part(*on, on->next_header(w0), 4);
   CHECK(held->open());
   on->leave(w0);
   on->actors.run();
   CHECK(held->code() == errc::unknown_member);
-  auto alone = open(2, "sync");
+  auto alone = open_remote(2, "sync");
   alone->leave(w0);
   for (auto* one : {on.get(), alone.get()})
     REQUIRE(one->push(w1, 0.5f)->values);
@@ -50,7 +51,7 @@ TEST_CASE("a worker that dies between two parts leaves no trace") {
 }
 
 TEST_CASE("a push is applied when its last part has come") {
-  auto on = open(3, "async");
+  auto on = open_remote(3, "async");
   auto header = on->next_header(w0);
   auto lead_part = on->actors.ask<release_header, payload>(
     on->lead, push_atom_v, header,
@@ -70,7 +71,7 @@ TEST_CASE("a push is applied when its last part has come") {
 }
 
 TEST_CASE("a worker that asks anew has given up what it asked before") {
-  auto on = open(2, "async");
+  auto on = open_remote(2, "async");
   auto given_up = push_part(*on, on->next_header(w0), 4);
   auto again = on->pull(w0);
   CHECK(given_up->code() == errc::duplicate);
@@ -78,14 +79,14 @@ TEST_CASE("a worker that asks anew has given up what it asked before") {
   CHECK(again->get<release_header>().weights == version{0});
   // The gradient that was given up is in no step.
   on->push(w1, 0.5f);
-  auto same = open(2, "async");
+  auto same = open_remote(2, "async");
   same->push(w1, 0.5f);
   CHECK(same_bytes(on->players[w1].asks->get<payload>(),
                    same->players[w1].asks->get<payload>()));
 }
 
 TEST_CASE("what comes twice to a shard is refused") {
-  auto on = open(2, "sync");
+  auto on = open_remote(2, "sync");
   auto header = on->next_header(w0);
   CHECK(on->push(header, constant_payload(lenet_size, 1))->open());
   header.request = header.request.next();
@@ -96,7 +97,7 @@ TEST_CASE("what comes twice to a shard is refused") {
   one.requests = header.request;
   on->push(w1, 1);
   REQUIRE(on->players[w1].asks->values);
-  auto same = open(2, "sync");
+  auto same = open_remote(2, "sync");
   same->push(w0, 1);
   same->push(w1, 1);
   CHECK(same_bytes(on->players[w1].asks->get<payload>(),
@@ -104,7 +105,7 @@ TEST_CASE("what comes twice to a shard is refused") {
 }
 
 TEST_CASE("a shard that misses an order ends the run") {
-  auto on = open(2, "sync");
+  auto on = open_remote(2, "sync");
   on->actors.tell(on->remote.at(0), order_atom_v,
                   shard_step{version{5}, {}, {}, 0.1});
   CHECK_FALSE(on->actors.alive(on->remote.at(0)));
@@ -117,7 +118,7 @@ TEST_CASE("a shard that misses an order ends the run") {
 }
 
 TEST_CASE("remote shards hear how the run ends") {
-  auto on = open(3, "sync");
+  auto on = open_remote(3, "sync");
   on->actors.tell(on->registrar, leave_atom_v, shard_id{2});
   CHECK(on->summary().status == "stopped");
   REQUIRE(on->ends.size() == 2);

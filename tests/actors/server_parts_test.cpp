@@ -87,7 +87,7 @@ push_id push_of(uint32_t worker, uint64_t number) {
   return {worker_id{worker}, incarnation{1}, sequence{number}};
 }
 
-push_header header_of(const push_id& id, uint64_t samples = 8) {
+push_header push_header_of(const push_id& id, uint64_t samples = 8) {
   push_header out;
   out.id = id;
   out.samples = samples;
@@ -206,7 +206,7 @@ TEST_CASE("metrics count a gradient when it is decided on, not before") {
   run_metrics uut{std::move(all)};
   auto arrive = [&](const push_id& id, errc refused) {
     event at;
-    at.what = inputs::arrived{header_of(id), {}, refused, "NaN"};
+    at.what = inputs::arrived{push_header_of(id), {}, refused, "NaN"};
     uut.on_event(at);
   };
   arrive(push_of(0, 1), errc::none);
@@ -247,7 +247,7 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
   };
   step_pipeline uut{parts};
   for (uint32_t who = 0; who < 3; ++who)
-    uut.hold(header_of(push_of(who, 1)), {});
+    uut.hold(push_header_of(push_of(who, 1)), {});
   cores::orders decided;
   decided.drop.push_back({push_of(2, 1), 0});
   decided.updates.push_back(step_of(1, {push_of(1, 1)}));
@@ -473,7 +473,7 @@ TEST_CASE("strangers, and messages to an earlier server, are refused") {
 TEST_CASE("a gradient of nobody's lease is refused with the reason") {
   requests_of_workers on;
   auto asks = on.actors.ask<release_header, payload>(
-    on.handle, push_atom_v, header_of(push_of(0, 1)), payload{});
+    on.handle, push_atom_v, push_header_of(push_of(0, 1)), payload{});
   on.actors.run();
   CHECK(asks->code() == errc::protocol_violation);
   CHECK(on.decided == strings{"0: gradient is not of a lease of this worker"});
@@ -542,7 +542,7 @@ TEST_CASE("a sum counts when all of its pushes are there, or not at all") {
   };
   gathered_sums uut{sums, calls};
   auto accept = [&](uint32_t who) {
-    new_push one{header_of(push_of(who, 1)), {}, {}};
+    new_push one{push_header_of(push_of(who, 1)), {}, {}};
     uut.accept(*uut.find(one.header.id, {}), one);
   };
   CHECK_FALSE(uut.find(push_of(0, 2), {}));

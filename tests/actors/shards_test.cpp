@@ -18,9 +18,9 @@ namespace {
 enum class where { in_one_process, in_processes };
 
 /// Opened with so many shards for two workers.
-std::unique_ptr<server_fixture> open(uint32_t shards,
-                                     const std::string& optimizer,
-                                     where are = where::in_one_process) {
+std::unique_ptr<server_fixture> open_shards(uint32_t shards,
+                                            const std::string& optimizer,
+                                            where are = where::in_one_process) {
   auto out = std::make_unique<server_fixture>();
   out->remote_shards = are == where::in_processes && shards > 1;
   out->settings.cluster.shards = shards;
@@ -43,7 +43,7 @@ payload gradient_with(uint64_t index, float x, uint64_t seed = 1) {
   return std::move(memory).seal();
 }
 
-void step(server_fixture& on, uint64_t seed) {
+void run_step(server_fixture& on, uint64_t seed) {
   for (uint32_t i = 0; i < 2; ++i)
     on.players[worker_id{i}].asks =
       on.push(on.next_header(worker_id{i}), gradient_with(0, 0, seed + i));
@@ -73,11 +73,11 @@ TEST_CASE("any number of shards gives the bits of one") {
   for (std::string optimizer : {"sgd", "adam", "adamw"}) {
     for (uint32_t shards : {2u, 3u, 7u, 421u}) {
       INFO(optimizer << ", " << shards << " shards");
-      auto first = open(1, optimizer);
-      auto many = open(shards, optimizer, are);
+      auto first = open_shards(1, optimizer);
+      auto many = open_shards(shards, optimizer, are);
       for (uint64_t i = 0; i < 3; ++i) {
-        step(*first, 10 * i);
-        step(*many, 10 * i);
+        run_step(*first, 10 * i);
+        run_step(*many, 10 * i);
         REQUIRE(same_bytes(weights(*first), weights(*many)));
       }
     }
@@ -88,8 +88,8 @@ TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {
   auto are = GENERATE(where::in_one_process, where::in_processes);
   for (uint64_t index : {uint64_t{0}, lenet_size / 2, lenet_size - 1}) {
     INFO("element " << index);
-    auto on = open(3, "adam", are);
-    step(*on, 1);
+    auto on = open_shards(3, "adam", are);
+    run_step(*on, 1);
     auto before = weights(*on);
     auto bad =
       on->push(on->next_header(worker_id{0}),
@@ -104,8 +104,8 @@ TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {
     CHECK(same_bytes(one.asks->get<payload>(), before));
     one.asks = on->push(worker_id{0}, 0.25f);
     REQUIRE(one.asks->values);
-    auto same = open(1, "adam");
-    step(*same, 1);
+    auto same = open_shards(1, "adam");
+    run_step(*same, 1);
     same->push(worker_id{1}, 0.5f);
     same->push(worker_id{0}, 0.25f);
     CHECK(same_bytes(weights(*on), weights(*same)));
@@ -123,10 +123,10 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
     on->settings.training.optimizer = "adam";
     on->settings.checkpoint.checkpoint_freq = 2;
     on->open(2);
-    step(*on, 1);
-    step(*on, 2);
+    run_step(*on, 1);
+    run_step(*on, 2);
     saved.push_back(written(*on, folder / std::to_string(shards)));
-    step(*on, 3);
+    run_step(*on, 3);
   }
   CHECK(saved[0].manifest.optimizer().steps() == 2);
   CHECK(saved[0].manifest.files(0).sha256() ==
@@ -144,7 +144,7 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
       on.settings.cluster.shards = shards;
       on.settings.training.optimizer = "adam";
       on.open(2);
-      step(on, 3);
+      run_step(on, 3);
       if (!expected)
         expected = weights(on);
       CHECK(same_bytes(*expected, weights(on)));

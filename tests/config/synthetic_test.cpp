@@ -10,7 +10,7 @@ using namespace troupe::config;
 namespace {
 
 std::string synthetic_complaint(const char* text) {
-  return test::error_line<bad_value>([&] { parse_synthetic(text); });
+  return troupe::test::error_line<bad_value>([&] { parse_synthetic(text); });
 }
 
 } // namespace

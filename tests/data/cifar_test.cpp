@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-dataset_pair load(const scratch_folder& in, const char* name) {
+dataset_pair load_set(const scratch_folder& in, const char* name) {
   config::data_settings settings;
   settings.dataset = name;
   settings.data_dir = in.path();
@@ -37,7 +37,7 @@ TEST_CASE("CIFAR-10's batches are read in order", "[cifar]") {
            cifar_record({3}, 10) + cifar_record({9}, 20));
   in.write("cifar-10-batches-bin/data_batch_2.bin", cifar_record({0}, 30));
   in.write("cifar-10-batches-bin/test_batch.bin", cifar_record({5}, 40));
-  auto pair = load(in, "cifar10");
+  auto pair = load_set(in, "cifar10");
   CHECK(pair.train->size() == 3);
   CHECK(pair.test->size() == 1);
   CHECK(pair.train->shape() == std::vector<int64_t>{3, 32, 32});
@@ -56,7 +56,7 @@ TEST_CASE("a gap between CIFAR-10's batches is refused", "[cifar]") {
   in.write("data_batch_1.bin", cifar_record({3}, 10));
   in.write("data_batch_3.bin", cifar_record({3}, 10));
   in.write("test_batch.bin", cifar_record({5}, 40));
-  CHECK(error_line<run_error>([&] { load(in, "cifar10"); }) ==
+  CHECK(error_line<run_error>([&] { load_set(in, "cifar10"); }) ==
         "cifar10: " + (in.path() / "data_batch_3.bin").string() +
           " is there, but no data_batch_2.bin before it");
 }
@@ -65,7 +65,7 @@ TEST_CASE("of CIFAR-100's two labels the second counts", "[cifar]") {
   scratch_folder in;
   in.write("train.bin", cifar_record({19, 99}, 1));
   in.write("test.bin", cifar_record({0, 42}, 1));
-  auto pair = load(in, "cifar100");
+  auto pair = load_set(in, "cifar100");
   CHECK(pair.train->classes() == 100);
   auto label = pair.test->gather_range(0, 1, config::scalar_type::float32);
   CHECK(label.targets.const_data_ptr<int64_t>()[0] == 42);
@@ -86,7 +86,7 @@ TEST_CASE("damaged CIFAR files are refused with their place", "[cifar]") {
 
 TEST_CASE("an absent CIFAR file is named with its folders", "[cifar]") {
   scratch_folder in;
-  auto line = error_line<run_error>([&] { load(in, "cifar10"); });
+  auto line = error_line<run_error>([&] { load_set(in, "cifar10"); });
   CHECK(line == "cifar10: no file data_batch_1.bin in " + in.path().string() +
                   " or " + (in.path() / "cifar-10-batches-bin").string());
 }

@@ -37,12 +37,12 @@ std::string with_dash(std::string stem, std::string kind) {
   return stem + "-" + kind;
 }
 
-dataset_pair load(const std::string& name, const scratch_folder& folder) {
+dataset_pair load_named(const std::string& name, const scratch_folder& folder) {
   return load_dataset({.dataset = name, .data_dir = folder.path()}, 1);
 }
 
 void check_loads(const std::string& name, const scratch_folder& folder) {
-  auto pair = load(name, folder);
+  auto pair = load_named(name, folder);
   CHECK(pair.train->size() == 3);
   CHECK(pair.test->size() == 2);
   CHECK(pair.train->shape() == std::vector<int64_t>{1, side, side});
@@ -79,14 +79,14 @@ TEST_CASE("Fashion-MNIST has its own folder", "[idx-dataset]") {
     return "FashionMNIST/raw/" + with_dash(a, b);
   });
   check_loads("fashion-mnist", folder);
-  CHECK_THROWS_AS(load("mnist", folder), run_error);
+  CHECK_THROWS_AS(load_named("mnist", folder), run_error);
 }
 
 TEST_CASE("pixels are normalised as each set wants it", "[idx-dataset]") {
   scratch_folder folder;
   write_set(folder, with_dash);
   auto white = [&](const char* name) {
-    auto batch = load(name, folder)
+    auto batch = load_named(name, folder)
                    .train->gather_range(0, 1, config::scalar_type::float32);
     return batch.inputs.const_data_ptr<float>()[0];
   };
@@ -98,7 +98,7 @@ TEST_CASE("absent files are named with the folders tried", "[idx-dataset]") {
   scratch_folder folder;
   write_set(folder, with_dash);
   std::filesystem::remove(folder.path() / "t10k-labels-idx1-ubyte");
-  auto line = error_line<run_error>([&] { load("mnist", folder); });
+  auto line = error_line<run_error>([&] { load_named("mnist", folder); });
   CHECK_THAT(line, ContainsSubstring("mnist: no file t10k-labels-idx1-ubyte or "
                                      "t10k-labels.idx1-ubyte (or with .gz)") &&
                      ContainsSubstring(folder.path().string() + ", ") &&
@@ -122,14 +122,14 @@ TEST_CASE("files that do not belong together are refused", "[idx-dataset]") {
     folder.write("t10k-images-idx3-ubyte", images_file(2, 2, 2, bytes(8, 0)));
     expected = "differ in size";
   }
-  auto line = error_line<run_error>([&] { load("mnist", folder); });
+  auto line = error_line<run_error>([&] { load_named("mnist", folder); });
   CHECK_THAT(line, ContainsSubstring(expected));
 }
 
 TEST_CASE("a set smaller than a batch is refused", "[idx-dataset]") {
   scratch_folder folder;
   write_set(folder, with_dash);
-  auto train = load("mnist", folder).train;
+  auto train = load_named("mnist", folder).train;
   CHECK_NOTHROW(require_batch(*train, 3));
   CHECK(error_line<run_error>([&] { require_batch(*train, 64); }) ==
         "the data set mnist has 3 samples, fewer than a batch of 64");

@@ -29,7 +29,7 @@ config::data_settings settings_for(const scratch_folder& in) {
 }
 
 /// Two classes with three images for training, one for testing.
-void write_set(scratch_folder& in) {
+void write_folders(scratch_folder& in) {
   for (std::string name : {"cat", "dog"})
     for (auto i : {0, 1, 2})
       in.write("train/" + name + "/" + std::to_string(i) + ".png",
@@ -46,7 +46,7 @@ std::string load_complaint(const config::data_settings& settings) {
 
 TEST_CASE("a folder for each class makes a data set", "[folder]") {
   scratch_folder in;
-  write_set(in);
+  write_folders(in);
   in.write("train/cat/notes.txt", text("no image"));
   auto pair = load_dataset(settings_for(in), 1);
   CHECK(pair.train->size() == 6);
@@ -74,7 +74,7 @@ TEST_CASE("images are in the order of folders, then names", "[folder]") {
 
 TEST_CASE("test is another name of val", "[folder]") {
   scratch_folder in;
-  write_set(in);
+  write_folders(in);
   std::filesystem::rename(in.path() / "val", in.path() / "test");
   CHECK(load_dataset(settings_for(in), 1).test->size() == 2);
 }
@@ -84,7 +84,7 @@ TEST_CASE("folders that are no set are refused by name", "[folder]") {
   auto settings = settings_for(in);
   CHECK_THAT(load_complaint(settings),
              ContainsSubstring("/train: is no folder"));
-  write_set(in);
+  write_folders(in);
   std::filesystem::create_directories(in.path() / "train/empty");
   CHECK(load_complaint(settings) == (in.path() / "train/empty").string() +
                                       ": holds no .jpg, .jpeg or .png file");
@@ -97,7 +97,7 @@ TEST_CASE("folders that are no set are refused by name", "[folder]") {
 
 TEST_CASE("a damaged image ends the run or is done without", "[folder]") {
   scratch_folder in;
-  write_set(in);
+  write_folders(in);
   auto bad = in.write("train/cat/1.png", text("not a png")).string();
   in.write("val/cat/0.jpg", text("not a jpeg"));
   auto settings = settings_for(in);
@@ -122,7 +122,7 @@ TEST_CASE("a damaged image ends the run or is done without", "[folder]") {
 TEST_CASE("a pipe among the images is a damaged one, not waited for",
           "[folder]") {
   scratch_folder in;
-  write_set(in);
+  write_folders(in);
   auto pipe = (in.path() / "train/cat/3.jpg").string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   auto settings = settings_for(in);
@@ -138,7 +138,7 @@ TEST_CASE("a pipe among the images is a damaged one, not waited for",
 
 TEST_CASE("a set without one good image is refused", "[folder]") {
   scratch_folder in;
-  write_set(in);
+  write_folders(in);
   for (std::string name : {"cat", "dog"})
     for (auto i : {0, 1, 2})
       in.write("train/" + name + "/" + std::to_string(i) + ".png", {});

@@ -23,7 +23,7 @@ codec_ptr take_codec(bytes_view& data) {
   config::compression how{config::compression_kind{static_cast<uint8_t>(
     static_cast<int>(config::compression_kind::none) + 1 + kind)}};
   how.share = 0.25;
-  return make_codec(how, numbers, rest);
+  return transport::make_codec(how, numbers, rest);
 }
 
 /// All bytes that are there, and zeros where some lack.

@@ -82,7 +82,7 @@ void replay_late(const memory_file& file) {
   }
 }
 
-void resume(const memory_file& file) {
+void resume_log(const memory_file& file) {
   recording::event_log_reader reader{file.path()};
   auto here = config::resolve_replay(reader.begin().config_ini(), "x", {});
   compare(description_of(reader.begin()),
@@ -98,7 +98,7 @@ bool event_log(bytes_view data) {
     return false;
   replay(file);
   taken([&] { replay_late(file); });
-  taken([&] { resume(file); });
+  taken([&] { resume_log(file); });
   return true;
 }
 

@@ -60,7 +60,7 @@ void look_at(const payload& tensor) {
     sum = static_cast<uint8_t>(sum + static_cast<uint8_t>(each));
 }
 
-bool read_all(path& way, const unpacker& unpack) {
+bool read_frames(path& way, const unpacker& unpack) {
   std::vector<payload> held;
   while (auto next = way.receive()) {
     with_header_of(next->kind, [&]<class Header>(const Header&) {
@@ -93,7 +93,7 @@ bool frame(bytes_view data) {
   else
     there.shutdown();
   auto way = make_path(options, std::move(here), terms);
-  return taken<path_error>([&] { read_all(*way, unpacker{codec}); });
+  return taken<path_error>([&] { read_frames(*way, unpacker{codec}); });
 }
 
 } // namespace troupe::fuzz

@@ -7,7 +7,7 @@ namespace troupe::fuzz {
 namespace {
 
 /// Touches every pixel.
-void look_at(const data::picture& image) {
+void look_at_image(const data::picture& image) {
   volatile uint64_t sum = 0;
   for (int64_t y = 0; y < image.height; ++y)
     for (int64_t x = 0; x < image.width; ++x)
@@ -35,13 +35,13 @@ bool image(bytes_view bytes) {
   };
   taken([&] {
     auto image = data::decode_image(bytes, "x", part);
-    look_at(image);
+    look_at_image(image);
     // Part of it resized: grown, shrunk, or left alone one way.
     auto height = at(5) % 4 == 0 ? image.height : 1 + at(5) % 60;
     auto width = at(6) % 4 == 0 ? image.width : 1 + at(6) % 60;
-    look_at(data::resize(image, height, width, part(height, width)));
+    look_at_image(data::resize(image, height, width, part(height, width)));
   });
-  return taken([&] { look_at(data::decode_image(bytes, "x", whole)); });
+  return taken([&] { look_at_image(data::decode_image(bytes, "x", whole)); });
 }
 
 } // namespace troupe::fuzz

@@ -12,14 +12,14 @@ namespace troupe::fuzz {
 
 namespace {
 
-config::resolved read(const memory_file& file) {
+config::resolved read_ini(const memory_file& file) {
   return config::resolve(config::from_file(file.path()));
 }
 
 /// A run's config.ini makes the same run.
-void write_and_read(const config::settings& all) {
+void rewrite_settings(const config::settings& all) {
   memory_file file{config::to_ini(all)};
-  auto again = read(file).values;
+  auto again = read_ini(file).values;
   for (const auto& each : config::all_keys())
     require(each.where == config::scope::start ||
               each.get(all) == each.get(again),
@@ -31,9 +31,9 @@ void write_and_read(const config::settings& all) {
 bool ini(bytes_view data) {
   memory_file file{data};
   config::resolved all;
-  if (!taken([&] { all = read(file); }))
+  if (!taken([&] { all = read_ini(file); }))
     return false;
-  write_and_read(all.values);
+  rewrite_settings(all.values);
   config::print_config(all);
   all.values.what = config::role::simulate;
   return taken([&] {

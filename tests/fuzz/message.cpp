@@ -10,7 +10,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-std::optional<caf::message> read(caf::span<const caf::byte> bytes) {
+std::optional<caf::message> read_message(caf::span<const caf::byte> bytes) {
   caf::binary_deserializer source{nullptr, bytes};
   caf::message out;
   if (!source.apply(out))
@@ -22,8 +22,8 @@ std::optional<caf::message> read(caf::span<const caf::byte> bytes) {
 
 bool message(bytes_view data) {
   init_messages();
-  auto found =
-    read({reinterpret_cast<const caf::byte*>(data.data()), data.size()});
+  auto found = read_message(
+    {reinterpret_cast<const caf::byte*>(data.data()), data.size()});
   if (!found)
     return false;
   for (size_t i = 0; i < found->size(); ++i)
@@ -32,7 +32,7 @@ bool message(bytes_view data) {
   caf::byte_buffer copy;
   caf::binary_serializer sink{nullptr, copy};
   require(sink.apply(*found), "what was read can be written");
-  require(read(copy).has_value(), "what was written can be read");
+  require(read_message(copy).has_value(), "what was written can be read");
   return true;
 }
 

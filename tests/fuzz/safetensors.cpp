@@ -11,7 +11,7 @@ namespace troupe::fuzz {
 namespace {
 
 /// What was read can be written, and is the same when it is read again.
-void write_and_read(const models::tensor_file& found) {
+void rewrite_tensors(const models::tensor_file& found) {
   memory_file file;
   models::output_file out{file.path()};
   models::write_safetensors(out, found.tensors(), found.metadata());
@@ -35,7 +35,7 @@ bool safetensors(bytes_view data) {
   std::optional<models::tensor_file> found;
   if (!taken([&] { found = models::read_safetensors(file.path()); }))
     return false;
-  write_and_read(*found);
+  rewrite_tensors(*found);
   return true;
 }
 

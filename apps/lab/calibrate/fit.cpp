@@ -30,7 +30,7 @@ constexpr uint32_t most_slow_workers = 4;
 /// A narrower gamma is written as a constant.
 constexpr double least_cv = 1e-4;
 
-std::string text_of(double x) {
+std::string value_text(double x) {
   char out[32];
   std::snprintf(out, sizeof out, "%.5g", x);
   return out;
@@ -81,7 +81,8 @@ numbers step_at(double value, const numbers& at) {
 
 fitted fit_constant(const numbers& sorted) {
   auto value = quantile(sorted, 0.5);
-  fitted out{"constant", "constant(" + text_of(value) + ")", 1, -infinite, {}};
+  fitted out{
+    "constant", "constant(" + value_text(value) + ")", 1, -infinite, {}};
   if (is_constant(sorted))
     out.log_likelihood = infinite;
   out.below = [=](const numbers& at) {
@@ -133,9 +134,9 @@ bool is_narrow(double shape) {
 
 std::string gamma_text(double mean, double shape) {
   if (is_narrow(shape))
-    return "constant(" + text_of(mean) + ")";
-  return "gamma(mean=" + text_of(mean) +
-         ",cv=" + text_of(1 / std::sqrt(shape)) + ")";
+    return "constant(" + value_text(mean) + ")";
+  return "gamma(mean=" + value_text(mean) +
+         ",cv=" + value_text(1 / std::sqrt(shape)) + ")";
 }
 
 fitted fit_gamma(const numbers& sorted) {
@@ -154,7 +155,8 @@ fitted fit_gamma(const numbers& sorted) {
 fitted make_exponential(const numbers& sorted, double offset, double m,
                         size_t parameters) {
   fitted out{"exp",
-             "exp(offset=" + text_of(offset) + ",mean=" + text_of(m) + ")",
+             "exp(offset=" + value_text(offset) + ",mean=" + value_text(m) +
+               ")",
              parameters,
              0,
              {}};
@@ -188,8 +190,8 @@ std::optional<fitted> fit_pareto(const numbers& sorted) {
   if (!(alpha > 1) || !std::isfinite(alpha))
     return std::nullopt; // It would have no mean.
   fitted out{"pareto",
-             "pareto(alpha=" + text_of(alpha) +
-               ",mean=" + text_of(least * alpha / (alpha - 1)) + ")",
+             "pareto(alpha=" + value_text(alpha) +
+               ",mean=" + value_text(least * alpha / (alpha - 1)) + ")",
              2,
              n * (std::log(alpha) + alpha * std::log(least)) -
                (alpha + 1) * n * mean_log(sorted),
@@ -295,7 +297,7 @@ std::optional<fitted> fit_transient(const numbers& sorted) {
     return std::nullopt;
   fitted out{"transient",
              "transient(base=" + gamma_text(best.mean, best.shape) + ",p=" +
-               text_of(best.p) + ",factor=" + text_of(best.factor) + ")",
+               value_text(best.p) + ",factor=" + value_text(best.factor) + ")",
              4,
              best.log_likelihood,
              {}};
@@ -407,7 +409,7 @@ numbers without(const std::vector<slow_worker>& slow, worker_times by_worker,
 std::string within(const std::vector<slow_worker>& slow, std::string base) {
   for (const auto& one : slow)
     base = "slow(base=" + base + ",worker=" + std::to_string(one.worker) +
-           ",factor=" + text_of(one.factor) + ")";
+           ",factor=" + value_text(one.factor) + ")";
   return base;
 }
 

@@ -15,7 +15,7 @@ namespace troupe::app {
 namespace {
 
 /// Splits outside of parentheses.
-std::vector<std::string> parts_of(const std::string& text, char at) try {
+std::vector<std::string> split_at(const std::string& text, char at) try {
   std::vector<std::string> out;
   for (auto part : config::split_outside(text, at))
     out.emplace_back(part);
@@ -40,7 +40,7 @@ void read_policy(contender& out, const std::string& text) try {
     return;
   }
   const auto& known = config::find_policy(out.policy).schema.parameters;
-  auto values = parts_of(text, ':');
+  auto values = split_at(text, ':');
   if (values.size() > known.size() + 1)
     refuse(out.label, "has a ':' too many");
   out.flags = {"--policy", out.policy};
@@ -53,7 +53,7 @@ void read_policy(contender& out, const std::string& text) try {
 contender parse_contender(const std::string& text) {
   contender out;
   out.label = text;
-  auto parts = parts_of(text, '/');
+  auto parts = split_at(text, '/');
   read_policy(out, parts.front());
   for (size_t i = 1; i < parts.size(); ++i) {
     auto equals = parts[i].find('=');
@@ -116,7 +116,7 @@ std::string usual_contenders() {
 std::vector<contender> parse_contenders(const std::string& text) {
   std::vector<contender> out;
   std::set<std::string> labels;
-  for (const auto& one : parts_of(text, ',')) {
+  for (const auto& one : split_at(text, ',')) {
     out.push_back(parse_contender(std::string{config::trim(one)}));
     if (!labels.insert(out.back().label).second)
       refuse(out.back().label, "is given twice");

@@ -44,7 +44,7 @@ double least_of(const json& shares) {
   return out;
 }
 
-std::string number(double value, int digits = 3) {
+std::string in_digits(double value, int digits = 3) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
@@ -52,7 +52,8 @@ std::string number(double value, int digits = 3) {
 
 /// "12.34 ± 0.56"
 std::string with_deviation(const spread& what, int digits = 2) {
-  return number(what.mean, digits) + " ± " + number(what.deviation, digits);
+  return in_digits(what.mean, digits) + " ± " +
+         in_digits(what.deviation, digits);
 }
 
 /// Columns on a terminal: continuation bytes of UTF-8 take none.
@@ -169,18 +170,18 @@ std::string to_table(const comparison& all) {
     auto& row = rows.emplace_back(1, one.label);
     if (all.target_accuracy)
       row.push_back(time_to_target(one));
-    row.push_back(number(mean(&run::steps).mean, 0));
+    row.push_back(in_digits(mean(&run::steps).mean, 0));
     row.push_back(with_deviation(mean(&run::seconds_per_step)));
     row.push_back(with_deviation(mean(&run::seconds_per_n)));
-    row.push_back(number(100 * mean(&run::wait_share).mean, 1) + " %");
-    row.push_back(number(mean(&run::staleness_mean).mean, 2));
-    row.push_back(number(mean(&run::staleness_max).mean, 0));
-    row.push_back(number(100 * mean(&run::accepted_share).mean, 1) + " %");
-    row.push_back(number(100 * mean(&run::least_accepted).mean, 1) + " %");
+    row.push_back(in_digits(100 * mean(&run::wait_share).mean, 1) + " %");
+    row.push_back(in_digits(mean(&run::staleness_mean).mean, 2));
+    row.push_back(in_digits(mean(&run::staleness_max).mean, 0));
+    row.push_back(in_digits(100 * mean(&run::accepted_share).mean, 1) + " %");
+    row.push_back(in_digits(100 * mean(&run::least_accepted).mean, 1) + " %");
     if (all.target_accuracy)
       row.push_back(
-        number(100 * one.of([](const run& x) { return x.best_accuracy; }).mean,
-               2) +
+        in_digits(
+          100 * one.of([](const run& x) { return x.best_accuracy; }).mean, 2) +
         " %");
   }
   return aligned(rows);

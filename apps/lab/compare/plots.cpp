@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 // -- gnuplot ------------------------------------------------------------------
 
-std::string text_of(const fs::path& file) {
+std::string content_of(const fs::path& file) {
   std::ostringstream out;
   out << std::ifstream{file}.rdbuf();
   return out.str();
@@ -49,8 +49,8 @@ plot draw(std::string name, const std::string& script, int height) {
   auto command = "gnuplot '" + in("plan") + "' >'" + in("log") + "' 2>&1";
   auto status = std::system(command.c_str());
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw run_error("gnuplot failed: " + text_of(in("log")));
-  return {std::move(name), text_of(in("plot"))};
+    throw run_error("gnuplot failed: " + content_of(in("log")));
+  return {std::move(name), content_of(in("plot"))};
 }
 
 /// Colours that most colour-blind people can tell apart (Okabe and Ito 2008).

@@ -15,7 +15,7 @@ using google::protobuf::util::MessageDifferencer;
 
 /// The difference ("modified: a.b: 3 -> 1" or similar) from the first line of a
 /// report.
-std::string in_words(const std::string& report) {
+std::string first_difference(const std::string& report) {
   auto first = report.substr(0, report.find('\n'));
   auto colon = first.find(": ");
   auto verb = first.substr(0, colon);
@@ -45,7 +45,7 @@ std::string difference(const google::protobuf::Message& event_log,
   differ.set_message_field_comparison(MessageDifferencer::EQUIVALENT);
   std::string report;
   differ.ReportDifferencesToString(&report);
-  return differ.Compare(event_log, found) ? "" : in_words(report);
+  return differ.Compare(event_log, found) ? "" : first_difference(report);
 }
 
 /// Whether the event may follow the end of the training.

@@ -58,7 +58,7 @@ void unpack_halves(const std::byte* from, std::span<float> to,
 // -- 8 bits -------------------------------------------------------------------
 
 /// Rounds to the nearest whole number, ties to even. @pre |x| < 2^22
-float rounded(float x) {
+float nearest_whole(float x) {
   constexpr float shift = 12582912; // 1.5 * 2^23
   return (x + shift) - shift;
 }
@@ -86,7 +86,7 @@ bool pack_block(const float* gradient, const float* error_feedback, float* lost,
   }
   auto usable = !std::isnan(scale);
   for (uint64_t i = 0; i < count; ++i) {
-    auto whole = usable ? rounded(sum[i] * factor) : 0.0F;
+    auto whole = usable ? nearest_whole(sum[i] * factor) : 0.0F;
     whole = std::min(127.0F, std::max(-127.0F, whole));
     out[i] = static_cast<int8_t>(whole);
     if (lost)

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-constexpr uint64_t rounded(uint64_t bytes) {
+constexpr uint64_t region_size(uint64_t bytes) {
   return std::max(memory_page, whole_pages(bytes));
 }
 
@@ -73,7 +73,7 @@ mapping map_foreign(const descriptor& file, uint64_t most_bytes) {
   if (fstat(file.get(), &about) != 0)
     throw system_error("the peer's shared memory");
   auto bytes = static_cast<uint64_t>(about.st_size);
-  if (bytes == 0 || bytes > rounded(most_bytes))
+  if (bytes == 0 || bytes > region_size(most_bytes))
     throw path_error{"the peer's shared memory has " + std::to_string(bytes) +
                      " bytes, and a tensor " + std::to_string(most_bytes)};
   return {file.get(), static_cast<size_t>(bytes), false};
@@ -86,8 +86,8 @@ class shared_memory::regions : public std::enable_shared_from_this<regions> {
 public:
   memory_block take(size_t bytes) {
     auto made = std::make_shared<shared_region>();
-    made->file = make_file(rounded(bytes));
-    made->memory = mapping{made->file.get(), rounded(bytes), true};
+    made->file = make_file(region_size(bytes));
+    made->memory = mapping{made->file.get(), region_size(bytes), true};
     auto* data = made->memory.data();
     {
       std::lock_guard guard{mutex_};
@@ -144,7 +144,7 @@ shared_memory::shared_memory() : regions_(std::make_shared<regions>()) {
 shared_memory::~shared_memory() = default;
 
 std::optional<std::string> shared_memory::trouble(uint64_t bytes) try {
-  make_file(rounded(bytes));
+  make_file(region_size(bytes));
   return std::nullopt;
 } catch (const path_error& err) {
   return err.what();
