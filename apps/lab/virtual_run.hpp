@@ -4,7 +4,7 @@
 
 #include "apps/lab/simulation/invariant_checker.hpp"
 #include "apps/lab/simulation/machine.hpp"
-#include "apps/trainer_node/earlier_start.hpp"
+#include "apps/startup/earlier_start.hpp"
 #include "config/sources/resolve.hpp"
 #include "messages/types.hpp"
 

@@ -3,7 +3,7 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/accept_gate.hpp"
-#include "apps/trainer_node/resources.hpp"
+#include "apps/startup/resources.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 

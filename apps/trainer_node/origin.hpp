@@ -3,7 +3,7 @@
 // checkpoint. Called by main while the process starts; not thread-safe.
 
 #include "actors/server/parameter_server.hpp"
-#include "apps/trainer_node/earlier_start.hpp"
+#include "apps/startup/earlier_start.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "config/sources/description.hpp"
 #include "config/sources/resolve.hpp"

@@ -1,6 +1,6 @@
 #include "apps/trainer_node/replay.hpp"
 
-#include "apps/trainer_node/event_log.hpp"
+#include "apps/startup/event_log.hpp"
 #include "config/sources/replay.hpp"
 #include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"

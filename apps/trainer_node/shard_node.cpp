@@ -5,10 +5,10 @@
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/shard_session_client.hpp"
 #include "actors/shards/remote_shard.hpp"
-#include "apps/trainer_node/hello.hpp"
+#include "apps/startup/hello.hpp"
+#include "apps/startup/resources.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
 #include "apps/trainer_node/node.hpp"
-#include "apps/trainer_node/resources.hpp"
 #include "messages/run_record.hpp"
 
 #include <unistd.h>

@@ -2,7 +2,7 @@
 
 #include "actors/session/path_choice.hpp"
 #include "actors/state/server_model.hpp"
-#include "apps/trainer_node/resources.hpp"
+#include "apps/startup/resources.hpp"
 #include "config/schema/paths.hpp"
 #include "config/values/compression.hpp"
 

@@ -1,4 +1,4 @@
-#include "apps/trainer_node/cores.hpp"
+#include "apps/startup/cores.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-#include "apps/trainer_node/earlier_start.hpp"
+#include "apps/startup/earlier_start.hpp"
 
 #include "config/sources/train_dir.hpp"
 #include "config/text/failure.hpp"

@@ -1,7 +1,7 @@
-#include "apps/trainer_node/resources.hpp"
+#include "apps/startup/resources.hpp"
 
 #include "actors/session/path_choice.hpp"
-#include "apps/trainer_node/cores.hpp"
+#include "apps/startup/cores.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "messages/transport/nccl/gpu_choice.hpp"

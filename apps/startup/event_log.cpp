@@ -1,4 +1,4 @@
-#include "apps/trainer_node/event_log.hpp"
+#include "apps/startup/event_log.hpp"
 
 #include "actors/recording/event_log_file.hpp"
 #include "config/text/version.hpp"

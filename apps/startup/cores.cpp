@@ -1,4 +1,4 @@
-#include "apps/trainer_node/cores.hpp"
+#include "apps/startup/cores.hpp"
 
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"

@@ -1,4 +1,4 @@
-#include "apps/trainer_node/hello.hpp"
+#include "apps/startup/hello.hpp"
 
 #include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"
