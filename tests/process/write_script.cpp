@@ -1,7 +1,6 @@
 // Writes a network as Python would save it: write_script FILE SEED.
 
 #include <torch/script.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 

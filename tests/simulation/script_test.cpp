@@ -6,7 +6,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <torch/script.h>
-#include <torch/torch.h>
 
 using namespace troupe;
 using namespace troupe::test;
