@@ -41,7 +41,7 @@ endfunction()
 # it hands to an observer has a member more where asserts are on, and LibTorch was
 # built without: we must see it as it does, in any build.
 function(troupe_see_observers)
-  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  if(NOT CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
     set_source_files_properties(
       ${ARGN} PROPERTIES COMPILE_DEFINITIONS NDEBUG SKIP_PRECOMPILE_HEADERS ON)
   endif()

@@ -35,8 +35,8 @@ FOLDERS = (
     "actors/worker", "actors/links", "actors/shards", "actors/state",
     "actors/server", "actors/evaluator", "actors/session",
     "apps", "apps/data", "apps/lab/simulation", "apps/lab/replay",
-    "apps/startup", "apps/trainer_node", "apps/lab", "apps/lab/calibrate", "apps/lab/compare",
-    "apps/cli",
+    "apps/startup", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",
+    "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",
     "bench/transport",
 )

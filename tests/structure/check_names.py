@@ -13,8 +13,10 @@ from collections import defaultdict
 from pathlib import Path
 
 INCLUDE = re.compile(r'#include "([^"]+\.cpp)"')
-# A declaration at the beginning of a line: its type, and the name before "(".
-FUNCTION = re.compile(r"(?:[\w:<>,&*\[\]]+\s+)*[\w:<>,&*\[\]]*?[\s&*>](\w+)\(")
+# A declaration at the beginning of a line: its type, unless that has a line of its
+# own, and the name before "(".
+FUNCTION = re.compile(
+    r"(?:(?:[\w:<>,&*\[\]]+\s+)*[\w:<>,&*\[\]]*?[\s&*>])?(\w+)\(")
 
 
 def sources_by_target(build):
