@@ -27,11 +27,12 @@ endfunction()
 
 # troupe_unite(TARGET [FILES]) compiles so many sources of the target, or else 12,
 # as one. Names in anonymous namespaces must differ within a target then. With
-# TROUPE_UNITY=OFF each source is compiled for itself.
+# TROUPE_UNITY=OFF, or without precompiled headers, each source is compiled for
+# itself.
 function(troupe_unite target)
   set(files ${ARGN} 12)
   list(GET files 0 files)
-  if(TROUPE_UNITY)
+  if(TROUPE_UNITY AND TROUPE_PCH)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON
                                                UNITY_BUILD_BATCH_SIZE ${files})
   endif()

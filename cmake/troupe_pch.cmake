@@ -1,4 +1,4 @@
-# troupe_use_pch(KIND TARGET...)
+# troupe_use_pch(KIND TARGET... [UNOPTIMISED])
 # Precompiled headers, each compiled once and shared by all targets that use it:
 #   caf    <caf/all.hpp>, <caf/io/all.hpp>
 #   torch  these, <ATen/core/Tensor.h> and <c10/util/Logging.h>, whose CHECK has
@@ -20,19 +20,28 @@ set(troupe_pch_test_headers
     <nlohmann/json.hpp>)
 set(troupe_pch_test_libraries Catch2::Catch2 nlohmann_json::nlohmann_json)
 
+# UNOPTIMISED: for targets that a release compiles with -O0, too.
 function(troupe_use_pch kind)
   if(NOT TROUPE_PCH)
     return()
   endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNOPTIMISED" "" "")
   set(owner troupe_pch_${kind})
+  if(arg_UNOPTIMISED)
+    string(APPEND owner _unoptimised)
+  endif()
   if(NOT TARGET ${owner})
     set(source ${PROJECT_BINARY_DIR}/pch/${owner}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "// Owns a precompiled header.\n")
     add_library(${owner} OBJECT ${source})
-    target_link_libraries(${owner} PRIVATE ${${owner}_libraries} troupe_warnings)
-    target_precompile_headers(${owner} PRIVATE ${${owner}_headers})
+    target_link_libraries(${owner} PRIVATE ${troupe_pch_${kind}_libraries}
+                                           troupe_warnings)
+    target_precompile_headers(${owner} PRIVATE ${troupe_pch_${kind}_headers})
+    if(arg_UNOPTIMISED)
+      target_compile_options(${owner} PRIVATE $<$<CONFIG:Release>:-O0>)
+    endif()
   endif()
-  foreach(target IN LISTS ARGN)
+  foreach(target IN LISTS arg_UNPARSED_ARGUMENTS)
     target_precompile_headers(${target} REUSE_FROM ${owner})
   endforeach()
 endfunction()

@@ -2,14 +2,15 @@
 #                 SOURCES <file>... [LIBS <target>...]
 #                 [PCH caf|torch|test] [UNITY <files>] [TIMEOUT <seconds>]
 #                 [SERIAL] [LOCK <resource>...] [OWN_MAIN] [ONE_PROCESS]
-#                 [SANITIZED] [DEPENDS <target>...])
+#                 [OPTIMISED] [SANITIZED] [DEPENDS <target>...])
 # A Catch2 program whose cases become CTest tests named <exe>.<case>. Its sources
-# are hardly optimised: GCC takes a third longer at -O2.
+# are not optimised: GCC takes twice as long at -O1.
 #   SERIAL       no other test runs meanwhile
 #   LOCK         no other test with the same resource runs meanwhile
 #   OWN_MAIN     the sources bring main()
 #   ONE_PROCESS  one CTest test for the whole program: for many small cases of a
 #                program that is slow to start, as those with LibTorch are
+#   OPTIMISED    compiled at -O1: for what computes for many seconds otherwise
 #   DEPENDS      targets to build first, such as a program that the test runs
 #   SANITIZED    runs under the sanitizers although it has DEPENDS
 #
@@ -23,7 +24,7 @@ if(TROUPE_SANITIZE)
 endif()
 
 function(troupe_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;OWN_MAIN;ONE_PROCESS;SANITIZED"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;OWN_MAIN;ONE_PROCESS;OPTIMISED;SANITIZED"
                         "NAME;LABEL;PCH;UNITY;TIMEOUT" "SOURCES;LIBS;LOCK;DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "troupe_add_test: unknown ${arg_UNPARSED_ARGUMENTS}")
@@ -45,11 +46,16 @@ function(troupe_add_test)
   else()
     target_link_libraries(${arg_NAME} PRIVATE Catch2::Catch2WithMain)
   endif()
-  target_compile_options(${arg_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(NOT arg_PCH)
     set(arg_PCH test)
   endif()
-  troupe_use_pch(${arg_PCH} ${arg_NAME})
+  if(arg_OPTIMISED)
+    target_compile_options(${arg_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)
+    troupe_use_pch(${arg_PCH} ${arg_NAME})
+  else()
+    target_compile_options(${arg_NAME} PRIVATE $<$<CONFIG:Release>:-O0>)
+    troupe_use_pch(${arg_PCH} ${arg_NAME} UNOPTIMISED)
+  endif()
   troupe_unite(${arg_NAME} ${arg_UNITY})
   if(arg_DEPENDS)
     add_dependencies(${arg_NAME} ${arg_DEPENDS})

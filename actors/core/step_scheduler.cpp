@@ -167,7 +167,7 @@ orders step_scheduler::carry_out(policies::decision what) {
 
 // Returns the lease; the caller gives it back later.
 lease_id step_scheduler::drop(const push_id& id, orders& out) {
-  auto gone = std::move(held_.extract(id).mapped());
+  auto gone = held_.extract(id).mapped();
   out.drop.push_back({id, current().value - gone.computed_on.value});
   window_.done(id);
   return gone.from;
@@ -179,7 +179,7 @@ update_order step_scheduler::apply(const policies::update& step,
   for (const auto& [id, weight] : step.gradients) {
     if (weight == 0)
       continue;
-    auto part = std::move(held_.extract(id).mapped());
+    auto part = held_.extract(id).mapped();
     out.gradients.push_back(
       {id, makes.value - 1 - part.computed_on.value, weight});
     ledger_.settle(part.from);

@@ -148,4 +148,7 @@ struct overloaded : Fs... {
   using Fs::operator()...;
 };
 
+template <class... Fs>
+overloaded(Fs...) -> overloaded<Fs...>;
+
 } // namespace troupe

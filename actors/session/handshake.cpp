@@ -38,7 +38,7 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
 void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const std::string& host,
                uint16_t port, double patience, const proto::Hello& hello,
-               handshake_outcomes then) {
+               const handshake_outcomes& then) {
   auto bytes = hello.SerializeAsString();
   self
     ->request(self->system().middleman().actor_handle(), to_timespan(patience),

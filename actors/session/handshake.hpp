@@ -33,6 +33,6 @@ struct handshake_outcomes {
 void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const std::string& host,
                uint16_t port, double patience, const proto::Hello& hello,
-               handshake_outcomes then);
+               const handshake_outcomes& then);
 
 } // namespace troupe

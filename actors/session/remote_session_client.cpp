@@ -193,7 +193,7 @@ void remote_session_client_state::attached(
 // The lead has the last part of the weights.
 auto remote_session_client_state::in_order() const -> std::vector<server_link> {
   auto out = servers_;
-  std::ranges::rotate(out, out.begin() + 1);
+  std::rotate(out.begin(), out.begin() + 1, out.end());
   return out;
 }
 

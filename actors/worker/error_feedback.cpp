@@ -74,7 +74,7 @@ void write_file(const fs::path& path, const std::vector<float>& numbers,
 
 } // namespace
 
-error_feedback::error_feedback(std::vector<uint64_t> counts,
+error_feedback::error_feedback(const std::vector<uint64_t>& counts,
                                error_feedback_store store)
   : store_(std::move(store)) {
   for (auto count : counts)

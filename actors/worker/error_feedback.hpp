@@ -44,7 +44,8 @@ public:
 
   /// @param counts Elements of each range: one range for each server that gets
   /// a part of the gradients.
-  error_feedback(std::vector<uint64_t> counts, error_feedback_store store);
+  error_feedback(const std::vector<uint64_t>& counts,
+                 error_feedback_store store);
 
   /// Whether its ranges have these sizes. They never change.
   bool has(const std::vector<uint64_t>& counts) const;

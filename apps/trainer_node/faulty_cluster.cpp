@@ -235,8 +235,8 @@ private:
 
   /// It has a process and a link without faults.
   void add_evaluator() {
-    auto its = begin_process(evaluator_);
-    auto parts = session_client_parts(evaluator_.value);
+    auto its = begin_process(the_evaluator);
+    auto parts = session_client_parts(the_evaluator.value);
     parts.make = [this, its](const session_client_actor& session) {
       auto made = make_evaluator(parts_.system, parts_.computing, session);
       its->add(made);
@@ -276,7 +276,7 @@ private:
     fault_injector_ = caf::actor_cast<caf::strong_actor_ptr>(who);
   }
 
-  static constexpr worker_id evaluator_{UINT32_MAX};
+  static constexpr worker_id the_evaluator{UINT32_MAX};
 
   faulty_cluster_parts parts_;
   caf::actor_clock::time_point begin_;

@@ -113,7 +113,7 @@ private:
            std::to_string(pointers_.size()) + "/" + part;
   }
 
-  std::function<void()> repeat(std::function<void()> work) const {
+  std::function<void()> repeat(const std::function<void()>& work) const {
     return [this, work] {
       for (size_t i = 0; i < steps_; ++i)
         work();

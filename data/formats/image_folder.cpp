@@ -113,7 +113,7 @@ public:
   /// files only some, evenly spread, are queried.
   uint64_t content_digest() const override {
     digest out;
-    auto stride = std::max<size_t>(1, images_.size() / most_asked_);
+    auto stride = std::max<size_t>(1, images_.size() / most_asked);
     for (size_t i = 0; i < images_.size(); ++i) {
       const auto& file = images_[i].file;
       out.add(std::string_view{file.native()}.substr(prefix_));
@@ -129,7 +129,7 @@ public:
   bool decodes() const noexcept override { return true; }
 
 private:
-  static constexpr size_t most_asked_ = 4096;
+  static constexpr size_t most_asked = 4096;
 
   size_t prefix_;
   std::vector<folder_index::image> images_;

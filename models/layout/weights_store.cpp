@@ -15,7 +15,7 @@ bool is_alone(const weights_ptr& what) {
   if (what.use_count() > 1 || flat.use_count() > 1 ||
       flat.storage().use_count() > 1)
     return false;
-  auto last_reader = what;
+  auto last_reader = what; // NOLINT(*-unnecessary-copy-initialization)
   auto of_tensor = flat;
   auto of_memory = flat.storage();
   return true;

@@ -34,9 +34,9 @@ float leave(error_feedback& in, const push_id& id, float x, size_t range = 0) {
 struct home {
   troupe::testing::temporary_folder folder;
 
-  error_feedback make(std::vector<uint64_t> counts = {10},
+  error_feedback make(const std::vector<uint64_t>& counts = {10},
                       const char* run = "a") {
-    return error_feedback{std::move(counts), {folder / "run", 2, run}};
+    return error_feedback{counts, {folder / "run", 2, run}};
   }
 
   fs::path file(uint64_t step) {
@@ -47,9 +47,9 @@ struct home {
   }
 
   /// What a worker that resumes at this step begins with.
-  float found(uint64_t step, std::vector<uint64_t> counts = {10},
+  float found(uint64_t step, const std::vector<uint64_t>& counts = {10},
               const char* run = "a") {
-    error_feedback next{std::move(counts), {folder / "run", 2, run}};
+    error_feedback next{counts, {folder / "run", 2, run}};
     next.begin(incarnation{2}, version{step}, who);
     return leave(next, gradient(1, 2), 0);
   }

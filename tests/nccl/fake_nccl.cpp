@@ -31,6 +31,8 @@ abi::cuda_status remove(handles<T>& from, T what, const char* who) {
 
 // -- NCCL ---------------------------------------------------------------------
 
+// The names are those of the real libraries.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 abi::result ncclGetVersion(int* version) {
@@ -304,6 +306,7 @@ abi::cuda_status cudaMemcpyAsync(void* to, const void* from, size_t bytes,
 }
 
 } // extern "C"
+// NOLINTEND(readability-identifier-naming)
 
 // -- for tests ----------------------------------------------------------------
 

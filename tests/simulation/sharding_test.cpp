@@ -147,10 +147,9 @@ TEST_CASE("a static run goes on where its checkpoint was") {
   CHECK(kept.repeats() == 0);
   CHECK(kept.samples_of(0) == 92);
   CHECK(kept.samples_of(1) == 92);
-  auto refused = [&](uint32_t workers, strings more) {
-    return error_line<usage_error>([&] {
-      run_in(folder / "run", small(workers, {"--resume"}) + std::move(more));
-    });
+  auto refused = [&](uint32_t workers, const strings& more) {
+    return error_line<usage_error>(
+      [&] { run_in(folder / "run", small(workers, {"--resume"}) + more); });
   };
   CHECK(
     refused(2, {"--sharding", "static"})

@@ -96,7 +96,7 @@ private:
       in.header.life = incarnation{from.pulled().life()};
       in.header.abandoned = lease_id{from.pulled().abandoned()};
       out = scheduler_.pull(in.header.worker, in.header.abandoned);
-      what = std::move(in);
+      what = in;
     } else if (from.has_arrived()) {
       out = arrive(from.arrived(), what);
     } else if (from.has_scored()) {
@@ -106,7 +106,7 @@ private:
       in.found.accuracy = from.scored().accuracy();
       if (!over_)
         out.stop = scheduler_.scored(in.found.accuracy);
-      what = std::move(in);
+      what = in;
     } else if (from.has_stopped()) {
       what = inputs::stopped{};
       over_ = true;

@@ -323,7 +323,7 @@ private:
       return !present_.contains(one.worker.value);
     });
     if (gone)
-      return give_up(std::move(gathered_.extract(sum->number).mapped()));
+      return give_up(gathered_.extract(sum->number).mapped());
     if (all.here.size() < sum->pushes.size())
       return;
     root->take(sum->number);
@@ -355,7 +355,7 @@ private:
       };
       auto next = std::next(it);
       if (std::ranges::any_of(it->second.what.pushes, is_theirs))
-        give_up(std::move(gathered_.extract(it).mapped()));
+        give_up(gathered_.extract(it).mapped());
       it = next;
     }
   }

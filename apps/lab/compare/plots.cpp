@@ -152,7 +152,8 @@ bool can_draw() {
 std::optional<plot> target_plot(const comparison& all) {
   std::ostringstream head;
   head << usual_grid << "set ylabel \"virtual seconds to the target\"\n"
-       << "set yrange [0:]\nset xrange [-0.6:" << all.contenders.size() - 0.4
+       << "set yrange [0:]\nset xrange [-0.6:"
+       << static_cast<double>(all.contenders.size()) - 0.4
        << "]\nset xtics rotate by -20 (";
   series points;
   auto any = false;

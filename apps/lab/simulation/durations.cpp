@@ -64,14 +64,14 @@ sampler pareto(double alpha, double mean) {
   };
 }
 
-sampler transient(sampler base, double p, double factor) {
+sampler transient(const sampler& base, double p, double factor) {
   return [=](worker_id who, stream& random) {
     auto hit = random.uniform() <= p;
     return base(who, random) * (hit ? factor : 1);
   };
 }
 
-sampler slow(sampler base, worker_id which, double factor) {
+sampler slow(const sampler& base, worker_id which, double factor) {
   return [=](worker_id who, stream& random) {
     return base(who, random) * (who == which ? factor : 1);
   };

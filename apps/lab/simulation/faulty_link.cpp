@@ -26,7 +26,8 @@ class stray_state {
 public:
   using pointer = caf::event_based_actor*;
 
-  static void send_off(caf::actor_system& system, faulty_link_parts parts,
+  static void send_off(caf::actor_system& system,
+                       const faulty_link_parts& parts,
                        const push_header& header, const payload& gradient,
                        caf::timespan after) {
     system.spawn([=](pointer self) {

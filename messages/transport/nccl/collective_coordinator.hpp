@@ -208,7 +208,7 @@ private:
   void move_on(double now);
   void take_answers(double now);
   void look_at_communicator(double now);
-  void carry_out(nccl::orders all, double now);
+  void carry_out(const nccl::orders& all, double now);
   void carry_out(const nccl::make_id& what, double now);
   void carry_out(const nccl::invite& what, double now);
   void carry_out(const nccl::begin_root& what, double now);

@@ -180,7 +180,7 @@ std::optional<double> collective_coordinator::next_look(double now) const {
   return out;
 }
 
-void collective_coordinator::carry_out(nccl::orders all, double now) {
+void collective_coordinator::carry_out(const nccl::orders& all, double now) {
   for (const auto& one : all)
     std::visit([&](const auto& what) { carry_out(what, now); }, one);
 }

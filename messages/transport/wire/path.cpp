@@ -146,7 +146,7 @@ void path::send_piece(uint64_t number, uint64_t offset, payload piece) {
     call();
 }
 
-void path::on_waiting(std::function<void()> call) {
+void path::on_waiting(const std::function<void()>& call) {
   auto waits = false;
   {
     std::lock_guard guard{sending_};

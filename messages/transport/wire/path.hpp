@@ -104,7 +104,7 @@ public:
 
   /// Sets a function that is called, on any thread, when `write_rest` is needed
   /// and no call of `send` can return that.
-  void on_waiting(std::function<void()> call);
+  void on_waiting(const std::function<void()>& call);
 
   /// Waits for the next frame; nothing when the path is closed. Throws
   /// `path_error`, or what allocation throws: then no frame follows. The rest
