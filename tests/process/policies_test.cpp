@@ -15,11 +15,6 @@ namespace {
 
 constexpr double wanted_accuracy = 0.96;
 
-/// What the last weights may lose of it. Which gradients meet depends on the
-/// threads' timing. So the last accuracy under async varies: over nine runs it
-/// was 0.958 on a busy machine, else 0.972 to 0.981, of 360 samples.
-constexpr double lost_at_the_end = 0.02;
-
 /// Far above what a run takes by itself; other tests run meanwhile.
 constexpr std::chrono::seconds whole_run{240};
 
@@ -74,9 +69,7 @@ void check_run(process_fixture& on, const std::string& policy, uint64_t workers,
   CHECK(summary["shards"] == 1);
   CHECK(summary["seed"] == 1);
   CHECK(summary["virtual_seconds"].is_null());
-  CHECK(summary["best_accuracy"].get<double>() >= wanted_accuracy);
-  CHECK(summary["final_accuracy"].get<double>() >=
-        wanted_accuracy - lost_at_the_end);
+  CHECK(summary["final_accuracy"].get<double>() >= wanted_accuracy);
   CHECK(summary["best_accuracy"] >= summary["final_accuracy"]);
   CHECK(summary["final_loss"].get<double>() < 0.3);
   CHECK(summary["steps"] == committed_of(metrics).updates.size());
