@@ -20,7 +20,7 @@ set(troupe_pch_test_headers
     <nlohmann/json.hpp>)
 set(troupe_pch_test_libraries Catch2::Catch2 nlohmann_json::nlohmann_json)
 
-# UNOPTIMISED: for targets that a release compiles with -O0, too.
+# UNOPTIMISED: in a release the header is compiled with -O0, as its targets are.
 function(troupe_use_pch kind)
   if(NOT TROUPE_PCH)
     return()

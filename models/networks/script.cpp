@@ -164,7 +164,7 @@ private:
 
 std::shared_ptr<network> load_script(const std::string& file) {
   try {
-    config::input_file opens{file}; // LibTorch would wait for a pipe.
+    config::input_file probe{file}; // LibTorch would wait for a pipe.
     return std::make_shared<script_network>(jit::load(file, at::kCPU), file);
   } catch (const config::unreadable& why) {
     refuse_script(file, why.what());

@@ -44,6 +44,7 @@ inputs settings_seeds() {
         "data.dataset=tar(train=t-{000..146}.tar,val=v-{0..6}.tar)",
         "data.augment=auto",
         "data.augment=resized-crop(min-scale=0.2)+jitter(hue=0.1)+flip(p=0.5)",
+        "data.augment=jitter(brightness=0.4,hue=0.1)",
         "cluster.compression=topk(share=0.05)",
         "simulation.compute-time=exp(offset=0.5,mean=1)",
         "simulation.compute-time=pareto(alpha=2,mean=1)",
