@@ -32,7 +32,7 @@ payload payload_of(payload_shape shape, bytes_view data) {
   auto to = out.bytes();
   auto count = std::min(to.size(), data.size());
   std::memset(to.data(), 0, to.size());
-  std::memcpy(to.data(), data.data(), count);
+  std::copy_n(data.data(), count, reinterpret_cast<uint8_t*>(to.data()));
   return std::move(out).seal();
 }
 
