@@ -66,6 +66,8 @@ function(troupe_add_test)
       return()
     endif()
     add_dependencies(sanitized_tests ${arg_NAME})
+    # What is checked by ThreadSanitizer takes up to fifteen times as long.
+    math(EXPR arg_TIMEOUT "15 * ${arg_TIMEOUT}")
   endif()
 
   set(properties LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 4)
