@@ -12,12 +12,14 @@
 #include "apps/lab/compare/compare.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
+#include "apps/startup/resources.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "config/commands/command_line.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
+#include "models/engine/tensor_memory.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
@@ -158,7 +160,7 @@ exit_status run(const config::resolved& config,
   auto node =
     start_or_leave(system, config, earlier,
                    [&signals](const run_end& how) { signals.end(how); });
-  auto how = signals.wait(node.stop);
+  auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;
   while (system.registry().running() > 0) {
@@ -208,6 +210,7 @@ int main(int argc, char** argv) {
       std::cout << call.text;
       return 0;
     }
+    app::keep_tensor_memory(call.config.values);
     return static_cast<int>(is_virtual(call.config.values)
                               ? run_virtual(call.config, earlier)
                               : run(call.config, earlier));

@@ -7,6 +7,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +17,9 @@
 namespace troupe::app {
 
 namespace {
+
+/// Between two calls of `now_and_then`.
+constexpr std::chrono::seconds pause{5};
 
 int open_signals() {
   sigset_t set;
@@ -63,10 +68,20 @@ bool signal_pump::arrived() {
   return true;
 }
 
-run_end signal_pump::wait(const std::function<void()>& stop) {
+run_end signal_pump::wait(const std::function<void()>& stop,
+                          const std::function<void()>& now_and_then) {
+  using clock = std::chrono::steady_clock;
+  auto next = clock::now() + pause;
   for (;;) {
     pollfd what[] = {{signals_, POLLIN, 0}, {ended_, POLLIN, 0}};
-    if (poll(what, 2, -1) < 0)
+    auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(next - clock::now());
+    auto found = poll(what, 2, std::max(0, static_cast<int>(left.count())));
+    if (clock::now() >= next) {
+      now_and_then();
+      next = clock::now() + pause;
+    }
+    if (found <= 0)
       continue;
     if (what[1].revents != 0) {
       std::unique_lock guard{mutex_};

@@ -28,8 +28,10 @@ public:
   /// Whether a signal to stop the run has arrived. Does not block.
   bool arrived();
 
-  /// Waits for the end; calls `stop` at the first signal.
-  run_end wait(const std::function<void()>& stop);
+  /// Waits for the end; calls `stop` at the first signal, and `now_and_then`
+  /// every few seconds.
+  run_end wait(const std::function<void()>& stop,
+               const std::function<void()>& now_and_then);
 
 private:
   int signals_;

@@ -89,6 +89,14 @@ void take_cfs_quota(cgroup_limits& out, const fs::path& group) {
   take_quota(out, time, period);
 }
 
+/// Without a limit, version 2 says "max", version 1 nearly 2^63.
+void take_memory(cgroup_limits& out, const fs::path& file) {
+  std::istringstream in{first_line(file)};
+  uint64_t bytes = 0;
+  if (in >> bytes && bytes < (uint64_t{1} << 60))
+    out.memory = std::min(out.memory.value_or(bytes), bytes);
+}
+
 void take_cpuset(cgroup_limits& out, const std::vector<fs::path>& all,
                  const char* effective, const char* configured) {
   for (const auto& group : all)
@@ -105,8 +113,10 @@ void take_group(cgroup_limits& out, const fs::path& root,
   };
   if (controllers.empty()) {
     auto all = groups(root, path);
-    for (const auto& group : all)
+    for (const auto& group : all) {
       take_cpu_max(out, group);
+      take_memory(out, group / "memory.max");
+    }
     take_cpuset(out, all, "cpuset.cpus.effective", "cpuset.cpus");
     return;
   }
@@ -114,6 +124,9 @@ void take_group(cgroup_limits& out, const fs::path& root,
     if (has("cpu") && !folder.empty())
       for (const auto& group : groups(root / folder, path))
         take_cfs_quota(out, group);
+  if (has("memory"))
+    for (const auto& group : groups(root / "memory", path))
+      take_memory(out, group / "memory.limit_in_bytes");
   if (has("cpuset"))
     take_cpuset(out, groups(root / controllers, path), "cpuset.effective_cpus",
                 "cpuset.cpus");
@@ -207,6 +220,12 @@ void read_launched(cpu_facts& out, const config::environment& variables) {
                     number_in(variable(variables, "SLURM_NODEID")).value_or(0));
   out.launched = found.value_or(0);
   out.bound = found.has_value();
+}
+
+uint64_t find_memory() {
+  auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+  auto all = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return std::min(all, read_cgroups().memory.value_or(all));
 }
 
 cpu_facts find_cpus() {

@@ -1,7 +1,7 @@
 #pragma once
-// How many cores this process may use. That is limited by the machine, the
-// kernel's affinity mask, a container's quota, and by other processes that the
-// same launcher has started on this host.
+// How many cores and how much memory this process may use. That is limited by
+// the machine, the kernel's affinity mask, a container's quota, and by other
+// processes that the same launcher has started on this host.
 //
 // Free functions, called when the process starts; thread-safe.
 
@@ -29,10 +29,15 @@ struct cpu_facts {
 /// share of the cores. Workers on the loopback address share one machine.
 int threads_share(const config::settings& settings, const cpu_facts& cpus);
 
+/// Bytes that this process may use: the machine's memory, or what its control
+/// groups allow.
+uint64_t find_memory();
+
 /// What control groups (version 1, 2 or both) allow this process.
 struct cgroup_limits {
-  std::optional<uint32_t> cores; ///< In its cpuset.
-  std::optional<double> quota;   ///< The smallest over its groups.
+  std::optional<uint32_t> cores;  ///< In its cpuset.
+  std::optional<double> quota;    ///< The smallest over its groups.
+  std::optional<uint64_t> memory; ///< Bytes; the smallest over its groups.
 };
 
 /// @param root The folder that contains /proc and /sys.

@@ -6,6 +6,7 @@
 #include "config/text/failure.hpp"
 #include "messages/transport/nccl/gpu_choice.hpp"
 #include "messages/transport/nccl/nccl_row.hpp"
+#include "models/engine/tensor_memory.hpp"
 
 #include <netdb.h>
 #include <sys/ioctl.h>
@@ -25,6 +26,12 @@ int threads_share(const config::settings& settings) {
 
 models::lanes lanes_for(const config::settings& settings) {
   return models::lanes{std::min(settings.cluster.shards, find_cpus().allowed)};
+}
+
+void keep_tensor_memory(const config::settings& settings) {
+  constexpr uint64_t mebibyte = 1024 * 1024;
+  auto limit = settings.training.memory_limit * mebibyte;
+  models::keep_tensor_memory(limit > 0 ? limit : find_memory() / 4 * 3);
 }
 
 bool can_listen(const std::string& host, uint16_t port) {

@@ -24,6 +24,10 @@ int threads_share(const config::settings& settings);
 /// many as the settings have shards, but not more than there are cores.
 models::lanes lanes_for(const config::settings& settings);
 
+/// Makes this process keep the large blocks of its tensors, up to the limit of
+/// the settings. To be called before the first tensor and the first thread.
+void keep_tensor_memory(const config::settings& settings);
+
 /// Whether this process could listen there. True for a host that cannot be
 /// looked up: the error comes when the socket is opened.
 bool can_listen(const std::string& host, uint16_t port);

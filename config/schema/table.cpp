@@ -140,6 +140,10 @@ void add_training(std::vector<key>& table) {
   at.add("threads", &s::threads, scope::node, "N",
          "threads of one computing actor; 0: its share of the machine",
          from{0, 4096});
+  at.add("memory-limit", &s::memory_limit, scope::node, "MIB",
+         "most memory for tensors that a process keeps between steps; 0: three "
+         "quarters of what the machine or its container has",
+         from{0, 1e12});
   at.add("train-dir", &s::train_dir, scope::node, "DIR",
          "the run directory; not given: runs/<network>-<n>, new each time");
   at.add("resume", &s::resume, scope::start, "auto|PATH",

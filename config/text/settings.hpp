@@ -129,8 +129,9 @@ struct training_settings {
   std::string device = "cpu"; ///< cpu | cuda | cuda:i
   scalar_type dtype = scalar_type::float32;
   buffers_rule buffers = buffers_rule::average;
-  uint32_t threads = 0;  ///< Intra-op threads of a compute actor; 0 = share.
-  std::string train_dir; ///< Empty: runs/<network>-<n>, new each time.
+  uint32_t threads = 0; ///< Intra-op threads of a compute actor; 0 = share.
+  uint64_t memory_limit = 0; ///< MiB of tensors that are kept; 0 = most of all.
+  std::string train_dir;     ///< Empty: runs/<network>-<n>, new each time.
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
   bool overwrite = false;
   bool tape = false; ///< Write tape-<life>.pb into the run directory.

@@ -49,6 +49,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.dtype", "float64"},
     {"training.buffers", "first"},
     {"training.threads", "2"},
+    {"training.memory-limit", "4096"},
     {"training.train-dir", "runs/my lenet"},
     {"training.resume", "auto"},
     {"training.overwrite", "true"},

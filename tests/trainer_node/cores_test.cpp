@@ -138,6 +138,21 @@ TEST_CASE("control groups of version 1 are read") {
   CHECK_FALSE(all.read().quota);
 }
 
+TEST_CASE("control groups limit memory") {
+  tree all;
+  all.write("proc/self/cgroup", "3:memory:/box\n0::/a/b\n");
+  CHECK_FALSE(all.read().memory);
+  all.write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  CHECK_FALSE(all.read().memory);
+  all.write("sys/fs/cgroup/a/memory.max", "2000000000\n");
+  CHECK(all.read().memory == 2'000'000'000u);
+  all.write("sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "9223372036854771712\n");
+  CHECK(all.read().memory == 2'000'000'000u);
+  all.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "1000000000\n");
+  CHECK(all.read().memory == 1'000'000'000u);
+}
+
 TEST_CASE("a container that does not see its path has its group at the root") {
   tree all;
   all.write("proc/self/cgroup", "4:cpu:/docker/abc\n");

@@ -1,0 +1,84 @@
+#pragma once
+// Large blocks of memory that are used again and again. The tensors of a
+// training step have the same sizes each step; a block that is given back waits
+// here for the next request of its size, instead of going back to the kernel
+// and being faulted in page by page once more.
+//
+// Owned by whoever allocates. Thread-safe: a block may be given back by another
+// thread than the one that took it.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace troupe::models {
+
+/// In bytes.
+struct block_usage {
+  size_t used = 0; ///< In blocks that are taken.
+  size_t kept = 0; ///< In blocks that wait for a request.
+  size_t peak = 0; ///< The largest `used` of this period and the last one.
+};
+
+/// Takes whole pages from the kernel and keeps them. What it holds, taken and
+/// kept together, stays below the limit and below a quarter more than the peak,
+/// but for what is taken itself: a request is never refused for the limit's
+/// sake.
+class block_cache {
+public:
+  /// Nothing below this size belongs here: the allocator in use keeps it.
+  static constexpr size_t smallest = 64 * 1024;
+
+  /// @param limit Bytes.
+  explicit block_cache(size_t limit = SIZE_MAX);
+
+  ~block_cache(); ///< Blocks that are still taken stay valid, and are lost.
+
+  block_cache(const block_cache&) = delete;
+  block_cache& operator=(const block_cache&) = delete;
+
+  /// A block of at least so many bytes, at the beginning of a page. What lies
+  /// in it is arbitrary.
+  /// @throws std::bad_alloc if the kernel has no more memory.
+  void* take(size_t bytes);
+
+  /// Takes a block back. False, and nothing else, if it is not from here; most
+  /// memory of other allocators is recognised without a lock.
+  bool give(const void* block) noexcept;
+
+  /// A lower or higher limit from now on, in bytes.
+  void limit(size_t bytes);
+
+  /// To be called every few seconds: a period ends. What nobody has taken for a
+  /// whole period goes back to the kernel.
+  void end_period();
+
+  block_usage usage() const;
+
+private:
+  struct kept_block {
+    void* at;
+    uint64_t since; ///< The request before which it came back.
+  };
+
+  using kept_blocks = std::vector<kept_block>; ///< Oldest first.
+
+  size_t bound() const;
+  void* take_kept(size_t size);
+  void drop_oldest(size_t at_most);
+  void drop(kept_blocks& from, size_t size);
+
+  mutable std::mutex mutex_;
+  size_t limit_;
+  std::map<size_t, kept_blocks> kept_; ///< By size.
+  std::unordered_map<const void*, size_t> taken_;
+  block_usage usage_;
+  size_t peak_now_ = 0; ///< Of this period.
+  uint64_t requests_ = 0;
+  uint64_t period_began_ = 0; ///< In requests.
+};
+
+} // namespace troupe::models
