@@ -94,7 +94,8 @@ cost child::wait() {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     throw run_error("failed: " + shown(command_));
   return {{clock_.elapsed(), seconds(used.ru_utime) + seconds(used.ru_stime)},
-          peak_mib_};
+          peak_mib_,
+          static_cast<double>(used.ru_minflt)};
 }
 
 cost run_child(const std::vector<std::string>& command) {

@@ -19,6 +19,7 @@ struct cost {
   spent time;
   double peak_mib = 0; ///< The most memory that it had resident, seen 100 times
                        ///< a second.
+  double page_faults = 0; ///< Without reading from a disk.
 };
 
 /// A running program; killed if nobody waits for it. Its stdout is discarded.

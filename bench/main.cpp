@@ -31,6 +31,7 @@ constexpr part parts[] = {
   {"data/batches", bench::measure_batches},
   {"train/lenet", bench::measure_lenet},
   {"train/resnet18", bench::measure_resnet},
+  {"train/wide", bench::measure_wide},
   {"simulate/policy_events", bench::measure_policy_events},
   {"simulate/growth", bench::measure_growth},
   {"simulate/real_gradients", bench::measure_overhead},

@@ -39,6 +39,7 @@ void measure_batches(const setting& how, report& out);
 /// Samples per second of two workers, next to LibTorch alone.
 void measure_lenet(const setting& how, report& out);
 void measure_resnet(const setting& how, report& out);
+void measure_wide(const setting& how, report& out);
 
 // -- simulate: the virtual clock ----------------------------------------------
 

@@ -15,26 +15,34 @@ namespace troupe::models {
 class gradient_places {
 public:
   void set(const at::Tensor& parameter, at::Tensor place) {
-    places_.emplace_back(parameter.unsafeGetTensorImpl(), std::move(place));
+    places_.push_back({parameter.unsafeGetTensorImpl(), std::move(place)});
   }
 
   void clear() { places_.clear(); }
 
   /// The i-th place that was set.
-  const at::Tensor& operator[](size_t i) const { return places_[i].second; }
+  const at::Tensor& operator[](size_t i) const { return places_[i].where; }
 
   bool empty() const { return places_.empty(); }
 
-  /// The place of this parameter's gradient; an undefined tensor if it has
-  /// none, so that the gradient may lie anywhere.
-  at::Tensor of(const at::Tensor& parameter) const {
+  /// The place of this parameter's gradient, for whoever asks first: of a
+  /// parameter that is used twice, only one gradient may lie there, to which
+  /// the other is added. An undefined tensor if there is none (left), so that
+  /// the gradient may lie anywhere.
+  at::Tensor take(const at::Tensor& parameter) const {
     auto found = std::ranges::find(places_, parameter.unsafeGetTensorImpl(),
-                                   &entry::first);
-    return found == places_.end() ? at::Tensor{} : found->second;
+                                   &entry::parameter);
+    if (found == places_.end() || std::exchange(found->taken, true))
+      return {};
+    return found->where;
   }
 
 private:
-  using entry = std::pair<const c10::TensorImpl*, at::Tensor>;
+  struct entry {
+    const c10::TensorImpl* parameter;
+    at::Tensor where;
+    mutable bool taken = false;
+  };
 
   std::vector<entry> places_;
 };

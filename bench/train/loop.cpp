@@ -1,14 +1,17 @@
 // troupe_bench_loop: what one would write with LibTorch alone. Independent
 // loops on threads of their own train a network each, and nothing is shared: no
-// parameter server could be faster. Writes samples a second, of all together.
+// parameter server could be faster. Writes samples a second, of all together,
+// and page faults of a batch.
 
 #include "actors/runtime/wall_clock.hpp"
 #include "config/text/settings.hpp"
 #include "data/dataset.hpp"
 #include "data/sampling/permutation.hpp"
+#include "models/engine/tensor_memory.hpp"
 #include "models/network.hpp"
 
 #include <ATen/Parallel.h>
+#include <sys/resource.h>
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
@@ -27,7 +30,7 @@ using namespace troupe;
 
 struct request {
   std::string out;
-  bool channels_last = false;
+  bool as_troupe = false; ///< Channels last, and large blocks are kept.
   size_t threads = 1;
   uint64_t batches = 0; ///< That are timed, of each loop; a quarter more come
                         ///< before.
@@ -37,7 +40,7 @@ struct request {
 };
 
 constexpr const char* usage =
-  "usage: troupe_bench_loop OUT contiguous|channels_last THREADS BATCHES "
+  "usage: troupe_bench_loop OUT plain|as_troupe THREADS BATCHES "
   "NETWORK DATASET BATCH_SIZE";
 
 request parse(int argc, char** argv) {
@@ -45,7 +48,7 @@ request parse(int argc, char** argv) {
     throw std::invalid_argument(usage);
   request out;
   out.out = argv[1];
-  out.channels_last = argv[2] == std::string{"channels_last"};
+  out.as_troupe = argv[2] == std::string{"as_troupe"};
   out.threads = std::stoul(argv[3]);
   out.batches = std::stoul(argv[4]);
   out.network = argv[5];
@@ -57,7 +60,7 @@ request parse(int argc, char** argv) {
 class loop {
 public:
   loop(const request& what, uint64_t seed)
-    : channels_last_(what.channels_last), batch_size_(what.batch_size),
+    : channels_last_(what.as_troupe), batch_size_(what.batch_size),
       train_(data::load_dataset(what.data, seed).train),
       order_(seed, train_->size()),
       net_(models::make_network(what.network, train_->classes(),
@@ -111,9 +114,22 @@ private:
   uint64_t first_ = 0;
 };
 
-/// Samples a second.
-double run(const request& what) {
-  std::barrier begin{static_cast<std::ptrdiff_t>(what.threads)};
+double page_faults() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_minflt);
+}
+
+struct result {
+  double rate = 0;   ///< Samples a second.
+  double faults = 0; ///< Page faults of a batch.
+};
+
+result run(const request& what) {
+  double faults = 0;
+  std::barrier begin{static_cast<std::ptrdiff_t>(what.threads), [&]() noexcept {
+                       faults = page_faults();
+                     }};
   std::vector<double> rates(what.threads);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < what.threads; ++i)
@@ -127,12 +143,14 @@ double run(const request& what) {
       rates[i] =
         static_cast<double>(what.batches * what.batch_size) / clock.elapsed();
     });
-  double sum = 0;
+  result out;
   for (size_t i = 0; i < what.threads; ++i) {
     threads[i].join();
-    sum += rates[i];
+    out.rate += rates[i];
   }
-  return sum;
+  out.faults =
+    (page_faults() - faults) / static_cast<double>(what.threads * what.batches);
+  return out;
 }
 
 } // namespace
@@ -140,8 +158,10 @@ double run(const request& what) {
 int main(int argc, char** argv) {
   try {
     auto what = parse(argc, argv);
-    auto rate = run(what);
-    std::ofstream{what.out} << rate << "\n";
+    if (what.as_troupe)
+      models::keep_tensor_memory(size_t{4} << 30);
+    auto found = run(what);
+    std::ofstream{what.out} << found.rate << " " << found.faults << "\n";
     return 0;
   } catch (const std::exception& err) {
     std::fprintf(stderr, "troupe_bench_loop: %s\n", err.what());

@@ -4,10 +4,12 @@
 #include "apps/scratch_folder.hpp"
 #include "bench/child.hpp"
 #include "bench/topics.hpp"
+#include "bench/train/wide_network.hpp"
 #include "config/text/failure.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -32,7 +34,8 @@ struct workload {
   uint64_t quick_batch_size = 0;
   uint64_t quick_gradients = 0;
   size_t rounds = 0;
-  bool plain = false; ///< Beside loops with glibc's malloc, too.
+  bool plain = false;  ///< Beside loops with glibc's malloc, too.
+  bool faults = false; ///< Page faults, too.
 };
 
 const workload lenet_run{"lenet", "lenet", "digits", 64, 1000, 64, 20, 5, true};
@@ -45,6 +48,20 @@ const workload resnet_run{"resnet18",
                           4,
                           3,
                           false};
+
+/// Tensors of 45 MB with little to compute.
+workload wide_run(const std::filesystem::path& network) {
+  return {"wide",
+          "script:" + network.string(),
+          "synthetic(shape=1x28x28,classes=10,samples=2000)",
+          8,
+          400,
+          2,
+          20,
+          5,
+          true,
+          true};
+}
 
 /// Samples a second of a run: of all its gradients but those of the first
 /// fifth.
@@ -94,6 +111,21 @@ public:
     return rate_of(scratch.path(), updates(policy));
   }
 
+  /// Page faults of a gradient, the start of the process left out: by two runs
+  /// of different length.
+  double faults_in_one_process(const std::string& policy) const {
+    auto faults = [&](uint64_t gradients) {
+      app::scratch_folder scratch;
+      auto all = *this;
+      all.gradients_ = gradients;
+      auto command = all.node(policy, scratch.path());
+      command.insert(command.begin() + 1, "--simulate");
+      return run_child(command).page_faults;
+    };
+    auto more = faults(gradients_) - faults(gradients_ / 2);
+    return std::max(0., more / static_cast<double>(gradients_ / 2));
+  }
+
   /// MiB that the parameter server had resident at most.
   double memory_of_server(const std::string& policy) const {
     app::scratch_folder scratch;
@@ -102,30 +134,43 @@ public:
 
   // -- LibTorch alone ---------------------------------------------------------
 
-  double loops_in_one_process(const char* program, const char* layout) const {
-    app::scratch_folder scratch;
-    auto out = scratch.path() / "rate";
-    run_child(loop(program, layout, out, workers));
-    return read(out);
+  double loops_in_one_process(const char* program, const char* set_up) const {
+    return one_loop_process(program, set_up).rate;
   }
 
-  double loops_in_processes(const char* program, const char* layout) const {
+  double faults_of_loops(const char* program, const char* set_up) const {
+    return one_loop_process(program, set_up).faults;
+  }
+
+  double loops_in_processes(const char* program, const char* set_up) const {
     app::scratch_folder scratch;
     std::vector<std::unique_ptr<child>> all;
     auto out = [&](uint64_t i) {
       return scratch.path() / ("rate-" + std::to_string(i));
     };
     for (uint64_t i = 0; i < workers; ++i)
-      all.push_back(std::make_unique<child>(loop(program, layout, out(i), 1)));
+      all.push_back(std::make_unique<child>(loop(program, set_up, out(i), 1)));
     double sum = 0;
     for (uint64_t i = 0; i < workers; ++i) {
       all[i]->wait();
-      sum += read(out(i));
+      sum += read(out(i)).rate;
     }
     return sum;
   }
 
 private:
+  struct of_loops {
+    double rate = 0;   ///< Samples a second.
+    double faults = 0; ///< Page faults of a gradient.
+  };
+
+  of_loops one_loop_process(const char* program, const char* set_up) const {
+    app::scratch_folder scratch;
+    auto out = scratch.path() / "rate";
+    run_child(loop(program, set_up, out, workers));
+    return read(out);
+  }
+
   /// A server and its workers in processes; what the server cost.
   cost serve(const std::string& policy,
              const std::filesystem::path& train_dir) const {
@@ -136,8 +181,9 @@ private:
     child ps{server};
     std::vector<std::unique_ptr<child>> others;
     for (uint64_t i = 0; i < workers; ++i)
-      others.push_back(std::make_unique<child>(
-        words{how_.trainer_node, "--role", "worker", "--port", port}));
+      others.push_back(
+        std::make_unique<child>(words{how_.trainer_node, "--role", "worker",
+                                      "--port", port, "--allow-scripts"}));
     for (auto& one : others)
       one->wait();
     return ps.wait();
@@ -155,6 +201,7 @@ private:
             policy,
             "--network",
             what_.network,
+            "--allow-scripts",
             "--dataset",
             what_.dataset,
             "--batch-size",
@@ -171,11 +218,11 @@ private:
             train_dir};
   }
 
-  words loop(const char* program, const char* layout,
+  words loop(const char* program, const char* set_up,
              const std::filesystem::path& out, uint64_t threads) const {
     return {how_.trainer_node.parent_path() / program,
             out,
-            layout,
+            set_up,
             std::to_string(threads),
             std::to_string(gradients_ / workers),
             what_.network,
@@ -183,12 +230,12 @@ private:
             std::to_string(batch_size_)};
   }
 
-  static double read(const std::filesystem::path& file) {
+  static of_loops read(const std::filesystem::path& file) {
     std::ifstream in{file};
-    double rate = 0;
-    if (!(in >> rate))
+    of_loops out;
+    if (!(in >> out.rate >> out.faults))
       throw run_error("no rate in " + file.string());
-    return rate;
+    return out;
   }
 
   const setting& how_;
@@ -213,16 +260,16 @@ void measure_training(const workload& what, const setting& how, report& out) {
     {"sync/threads", [&] { return all.in_one_process("sync"); }, {}},
     {"sync/processes", [&] { return all.in_processes("sync"); }, {}},
     {"threads",
-     [&] { return all.loops_in_one_process(with_mimalloc, "channels_last"); },
+     [&] { return all.loops_in_one_process(with_mimalloc, "as_troupe"); },
      {}},
     {"processes",
-     [&] { return all.loops_in_processes(with_mimalloc, "channels_last"); },
+     [&] { return all.loops_in_processes(with_mimalloc, "as_troupe"); },
      {}},
   };
   if (what.plain)
     entries.push_back(
       {"plain",
-       [&] { return all.loops_in_processes(with_glibc, "contiguous"); },
+       [&] { return all.loops_in_processes(with_glibc, "plain"); },
        {}});
   auto rounds = how.quick ? 1 : what.rounds;
   for (size_t round = 0; round < rounds; ++round)
@@ -244,6 +291,11 @@ void measure_training(const workload& what, const setting& how, report& out) {
                       "two loops, glibc and contiguous", rate(6),
                       better::higher));
   }
+  if (what.faults)
+    out.add(compare("train/" + what.name + "/page_faults",
+                    all.faults_in_one_process("async"), "1/grad.",
+                    "two loops, glibc and contiguous",
+                    all.faults_of_loops(with_glibc, "plain"), better::lower));
 }
 
 /// Of a server with SGD and momentum, whose workers read a version each and
@@ -274,6 +326,15 @@ void measure_resnet(const setting& how, report& out) {
             "(target: 0.97 of the same two loops)");
   measure_training(resnet_run, how, out);
   measure_memory(how, out);
+}
+
+void measure_wide(const setting& how, report& out) {
+  out.begin("samples a second of two workers: a wide network of 11.1 M "
+            "parameters, batch 8 (target: 0.92 of the same two loops)");
+  app::scratch_folder scratch;
+  auto file = scratch.path() / "wide.pt";
+  write_wide_network(file);
+  measure_training(wide_run(file), how, out);
 }
 
 } // namespace troupe::bench

@@ -10,11 +10,15 @@ namespace troupe::models {
 
 /// The output of the layer, with the usual gradients. Backward writes the
 /// gradient of a parameter that has a place straight there, and that place
-/// itself becomes the gradient. So with places a layer may be used only once in
-/// a forward pass, and gradients are replaced, not accumulated.
-/// @param inputs [n, in]
-/// @returns [n, out]
+/// itself becomes the gradient: it is replaced, not accumulated.
+/// @param inputs [..., in]
+/// @returns [..., out]
 at::Tensor linear(const at::Tensor& inputs, torch::nn::Linear& layer,
                   const gradient_places& places);
+
+/// The same for the parameters of a layer.
+/// @param bias May be undefined.
+at::Tensor linear(const at::Tensor& inputs, const at::Tensor& weight,
+                  const at::Tensor& bias, const gradient_places& places);
 
 } // namespace troupe::models

@@ -2,11 +2,14 @@
 
 #include "config/text/failure.hpp"
 #include "config/text/input_file.hpp"
+#include "models/networks/linear.hpp"
 #include "models/shape_text.hpp"
 
 #include <ATen/core/PhiloxRNGEngine.h>
+#include <ATen/ops/linear.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/library.h>
 #include <torch/nn/module.h>
 #include <torch/script.h>
 #include <torch/utils.h>
@@ -113,6 +116,59 @@ private:
   std::set<const void*> seen_;
 };
 
+/// Where this thread's script is to put gradients; null between two passes.
+thread_local const gradient_places* script_places = nullptr;
+
+class places_for_script {
+public:
+  explicit places_for_script(const gradient_places& places) {
+    script_places = &places;
+  }
+
+  ~places_for_script() { script_places = nullptr; }
+
+  places_for_script(const places_for_script&) = delete;
+  places_for_script& operator=(const places_for_script&) = delete;
+};
+
+/// Takes the place of `aten::linear` in scripts.
+at::Tensor script_linear(const at::Tensor& inputs, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias) {
+  auto of_layer = bias.value_or(at::Tensor{});
+  return script_places ? linear(inputs, weight, of_layer, *script_places)
+                       : at::linear(inputs, weight, of_layer);
+}
+
+TORCH_LIBRARY_FRAGMENT(troupe, operators) {
+  operators.def("linear(Tensor input, Tensor weight, Tensor? bias=None) -> "
+                "Tensor",
+                script_linear);
+}
+
+/// Makes the fully connected layers of a script write their gradients straight
+/// to their places: for large ones, a copy costs as much as the product. Only
+/// before anything else is done with the graphs, since LibTorch keeps copies.
+void place_linear_layers(jit::Block& block) {
+  static const auto ours = c10::Symbol::fromQualString("troupe::linear");
+  auto nodes = block.nodes();
+  for (auto at = nodes.begin(); at != nodes.end();) {
+    auto* node = *at;
+    ++at;
+    for (auto* inner : node->blocks())
+      place_linear_layers(*inner);
+    if (node->kind() != c10::aten::linear)
+      continue;
+    node->replaceWithNewSymbol(ours);
+    node->destroy();
+  }
+}
+
+void place_linear_layers(const jit::Module& script) {
+  for (const auto& module : script.modules())
+    for (const auto& method : module.get_methods())
+      place_linear_layers(*method.graph()->block());
+}
+
 class script_network final : public network {
 public:
   script_network(jit::Module script, const std::string& file)
@@ -130,8 +186,9 @@ public:
 
   // Without LibTorch's optimiser of scripts the first pass gives the same bits
   // as all later ones.
-  at::Tensor forward(const at::Tensor& inputs, const gradient_places&,
+  at::Tensor forward(const at::Tensor& inputs, const gradient_places& places,
                      const std::optional<dropout_key>& drop) override {
+    places_for_script here{places};
     if (script_.is_training() != module_->is_training())
       script_.train(module_->is_training());
     jit::GraphOptimizerEnabledGuard plain{false};
@@ -165,7 +222,9 @@ private:
 std::shared_ptr<network> load_script(const std::string& file) {
   try {
     config::input_file probe{file}; // LibTorch would wait for a pipe.
-    return std::make_shared<script_network>(jit::load(file, at::kCPU), file);
+    auto script = jit::load(file, at::kCPU);
+    place_linear_layers(script);
+    return std::make_shared<script_network>(std::move(script), file);
   } catch (const config::unreadable& why) {
     refuse_script(file, why.what());
   } catch (const c10::Error& err) {

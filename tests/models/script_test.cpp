@@ -91,6 +91,56 @@ TEST_CASE("a script computes on the memory that its parameters are bound to",
   CHECK(gradients[1].equal(torch::full({10}, 3.0)));
 }
 
+TEST_CASE("a script's fully connected layers write gradients to their places",
+          "[script]") {
+  struct layer_use {
+    const char* forward;
+    std::vector<int64_t> shape;
+    bool in_place;
+  };
+  for (const auto& [forward, shape, in_place] : {
+         layer_use{plain, {3, 1, 28, 28}, true},
+         layer_use{"  y = x\n"
+                   "  for i in range(2):\n"
+                   "    y = self.inner.forward(x.flatten(1) + i)\n"
+                   "  return y\n",
+                   {3, 1, 28, 28},
+                   false},
+         layer_use{"  return self.inner.forward(x.flatten(1)) + "
+                   "self.inner.forward(x.flatten(1).relu())\n",
+                   {3, 1, 28, 28},
+                   false},
+         layer_use{"  return torch.linear(x.flatten(1), self.inner.weight) +"
+                   " self.inner.bias\n",
+                   {3, 1, 28, 28},
+                   true},
+         layer_use{
+           "  return self.inner.forward(x)[:, 0, :]\n", {3, 2, 784}, true},
+       }) {
+    INFO(forward);
+    saved at{forward};
+    auto net = load_script(at.file);
+    auto x = torch::randn(shape);
+    auto parameters = net->module().parameters();
+    auto gradients_of = [&](const gradient_places& places) {
+      return torch::autograd::grad({net->forward(x, places).sin().sum()},
+                                   parameters);
+    };
+    auto expected = gradients_of({});
+    auto flat = torch::full({7850}, 99.0);
+    gradient_places places;
+    places.set(parameters[0], flat.narrow(0, 0, 7840).view({10, 784}));
+    places.set(parameters[1], flat.narrow(0, 7840, 10));
+    auto found = gradients_of(places);
+    for (size_t i : {0u, 1u}) {
+      CHECK(found[i].equal(expected[i]));
+    }
+    if (in_place)
+      CHECK(found[0].data_ptr() == places[0].data_ptr());
+    CHECK(gradients_of({})[0].equal(expected[0]));
+  }
+}
+
 TEST_CASE("what a script draws depends on the key alone", "[script]") {
   saved at{"  return self.inner.forward(torch.dropout(x.flatten(1), 0.5, "
            "self.training))\n"};
