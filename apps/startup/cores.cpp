@@ -1,5 +1,6 @@
 #include "apps/startup/cores.hpp"
 
+#include "config/schema/policies.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
 
@@ -178,6 +179,14 @@ uint32_t sharers(const config::settings& settings, const cpu_facts& cpus) {
   return meets_on_loopback(settings) ? workers : 1;
 }
 
+/// The cores' worth of time of this process and those that share them with it.
+uint32_t usable(const cpu_facts& cpus) {
+  auto cores = cpus.cores;
+  if (cpus.quota)
+    cores = std::min(cores, static_cast<uint32_t>(std::max(1.0, *cpus.quota)));
+  return cpus.bound ? cores : std::min(cores, cpus.allowed);
+}
+
 } // namespace
 
 int threads_share(const config::settings& settings, const cpu_facts& cpus) {
@@ -185,13 +194,17 @@ int threads_share(const config::settings& settings, const cpu_facts& cpus) {
     return static_cast<int>(settings.training.threads);
   if (settings.simulation.clock == config::clock_kind::virtual_time)
     return 1; // Results of sums depend on it.
-  auto cores = cpus.cores;
-  if (cpus.quota)
-    cores = std::min(cores, static_cast<uint32_t>(std::max(1.0, *cpus.quota)));
-  if (!cpus.bound)
-    cores = std::min(cores, cpus.allowed);
-  auto share = std::min(cores / sharers(settings, cpus), cpus.allowed);
+  auto share = std::min(usable(cpus) / sharers(settings, cpus), cpus.allowed);
   return static_cast<int>(std::max(1u, share));
+}
+
+uint32_t lanes_share(const config::settings& settings, const cpu_facts& cpus) {
+  constexpr uint32_t most = 8; // They read memory as fast as it goes.
+  if (settings.cluster.shards > 1)
+    return std::min(settings.cluster.shards, cpus.allowed);
+  if (config::gradients_per_step(settings) == 1)
+    return 1;
+  return std::min({usable(cpus), cpus.allowed, most});
 }
 
 cgroup_limits read_cgroups(const fs::path& root) {

@@ -29,6 +29,12 @@ struct cpu_facts {
 /// share of the cores. Workers on the loopback address share one machine.
 int threads_share(const config::settings& settings, const cpu_facts& cpus);
 
+/// Threads that share the parameter server's passes over the weights: as many
+/// as the settings have shards. Without shards it is one, but under policies
+/// with rounds as many as there are cores: whoever has pushed waits for the
+/// step.
+uint32_t lanes_share(const config::settings& settings, const cpu_facts& cpus);
+
 /// Bytes that this process may use: the machine's memory, or what its control
 /// groups allow.
 uint64_t find_memory();

@@ -25,7 +25,7 @@ int threads_share(const config::settings& settings) {
 }
 
 models::lanes lanes_for(const config::settings& settings) {
-  return models::lanes{std::min(settings.cluster.shards, find_cpus().allowed)};
+  return models::lanes{lanes_share(settings, find_cpus())};
 }
 
 void keep_tensor_memory(const config::settings& settings) {

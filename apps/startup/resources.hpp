@@ -20,8 +20,8 @@ namespace troupe::app {
 /// share of the cores (cores.hpp).
 int threads_share(const config::settings& settings);
 
-/// The threads that share the parameter server's passes over the weights: as
-/// many as the settings have shards, but not more than there are cores.
+/// The threads that share the parameter server's passes over the weights
+/// (cores.hpp).
 models::lanes lanes_for(const config::settings& settings);
 
 /// Makes this process keep the large blocks of its tensors, up to the limit of

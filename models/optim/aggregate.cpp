@@ -17,10 +17,9 @@ bool usable(const at::Tensor& x) {
 
 template <class T>
 bool finite(const at::Tensor& flat, const lanes& across) {
-  constexpr size_t page = 4096 / sizeof(T);
   std::atomic<bool> sound = true;
   const auto* data = flat.const_data_ptr<T>();
-  across.each(static_cast<size_t>(flat.numel()), page,
+  across.each(static_cast<size_t>(flat.numel()), least_part,
               [&](size_t first, size_t end) {
                 if (!kernels::fastest<T>().finite(data + first, end - first))
                   sound = false;

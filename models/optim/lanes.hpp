@@ -16,6 +16,10 @@ class ThreadPool;
 
 namespace troupe::models {
 
+/// Numbers of a part of a pass that are worth another thread: it takes longer
+/// to wake one for less.
+constexpr size_t least_part = 16 * 1024;
+
 class lanes {
 public:
   /// Only the caller's thread.

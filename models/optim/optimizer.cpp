@@ -165,7 +165,8 @@ private:
     auto* to = next.mutable_data_ptr<T>();
     const auto* from = current.const_data_ptr<T>();
     auto streams = to != from && leaves_caches(to, layout_.bytes());
-    across.each(layout_.parameter_count(), mean_type::block,
+    constexpr size_t grain = std::max(mean_type::block, least_part);
+    across.each(layout_.parameter_count(), grain,
                 [&](size_t first, size_t end) {
                   mean_type mean{gradients, shares};
                   part_of_pass(mean, to, from, first, end,

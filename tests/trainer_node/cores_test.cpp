@@ -63,6 +63,24 @@ TEST_CASE("threads are all cores of a machine of its own, a share of others") {
   CHECK(threads_share(timeless, machine(64)) == 1);
 }
 
+TEST_CASE("a step that others wait for is made by all cores") {
+  auto sync = one(config::role::ps);
+  sync.policy.name = "sync";
+  CHECK(lanes_share(sync, machine(2)) == 2);
+  CHECK(lanes_share(sync, machine(64)) == 8);
+  auto limited = machine(64);
+  limited.quota = 3.5;
+  CHECK(lanes_share(sync, limited) == 3);
+  sync.cluster.shards = 3;
+  CHECK(lanes_share(sync, machine(2)) == 2);
+  CHECK(lanes_share(sync, machine(64)) == 3);
+  auto async = one(config::role::ps);
+  async.policy.name = "async";
+  CHECK(lanes_share(async, machine(64)) == 1);
+  async.cluster.shards = 4;
+  CHECK(lanes_share(async, machine(64)) == 4);
+}
+
 TEST_CASE("processes that a launcher has started on a host share its cores") {
   auto cpus = machine(8);
   cpus.launched = 2;
