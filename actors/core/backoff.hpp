@@ -12,8 +12,10 @@ namespace troupe::cores {
 
 /// All times in seconds.
 struct backoff_rules {
-  double first = 0.1;  ///< Delay before the second try, without jitter.
-  double factor = 2;   ///< Each delay is longer than the last by this ...
+  double first = 0.02; ///< Delay before the second try, without jitter: short,
+                       ///< since nodes that start together miss each other by
+                       ///< little.
+  double factor = 1.5; ///< Each delay is longer than the last by this ...
   double cap = 5;      ///< ... up to this.
   double jitter = 0.5; ///< Up to this share of a delay is cut off at random,
                        ///< so that many clients do not come back at once.

@@ -122,8 +122,9 @@ public:
       command.insert(command.begin() + 1, "--simulate");
       return run_child(command).page_faults;
     };
-    auto more = faults(gradients_) - faults(gradients_ / 2);
-    return std::max(0., more / static_cast<double>(gradients_ / 2));
+    auto half = gradients_ / 2;
+    auto more = faults(2 * half) - faults(half);
+    return std::max(0., more / static_cast<double>(half));
   }
 
   /// MiB that the parameter server had resident at most.

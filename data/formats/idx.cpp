@@ -40,6 +40,8 @@ public:
   /// No more than this many bytes can come from here.
   virtual uint64_t upper_bound() const = 0;
 
+  virtual bool upper_bound_is_size() const { return true; }
+
   const std::string name;
 };
 
@@ -73,7 +75,7 @@ public:
     auto size = open(file);
     gzbuffer(in_.get(), 1 << 17);
     // Deflate makes at most 1,032 bytes of one.
-    upper_bound_ = gzdirect(in_.get()) != 0 ? size : size * 1032;
+    upper_bound_ = upper_bound_is_size() ? size : size * 1032;
   }
 
   uint64_t read(std::span<uint8_t> to) override {
@@ -94,6 +96,8 @@ public:
   }
 
   uint64_t upper_bound() const override { return upper_bound_; }
+
+  bool upper_bound_is_size() const override { return gzdirect(in_.get()) != 0; }
 
 private:
   struct closer {
@@ -188,12 +192,16 @@ std::vector<uint8_t> read_body(source& in, uint64_t header, uint64_t promised) {
               " bytes, but the file cannot hold more than " +
               std::to_string(in.upper_bound() - header));
   }
-  constexpr uint64_t first_block = 1 << 20;
+  constexpr uint64_t block = 1 << 20;
   std::vector<uint8_t> body;
+  if (in.upper_bound_is_size()) {
+    body.reserve(promised); // Otherwise the header may lie.
+  }
   while (body.size() < promised) {
     auto have = body.size();
-    auto more =
-      std::min(promised - have, std::max<uint64_t>(have, first_block));
+    auto at_once =
+      body.capacity() < promised ? std::max<uint64_t>(have, block) : block;
+    auto more = std::min(promised - have, at_once);
     body.resize(have + more);
     auto n = in.read(std::span{body}.subspan(have));
     if (n < more) {
