@@ -6,6 +6,7 @@
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
 #include "messages/run_record.hpp"
+#include "models/engine/tensor_memory.hpp"
 
 #include <algorithm>
 
@@ -29,9 +30,13 @@ server_model make_server_model(const parameter_server_parts& parts) {
   if (parts.settings.simulation.gradients == "none")
     return {};
   shared_work with{parts.remote_shards + 1, parts.across};
-  if (parts.resumed)
-    return {settings, parts.classes, *parts.resumed, parts.memory, with};
-  return {settings, parts.classes, parts.memory, with};
+  auto out = parts.resumed
+               ? server_model{settings, parts.classes, *parts.resumed,
+                              parts.memory, with}
+               : server_model{settings, parts.classes, parts.memory, with};
+  // The network that drew the first weights was as large as they are.
+  models::give_back_kept_tensor_memory();
+  return out;
 }
 
 std::vector<shard_beginning>

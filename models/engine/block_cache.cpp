@@ -84,6 +84,11 @@ void block_cache::limit(size_t bytes) {
   limit_ = bytes;
 }
 
+void block_cache::drop_kept() {
+  std::unique_lock guard{mutex_};
+  drop_oldest(0);
+}
+
 void block_cache::end_period() {
   std::unique_lock guard{mutex_};
   for (auto& [size, blocks] : kept_)

@@ -52,6 +52,9 @@ public:
   /// A lower or higher limit from now on, in bytes.
   void limit(size_t bytes);
 
+  /// All that is kept goes back to the kernel now.
+  void drop_kept();
+
   /// To be called every few seconds: a period ends. What nobody has taken for a
   /// whole period goes back to the kernel.
   void end_period();

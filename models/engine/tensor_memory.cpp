@@ -57,6 +57,11 @@ void give_back_idle_tensor_memory() {
     tensor_blocks().end_period();
 }
 
+void give_back_kept_tensor_memory() {
+  if (keeps_tensor_memory)
+    tensor_blocks().drop_kept();
+}
+
 block_usage tensor_memory_usage() {
   return keeps_tensor_memory ? tensor_blocks().usage() : block_usage{};
 }

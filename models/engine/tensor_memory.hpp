@@ -4,7 +4,7 @@
 // as before.
 //
 // Free functions. The first is called by main before there are threads; the
-// other two are thread-safe.
+// others are thread-safe.
 
 #include "models/engine/block_cache.hpp"
 
@@ -19,6 +19,10 @@ void keep_tensor_memory(size_t limit);
 /// To be called every few seconds: blocks that nobody has used since the last
 /// call but one go back to the kernel. Nothing without keep_tensor_memory.
 void give_back_idle_tensor_memory();
+
+/// Blocks that nobody uses go back to the kernel at once: after work that is
+/// not done again. Nothing without keep_tensor_memory.
+void give_back_kept_tensor_memory();
 
 /// All zero without keep_tensor_memory.
 block_usage tensor_memory_usage();

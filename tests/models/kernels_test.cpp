@@ -148,10 +148,12 @@ TEMPLATE_TEST_CASE("a stream copies with all instructions", "[kernels]", float,
 TEMPLATE_TEST_CASE("all instructions find what is not finite", "[kernels]",
                    float, double) {
   using T = TestType;
+  std::vector<size_t> counts{std::begin(lengths), std::end(lengths)};
+  counts.push_back(40'001); // Several blocks of 64 KiB, and a rest.
   for (const auto& one : kernels::variants()) {
     if (!one.usable)
       continue;
-    for (auto count : lengths) {
+    for (auto count : counts) {
       std::vector<T> xs(count, std::numeric_limits<T>::max());
       CHECK(of<T>(one).finite(xs.data(), count));
       for (size_t i = 0; i < count; i += 1 + count / 20) {

@@ -42,6 +42,10 @@ TEST_CASE("large tensors are kept, small ones are not") {
   models::give_back_idle_tensor_memory();
   models::give_back_idle_tensor_memory();
   CHECK(models::tensor_memory_usage().kept == 0);
+  at::empty({1 << 20});
+  CHECK(models::tensor_memory_usage().kept >= (4u << 20));
+  models::give_back_kept_tensor_memory();
+  CHECK(models::tensor_memory_usage().kept == 0);
 }
 
 TEST_CASE("tensors from before come back to where they are from") {
