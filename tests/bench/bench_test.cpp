@@ -104,7 +104,7 @@ TEST_CASE("a topic that is not there is named in one line") {
   CHECK(run.err() ==
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
         "transport/overlap, transport/compression, "
-        "server/step, data/batches, train/lenet, train/resnet18, "
+        "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
         "simulate/policy_events, "
         "simulate/growth, "
         "simulate/real_gradients\n");
