@@ -14,15 +14,20 @@ bool all_finite(std::span<const std::byte> bytes) {
 
 } // namespace
 
-bool all_finite(const payload& numbers) {
-  switch (numbers.shape().type) {
+bool all_finite(std::span<const std::byte> bytes, element_type type) {
+  switch (type) {
   case element_type::float32:
-    return all_finite<float>(numbers.bytes());
+    return all_finite<float>(bytes);
   case element_type::float64:
-    return all_finite<double>(numbers.bytes());
+    return all_finite<double>(bytes);
   default:
     return true;
   }
+}
+
+bool all_finite(const payload& numbers) {
+  return numbers.finite() ? *numbers.finite()
+                          : all_finite(numbers.bytes(), numbers.shape().type);
 }
 
 } // namespace troupe

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -72,6 +73,13 @@ public:
   /// The progress of the transfer; null when all bytes are there.
   const arrival_ptr& arriving() const { return arriving_; }
 
+  /// Whether there is neither NaN nor infinity, if this process has looked
+  /// while it wrote the memory, which nobody else can write; nothing: not
+  /// known.
+  std::optional<bool> finite() const { return finite_; }
+
+  void know_finite(bool x) { finite_ = x; }
+
   explicit operator bool() const { return data_ != nullptr; }
 
 private:
@@ -79,6 +87,7 @@ private:
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
   arrival_ptr arriving_;
+  std::optional<bool> finite_;
 };
 
 /// Size and kind, never the numbers.

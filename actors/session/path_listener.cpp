@@ -78,6 +78,7 @@ transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   auto gradients = parts_.codec ? parts_.codec->compressed() : parts_.weights;
   transport::path_terms terms{gradients, max_pushes_in_flight, parts_.whole,
                               parts_.weights, parts_.parameter_bytes};
+  terms.checks_numbers = true;
   auto across = who.same_host ? config::reach::host : config::reach::network;
   transport::path_means means{parts_.memory, parts_.nccl, parts_.collective};
   const transport::path_row* best = nullptr;

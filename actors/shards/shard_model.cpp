@@ -78,6 +78,8 @@ void shard_model::load(const models::flat_layout& whole,
 }
 
 bool shard_model::sound(const payload& gradient) const {
+  if (gradient.finite())
+    return *gradient.finite();
   return !optimizer_ || models::all_finite(own(to_tensor(gradient)), across_);
 }
 

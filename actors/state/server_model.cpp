@@ -153,6 +153,8 @@ at::Tensor server_model::newest_flat() const {
 }
 
 bool server_model::sound(const payload& gradient) const {
+  if (gradient.finite())
+    return *gradient.finite();
   return part_.sound(gradient) &&
          (!has_weights() || layout_->statistics().empty() ||
           models::all_finite(statistics_of(to_tensor(gradient))));

@@ -1,6 +1,7 @@
 // Gradients that are sent before their push, and weights that are used while
 // they arrive, at the ends of a stream without actors.
 
+#include "messages/finite.hpp"
 #include "messages/transport/registry.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/stream/stream_path.hpp"
@@ -9,7 +10,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <future>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -35,6 +38,7 @@ struct stream_pair {
     near = std::make_shared<stream_path>(std::move(left), workers);
     path_terms servers{of, 3};
     servers.first_sent = first_sent;
+    servers.checks_numbers = true;
     far = std::make_shared<stream_path>(std::move(right), servers);
     near->on_waiting([this] { write(*near); });
   }
@@ -102,6 +106,31 @@ TEST_CASE("a gradient that went ahead arrives with its push, bit for bit") {
     CHECK(found->request == transfer_id{number});
     CHECK(same_bytes(found->tensor, gradient));
   }
+}
+
+TEST_CASE("whether a gradient is finite is known when it is there") {
+  constexpr uint64_t nowhere = gradient_shape.count;
+  stream_pair it;
+  uint64_t number = 0;
+  for (auto bad : {nowhere, 0ul, 65'535ul, 65'536ul, 500'000ul, nowhere - 1})
+    for (auto ahead : {false, true}) {
+      INFO(bad << (ahead ? ", sent ahead" : ", sent whole"));
+      payload_buffer memory{gradient_shape};
+      auto* numbers = reinterpret_cast<float*>(memory.bytes().data());
+      std::fill_n(numbers, gradient_shape.count, 1.5f);
+      if (bad != nowhere)
+        numbers[bad] = std::numeric_limits<float>::quiet_NaN();
+      auto gradient = std::move(memory).seal();
+      if (ahead)
+        make(*it.near->early_gradients(), gradient, ++number);
+      it.push(++number, gradient);
+      auto found = it.far->receive();
+      REQUIRE(found);
+      CHECK(found->tensor.finite() == (bad == nowhere));
+      CHECK(all_finite(found->tensor) == all_finite(gradient));
+      it.answer(number, gradient); // Workers do not look at weights.
+      CHECK_FALSE(it.near->receive()->tensor.finite());
+    }
 }
 
 TEST_CASE("what has gone ahead is there before the push is sent") {

@@ -77,6 +77,7 @@ void pieces_in::begin(const frame_head& piece,
   number_ = piece.region;
   memory_ = std::move(memory);
   left_ = shape_.bytes();
+  finite_ = true;
 }
 
 std::span<std::byte> pieces_in::place(const frame_head& piece) {
@@ -89,11 +90,19 @@ std::span<std::byte> pieces_in::place(const frame_head& piece) {
   return {memory_.get() + piece.offset, static_cast<size_t>(bytes)};
 }
 
+void pieces_in::look_at(std::optional<bool> finite) {
+  if (finite_)
+    finite_ = finite ? std::optional{*finite_ && *finite} : std::nullopt;
+}
+
 payload pieces_in::take(uint64_t number) {
   if (!memory_ || number != number_ || left_ > 0)
     throw path_error{"a tensor that should have come ahead has not"};
   auto* data = memory_.get();
-  return {shape_, std::exchange(memory_, nullptr), data};
+  payload out{shape_, std::exchange(memory_, nullptr), data};
+  if (finite_)
+    out.know_finite(*finite_);
+  return out;
 }
 
 } // namespace troupe::transport

@@ -89,6 +89,9 @@ public:
   /// Where the bytes of this piece belong.
   std::span<std::byte> place(const frame_head& piece);
 
+  /// Whether its numbers are finite, if that is known.
+  void look_at(std::optional<bool> finite);
+
   /// The tensor of this number, which must be complete.
   payload take(uint64_t number);
 
@@ -96,7 +99,8 @@ private:
   payload_shape shape_;
   uint64_t number_ = 0;
   std::shared_ptr<std::byte> memory_;
-  uint64_t left_ = 0; ///< Bytes at the beginning not yet received.
+  uint64_t left_ = 0;          ///< Bytes at the beginning not yet received.
+  std::optional<bool> finite_; ///< Of all pieces so far.
 };
 
 } // namespace troupe::transport

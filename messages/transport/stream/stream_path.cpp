@@ -80,6 +80,10 @@ std::span<std::byte> stream_path::expect_piece(const frame_head& head) {
   return coming_.place(head);
 }
 
+void stream_path::take_piece(std::optional<bool> finite) {
+  coming_.look_at(finite);
+}
+
 bool stream_path::hands_out_early(const frame_head& head) const {
   return terms().in_use_early && head.kind == frame_kind::release &&
          leaving_.on();

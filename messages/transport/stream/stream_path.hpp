@@ -32,6 +32,7 @@ protected:
 
 private:
   std::span<std::byte> expect_piece(const frame_head& head) override;
+  void take_piece(std::optional<bool> finite) override;
 
   void begin(const payload& gradient) override;
   void ready(uint64_t from) override;

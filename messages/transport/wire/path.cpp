@@ -1,5 +1,7 @@
 #include "messages/transport/wire/path.hpp"
 
+#include "messages/finite.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -201,7 +203,8 @@ void path::write_rest() try {
 
 namespace {
 
-/// How many bytes arrive between two notifications of a tensor's readers.
+/// How many bytes arrive between two notifications of a tensor's readers, or
+/// two looks for NaN: few enough to be in the cache still.
 constexpr size_t news = 256u << 10;
 
 /// For an offer, and for frames without a tensor, the shape is enough.
@@ -238,18 +241,38 @@ std::optional<frame> path::receive_frame(const frame_head& head,
   auto follows = open_tensor(head, passed, out);
   if (hands_out_early(head) && !follows.bytes.empty())
     hand_out(out, follows);
-  auto [bytes, first] = follows;
   iovec rest[] = {{numbers.data(), numbers.size()},
-                  {out.header.data(), out.header.size()},
-                  {bytes.data() + first, bytes.size() - first},
-                  {bytes.data(), first}};
-  auto more = numbers.size() + out.header.size() + bytes.size() > 0;
+                  {out.header.data(), out.header.size()}};
+  auto more = numbers.size() + out.header.size() > 0;
   if (more && !line_.receive(rest, nullptr))
     throw path_error{"the connection ended in the middle of a frame"};
+  auto finite = receive_tensor(follows, head.shape.type);
+  if (head.kind == frame_kind::piece)
+    take_piece(finite);
+  else if (finite)
+    out.tensor.know_finite(*finite);
   for (size_t i = 0; i < numbers.size(); i += 8)
     let_go(get_number(numbers.data() + i));
   return head.kind == frame_kind::piece ? std::nullopt
                                         : std::optional{std::move(out)};
+}
+
+std::optional<bool> path::receive_tensor(const incoming& what,
+                                         element_type type) {
+  auto checks = terms_.checks_numbers && type != element_type::byte;
+  auto finite = true;
+  for (auto left :
+       {what.bytes.subspan(what.first), what.bytes.first(what.first)})
+    while (!left.empty()) {
+      auto part =
+        left.first(checks ? std::min(news, left.size()) : left.size());
+      left = left.subspan(part.size());
+      iovec next[] = {{part.data(), part.size()}};
+      if (!line_.receive(next, nullptr))
+        throw path_error{"the connection ended in the middle of a frame"};
+      finite = finite && (!checks || all_finite(part, type));
+    }
+  return checks && !what.bytes.empty() ? std::optional{finite} : std::nullopt;
 }
 
 path::incoming path::open_tensor(const frame_head& head,
@@ -272,6 +295,10 @@ path::incoming path::open_tensor(const frame_head& head,
 
 std::span<std::byte> path::expect_piece(const frame_head&) {
   throw path_error{"a piece of a tensor on a path that sends them whole"};
+}
+
+void path::take_piece(std::optional<bool>) {
+  // nop
 }
 
 // -- what arrives while it is used --------------------------------------------

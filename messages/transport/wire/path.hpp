@@ -42,6 +42,9 @@ struct path_terms {
   /// With overlap: whether arriving tensors may be used before they are
   /// complete.
   bool in_use_early = true;
+  /// Whether tensors that come over the socket are searched for NaN and
+  /// infinity on the way (`payload::finite`).
+  bool checks_numbers = false;
 
   bool sends(const payload_shape& what) const {
     return what == expected || (whole.count > 0 && what == whole) ||
@@ -170,6 +173,9 @@ protected:
   /// Memory for a piece of a tensor to come.
   virtual std::span<std::byte> expect_piece(const frame_head& head);
 
+  /// That piece is there; whether its numbers are finite, if that is checked.
+  virtual void take_piece(std::optional<bool> finite);
+
   /// Handles a received frame that is internal to the path or whose tensor
   /// arrives another way. Returns false for a frame that `receive` is to
   /// return.
@@ -236,6 +242,7 @@ private:
                                      std::vector<descriptor>& passed);
   incoming open_tensor(const frame_head& head, std::vector<descriptor>& passed,
                        frame& out);
+  std::optional<bool> receive_tensor(const incoming& what, element_type type);
   void hand_out(frame& out, incoming& follows);
 
   socket line_;
