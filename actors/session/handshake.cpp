@@ -21,6 +21,8 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
       if (!welcome.ParseFromString(bytes))
         then.refusal(caf::make_error(
           errc::protocol_mismatch, std::string{"the welcome cannot be read"}));
+      else if (welcome.measure() && then.measure)
+        then.measure(welcome);
       else if (welcome.later())
         then.later(welcome.refusal());
       else if (!welcome.accepted() || !inside)

@@ -26,6 +26,9 @@ struct handshake_outcomes {
   std::function<void(const caf::error&)> refusal;
   /// Nobody answers, or not yet; with the reason.
   std::function<void(const std::string&)> later;
+  /// The peer wants to know first what bfloat16 does to this node's speed.
+  /// Only workers are asked.
+  std::function<void(const proto::Welcome&)> measure = nullptr;
 };
 
 /// Starts a handshake in the current attempt. `patience`: seconds for each of

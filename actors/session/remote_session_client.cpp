@@ -89,7 +89,17 @@ void remote_session_client_state::shake_hands_with(size_t index) {
              [this](const std::string& why) {
                drop_links();
                retry(why);
+             },
+             [this](const proto::Welcome& welcome) {
+               measure(welcome);
              }});
+}
+
+void remote_session_client_state::measure(const proto::Welcome& welcome) try {
+  parts_.hello.set_bfloat16_gain(parts_.bfloat16_gain(welcome));
+  connect();
+} catch (const failure& err) {
+  end({static_cast<uint8_t>(err.status()), err.what()});
 }
 
 void remote_session_client_state::enter(size_t index,

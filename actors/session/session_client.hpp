@@ -112,6 +112,9 @@ struct remote_session_client_parts {
   /// Memory of this process for tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   proto::Hello hello;
+  /// Measures what bfloat16 does to the speed of this worker, as in the hello.
+  /// Throws `failure`.
+  std::function<double(const proto::Welcome&)> bfloat16_gain;
   /// For a worker that compresses gradients.
   error_feedback_store feedback_store;
   participant_factory make;
@@ -146,6 +149,7 @@ private:
 
   void connect();
   void shake_hands_with(size_t index);
+  void measure(const proto::Welcome& welcome);
   void enter(size_t index, const proto::Welcome& welcome,
              const gateway_actor& gateway);
   void take_part(const proto::Welcome& welcome);

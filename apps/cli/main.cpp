@@ -59,8 +59,10 @@ void configure(caf::actor_system_config& target,
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,
-                const app::earlier_start& earlier,
-                const app::end_callback& on_end) {
+                const app::earlier_start& earlier, app::signal_pump& signals) {
+  auto on_end = [&signals](const run_end& how) {
+    signals.end(how);
+  };
   switch (config.values.what) {
   case config::role::worker:
     return app::start_participant(system, config, on_end);
@@ -72,7 +74,9 @@ app::node start(caf::actor_system& system, const config::resolved& config,
     if (config::is_remote_shard(config.values))
       return app::start_shard(system, config, on_end);
     return app::start_server(system, config,
-                             {on_end, false, {}, nullptr, earlier});
+                             {on_end, false, {}, nullptr, earlier, [&signals] {
+                                return signals.arrived();
+                              }});
   }
 }
 
@@ -112,9 +116,9 @@ exit_status complain_of(const std::exception& err) {
 app::node start_or_leave(caf::actor_system& system,
                          const config::resolved& config,
                          const app::earlier_start& earlier,
-                         const app::end_callback& on_end) {
+                         app::signal_pump& signals) {
   try {
-    return start(system, config, earlier, on_end);
+    return start(system, config, earlier, signals);
   } catch (const std::exception& err) {
     leave_now(complain_of(err));
   }
@@ -157,9 +161,7 @@ exit_status run(const config::resolved& config,
   app::signal_pump signals;
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
-  auto node =
-    start_or_leave(system, config, earlier,
-                   [&signals](const run_end& how) { signals.end(how); });
+  auto node = start_or_leave(system, config, earlier, signals);
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;

@@ -2,7 +2,6 @@
 
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/supervisor.hpp"
-#include "actors/session/accept_gate.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
@@ -66,10 +65,9 @@ open_reception(const config::cluster_settings& cluster, const std::string& host,
   }
 }
 
-listening_ports publish(caf::actor_system& system,
-                        const supervisor_actor& supervisor,
-                        const admission_actor& admission,
-                        const config::address& where, const speech& say) {
+listening_ports open_port(caf::actor_system& system,
+                          const admission_actor& admission,
+                          const config::address& where, const speech& say) {
   auto port =
     system.middleman().publish(admission, where.port, where.host.c_str(), true);
   if (!port)
@@ -78,12 +76,20 @@ listening_ports publish(caf::actor_system& system,
   auto gate = spawn<accept_gate_actor, accept_gate_state>(
     system, placement::scheduled,
     accept_gate_parts{admission, where.host, *port, say});
-  put_under(supervisor, "admission", admission);
-  put_under(supervisor, "accept gate", gate);
-  return {*port, [&system, admission, gate, port = *port] {
+  return {*port, gate, [&system, admission, gate, port = *port] {
             caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);
             system.middleman().unpublish(admission, port);
           }};
+}
+
+listening_ports publish(caf::actor_system& system,
+                        const supervisor_actor& supervisor,
+                        const admission_actor& admission,
+                        const config::address& where, const speech& say) {
+  auto out = open_port(system, admission, where, say);
+  put_under(supervisor, "admission", admission);
+  put_under(supervisor, "accept gate", out.gate);
+  return out;
 }
 
 } // namespace troupe::app

@@ -2,6 +2,7 @@
 // The address of a parameter server process, or of a shard's: its port, and the
 // paths that it offers for tensors. Called by main when such a process starts.
 
+#include "actors/session/accept_gate.hpp"
 #include "actors/session/admission.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "config/text/settings.hpp"
@@ -37,11 +38,17 @@ open_reception(const config::cluster_settings& cluster, const std::string& host,
 /// The published port of a node's admission.
 struct listening_ports {
   uint16_t port = 0;
-  std::function<void()> close;
+  accept_gate_actor gate;
+  std::function<void()> close; ///< Ends the gate, but not the admission.
 };
 
-/// Publishes the admission; it and its accept gate are put under the
-/// supervisor. Throws `run_error` when the port cannot be opened.
+/// Publishes the admission. Throws `run_error` when the port cannot be opened.
+listening_ports open_port(caf::actor_system& system,
+                          const admission_actor& admission,
+                          const config::address& where, const speech& say);
+
+/// The same for the whole life of the process: the admission and its gate are
+/// put under the supervisor.
 listening_ports publish(caf::actor_system& system,
                         const supervisor_actor& supervisor,
                         const admission_actor& admission,

@@ -48,6 +48,8 @@ struct server_options {
   /// The event log to replay: there are no coordinator, workers and evaluator.
   std::shared_ptr<const replay_plan> replay = nullptr;
   earlier_start earlier = {}; ///< Found when the settings were read.
+  /// Whether the user has asked the process to stop; may be empty.
+  std::function<bool()> interrupted = {};
 };
 
 /// The parameter server with coordinator, checkpoint writer and recorder. With

@@ -15,6 +15,7 @@
 #include "models/storage/durable_file.hpp"
 #include "models/storage/lives.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 
@@ -23,7 +24,7 @@ namespace troupe::app {
 namespace {
 
 /// The classes of a network that is not trained: only its size counts.
-constexpr int64_t usual_classes = 10;
+constexpr int64_t classes_of_none = 10;
 
 /// A virtual run has the same id each time it is repeated.
 std::string new_run_id(const config::settings& settings) {
@@ -174,7 +175,7 @@ void require_same_classes(const std::string& folder, int64_t classes,
 
 run_data load_data(const config::settings& settings) {
   if (!trains(settings))
-    return {"none", usual_classes, samples_of_none(settings), {}, {}, {}};
+    return {"none", classes_of_none, samples_of_none(settings), {}, {}, {}};
   auto local = settings.data.sharding == config::sharding_kind::local;
   if (local && settings.what == config::role::simulate)
     return load_parts(settings);
@@ -186,6 +187,7 @@ run_data load_data(const config::settings& settings) {
       run_data out{settings.data.dataset, facts->classes, 0, {}, {}, {}};
       out.description.name = out.name;
       out.description.classes = static_cast<uint64_t>(out.classes);
+      std::ranges::copy(shape, out.description.shape.begin());
       return out;
     }
   // Other nodes compare their data with both descriptions; the parameter server

@@ -11,8 +11,10 @@
 #include "config/text/failure.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
+#include "models/engine/bfloat16_gain.hpp"
 #include "models/networks/registry.hpp"
 
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 namespace troupe::app {
@@ -38,6 +40,16 @@ void require_same_data(const computing_parts& computing,
     config::to_string(all.front()) + "; give all nodes the same");
 }
 
+/// What bfloat16 does to the speed of this worker, for `--autocast auto`. To be
+/// called on a thread of its own.
+double measure_bfloat16(const config::settings& settings,
+                        const proto::Welcome& welcome) {
+  auto joined = join_settings(settings, welcome);
+  auto data = description_of(welcome).data;
+  at::set_num_threads(threads_share(joined));
+  return models::bfloat16_gain(joined.training, data.shape, data.classes);
+}
+
 } // namespace
 
 node start_participant(caf::actor_system& system,
@@ -59,6 +71,9 @@ node start_participant(caf::actor_system& system,
   if (settings.what == config::role::worker)
     parts.nccl = nccl_for(settings);
   parts.hello = make_hello(config);
+  parts.bfloat16_gain = [settings](const proto::Welcome& welcome) {
+    return measure_bfloat16(settings, welcome);
+  };
   parts.feedback_store = {
     settings.training.train_dir, settings.checkpoint.keep, {}};
   parts.supervisor = supervisor;

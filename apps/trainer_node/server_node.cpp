@@ -14,6 +14,7 @@
 #include "apps/lab/simulation/stalling_recorder.hpp"
 #include "apps/startup/event_log.hpp"
 #include "apps/startup/resources.hpp"
+#include "apps/trainer_node/autocast.hpp"
 #include "apps/trainer_node/faulty_cluster.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
 #include "apps/trainer_node/node.hpp"
@@ -193,12 +194,11 @@ server_life open_server(caf::actor_system& system,
 /// Publishes the admission for peers and for shards in processes of their own.
 void publish_admission(caf::actor_system& system,
                        const parameter_server_parts& parts,
-                       const server_life& life,
+                       const server_life& life, const config::address& where,
                        const models::flat_layout& layout,
                        const std::shared_ptr<transport::shared_memory>& memory,
                        const gpu_paths& gpus) {
   const auto& cluster = parts.settings.cluster;
-  auto where = listens_at(cluster);
   auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
   admission_parts admission;
   admission.settings = parts.settings;
@@ -292,14 +292,16 @@ node start_with_faults(caf::actor_system& system,
 
 } // namespace
 
-node start_server(caf::actor_system& system, const config::resolved& config,
+node start_server(caf::actor_system& system, const config::resolved& given,
                   const server_options& options) {
+  auto config = given;
   const auto& settings = config.values;
   auto simulate = settings.what == config::role::simulate;
   auto tell = voice_of(options);
   auto data = load_data(settings);
+  auto where = listens_at(settings.cluster);
   if (!simulate)
-    require_port(listens_at(settings.cluster));
+    require_port(where);
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
@@ -308,6 +310,14 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   require_shards(config, layout);
   auto from =
     replay ? origin_of(*replay) : find_origin(settings, tell, options.earlier);
+  auto unstarted = [&] {
+    options.on_end({});
+    return node{[] {
+    }};
+  };
+  if (!decide_autocast(system, config, data, from, where, options.interrupted,
+                       tell))
+    return unstarted();
   auto parts = make_server_parts(config, data, from);
   if (replay)
     parts.description.changes =
@@ -318,9 +328,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
     parts.remote_shards = settings.cluster.shards - 1;
   if (auto reason = complete_already(parts, from)) {
     tell("complete     " + *reason + " before; raise the limit to go on");
-    options.on_end({});
-    return {[] {
-    }};
+    return unstarted();
   }
   if (replay)
     fetch_best(*replay, from.directory.path);
@@ -357,7 +365,7 @@ node start_server(caf::actor_system& system, const config::resolved& config,
   } else if (simulate) {
     start_members(system, computing, packs, with);
   } else {
-    publish_admission(system, parts, life, layout, memory, gpus);
+    publish_admission(system, parts, life, where, layout, memory, gpus);
   }
   return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);

@@ -114,7 +114,9 @@ std::string training_of(const settings& all) {
   if (training.label_smoothing > 0)
     result += ", labels smoothed by " + print(training.label_smoothing);
   if (training.autocast != autocast_kind::none)
-    result += ", forward in " + print(training.autocast);
+    result += ", forward in bf16";
+  if (training.autocast == autocast_kind::automatic)
+    result += " if that is faster";
   return result + "; " + print(training.dtype) + " on " + training.device +
          "; seed " + std::to_string(training.seed);
 }

@@ -118,7 +118,7 @@ void add_training(std::vector<key>& table) {
          below_one);
   at.add("autocast", &s::autocast, scope::cluster, "",
          "bf16: forward in training computes convolutions and products in "
-         "bfloat16");
+         "bfloat16; auto: if the workers measure that this is faster");
   at.add("epochs", &s::epochs, scope::cluster, "N",
          "stop after so many passes over the data, or at max-steps or "
          "target-accuracy, whichever comes first; when none of the three is "

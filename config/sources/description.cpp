@@ -45,12 +45,15 @@ bool is_free(std::string_view id, const pairs& run, relation how) {
   return how == relation::join || !sharding || *sharding == "leased";
 }
 
-/// A script is identified by its file's content, not by its path.
-bool is_same(std::string_view id, const std::string& one,
-             const std::string& other) {
-  if (id == "training.network" && is_script(one) && is_script(other))
+/// A script is identified by its file's content, not by its path. A node that
+/// leaves a choice to the run agrees with what the run has.
+bool is_same(std::string_view id, const std::string& run,
+             const std::string& here) {
+  if (id == "training.network" && is_script(run) && is_script(here))
     return true;
-  return one == other;
+  if (id == "training.autocast" && here == print(autocast_kind::automatic))
+    return true;
+  return run == here;
 }
 
 std::string hex(uint64_t x) {

@@ -57,8 +57,9 @@ enum class decay_exclusion : uint8_t {
 
 /// The type in which forward computes.
 enum class autocast_kind : uint8_t {
-  none, ///< The type of the weights.
-  bf16  ///< Convolutions and products in bfloat16.
+  none,     ///< The type of the weights.
+  bf16,     ///< Convolutions and products in bfloat16.
+  automatic ///< bf16 if that is faster; decided before the run begins.
 };
 
 /// Whether tensors are sent while they are computed, and used while they

@@ -56,6 +56,7 @@ constexpr std::array exclusion_words{
 constexpr std::array autocast_words{
   choice<autocast_kind>{autocast_kind::none, "none"},
   choice<autocast_kind>{autocast_kind::bf16, "bf16"},
+  choice<autocast_kind>{autocast_kind::automatic, "auto"},
 };
 
 constexpr std::array role_words{

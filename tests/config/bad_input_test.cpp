@@ -113,7 +113,7 @@ constexpr bad bad_flags[] = {
   {"--label-smoothing 1",
    "--label-smoothing 1: must be at least 0 and below 1"},
   {"--micro-batch-size 0", "--micro-batch-size 0: must be at least 1"},
-  {"--autocast fp16", "--autocast fp16: must be one of none, bf16"},
+  {"--autocast fp16", "--autocast fp16: must be one of none, bf16, auto"},
   {"--dataset cifar11",
    "--dataset cifar11: is no data set; --list-datasets shows all; did you "
    "mean 'cifar10'?"},

@@ -130,3 +130,10 @@ TEST_CASE("the digest changes with what shapes the weights only", "[cluster]") {
                     "--train-dir x", "--port 1", "--resume", "--threads 2"})
     CHECK(digest(values(line)) == plain);
 }
+
+TEST_CASE("a worker that leaves autocast open takes what was decided",
+          "[shared]") {
+  CHECK(answer("--autocast bf16", "--autocast auto").empty());
+  CHECK(answer("--autocast none", "--autocast auto").empty());
+  CHECK_FALSE(answer("--autocast none", "--autocast bf16").empty());
+}

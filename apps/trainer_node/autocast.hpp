@@ -1,0 +1,33 @@
+#pragma once
+// What `--autocast auto` becomes: decided once, before the server's parts
+// exist, so that config.ini, checkpoints and the event log say what was
+// decided. Called by main while a parameter server starts; not thread-safe.
+
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/origin.hpp"
+#include "config/sources/resolve.hpp"
+#include "config/values/address.hpp"
+
+#include <functional>
+#include <optional>
+
+namespace troupe::app {
+
+/// A run that goes on keeps what it has. Otherwise bfloat16 is used where it is
+/// faster at each worker: measured in this process where the workers are in it,
+/// else by the workers, which are waited for. Never under the virtual clock,
+/// where a run must not depend on a measurement.
+///
+/// `config` is changed. `where`: the address of the admission, of which the
+/// port is filled in if it was 0.
+///
+/// @param interrupted Whether the user has asked the process to stop.
+/// @returns False if it was interrupted before the decision.
+/// @throws failure if the network cannot be made, or the port not be opened.
+bool decide_autocast(caf::actor_system& system, config::resolved& config,
+                     const run_data& data, const origin& from,
+                     config::address& where,
+                     const std::function<bool()>& interrupted,
+                     const speech& say);
+
+} // namespace troupe::app
