@@ -310,14 +310,15 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   require_shards(config, layout);
   auto from =
     replay ? origin_of(*replay) : find_origin(settings, tell, options.earlier);
-  auto unstarted = [&] {
-    options.on_end({});
+  auto unstarted = [&](const run_end& how) {
+    options.on_end(how);
     return node{[] {
     }};
   };
   if (!decide_autocast(system, config, data, from, where, options.interrupted,
                        tell))
-    return unstarted();
+    return unstarted({static_cast<uint8_t>(exit_status::try_again),
+                      "stopped by a signal before the run began"});
   auto parts = make_server_parts(config, data, from);
   if (replay)
     parts.description.changes =
@@ -328,7 +329,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
     parts.remote_shards = settings.cluster.shards - 1;
   if (auto reason = complete_already(parts, from)) {
     tell("complete     " + *reason + " before; raise the limit to go on");
-    return unstarted();
+    return unstarted({});
   }
   if (replay)
     fetch_best(*replay, from.directory.path);

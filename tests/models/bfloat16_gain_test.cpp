@@ -21,7 +21,7 @@ config::training_settings small_batches_of(const std::string& network) {
 } // namespace
 
 TEST_CASE("bfloat16 is measured where the processor has it", "[bfloat16]") {
-  auto gain = bfloat16_gain(small_batches_of("lenet"), {1, 8, 8}, 10);
+  auto gain = bfloat16_gain(small_batches_of("lenet"), {1, 28, 28}, 10);
   if (has_bfloat16_instructions()) {
     CHECK(std::isfinite(gain));
     CHECK(gain > 0);
@@ -34,12 +34,12 @@ TEST_CASE("bfloat16 is measured where the processor has it", "[bfloat16]") {
 TEST_CASE("there is no gain for other types than float32", "[bfloat16]") {
   auto settings = small_batches_of("lenet");
   settings.dtype = config::scalar_type::float64;
-  CHECK(bfloat16_gain(settings, {1, 8, 8}, 10) == 0);
+  CHECK(bfloat16_gain(settings, {1, 28, 28}, 10) == 0);
 }
 
 TEST_CASE("a network that cannot be made has no gain", "[bfloat16]") {
   if (has_bfloat16_instructions())
-    CHECK_THROWS_AS(
-      bfloat16_gain(small_batches_of("script:/no/such/file.pt"), {1, 8, 8}, 10),
-      failure);
+    CHECK_THROWS_AS(bfloat16_gain(small_batches_of("script:/no/such/file.pt"),
+                                  {1, 28, 28}, 10),
+                    failure);
 }
