@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 
 namespace troupe::transport {
 
@@ -47,11 +46,6 @@ void set(int fd, int level, int what, int value) {
 constexpr int idle_time = 10;
 constexpr int probe_interval = 5;
 constexpr int silence = 30;
-
-/// Of more bytes than this the receiver is woken only when so many are there.
-/// Measured on loopback, 1.7 MB each way, two workers on two cores: a sixth of
-/// the CPU time less; half as much is as good, twice as much is not.
-constexpr size_t batch = 256u << 10;
 
 constexpr size_t most_passed = 1;
 
@@ -130,25 +124,17 @@ size_t socket::send(std::span<iovec>& parts, bool wait, int passed) {
 
 bool socket::receive(std::span<iovec> parts, std::vector<descriptor>* passed) {
   drop_front(parts, 0); // Nothing is to be filled with nothing.
-  size_t left = 0;
-  for (const auto& part : parts)
-    left += part.iov_len;
   auto begun = false;
   while (!parts.empty()) {
-    auto waits = left >= batch;
-    wake_at(waits ? batch : 1);
-    if (waits)
-      wait_readable();
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
     passed_space space;
     message.msg_control = space.bytes;
     message.msg_controllen = sizeof space.bytes;
-    auto got = ::recvmsg(
-      get(), &message, (waits ? MSG_DONTWAIT : MSG_WAITALL) | MSG_CMSG_CLOEXEC);
+    auto got = ::recvmsg(get(), &message, MSG_WAITALL | MSG_CMSG_CLOEXEC);
     if (got < 0) {
-      if (errno == EINTR || (waits && errno == EAGAIN))
+      if (errno == EINTR)
         continue;
       throw system_error("connection lost");
     }
@@ -159,24 +145,9 @@ bool socket::receive(std::span<iovec> parts, std::vector<descriptor>* passed) {
       throw path_error{"the connection ended in the middle of a frame"};
     }
     begun = true;
-    left -= static_cast<size_t>(got);
     drop_front(parts, static_cast<size_t>(got));
   }
   return true;
-}
-
-// Kept between calls, since tensors come one after another. Must not be above
-// what is waited for: TCP would not wake the receiver for it.
-void socket::wake_at(size_t bytes) {
-  if (std::exchange(wakes_at_, bytes) != bytes)
-    set(get(), SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(bytes));
-}
-
-// `recvmsg` itself would take the first bytes at once, and then not be woken
-// for the last ones, which are fewer than the mark.
-void socket::wait_readable() const {
-  pollfd one{get(), POLLIN, 0};
-  ::poll(&one, 1, -1);
 }
 
 void socket::patience(double seconds) {

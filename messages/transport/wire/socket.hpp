@@ -72,7 +72,7 @@ public:
 
   /// Fills all parts. Returns false if the other end closed before the first
   /// byte. Files that were passed are added to `passed`, or closed if it is
-  /// null. While much is missing, the thread sleeps until much is there.
+  /// null.
   bool receive(std::span<iovec> parts, std::vector<descriptor>* passed);
 
   /// How long `receive` waits for bytes, in s; 0: forever.
@@ -91,11 +91,7 @@ public:
   int get() const { return fd_.get(); }
 
 private:
-  void wake_at(size_t bytes);
-  void wait_readable() const;
-
   descriptor fd_;
-  size_t wakes_at_ = 1; ///< Bytes that wake the receiver; used only by it.
 };
 
 } // namespace troupe::transport
