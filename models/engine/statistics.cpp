@@ -15,8 +15,8 @@ void average(const at::Tensor& to, const std::vector<at::Tensor>& from,
   blocked_mean<T> mean{from, shares};
   auto* out = to.mutable_data_ptr<T>();
   auto count = static_cast<size_t>(to.numel());
-  for (size_t first = 0; first < count; first += blocked_mean<T>::block) {
-    auto n = std::min(blocked_mean<T>::block, count - first);
+  for (size_t first = 0; first < count; first += mean.block()) {
+    auto n = std::min(mean.block(), count - first);
     std::copy_n(mean.at(first, n), n, out + first);
   }
 }

@@ -52,21 +52,13 @@ typename exponent<T>::bits bad_among(const T* x, size_t count) {
   return bad;
 }
 
-/// In blocks, so that it stops soon after the first such number. Measured:
-/// reading four parts of a block at the same time takes 0.85 of the time of one
-/// after another.
+/// In blocks, so that it stops soon after the first such number.
 template <class T>
 bool finite(const T* x, size_t count) {
-  constexpr size_t part = 16 * 1024 / sizeof(T);
-  constexpr size_t at_once = 256 / sizeof(T);
-  for (; count >= 4 * part; x += 4 * part, count -= 4 * part) {
-    typename exponent<T>::bits bad = 0;
-    for (size_t i = 0; i < part; i += at_once)
-      for (size_t k = 0; k < 4; ++k)
-        bad |= bad_among(x + k * part + i, at_once);
-    if (bad != 0)
+  constexpr size_t block = 64 * 1024 / sizeof(T);
+  for (; count > block; x += block, count -= block)
+    if (bad_among(x, block) != 0)
       return false;
-  }
   return bad_among(x, count) == 0;
 }
 
@@ -100,16 +92,24 @@ void add_some(T* out, const T* const* in, const T* factors, size_t n,
     return add_group<First, 2>(out, in, factors, count);
   case 3:
     return add_group<First, 3>(out, in, factors, count);
-  default:
+  case 4:
     return add_group<First, 4>(out, in, factors, count);
+  case 5:
+    return add_group<First, 5>(out, in, factors, count);
+  case 6:
+    return add_group<First, 6>(out, in, factors, count);
+  case 7:
+    return add_group<First, 7>(out, in, factors, count);
+  default:
+    return add_group<First, 8>(out, in, factors, count);
   }
 }
 
-/// Measured: reading four arrays at a time takes half the time of one after
-/// another; more are no faster.
+/// Measured: reading eight arrays at a time takes less than half the time of
+/// one after another; more are no faster.
 template <class T>
 void sum(T* out, const T* const* in, const T* factors, size_t n, size_t count) {
-  constexpr size_t group = 4;
+  constexpr size_t group = 8;
   add_some<true>(out, in, factors, n < group ? n : group, count);
   for (size_t k = group; k < n; k += group)
     add_some<false>(out, in + k, factors + k, n - k < group ? n - k : group,

@@ -56,7 +56,7 @@ blocked_mean<T>::blocked_mean(std::span<const at::Tensor> gradients,
   }
   if (gradients.size() > 1) {
     here_.resize(gradients.size());
-    out_ = std::make_unique_for_overwrite<T[]>(block);
+    out_ = std::make_unique_for_overwrite<T[]>(block());
   }
 }
 

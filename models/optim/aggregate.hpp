@@ -21,18 +21,24 @@ namespace troupe::models {
 template <class T>
 class blocked_mean {
 public:
-  /// The most elements of a block: two blocks fit into the first-level cache.
-  /// Measured (0.4 and 11 million floats, 1 to 16 gradients): 4 to 256 KiB make
-  /// no difference, except that streaming stores prefer small blocks.
-  static constexpr size_t block = 8 * 1024 / sizeof(T);
+  /// The most elements of a block of any mean.
+  static constexpr size_t largest_block = 64 * 1024 / sizeof(T);
 
   /// @throws run_error if there are no gradients or no samples, if there are
   /// not as many shares as gradients, or if sizes or dtypes differ.
   blocked_mean(std::span<const at::Tensor> gradients,
                std::span<const double> shares);
 
+  /// The elements of a block. A block of a few gradients fits into the
+  /// first-level cache. Of more gradients it is larger, since the processor
+  /// fetches ahead only where it reads on. Measured with 16 gradients: blocks
+  /// of 64 KiB take 0.8 to 0.9 of the time of 16 KiB.
+  size_t block() const {
+    return in_.size() <= 4 ? largest_block / 8 : largest_block;
+  }
+
   /// The mean of `count` elements from `first` on; valid until the next call.
-  /// @pre count <= block
+  /// @pre count <= block()
   const T* at(size_t first, size_t count);
 
 private:

@@ -13,11 +13,12 @@ namespace {
 template <class T>
 double sum_of_squares(std::span<const at::Tensor> gradients,
                       std::span<const double> shares, size_t count) {
-  using mean_type = blocked_mean<T>;
-  mean_type mean{gradients, shares};
+  // The same for any number of gradients, since it fixes the bits of the sum.
+  constexpr size_t block = 8 * 1024 / sizeof(T);
+  blocked_mean<T> mean{gradients, shares};
   double out = 0;
-  for (size_t first = 0; first < count; first += mean_type::block) {
-    auto n = std::min(mean_type::block, count - first);
+  for (size_t first = 0; first < count; first += block) {
+    auto n = std::min(block, count - first);
     out += kernels::fastest<T>().squares(mean.at(first, n), n);
   }
   return out;

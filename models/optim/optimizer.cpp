@@ -165,7 +165,7 @@ private:
     auto* to = next.mutable_data_ptr<T>();
     const auto* from = current.const_data_ptr<T>();
     auto streams = to != from && leaves_caches(to, layout_.bytes());
-    constexpr size_t grain = std::max(mean_type::block, least_part);
+    auto grain = std::max(fits.block(), least_part);
     across.each(layout_.parameter_count(), grain,
                 [&](size_t first, size_t end) {
                   mean_type mean{gradients, shares};
@@ -180,10 +180,10 @@ private:
   void part_of_pass(blocked_mean<T>& mean, T* to, const T* from, size_t first,
                     size_t end, T factor, const Update& update,
                     bool streams) const {
-    constexpr auto block = blocked_mean<T>::block;
+    auto block = mean.block();
     decay_cuts cuts{without_decay_};
-    std::array<T, block> made;
-    std::array<T, block> scaled;
+    std::array<T, blocked_mean<T>::largest_block> made;
+    std::array<T, blocked_mean<T>::largest_block> scaled;
     for (; first < end; first += block) {
       auto n = std::min(block, end - first);
       auto gradient = mean.at(first, n);

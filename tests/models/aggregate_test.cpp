@@ -33,8 +33,8 @@ at::Tensor whole_mean(std::span<const at::Tensor> gradients,
   blocked_mean<T> uut{gradients, shares};
   auto result = at::empty_like(gradients[0]);
   auto size = static_cast<size_t>(result.numel());
-  for (size_t first = 0; first < size; first += uut.block) {
-    auto n = std::min(uut.block, size - first);
+  for (size_t first = 0; first < size; first += uut.block()) {
+    auto n = std::min(uut.block(), size - first);
     std::copy_n(uut.at(first, n), n,
                 result.template mutable_data_ptr<T>() + first);
   }
