@@ -21,6 +21,9 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+/// A block serves requests down to this part of its size.
+constexpr size_t most_for_one = 8;
+
 void* map_pages(size_t size) {
   auto* out = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,42 +41,54 @@ block_cache::~block_cache() {
 }
 
 void* block_cache::take(size_t bytes) {
-  auto size = size_class(std::max(bytes, smallest));
+  auto asked = size_class(std::max(bytes, smallest));
   std::unique_lock guard{mutex_};
   ++requests_;
-  usage_.used += size;
-  peak_now_ = std::max(peak_now_, usage_.used);
+  asked_ += asked;
+  peak_now_ = std::max(peak_now_, asked_);
   usage_.peak = std::max(usage_.peak, peak_now_);
-  auto* out = take_kept(size);
-  if (out == nullptr) {
-    auto most = bound();
-    drop_oldest(most > usage_.used ? most - usage_.used : 0);
-    out = map_pages(size);
+  auto out = find(asked);
+  if (out.at == nullptr) {
+    asked_ -= asked;
+    throw std::bad_alloc{};
   }
+  usage_.used += out.size;
+  taken_.emplace(out.at, taken_block{out.size, asked});
+  return out.at;
+}
+
+block_cache::block block_cache::find(size_t size) {
+  if (auto out = take_kept(size, size); out.at != nullptr)
+    return out;
+  auto most = bound();
+  auto held = usage_.used + size;
+  if (held + usage_.kept > most) {
+    if (auto out = take_kept(size, most_for_one * size); out.at != nullptr)
+      return out;
+    drop_oldest(most > held ? most - held : 0);
+  }
+  auto* out = map_pages(size);
   if (out == nullptr) {
     drop_oldest(0);
     out = map_pages(size);
   }
-  if (out == nullptr) {
-    usage_.used -= size;
-    throw std::bad_alloc{};
-  }
-  taken_.emplace(out, size);
-  return out;
+  ++usage_.mapped;
+  return {out, size};
 }
 
-bool block_cache::give(const void* block) noexcept {
-  if (reinterpret_cast<uintptr_t>(block) % page != 0)
+bool block_cache::give(const void* at) noexcept {
+  if (reinterpret_cast<uintptr_t>(at) % page != 0)
     return false;
   std::unique_lock guard{mutex_};
-  auto found = taken_.find(block);
+  auto found = taken_.find(at);
   if (found == taken_.end())
     return false;
-  auto size = found->second;
+  auto [size, asked] = found->second;
   taken_.erase(found);
+  asked_ -= asked;
   usage_.used -= size;
   usage_.kept += size;
-  kept_[size].push_back({const_cast<void*>(block), requests_});
+  kept_[size].push_back({const_cast<void*>(at), requests_});
   if (usage_.used + usage_.kept > limit_)
     drop_oldest(limit_ > usage_.used ? limit_ - usage_.used : 0);
   return true;
@@ -98,8 +113,7 @@ void block_cache::end_period() {
   if (period_began_ == requests_) // Nobody computes.
     drop_oldest(0);
   period_began_ = requests_;
-  usage_.peak = std::exchange(peak_now_, usage_.used);
-  usage_.peak = std::max(usage_.peak, usage_.used);
+  usage_.peak = std::max(std::exchange(peak_now_, asked_), asked_);
 }
 
 block_usage block_cache::usage() const {
@@ -108,18 +122,23 @@ block_usage block_cache::usage() const {
 }
 
 size_t block_cache::bound() const {
-  return std::min(limit_, usage_.peak + usage_.peak / 4);
+  return std::min(limit_, usage_.peak + usage_.peak / 2);
 }
 
-void* block_cache::take_kept(size_t size) {
-  auto found = kept_.find(size);
-  if (found == kept_.end() || found->second.empty())
-    return nullptr;
-  auto* out =
-    found->second.back().at; // The newest may be in a processor's cache.
-  found->second.pop_back();
-  usage_.kept -= size;
-  return out;
+/// The smallest of those sizes; null if none is kept.
+block_cache::block block_cache::take_kept(size_t least, size_t most) {
+  for (auto i = kept_.lower_bound(least); i != kept_.end(); ++i) {
+    auto& [size, blocks] = *i;
+    if (size > most)
+      break;
+    if (blocks.empty())
+      continue;
+    auto* at = blocks.back().at; // The newest may be in a processor's cache.
+    blocks.pop_back();
+    usage_.kept -= size;
+    return {at, size};
+  }
+  return {};
 }
 
 /// Until no more than that is kept.

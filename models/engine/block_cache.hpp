@@ -18,15 +18,18 @@ namespace troupe::models {
 
 /// In bytes.
 struct block_usage {
-  size_t used = 0; ///< In blocks that are taken.
-  size_t kept = 0; ///< In blocks that wait for a request.
-  size_t peak = 0; ///< The largest `used` of this period and the last one.
+  size_t used = 0;     ///< In blocks that are taken.
+  size_t kept = 0;     ///< In blocks that wait for a request.
+  size_t peak = 0;     ///< The most that requests came to at a time, in this
+                       ///< period and the last one.
+  uint64_t mapped = 0; ///< Not bytes: blocks that the kernel gave so far.
 };
 
 /// Takes whole pages from the kernel and keeps them. What it holds, taken and
-/// kept together, stays below the limit and below a quarter more than the peak,
+/// kept together, stays below the limit and below half more than the peak,
 /// but for what is taken itself: a request is never refused for the limit's
-/// sake.
+/// sake. Where another block would break that, a request gets a larger one that
+/// is kept.
 class block_cache {
 public:
   /// Nothing below this size belongs here: the allocator in use keeps it.
@@ -47,7 +50,7 @@ public:
 
   /// Takes a block back. False, and nothing else, if it is not from here; most
   /// memory of other allocators is recognised without a lock.
-  bool give(const void* block) noexcept;
+  bool give(const void* at) noexcept;
 
   /// A lower or higher limit from now on, in bytes.
   void limit(size_t bytes);
@@ -62,6 +65,16 @@ public:
   block_usage usage() const;
 
 private:
+  struct block {
+    void* at = nullptr;
+    size_t size = 0;
+  };
+
+  struct taken_block {
+    size_t size;
+    size_t asked; ///< For how much it was taken; no more than its size.
+  };
+
   struct kept_block {
     void* at;
     uint64_t since; ///< The request before which it came back.
@@ -70,15 +83,17 @@ private:
   using kept_blocks = std::vector<kept_block>; ///< Oldest first.
 
   size_t bound() const;
-  void* take_kept(size_t size);
+  block find(size_t size);
+  block take_kept(size_t least, size_t most);
   void drop_oldest(size_t at_most);
   void drop(kept_blocks& from, size_t size);
 
   mutable std::mutex mutex_;
   size_t limit_;
   std::map<size_t, kept_blocks> kept_; ///< By size.
-  std::unordered_map<const void*, size_t> taken_;
+  std::unordered_map<const void*, taken_block> taken_;
   block_usage usage_;
+  size_t asked_ = 0;    ///< By all requests whose blocks are taken.
   size_t peak_now_ = 0; ///< Of this period.
   uint64_t requests_ = 0;
   uint64_t period_began_ = 0; ///< In requests.

@@ -11,6 +11,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <sys/resource.h>
 
+#include <array>
+#include <barrier>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
 using namespace troupe;
 
 namespace {
@@ -20,6 +27,35 @@ long page_faults() {
   getrusage(RUSAGE_SELF, &out);
   return out.ru_minflt;
 }
+
+/// Gradients of random batches.
+class steps_of {
+public:
+  steps_of(const char* network, std::vector<int64_t> inputs)
+    : engine_{settings_of(network), 10}, inputs_(std::move(inputs)),
+      weights_(at::empty({static_cast<int64_t>(engine_.layout().count())})),
+      gradient_(at::empty_like(weights_)) {
+    engine_.initial_weights(weights_, 1);
+  }
+
+  void make(int count) {
+    for (int i = 0; i < count; ++i)
+      engine_.run(weights_, at::randn(inputs_),
+                  at::randint(10, {inputs_.front()}), gradient_);
+  }
+
+private:
+  static config::training_settings settings_of(const char* network) {
+    config::training_settings out;
+    out.network = network;
+    return out;
+  }
+
+  models::compute_engine engine_;
+  std::vector<int64_t> inputs_;
+  at::Tensor weights_;
+  at::Tensor gradient_;
+};
 
 void keep_all() {
   models::keep_tensor_memory(size_t{1} << 32);
@@ -61,21 +97,37 @@ TEST_CASE("tensors from before come back to where they are from") {
 
 TEST_CASE("a step that has been made before faults no page in") {
   keep_all();
-  config::training_settings settings;
-  settings.network = "resnet20";
-  models::compute_engine engine{settings, 10};
-  auto weights = at::empty({static_cast<int64_t>(engine.layout().count())});
-  engine.initial_weights(weights, 1);
-  auto gradient = at::empty_like(weights);
-  auto step = [&] {
-    engine.run(weights, at::randn({32, 3, 32, 32}), at::randint(10, {32}),
-               gradient);
-  };
-  for (int i = 0; i < 5; ++i)
-    step();
+  steps_of resnet{"resnet20", {32, 3, 32, 32}};
+  resnet.make(5);
   constexpr int steps = 10;
   auto before = page_faults();
-  for (int i = 0; i < steps; ++i)
-    step();
+  resnet.make(steps);
   CHECK(page_faults() - before < 10 * steps);
+}
+
+// Their sizes are not all taken at the same time, but each by two.
+TEST_CASE("steps of two workers fault no page in, either") {
+  keep_all();
+  constexpr int steps = 50;
+  std::array<std::unique_ptr<steps_of>, 2> workers;
+  for (auto& x : workers)
+    x =
+      std::make_unique<steps_of>("lenet", std::vector<int64_t>{64, 1, 28, 28});
+  long before = 0;
+  int phase = 0;
+  std::barrier together{2, [&]() noexcept {
+                          if (phase++ == steps)
+                            before = page_faults();
+                        }};
+  std::array<std::thread, 2> threads;
+  for (size_t i = 0; i < 2; ++i)
+    threads[i] = std::thread{[&, i] {
+      for (int k = 0; k < 2 * steps; ++k) {
+        workers[i]->make(1);
+        together.arrive_and_wait();
+      }
+    }};
+  for (auto& x : threads)
+    x.join();
+  CHECK(page_faults() - before < 10 * 2 * steps);
 }
