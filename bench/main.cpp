@@ -32,6 +32,9 @@ constexpr part parts[] = {
   {"train/lenet", bench::measure_lenet},
   {"train/resnet18", bench::measure_resnet},
   {"train/wide", bench::measure_wide},
+  {"peers/lenet", bench::compare_lenet},
+  {"peers/resnet18", bench::compare_resnet},
+  {"peers/wide", bench::compare_wide},
   {"simulate/policy_events", bench::measure_policy_events},
   {"simulate/growth", bench::measure_growth},
   {"simulate/real_gradients", bench::measure_overhead},
@@ -58,6 +61,14 @@ std::vector<part> find_parts(std::string_view name) {
   return out;
 }
 
+/// Its whole path, since it is started without a shell.
+std::filesystem::path program(const std::string& name) {
+  auto out = std::filesystem::absolute(name);
+  if (!std::filesystem::is_regular_file(out))
+    throw usage_error("--python " + name + ": there is no such file");
+  return out;
+}
+
 request parse(const std::vector<std::string>& arguments) {
   request out;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -66,11 +77,13 @@ request parse(const std::vector<std::string>& arguments) {
       out.how.quick = true;
     else if (word == "--json" && i + 1 < arguments.size())
       out.json = arguments[++i];
-    else if (word == "--json")
-      throw usage_error("--json needs a file");
+    else if (word == "--python" && i + 1 < arguments.size())
+      out.how.python = program(arguments[++i]);
+    else if (word == "--json" || word == "--python")
+      throw usage_error(word + " needs a file");
     else if (word.starts_with("-"))
       throw usage_error("unknown flag: " + word +
-                        "; known are --json FILE and --quick");
+                        "; known are --json FILE, --python FILE and --quick");
     else
       std::ranges::copy(find_parts(word), std::back_inserter(out.what));
   }

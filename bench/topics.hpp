@@ -11,6 +11,7 @@ namespace troupe::bench {
 struct setting {
   bool quick = false; ///< Smallest sizes: only checks that it works.
   std::filesystem::path trainer_node; ///< The program that is run.
+  std::filesystem::path python;       ///< One that has torch; empty: none.
 };
 
 // -- transport: how tensors are transferred ----------------------------------
@@ -40,6 +41,13 @@ void measure_batches(const setting& how, report& out);
 void measure_lenet(const setting& how, report& out);
 void measure_resnet(const setting& how, report& out);
 void measure_wide(const setting& how, report& out);
+
+// -- peers: other systems that do the same ------------------------------------
+
+/// Samples per second of two workers, next to PyTorch's own ways.
+void compare_lenet(const setting& how, report& out);
+void compare_resnet(const setting& how, report& out);
+void compare_wide(const setting& how, report& out);
 
 // -- simulate: the virtual clock ----------------------------------------------
 

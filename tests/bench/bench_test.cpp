@@ -97,6 +97,17 @@ TEST_CASE("transport, server, data and train have their figures") {
   CHECK(names.contains("train/resnet18/server_memory"));
 }
 
+TEST_CASE("without a Python peers are left out, in plain words") {
+  testing::temporary_folder folder;
+  auto run = bench(folder, {"peers/lenet"});
+  CHECK(run.wait() == 0);
+  CHECK(run.said("left out: name a Python that has torch, with --python FILE"));
+  auto wrong = bench(folder, {"peers", "--python", "/nowhere/python3"});
+  CHECK(wrong.wait() == 2);
+  CHECK(wrong.err() ==
+        "troupe_bench: --python /nowhere/python3: there is no such file\n");
+}
+
 TEST_CASE("a topic that is not there is named in one line") {
   testing::temporary_folder folder;
   auto run = bench(folder, {"simulat"});
@@ -105,6 +116,7 @@ TEST_CASE("a topic that is not there is named in one line") {
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
         "transport/overlap, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
+        "peers/lenet, peers/resnet18, peers/wide, "
         "simulate/policy_events, "
         "simulate/growth, "
         "simulate/real_gradients\n");

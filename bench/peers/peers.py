@@ -1,0 +1,271 @@
+"""PyTorch's own ways to train with two processes, to be measured beside Troupe.
+
+    peers.py ddp|rpc-async|rpc-sync lenet|resnet18|wide BATCH STEPS OUT
+
+Two workers with one thread each train the networks that Troupe trains, on
+random data in memory. Each makes a quarter of STEPS first, which is not timed.
+Writes the samples a second of both together to OUT.
+
+ddp: DistributedDataParallel over gloo. rpc-async, rpc-sync: a parameter server
+in a process of its own, as PyTorch's tutorials on RPC build it; workers send
+gradients and get weights back, at once or when both have sent theirs.
+"""
+
+import os
+import sys
+import tempfile
+import threading
+import time
+
+os.environ["OMP_NUM_THREADS"] = "1"
+for layer in ("GLOO", "TP"):
+    os.environ[layer + "_SOCKET_IFNAME"] = "lo"
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.distributed import rpc
+
+WORKERS = 2
+SERVER = "server"
+SHAPES = {"lenet": (1, 28, 28), "resnet18": (3, 32, 32), "wide": (1, 28, 28)}
+
+
+# -- networks ------------------------------------------------------------------
+
+
+class Residual(nn.Module):
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+            nn.Conv2d(after, after, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(after),
+        )
+        self.short = nn.Identity()
+        if stride != 1 or before != after:
+            self.short = nn.Sequential(
+                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
+            )
+
+    def forward(self, x):
+        return torch.relu(self.body(x) + self.short(x))
+
+
+def resnet18():
+    layers = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    before = 64
+    for after in (64, 128, 256, 512):
+        layers.append(Residual(before, after, 1 if after == 64 else 2))
+        layers.append(Residual(after, after, 1))
+        before = after
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)]
+    return nn.Sequential(*layers)
+
+
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 20, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(20, 50, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(800, 500),
+        nn.Linear(500, 10),
+    )
+
+
+def wide():
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 14000), nn.ReLU(), nn.Linear(14000, 10)
+    )
+
+
+def make_network(name):
+    torch.manual_seed(1)
+    return {"lenet": lenet, "resnet18": resnet18, "wide": wide}[name]()
+
+
+def make_optimizer(parameters):
+    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+
+# -- what all of them do ---------------------------------------------------------
+
+
+class Task:
+    """The command line."""
+
+    def __init__(self, words):
+        self.mode, self.network = words[:2]
+        self.batch, self.steps = int(words[2]), int(words[3])
+        self.out = words[4]
+        self.meeting = "file://" + tempfile.mkdtemp() + "/meeting"
+
+    def batches(self, rank):
+        """Without an end."""
+        draw = torch.Generator().manual_seed(rank)
+        inputs = torch.randn(2000, *SHAPES[self.network], generator=draw)
+        targets = torch.randint(10, (2000,), generator=draw)
+        while True:
+            order = torch.randperm(2000, generator=draw)
+            for mine in order.split(self.batch):
+                if len(mine) == self.batch:
+                    yield inputs[mine], targets[mine]
+
+
+def time_steps(task, rank, step, all_meet):
+    """The times of this rank's first and last timed step."""
+    batches = task.batches(rank)
+    for _ in range(task.steps // 4 + 1):
+        step(*next(batches))
+    all_meet()
+    begin = time.monotonic()
+    for _ in range(task.steps):
+        step(*next(batches))
+    return begin, time.monotonic()
+
+
+def report(task, times):
+    begin = min(first for first, _ in times)
+    end = max(last for _, last in times)
+    with open(task.out, "w") as out:
+        out.write(f"{WORKERS * task.steps * task.batch / (end - begin)}\n")
+
+
+# -- DistributedDataParallel -------------------------------------------------------
+
+
+def ddp_worker(rank, task):
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=task.meeting, rank=rank, world_size=WORKERS
+    )
+    network = nn.parallel.DistributedDataParallel(make_network(task.network))
+    optimizer = make_optimizer(network.parameters())
+
+    def step(inputs, targets):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(inputs), targets).backward()
+        optimizer.step()
+
+    times = [None] * WORKERS
+    dist.all_gather_object(times, time_steps(task, rank, step, dist.barrier))
+    if rank == 0:
+        report(task, times)
+    # Taking the group down sometimes aborts in gloo; all that is wanted is there.
+    time.sleep(0.5)
+    os._exit(0)
+
+
+# -- a parameter server by RPC -----------------------------------------------------
+
+
+class Server:
+    def __init__(self, task):
+        self.parameters = list(make_network(task.network).parameters())
+        self.optimizer = make_optimizer(self.parameters)
+        self.lock = threading.Lock()
+        self.waiting = []
+        self.answer = torch.futures.Future()
+        self.times = []
+
+    def weights(self):
+        return [x.detach() for x in self.parameters]
+
+    def apply(self, gradients):
+        for x, gradient in zip(self.parameters, gradients):
+            x.grad = gradient
+        self.optimizer.step()
+
+
+server = None  # In its own process.
+
+
+def pull():
+    return server.weights()
+
+
+def push(gradients):
+    with server.lock:
+        server.apply(gradients)
+        return server.weights()
+
+
+@rpc.functions.async_execution
+def push_and_wait(gradients):
+    with server.lock:
+        answer = server.answer
+        server.waiting.append(gradients)
+        if len(server.waiting) == WORKERS:
+            server.apply([sum(x) / WORKERS for x in zip(*server.waiting)])
+            server.waiting, server.answer = [], torch.futures.Future()
+            answer.set_result(server.weights())
+        return answer
+
+
+def note(times):
+    with server.lock:
+        server.times.append(times)
+
+
+def noted():
+    return server.times
+
+
+def rpc_node(rank, task, barrier):
+    global server
+    torch.set_num_threads(1)
+    if rank == WORKERS:
+        server = Server(task)
+    rpc.init_rpc(
+        SERVER if rank == WORKERS else f"worker{rank}",
+        rank=rank,
+        world_size=WORKERS + 1,
+        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=task.meeting),
+    )
+    if rank < WORKERS:
+        rpc_worker(rank, task, barrier)
+    rpc.shutdown()
+
+
+def rpc_worker(rank, task, barrier):
+    network = make_network(task.network)
+    parameters = list(network.parameters())
+    exchange = push if task.mode == "rpc-async" else push_and_wait
+
+    def load(weights):
+        with torch.no_grad():
+            for x, new in zip(parameters, weights):
+                x.copy_(new)
+
+    def step(inputs, targets):
+        network.zero_grad()
+        nn.functional.cross_entropy(network(inputs), targets).backward()
+        load(rpc.rpc_sync(SERVER, exchange, ([x.grad for x in parameters],)))
+
+    load(rpc.rpc_sync(SERVER, pull))
+    rpc.rpc_sync(SERVER, note, (time_steps(task, rank, step, barrier.wait),))
+    barrier.wait()
+    if rank == 0:
+        report(task, rpc.rpc_sync(SERVER, noted))
+
+
+def main():
+    task = Task(sys.argv[1:])
+    if task.mode == "ddp":
+        mp.spawn(ddp_worker, (task,), WORKERS)
+    elif task.mode in ("rpc-async", "rpc-sync"):
+        barrier = mp.get_context("spawn").Barrier(WORKERS)
+        mp.spawn(rpc_node, (task, barrier), WORKERS + 1)
+    else:
+        sys.exit(f"no such way to train: {task.mode}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+#include "bench/train/contenders.hpp"
+
+#include "apps/scratch_folder.hpp"
+#include "config/text/failure.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+
+namespace troupe::bench {
+
+namespace {
+
+using words = std::vector<std::string>;
+
+constexpr uint64_t workers = 2;
+
+/// Samples a second of a run: of all its gradients but those of the first
+/// fifth.
+double rate_of(const std::filesystem::path& train_dir, uint64_t updates) {
+  std::ifstream in{train_dir / "metrics.jsonl"};
+  double begin = 0;
+  double end = 0;
+  double samples = 0;
+  for (std::string text; std::getline(in, text);) {
+    auto line = nlohmann::json::parse(text);
+    if (line["kind"] != "update")
+      continue;
+    uint64_t step = line["step"];
+    if (step <= updates / 5)
+      begin = line["time"];
+    else
+      samples += line["samples"].get<double>();
+    end = line["time"];
+  }
+  if (end <= begin)
+    throw run_error("the run in " + train_dir.string() + " has no updates");
+  return samples / (end - begin);
+}
+
+} // namespace
+
+const workload& lenet_run() {
+  static const workload out{"lenet", "lenet", "digits", 64,  1000,
+                            64,      20,      5,        true};
+  return out;
+}
+
+const workload& resnet_run() {
+  static const workload out{"resnet18",
+                            "resnet18_cifar",
+                            "synthetic(shape=3x32x32,classes=10,samples=2000)",
+                            32,
+                            40,
+                            2,
+                            4,
+                            3,
+                            false};
+  return out;
+}
+
+workload wide_run(const std::filesystem::path& network) {
+  return {"wide",
+          "script:" + network.string(),
+          "synthetic(shape=1x28x28,classes=10,samples=2000)",
+          8,
+          400,
+          2,
+          20,
+          5,
+          true,
+          true};
+}
+
+contenders::contenders(const setting& how, const workload& what)
+  : how_(how), what_(what),
+    batch_size_(how.quick ? what.quick_batch_size : what.batch_size),
+    gradients_(how.quick ? what.quick_gradients : what.gradients) {
+  // nop
+}
+
+double contenders::in_one_process(const std::string& policy) const {
+  app::scratch_folder scratch;
+  auto command = node(policy, scratch.path());
+  command.insert(command.begin() + 1, "--simulate");
+  run_child(command);
+  return rate_of(scratch.path(), updates(policy));
+}
+
+double contenders::in_processes(const std::string& policy) const {
+  app::scratch_folder scratch;
+  serve(policy, scratch.path());
+  return rate_of(scratch.path(), updates(policy));
+}
+
+double contenders::faults_in_one_process(const std::string& policy) const {
+  auto faults = [&](uint64_t gradients) {
+    app::scratch_folder scratch;
+    auto all = *this;
+    all.gradients_ = gradients;
+    auto command = all.node(policy, scratch.path());
+    command.insert(command.begin() + 1, "--simulate");
+    return run_child(command).page_faults;
+  };
+  auto half = gradients_ / 2;
+  auto more = faults(2 * half) - faults(half);
+  return std::max(0., more / static_cast<double>(half));
+}
+
+double contenders::memory_of_server(const std::string& policy) const {
+  app::scratch_folder scratch;
+  return serve(policy, scratch.path()).peak_mib;
+}
+
+double contenders::loops_in_one_process(const char* program,
+                                        const char* set_up) const {
+  return one_loop_process(program, set_up).rate;
+}
+
+double contenders::faults_of_loops(const char* program,
+                                   const char* set_up) const {
+  return one_loop_process(program, set_up).faults;
+}
+
+double contenders::loops_in_processes(const char* program,
+                                      const char* set_up) const {
+  app::scratch_folder scratch;
+  std::vector<std::unique_ptr<child>> all;
+  auto out = [&](uint64_t i) {
+    return scratch.path() / ("rate-" + std::to_string(i));
+  };
+  for (uint64_t i = 0; i < workers; ++i)
+    all.push_back(std::make_unique<child>(loop(program, set_up, out(i), 1)));
+  double sum = 0;
+  for (uint64_t i = 0; i < workers; ++i) {
+    all[i]->wait();
+    sum += read(out(i)).rate;
+  }
+  return sum;
+}
+
+contenders::of_loops contenders::one_loop_process(const char* program,
+                                                  const char* set_up) const {
+  app::scratch_folder scratch;
+  auto out = scratch.path() / "rate";
+  run_child(loop(program, set_up, out, workers));
+  return read(out);
+}
+
+/// A server and its workers in processes; what the server cost.
+cost contenders::serve(const std::string& policy,
+                       const std::filesystem::path& train_dir) const {
+  auto port = std::to_string(free_port());
+  auto server = node(policy, train_dir);
+  words role{"--role", "ps", "--port", port};
+  server.insert(server.begin() + 1, role.begin(), role.end());
+  child ps{server};
+  std::vector<std::unique_ptr<child>> others;
+  for (uint64_t i = 0; i < workers; ++i)
+    others.push_back(
+      std::make_unique<child>(words{how_.trainer_node, "--role", "worker",
+                                    "--port", port, "--allow-scripts"}));
+  for (auto& one : others)
+    one->wait();
+  return ps.wait();
+}
+
+/// A step is one gradient, or one of each worker.
+uint64_t contenders::updates(const std::string& policy) const {
+  return policy == "sync" ? gradients_ / workers : gradients_;
+}
+
+words contenders::node(const std::string& policy,
+                       const std::filesystem::path& train_dir) const {
+  return {how_.trainer_node,
+          "--policy",
+          policy,
+          "--network",
+          what_.network,
+          "--allow-scripts",
+          "--dataset",
+          what_.dataset,
+          "--batch-size",
+          std::to_string(batch_size_),
+          "--workers",
+          std::to_string(workers),
+          "--evaluator",
+          "false",
+          "--epochs",
+          "1000",
+          "--max-steps",
+          std::to_string(updates(policy)),
+          "--train-dir",
+          train_dir};
+}
+
+words contenders::loop(const char* program, const char* set_up,
+                       const std::filesystem::path& out,
+                       uint64_t threads) const {
+  return {how_.trainer_node.parent_path() / program,
+          out,
+          set_up,
+          std::to_string(threads),
+          std::to_string(gradients_ / workers),
+          what_.network,
+          what_.dataset,
+          std::to_string(batch_size_)};
+}
+
+contenders::of_loops contenders::read(const std::filesystem::path& file) {
+  std::ifstream in{file};
+  of_loops out;
+  if (!(in >> out.rate >> out.faults))
+    throw run_error("no rate in " + file.string());
+  return out;
+}
+
+uint64_t contenders::gradients_of_each() const {
+  return gradients_ / workers;
+}
+
+} // namespace troupe::bench

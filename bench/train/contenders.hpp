@@ -1,0 +1,97 @@
+#pragma once
+// Two workers and a parameter server, or loops with LibTorch alone, as child
+// processes. Whoever compares them owns it; one thread.
+
+#include "bench/child.hpp"
+#include "bench/topics.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace troupe::bench {
+
+/// What is trained.
+struct workload {
+  std::string name; ///< In the figures.
+  std::string network;
+  std::string dataset;
+  uint64_t batch_size = 0;
+  uint64_t gradients = 0; ///< Of both workers together.
+  // The same for a quick run:
+  uint64_t quick_batch_size = 0;
+  uint64_t quick_gradients = 0;
+  size_t rounds = 0;
+  bool plain = false;  ///< Beside loops with glibc's malloc, too.
+  bool faults = false; ///< Page faults, too.
+};
+
+/// LeNet on the digits, ResNet-18 at 32x32.
+const workload& lenet_run();
+const workload& resnet_run();
+
+/// Tensors of 45 MB with little to compute.
+workload wide_run(const std::filesystem::path& network);
+
+/// Each call runs the processes to their end; throws `run_error` if one fails.
+/// Rates are samples a second of both workers together.
+class contenders {
+public:
+  contenders(const setting& how, const workload& what);
+
+  uint64_t batch_size() const { return batch_size_; }
+
+  uint64_t gradients_of_each() const;
+
+  // -- Troupe -----------------------------------------------------------------
+
+  double in_one_process(const std::string& policy) const;
+
+  double in_processes(const std::string& policy) const;
+
+  /// Page faults of a gradient, the start of the process left out: by two runs
+  /// of different length.
+  double faults_in_one_process(const std::string& policy) const;
+
+  /// MiB that the parameter server had resident at most.
+  double memory_of_server(const std::string& policy) const;
+
+  // -- LibTorch alone ---------------------------------------------------------
+
+  double loops_in_one_process(const char* program, const char* set_up) const;
+
+  double faults_of_loops(const char* program, const char* set_up) const;
+
+  double loops_in_processes(const char* program, const char* set_up) const;
+
+private:
+  struct of_loops {
+    double rate = 0;   ///< Samples a second.
+    double faults = 0; ///< Page faults of a gradient.
+  };
+
+  of_loops one_loop_process(const char* program, const char* set_up) const;
+
+  cost serve(const std::string& policy,
+             const std::filesystem::path& train_dir) const;
+
+  uint64_t updates(const std::string& policy) const;
+
+  std::vector<std::string> node(const std::string& policy,
+                                const std::filesystem::path& train_dir) const;
+
+  std::vector<std::string> loop(const char* program, const char* set_up,
+                                const std::filesystem::path& out,
+                                uint64_t threads) const;
+
+  static of_loops read(const std::filesystem::path& file);
+
+  const setting& how_;
+  const workload& what_;
+  uint64_t batch_size_;
+  uint64_t gradients_;
+};
+
+} // namespace troupe::bench
