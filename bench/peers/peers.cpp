@@ -10,9 +10,7 @@
 
 #include <cstdio>
 #include <fstream>
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace troupe::bench {
@@ -50,17 +48,19 @@ constexpr peer peers[] = {
 };
 
 /// @param before What the command begins with: its environment.
-double rate_of_peer(const peer& one, words before, const setting& how,
-                    const workload& what) {
+double rate_of_peer(const peer& one, const words& before, const setting& how,
+                    const workload& what, const contenders& ours) {
   app::scratch_folder scratch;
-  contenders same{how, what};
   auto out = scratch.path() / "rate";
-  words command{how.python.string(), "-W", "ignore", TROUPE_BENCH_PEERS,
-                one.mode, what.name, std::to_string(same.batch_size()),
-                // A quarter comes before those that are timed.
-                std::to_string(same.gradients_of_each() * 4 / 5), out.string()};
-  before.insert(before.end(), command.begin(), command.end());
-  run_child(before);
+  auto command = before;
+  for (const auto& word :
+       {how.python.string(), std::string{"-W"}, std::string{"ignore"},
+        std::string{TROUPE_BENCH_PEERS}, std::string{one.mode}, what.name,
+        std::to_string(ours.batch_size()),
+        // A quarter comes before those that are timed.
+        std::to_string(ours.gradients_of_each() * 4 / 5), out.string()})
+    command.push_back(word);
+  run_child(command);
   std::ifstream in{out};
   double found = 0;
   if (!(in >> found))
@@ -68,48 +68,43 @@ double rate_of_peer(const peer& one, words before, const setting& how,
   return found;
 }
 
-void compare_with_peers(const workload& what, const setting& how, report& out) {
-  struct entry {
-    std::string name;   ///< In the figures; of Troupe the policy.
-    std::string policy; ///< Of Troupe, to compare with.
-    std::string shown;
-    std::function<double()> rate;
-    std::vector<double> found;
-  };
-  contenders ours{how, what};
-  std::vector<entry> all;
-  for (const char* policy : {"async", "sync"})
-    all.push_back({policy,
-                   policy,
-                   {},
-                   [&, policy] { return ours.in_processes(policy); },
-                   {}});
-  auto add = [&](const std::string& suffix, const std::string& shown,
-                 const words& before) {
-    for (const auto& one : peers)
-      all.push_back(
-        {one.policy + ("/" + std::string{one.mode}) + suffix,
-         one.policy,
-         one.shown + shown,
-         [&, before] { return rate_of_peer(one, before, how, what); },
-         {}});
-  };
-  add("", "", {});
+/// Each peer as it comes, and with the memory kept.
+struct variant {
+  const char* suffix; ///< Of the figure's name.
+  const char* shown;
+  words before;
+};
+
+std::vector<variant> variants() {
+  std::vector<variant> out{{"", "", {}}};
   if (auto file = mimalloc_file(); !file.empty())
-    add("/mimalloc", ", memory kept", keeping_memory(file));
-  auto rounds = how.quick ? 1 : 5;
-  for (int round = 1; round <= rounds; ++round)
-    for (auto& one : all) {
-      out.progress(what.name + ", " + one.name + ", round " +
-                   std::to_string(round) + " of " + std::to_string(rounds));
-      one.found.push_back(one.rate());
-    }
-  for (size_t i = 2; i < all.size(); ++i) {
-    const auto& troupe = all[i].policy == "async" ? all[0] : all[1];
-    out.add(compare("peers/" + what.name + "/" + all[i].name,
-                    median(troupe.found), "1/s", all[i].shown,
-                    median(all[i].found), better::higher));
-  }
+    out.push_back({"/mimalloc", ", memory kept", keeping_memory(file)});
+  return out;
+}
+
+void compare_with_peers(const workload& what, const setting& how, report& out) {
+  contenders ours{how, what};
+  auto ways = variants();
+  std::vector<measured_run> runs{{"async",
+                                  [&] {
+                                    return ours.in_processes("async");
+                                  }},
+                                 {"sync", [&] {
+                                    return ours.in_processes("sync");
+                                  }}};
+  for (const auto& way : ways)
+    for (const auto& one : peers)
+      runs.push_back({one.mode + std::string{way.suffix}, [&] {
+                        return rate_of_peer(one, way.before, how, what, ours);
+                      }});
+  auto rates = alternate(what.name, runs, how.quick ? 1 : 5, out);
+  auto theirs = rates.begin() + 2;
+  for (const auto& way : ways)
+    for (const auto& one : peers)
+      out.add(compare(
+        "peers/" + what.name + "/" + one.policy + "/" + one.mode + way.suffix,
+        rates[one.policy == std::string{"async"} ? 0 : 1], "1/s",
+        std::string{one.shown} + way.shown, *theirs++, better::higher));
 }
 
 /// Whether it can be done; says so if not.

@@ -4,7 +4,8 @@
 
 Two workers with one thread each train the networks that Troupe trains, on
 random data in memory. Each makes a quarter of STEPS first, which is not timed.
-Writes the samples a second of both together to OUT.
+Writes the samples a second of both together to OUT; OUT.meeting, by which the
+processes find each other, must not exist yet.
 
 ddp: DistributedDataParallel over gloo. rpc-async, rpc-sync: a parameter server
 in a process of its own, as PyTorch's tutorials on RPC build it; workers send
@@ -13,7 +14,6 @@ gradients and get weights back, at once or when both have sent theirs.
 
 import os
 import sys
-import tempfile
 import threading
 import time
 
@@ -104,8 +104,8 @@ class Task:
     def __init__(self, words):
         self.mode, self.network = words[:2]
         self.batch, self.steps = int(words[2]), int(words[3])
-        self.out = words[4]
-        self.meeting = "file://" + tempfile.mkdtemp() + "/meeting"
+        self.out = os.path.abspath(words[4])
+        self.meeting = "file://" + self.out + ".meeting"
 
     def batches(self, rank):
         """Without an end."""
@@ -158,7 +158,8 @@ def ddp_worker(rank, task):
     dist.all_gather_object(times, time_steps(task, rank, step, dist.barrier))
     if rank == 0:
         report(task, times)
-    # Taking the group down sometimes aborts in gloo; all that is wanted is there.
+    # Without destroy_process_group, in which gloo sometimes aborts. The other
+    # process may still be receiving.
     time.sleep(0.5)
     os._exit(0)
 

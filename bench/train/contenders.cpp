@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 namespace troupe::bench {
 
@@ -219,6 +220,22 @@ contenders::of_loops contenders::read(const std::filesystem::path& file) {
 
 uint64_t contenders::gradients_of_each() const {
   return gradients_ / workers;
+}
+
+std::vector<double> alternate(const std::string& what,
+                              const std::vector<measured_run>& runs,
+                              size_t rounds, report& out) {
+  std::vector<std::vector<double>> found(runs.size());
+  for (size_t round = 0; round < rounds; ++round)
+    for (size_t i = 0; i < runs.size(); ++i) {
+      out.progress(what + ", " + runs[i].name + ", round " +
+                   std::to_string(round + 1) + " of " + std::to_string(rounds));
+      found[i].push_back(runs[i].rate());
+    }
+  std::vector<double> medians;
+  for (auto& one : found)
+    medians.push_back(median(std::move(one)));
+  return medians;
 }
 
 } // namespace troupe::bench

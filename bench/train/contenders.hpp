@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -93,5 +94,16 @@ private:
   uint64_t batch_size_;
   uint64_t gradients_;
 };
+
+/// What is measured beside others.
+struct measured_run {
+  std::string name;             ///< For the line of progress.
+  std::function<double()> rate; ///< One run; samples a second.
+};
+
+/// Makes all runs in turn, `rounds` times. Returns the median of each.
+std::vector<double> alternate(const std::string& what,
+                              const std::vector<measured_run>& runs,
+                              size_t rounds, report& out);
 
 } // namespace troupe::bench

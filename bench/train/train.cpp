@@ -6,7 +6,6 @@
 #include "bench/train/contenders.hpp"
 #include "bench/train/wide_network.hpp"
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,46 +18,45 @@ constexpr const char* with_glibc = "troupe_bench_loop_glibc";
 
 void measure_training(const workload& what, const setting& how, report& out) {
   contenders all{how, what};
-  struct entry {
-    const char* name;
-    std::function<double()> rate;
-    std::vector<double> found;
-  };
-  std::vector<entry> entries{
-    {"async/threads", [&] { return all.in_one_process("async"); }, {}},
-    {"async/processes", [&] { return all.in_processes("async"); }, {}},
-    {"sync/threads", [&] { return all.in_one_process("sync"); }, {}},
-    {"sync/processes", [&] { return all.in_processes("sync"); }, {}},
+  std::vector<measured_run> runs{
+    {"async/threads",
+     [&] {
+       return all.in_one_process("async");
+     }},
+    {"async/processes",
+     [&] {
+       return all.in_processes("async");
+     }},
+    {"sync/threads",
+     [&] {
+       return all.in_one_process("sync");
+     }},
+    {"sync/processes",
+     [&] {
+       return all.in_processes("sync");
+     }},
     {"threads",
-     [&] { return all.loops_in_one_process(with_mimalloc, "as_troupe"); },
-     {}},
+     [&] {
+       return all.loops_in_one_process(with_mimalloc, "as_troupe");
+     }},
     {"processes",
-     [&] { return all.loops_in_processes(with_mimalloc, "as_troupe"); },
-     {}},
+     [&] {
+       return all.loops_in_processes(with_mimalloc, "as_troupe");
+     }},
   };
   if (what.plain)
-    entries.push_back(
-      {"plain",
-       [&] { return all.loops_in_processes(with_glibc, "plain"); },
-       {}});
-  auto rounds = how.quick ? 1 : what.rounds;
-  for (size_t round = 0; round < rounds; ++round)
-    for (auto& one : entries) {
-      out.progress(what.name + ", " + one.name + ", round " +
-                   std::to_string(round + 1) + " of " + std::to_string(rounds));
-      one.found.push_back(one.rate());
-    }
-  auto rate = [&](size_t i) {
-    return median(entries[i].found);
-  };
+    runs.push_back({"plain", [&] {
+                      return all.loops_in_processes(with_glibc, "plain");
+                    }});
+  auto rates = alternate(what.name, runs, how.quick ? 1 : what.rounds, out);
   for (size_t i = 0; i < 4; ++i) {
-    auto name = "train/" + what.name + "/" + entries[i].name;
+    auto name = "train/" + what.name + "/" + runs[i].name;
     auto same = i % 2 == 0 ? 4u : 5u;
-    out.add(compare(name, rate(i), "1/s", "two loops, same set-up", rate(same),
-                    better::higher));
+    out.add(compare(name, rates[i], "1/s", "two loops, same set-up",
+                    rates[same], better::higher));
     if (what.plain)
-      out.add(compare(name + "/plain", rate(i), "1/s",
-                      "two loops, glibc and contiguous", rate(6),
+      out.add(compare(name + "/plain", rates[i], "1/s",
+                      "two loops, glibc and contiguous", rates[6],
                       better::higher));
   }
   if (what.faults)

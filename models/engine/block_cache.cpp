@@ -21,8 +21,8 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-/// A block serves requests down to this part of its size.
-constexpr size_t most_for_one = 8;
+/// How many times larger than the request a block may be that it gets.
+constexpr size_t largest_surplus = 8;
 
 void* map_pages(size_t size) {
   auto* out = mmap(nullptr, size, PROT_READ | PROT_WRITE,
@@ -57,13 +57,14 @@ void* block_cache::take(size_t bytes) {
   return out.at;
 }
 
+/// Of at least this size; null if the kernel has no more memory.
 block_cache::block block_cache::find(size_t size) {
   if (auto out = take_kept(size, size); out.at != nullptr)
     return out;
   auto most = bound();
   auto held = usage_.used + size;
   if (held + usage_.kept > most) {
-    if (auto out = take_kept(size, most_for_one * size); out.at != nullptr)
+    if (auto out = take_kept(size, largest_surplus * size); out.at != nullptr)
       return out;
     drop_oldest(most > held ? most - held : 0);
   }
@@ -72,7 +73,8 @@ block_cache::block block_cache::find(size_t size) {
     drop_oldest(0);
     out = map_pages(size);
   }
-  ++usage_.mapped;
+  if (out != nullptr)
+    ++usage_.mapped;
   return {out, size};
 }
 
@@ -125,7 +127,7 @@ size_t block_cache::bound() const {
   return std::min(limit_, usage_.peak + usage_.peak / 2);
 }
 
-/// The smallest of those sizes; null if none is kept.
+/// The smallest kept block of a size from `least` to `most`; null if none is.
 block_cache::block block_cache::take_kept(size_t least, size_t most) {
   for (auto i = kept_.lower_bound(least); i != kept_.end(); ++i) {
     auto& [size, blocks] = *i;

@@ -28,8 +28,8 @@ struct block_usage {
 /// Takes whole pages from the kernel and keeps them. What it holds, taken and
 /// kept together, stays below the limit and below half more than the peak,
 /// but for what is taken itself: a request is never refused for the limit's
-/// sake. Where another block would break that, a request gets a larger one that
-/// is kept.
+/// sake. Where a new block would break that, the request gets a larger block
+/// that is kept, if there is one.
 class block_cache {
 public:
   /// Nothing below this size belongs here: the allocator in use keeps it.

@@ -75,10 +75,15 @@ TEST_CASE("a larger block is taken before the bound is broken") {
   CHECK(all.usage().mapped == 2);
   all.give(small);
   all.give(next);
-  // But not a block that is far too large.
+}
+
+TEST_CASE("a block that is far too large is dropped instead") {
+  block_cache all{4 * mebibyte};
+  all.give(all.take(4 * mebibyte));
   auto* tiny = all.take(block_cache::smallest);
-  CHECK(tiny != small);
-  CHECK(tiny != next);
+  CHECK(all.usage().mapped == 2);
+  CHECK(all.usage().used == block_cache::smallest);
+  CHECK(all.usage().kept == 0);
   all.give(tiny);
 }
 
@@ -101,6 +106,7 @@ TEST_CASE("requests that recur need no new block within the bound") {
     }
     for (auto* x : taken)
       all.give(x);
+    CHECK(all.usage().used == 0);
     CHECK(all.usage().kept <= all.usage().peak / 2 * 3);
   };
   for (int i = 0; i < 20; ++i)
