@@ -33,7 +33,7 @@ const parameter kind{"dataset",
                      {},
                      true};
 
-const std::array<config::verb, 3> verbs{{
+const std::array<config::verb, 3> data_verbs{{
   {"data check",
    "check reads every sample in DIR and says what there is: samples, classes, "
    "damaged files. Exit status 1 if something is damaged.",
@@ -68,15 +68,6 @@ const std::array<config::verb, 3> verbs{{
      {},
      true}}},
 }};
-
-/// The command that `arguments` begin with.
-const config::verb& verb_of(const std::vector<std::string>& arguments) {
-  for (const auto& each : verbs)
-    if (!arguments.empty() && each.name == "data " + arguments.front())
-      return each;
-  throw usage_error("data needs to be told what to do: data check DIR, data "
-                    "split DIR --parts N or data fetch NAME --data-dir DIR");
-}
 
 std::string parse_dataset(const std::string& text) {
   config::settings checked;
@@ -175,30 +166,24 @@ std::string recognise(const fs::path& folder) {
 }
 
 exit_status data_verb(const std::vector<std::string>& arguments) {
-  if (!arguments.empty() &&
-      (arguments.front() == "--help" || arguments.front() == "-h")) {
-    std::fputs(config::help_of(verbs).c_str(), stdout);
+  auto [verb, what, help] = config::choose_verb("data", data_verbs, arguments);
+  if (verb == nullptr) {
+    std::fputs(help.c_str(), stdout);
     return exit_status::done;
   }
-  const auto& verb = verb_of(arguments);
-  auto what = config::read_verb(verb, std::span{arguments}.subspan(1));
-  if (!what) {
-    std::fputs(config::help_of({&verb, 1}).c_str(), stdout);
-    return exit_status::done;
-  }
-  if (verb.name == "data fetch") {
-    fetch(*what);
+  if (verb->name == "data fetch") {
+    fetch(what);
     return exit_status::done;
   }
   config::data_settings settings;
-  settings.data_dir = what->operands.front();
-  settings.dataset = what->flags.has("dataset")
-                       ? parse_dataset(what->flags.text("dataset"))
+  settings.data_dir = what.operands.front();
+  settings.dataset = what.flags.has("dataset")
+                       ? parse_dataset(what.flags.text("dataset"))
                        : recognise(settings.data_dir);
-  if (verb.name == "data check")
+  if (verb->name == "data check")
     return check_data(settings) ? exit_status::done : exit_status::failed;
-  auto parts = static_cast<uint32_t>(what->flags.whole("parts"));
-  auto out = folder_of_parts(*what);
+  auto parts = static_cast<uint32_t>(what.flags.whole("parts"));
+  auto out = folder_of_parts(what);
   split_data(settings, parts, out);
   std::printf("written      %u parts below %s\n", parts, out.c_str());
   return exit_status::done;

@@ -72,11 +72,18 @@ unpack_torch() { # WORK FOLDER
   wheel=$(fetch "$1" TORCH)
   unzip -q "$wheel" 'torch/include/*' torch/lib/libtorch_cpu.so \
     torch/lib/libc10.so 'torch/lib/libgomp*' -d "$1"
-  rm -f "$cache/downloads/${wheel##*/}" # 530 MB
+  if [[ -z $parity || -e $cache/$parity_folder/.complete ]]; then
+    forget_wheel "$wheel"
+  fi
   for part in CUDA_RUNTIME CUDA_CUPTI; do
     wheel=$(fetch "$1" "$part")
     unzip -q "$wheel" 'nvidia/*' -d "$1"
   done
+}
+
+# 530 MB, which are of no more use.
+forget_wheel() { # WHEEL
+  rm -f "$cache/downloads/${1##*/}"
 }
 
 unpack_nccl() { # WORK FOLDER
@@ -88,14 +95,15 @@ unpack_nccl() { # WORK FOLDER
 release_parts=("caf-$caf_version-release" "torch-$torch_version-cpu"
   "catch2-$catch2_version")
 
-setup() { # [--tsan] [--with-cuda] [--plan]
-  local option part torch tsan= cuda= plan= parts=("${release_parts[@]}") absent= packages
+setup() { # [--tsan] [--with-cuda] [--parity] [--plan]
+  local option part torch tsan= cuda= parity= plan= parts=("${release_parts[@]}") absent= packages
   for option; do
     case $option in
       --tsan) tsan=1 parts+=("caf-$caf_version-tsan") ;;
       --with-cuda) cuda=1 parts+=("nccl-$nccl_version") ;;
+      --parity) parity=1 parts+=("$parity_folder") ;;
       --plan) plan=1 ;;
-      *) die "setup: unknown option $option (known: --tsan, --with-cuda, --plan)" ;;
+      *) die "setup: unknown option $option (known: --tsan, --with-cuda, --parity, --plan)" ;;
     esac
   done
   mapfile -t packages < <(packages_of_system)
@@ -141,6 +149,10 @@ setup() { # [--tsan] [--with-cuda] [--plan]
   if [[ $cuda ]]; then
     step "nccl-$nccl_version" "NCCL $nccl_version" unpack_nccl
   fi
+  if [[ $parity ]]; then
+    step "$parity_folder" "Python with torch $torch_version and torchvision" \
+      unpack_parity
+  fi
   exec 9>&-
   say "set-up done"
 }
@@ -168,6 +180,7 @@ show_plan() {
   if [[ $old ]]; then echo "too old    $old"; fi
   while read -r name file hash how; do
     if [[ -z $name || ($name == NCCL && -z $cuda) ]]; then continue; fi
+    if [[ -z $parity && " ${parity_only[*]} " == *" $name "* ]]; then continue; fi
     url=TROUPE_${name}_URL
     if [[ ${TROUPE_DOWNLOADS:-} ]]; then how=$TROUPE_DOWNLOADS; fi
     echo "download   $file"

@@ -12,6 +12,15 @@ namespace troupe::config {
 
 namespace {
 
+/// A flag that is given or not, without a value.
+bool is_switch(const parameter& what) {
+  return what.placeholder.empty();
+}
+
+std::string head_of(const parameter& flag) {
+  return "--" + flag.name + (is_switch(flag) ? "" : " " + flag.placeholder);
+}
+
 class argument_reader {
 public:
   argument_reader(const verb& of, std::span<const std::string> typed)
@@ -56,6 +65,8 @@ private:
       refuse(name);
     if (out_.flags.has(what->name))
       throw usage_error(name + " is given twice");
+    if (is_switch(*what))
+      return set_switch(*what, name, equals != one.npos);
     auto value = equals == one.npos ? next(name) : one.substr(equals + 1);
     try {
       out_.flags.set(what->name, what->range.read(value));
@@ -63,6 +74,13 @@ private:
       throw usage_error(name + " " + (value.empty() ? "\"\"" : shown(value)) +
                         ": " + why.what());
     }
+  }
+
+  void set_switch(const parameter& what, const std::string& name,
+                  bool has_value) {
+    if (has_value)
+      throw usage_error(name + " takes no value");
+    out_.flags.set(what.name, "");
   }
 
   std::string next(const std::string& flag) {
@@ -90,6 +108,8 @@ private:
     for (const auto& each : of_.flags) {
       if (out_.flags.has(each.name) || each.optional)
         continue;
+      if (is_switch(each))
+        continue;
       if (each.by_default.empty())
         throw usage_error(of_.name + " needs --" + each.name + " " +
                           each.placeholder);
@@ -102,19 +122,40 @@ private:
   verb_call out_;
 };
 
-/// "trainer_node data split DIR --parts N [--out OUT]"
-std::string usage_of(const verb& of) {
-  auto out = "trainer_node " + of.name;
+bool is_needed(const parameter& flag) {
+  return !flag.optional && flag.by_default.empty() && !is_switch(flag);
+}
+
+/// "data split DIR --parts N"
+std::string shortest_call(const verb& of) {
+  auto out = of.name;
   for (const auto& each : of.operands)
     out += " " + each.placeholder;
   if (of.repeats_last)
     out += "...";
-  for (const auto& each : of.flags) {
-    auto flag = "--" + each.name + " " + each.placeholder;
-    auto needed = !each.optional && each.by_default.empty();
-    out += needed ? " " + flag : " [" + flag + "]";
-  }
+  for (const auto& each : of.flags)
+    if (is_needed(each))
+      out += " " + head_of(each);
+  return out;
+}
+
+/// "trainer_node data split DIR --parts N [--out OUT]"
+std::string usage_of(const verb& of) {
+  auto out = "trainer_node " + shortest_call(of);
+  for (const auto& each : of.flags)
+    if (!is_needed(each))
+      out += " [" + head_of(each) + "]";
   return out + (of.passes_on ? " [FLAG...]" : "");
+}
+
+/// "a, b or c"
+std::string one_of_these(std::span<const verb> all) {
+  std::string out;
+  for (const auto& each : all) {
+    const auto* between = &each == &all.back() ? " or " : ", ";
+    out += (out.empty() ? "" : between) + shortest_call(each);
+  }
+  return out;
 }
 
 std::string rows_of(const verb& of) {
@@ -122,7 +163,7 @@ std::string rows_of(const verb& of) {
   for (const auto& each : of.operands)
     out += help_row(each.placeholder, each.help);
   for (const auto& each : of.flags)
-    out += help_row("--" + each.name + " " + each.placeholder,
+    out += help_row(head_of(each),
                     each.help + (each.by_default.empty()
                                    ? ""
                                    : " (default: " + each.by_default + ")"));
@@ -134,6 +175,22 @@ std::string rows_of(const verb& of) {
 std::optional<verb_call> read_verb(const verb& of,
                                    std::span<const std::string> typed) {
   return argument_reader{of, typed}.read();
+}
+
+chosen_verb choose_verb(std::string_view group, std::span<const verb> all,
+                        std::span<const std::string> typed) {
+  if (!typed.empty() && (typed.front() == "--help" || typed.front() == "-h"))
+    return {nullptr, {}, help_of(all)};
+  for (const auto& each : all) {
+    if (typed.empty() || each.name != std::string{group} + " " + typed.front())
+      continue;
+    auto call = read_verb(each, typed.subspan(1));
+    if (!call)
+      return {nullptr, {}, help_of({&each, 1})};
+    return {&each, std::move(*call), ""};
+  }
+  throw usage_error(std::string{group} +
+                    " needs to be told what to do: " + one_of_these(all));
 }
 
 std::string help_of(std::span<const verb> all) {

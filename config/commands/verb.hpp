@@ -1,5 +1,6 @@
 #pragma once
-// The command lines of trainer_node's verbs (`data`, `compare`, `calibrate`):
+// The command lines of trainer_node's verbs (`data`, `checkpoint`, `compare`,
+// `calibrate`):
 // each verb is a table of its operands and flags, and one reader and one help
 // serve all of them. Pure functions on plain values; any thread.
 
@@ -8,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::config {
@@ -19,6 +21,7 @@ struct verb {
   /// folder with a data set".
   std::vector<parameter> operands{};
   bool repeats_last = false; ///< The last operand may be given several times.
+  /// One without a placeholder is a switch: `has` tells whether it was given.
   std::vector<parameter> flags{};
   bool passes_on = false; ///< Unknown flags and their values are passed on.
 };
@@ -37,5 +40,17 @@ std::optional<verb_call> read_verb(const verb& of,
 
 /// What `--help` of these verbs prints.
 std::string help_of(std::span<const verb> all);
+
+/// One of several verbs that begin with the same word.
+struct chosen_verb {
+  const verb* which = nullptr; ///< Null: `help` is to be printed.
+  verb_call call;
+  std::string help;
+};
+
+/// Parses the arguments after `group`, as in "data": the first one says which
+/// verb it is. Throws `usage_error`.
+chosen_verb choose_verb(std::string_view group, std::span<const verb> all,
+                        std::span<const std::string> typed);
 
 } // namespace troupe::config

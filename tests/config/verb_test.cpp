@@ -60,6 +60,37 @@ TEST_CASE("what a verb cannot take is one clear line", "[verb]") {
         "--mode low: must be one of top, fan");
 }
 
+TEST_CASE("a switch of a verb is given or not", "[verb]") {
+  auto switched = bake;
+  switched.flags.push_back({"crisp", "", "until it is", any_text()});
+  auto read = [&](const std::string& typed) {
+    return read_verb(switched, split(typed))->flags.has("crisp");
+  };
+  CHECK(read("--crisp tin --degrees 99"));
+  CHECK_FALSE(read("tin --degrees 99"));
+  CHECK(complaint([&] { read("tin --degrees 99 --crisp=1"); }) ==
+        "--crisp takes no value");
+  CHECK_THAT(help_of({&switched, 1}), ContainsSubstring(" [--crisp]\n"));
+}
+
+TEST_CASE("one of several verbs is chosen by its first word", "[verb]") {
+  auto boil = bake;
+  boil.name = "cook boil";
+  boil.flags.clear();
+  auto fry = bake;
+  fry.name = "cook fry";
+  std::vector<verb> both{boil, fry};
+  auto chosen = choose_verb("cook", both, split("fry tin --degrees 99"));
+  REQUIRE(chosen.which == &both[1]);
+  CHECK(chosen.call.flags.whole("degrees") == 99);
+  CHECK(choose_verb("cook", both, split("--help")).help == help_of(both));
+  CHECK(choose_verb("cook", both, split("fry --help")).help ==
+        help_of({&both[1], 1}));
+  CHECK(complaint([&] { choose_verb("cook", both, split("stew tin")); }) ==
+        "cook needs to be told what to do: cook boil TIN or cook fry TIN "
+        "--degrees N");
+}
+
 TEST_CASE("a verb passes on what is not its own", "[verb]") {
   auto passing = bake;
   passing.passes_on = true;
