@@ -73,6 +73,11 @@ void put(const config::run_description& from, proto::RunDescription& to) {
   }
   fill(from.data, *to.mutable_data());
   to.set_network_sha256(from.network_sha256);
+  if (!from.init.file.empty()) {
+    to.mutable_init()->set_file(from.init.file);
+    to.mutable_init()->set_sha256(from.init.sha256);
+    to.mutable_init()->set_skip(from.init.skip);
+  }
   for (const auto& what : from.changes) {
     auto* one = to.add_changes();
     one->set_step(what.step);
@@ -91,6 +96,7 @@ config::run_description description_of(const proto::RunDescription& from) {
     out.settings.emplace_back(one.key(), one.value());
   out.data = data_of(from.data());
   out.network_sha256 = from.network_sha256();
+  out.init = {from.init().file(), from.init().sha256(), from.init().skip()};
   for (const auto& one : from.changes())
     out.changes.push_back(
       {one.step(), one.life(), one.key(), one.before(), one.after()});

@@ -35,6 +35,7 @@ parameter_server_state::parameter_server_state(pointer self,
   // The best weights may come from steps that were rolled back.
   if (best_)
     metrics_->load(*best_);
+  parts_.first.reset(); // Their memory is as large as the model's.
   events_.subscribe(log_);
   events_.subscribe(metrics_);
   events_.subscribe(parts_.observer);

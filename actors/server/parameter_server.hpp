@@ -25,6 +25,7 @@
 #include "actors/server/version_feed.hpp"
 #include "actors/server/worker_requests.hpp"
 #include "actors/shards/shard_group.hpp"
+#include "actors/state/first_weights.hpp"
 #include "actors/state/server_model.hpp"
 #include "config/sources/description.hpp"
 #include "config/sources/run_lock.hpp"
@@ -62,6 +63,8 @@ struct parameter_server_parts {
   int64_t classes = 0;
   incarnation life{1}; ///< 1, or one more than in the run resumed.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
+  /// What a run begins with that is not resumed; null: weights are drawn.
+  std::shared_ptr<const first_weights> first;
   /// The score of the best weights that are on disk already.
   std::optional<models::best_score> best;
   recorder_actor recorder;

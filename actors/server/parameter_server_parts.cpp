@@ -1,6 +1,7 @@
 // Connects the parts of the parameter server, and describes the run for the log
 // and the summary.
 
+#include "actors/runtime/tensor_payload.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore.hpp"
 #include "config/text/failure.hpp"
@@ -94,6 +95,8 @@ version_feed_parts parameter_server_state::feed_parts() {
   out.epochs = scheduler_.ledger().epochs_completed();
   out.keeps_shown =
     parts_.settings.checkpoint.keep_best && model_.has_weights();
+  if (parts_.first)
+    out.first = to_payload(parts_.first->flat);
   return out;
 }
 

@@ -33,7 +33,8 @@ server_model make_server_model(const parameter_server_parts& parts) {
   auto out = parts.resumed
                ? server_model{settings, parts.classes, *parts.resumed,
                               parts.memory, with}
-               : server_model{settings, parts.classes, parts.memory, with};
+               : server_model{settings, parts.classes, parts.memory, with,
+                              parts.first ? parts.first->flat : at::Tensor{}};
   // The network that drew the first weights was as large as they are.
   models::give_back_kept_tensor_memory();
   return out;
@@ -42,7 +43,8 @@ server_model make_server_model(const parameter_server_parts& parts) {
 std::vector<shard_beginning>
 make_beginnings(const parameter_server_parts& parts) {
   return make_beginnings(parts.settings.training, parts.classes,
-                         parts.settings.cluster.shards, parts.resumed.get());
+                         parts.settings.cluster.shards, parts.resumed.get(),
+                         parts.first ? parts.first->flat : at::Tensor{});
 }
 
 // The policy starts anew at the version of a checkpoint: its members have left

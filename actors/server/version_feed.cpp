@@ -17,6 +17,7 @@ auto version_feed::watch(version after) -> watch_result {
     return run_is_over();
   auto promise = parts_.self->make_response_promise<watch_header, payload>();
   waiting_.push_back({promise, after});
+  show_first();
   show_due();
   return promise;
 }
@@ -27,13 +28,26 @@ void version_feed::set_evaluators(uint32_t evaluators) {
     shown_.erase(shown_.begin());
 }
 
+/// To the first evaluator that comes before a later version is due.
+void version_feed::show_first() {
+  if (!parts_.first || waiting_.back().after > version{0})
+    return;
+  auto weights = std::exchange(parts_.first, {});
+  remember(version{0}, weights);
+  waiting_.back().asks.deliver(watch_header{version{0}, false}, weights);
+  waiting_.pop_back();
+}
+
 void version_feed::made(version what, uint64_t epochs) {
-  if (board_.updated(what, epochs))
-    show_due();
+  if (!board_.updated(what, epochs))
+    return;
+  parts_.first = {};
+  show_due();
 }
 
 void version_feed::finish() {
   finishing_ = true;
+  parts_.first = {};
   board_.finish(parts_.newest());
   show_due();
 }

@@ -30,6 +30,8 @@ struct version_feed_parts {
   uint64_t frequency = 0;   ///< Steps between versions that are due.
   uint64_t epochs = 0;      ///< Complete when this life of the server begins.
   bool keeps_shown = false; ///< Whether the best weights are saved.
+  /// The whole version 0 if it is due, too: weights that are not drawn.
+  payload first{};
 };
 
 class version_feed {
@@ -79,6 +81,7 @@ private:
     version after;
   };
 
+  void show_first();
   void show_due();
   void fetch_due();
   void serve();

@@ -63,11 +63,12 @@ cut_parameters(const models::flat_layout& layout, uint32_t shards) {
 
 std::vector<shard_beginning>
 make_beginnings(const config::training_settings& settings, int64_t classes,
-                uint32_t shards, const models::loaded_checkpoint* from) {
-  auto first = from ? server_model{settings, classes, *from}
-                    : server_model{settings, classes};
-  auto weights = first.newest_flat();
-  const auto& layout = *first.layout();
+                uint32_t shards, const models::loaded_checkpoint* from,
+                const at::Tensor& first) {
+  auto model = from ? server_model{settings, classes, *from}
+                    : server_model{settings, classes, heap_memory(), {}, first};
+  auto weights = model.newest_flat();
+  const auto& layout = *model.layout();
   auto ranges = cut_parameters(layout, shards);
   auto plain = models::without_decay(layout, settings.weight_decay_exclude);
   std::vector<shard_beginning> out;
@@ -95,10 +96,11 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes, payload_memory_ptr memory,
-                           const shared_work& with)
+                           const shared_work& with, const at::Tensor& first)
   : settings_(settings) {
   auto net = models::make_network(settings.network, classes, settings.dtype);
-  models::initialise(*net, settings.seed);
+  if (!first.defined())
+    models::initialise(*net, settings.seed);
   layout_ = std::make_shared<const models::flat_layout>(
     models::flat_layout::from(net->module()));
   auto range = cut_parameters(*layout_, with.shards).front();
@@ -112,7 +114,9 @@ server_model::server_model(const config::training_settings& settings,
   auto plain = models::without_decay(*layout_, settings.weight_decay_exclude);
   part_ = {settings, layout_->dtype(), range, models::within(plain, range),
            first_,   with.across};
-  publish_first(models::gather(net->module(), *layout_), version{0});
+  publish_first(first.defined() ? first
+                                : models::gather(net->module(), *layout_),
+                version{0});
 }
 
 server_model::server_model(const config::training_settings& settings,

@@ -49,10 +49,12 @@ std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards);
 
 /// The initial states of the shards of ranks 1, 2, ..., in processes of their
-/// own. Throws `run_error` as the server does.
+/// own. Throws `run_error` as the server does. @param first As for
+/// `server_model`.
 std::vector<shard_beginning>
 make_beginnings(const config::training_settings& settings, int64_t classes,
-                uint32_t shards, const models::loaded_checkpoint* from);
+                uint32_t shards, const models::loaded_checkpoint* from,
+                const at::Tensor& first = {});
 
 /// How the lead's work is shared.
 struct shared_work {
@@ -65,10 +67,11 @@ public:
   /// No weights at all: versions are only counted (`--gradients none`).
   server_model() = default;
 
-  /// Draws the initial weights from the seed.
+  /// @param first The first weights, in a flat buffer of the network's layout;
+  /// undefined: they are drawn from the seed.
   server_model(const config::training_settings& settings, int64_t classes,
                payload_memory_ptr memory = heap_memory(),
-               const shared_work& with = {});
+               const shared_work& with = {}, const at::Tensor& first = {});
 
   /// Continues from a checkpoint. Throws `run_error` when it belongs to another
   /// network or optimiser.

@@ -158,14 +158,13 @@ scorer_actor::behavior_type scorer_state::make_behavior() {
   }};
 }
 
-caf::result<score> scorer_state::evaluate(version what,
-                                          const payload& weights) try {
-  run_clock clock{self_};
-  uint64_t at = 0;
-  auto next = [&](at::Tensor& inputs, at::Tensor& targets) {
-    while (at < test_->size()) {
-      auto count = std::min(batch_size_, test_->size() - at);
-      auto batch = test_->gather_range(at, count, dtype_);
+models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
+                                config::scalar_type dtype) {
+  return [&test, batch_size, dtype,
+          at = uint64_t{0}](at::Tensor& inputs, at::Tensor& targets) mutable {
+    while (at < test.size()) {
+      auto count = std::min(batch_size, test.size() - at);
+      auto batch = test.gather_range(at, count, dtype);
       at += count;
       inputs = batch.inputs;
       targets = batch.targets;
@@ -174,7 +173,13 @@ caf::result<score> scorer_state::evaluate(version what,
     }
     return false;
   };
-  auto found = engine_.evaluate(to_tensor(weights), next);
+}
+
+caf::result<score> scorer_state::evaluate(version what,
+                                          const payload& weights) try {
+  run_clock clock{self_};
+  auto found = engine_.evaluate(to_tensor(weights),
+                                batches_of(*test_, batch_size_, dtype_));
   say_skipped(*test_);
   score out{what, found.loss, found.accuracy, found.samples,
             clock.elapsed(self_)};

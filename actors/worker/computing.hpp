@@ -47,6 +47,10 @@ models::batch_context context_of(const lease& from, const payload& statistics);
 payload kept_statistics(const models::flat_layout& layout,
                         config::buffers_rule rule, const at::Tensor& gradient);
 
+/// All samples of a test set, in batches. Refers to the set.
+models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
+                                config::scalar_type dtype);
+
 /// Computes gradients.
 class compute_state {
 public:

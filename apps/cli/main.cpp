@@ -4,6 +4,7 @@
 
 #include "actors/recording/console.hpp"
 #include "actors/runtime/inline_execution.hpp"
+#include "apps/checkpoint/checkpoint.hpp"
 #include "apps/cli/list_datasets.hpp"
 #include "apps/cli/list_networks.hpp"
 #include "apps/cli/signals.hpp"
@@ -13,6 +14,7 @@
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
 #include "apps/startup/resources.hpp"
+#include "apps/trainer_node/evaluation.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "config/commands/command_line.hpp"
@@ -152,6 +154,12 @@ exit_status run_replay(const config::invocation& call) {
   return run_virtual(plan->config, {}, plan);
 }
 
+exit_status run_evaluation(const config::resolved& config) {
+  app::keep_tensor_memory(config.values);
+  app::signal_pump signals;
+  return app::evaluate(config, [&] { return signals.arrived(); });
+}
+
 exit_status run(const config::resolved& config,
                 const app::earlier_start& earlier) {
   require_files(config.values);
@@ -196,6 +204,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "data")
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "checkpoint")
+      return static_cast<int>(app::checkpoint_verb({argv + 2, argv + argc}));
     app::earlier_start earlier;
     auto call = config::parse_command_line(
       std::vector<std::string>(argv + (argc > 0), argv + argc),
@@ -206,6 +216,8 @@ int main(int argc, char** argv) {
       call.text = app::list_networks();
     if (call.what == config::action::list_datasets)
       call.text = app::list_datasets();
+    if (call.what == config::action::evaluate)
+      return static_cast<int>(run_evaluation(call.config));
     if (call.what == config::action::replay)
       return static_cast<int>(run_replay(call));
     if (call.what != config::action::run) {

@@ -7,6 +7,7 @@
 #include "config/report/report.hpp"
 #include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "config/values/script.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
@@ -70,6 +71,25 @@ run_data load_parts(const config::settings& settings) {
   return out;
 }
 
+/// A start that goes on may name the file again, as scripts do that always start
+/// alike; it need not be there any more.
+void require_same_init(const config::weights_origin& run,
+                       const config::resolved& given) {
+  const auto& file = given.values.training.init;
+  std::error_code error;
+  if (!given.is_explicit("training.init") || file.empty() ||
+      (!std::filesystem::exists(file, error) && file == run.file))
+    return;
+  if (run.file.empty())
+    throw usage_error(given.cite("training.init") +
+                      ": the run began without such a file, and goes on from "
+                      "its checkpoint; leave it out");
+  if (auto here = models::digest_of_file(file); here != run.sha256)
+    throw usage_error(given.cite("training.init") + ": the run began with " +
+                      config::shown(run.file) + " of SHA-256 " + run.sha256 +
+                      ", and this file has " + here + "; leave it out");
+}
+
 } // namespace
 
 // -- checkpoint and run directory ---------------------------------------------
@@ -106,6 +126,23 @@ origin origin_of(const replay_plan& plan) {
   out.run_id = plan.run_id;
   out.life = plan.life;
   return out;
+}
+
+void take_first_weights(parameter_server_parts& parts,
+                        const config::resolved& config, const origin& from,
+                        const speech& say) {
+  if (from.checkpoint) {
+    parts.description.init = description_of(from.checkpoint->manifest).init;
+    return require_same_init(parts.description.init, config);
+  }
+  if (!trains(parts.settings))
+    return;
+  parts.first = read_first_weights(parts.settings.training, parts.classes);
+  if (!parts.first)
+    return;
+  parts.description.init = parts.first->from;
+  for (const auto& line : parts.first->lines)
+    say("init         " + line);
 }
 
 std::optional<std::string> complete_already(const parameter_server_parts& parts,

@@ -82,6 +82,13 @@ parameter_server_parts make_server_parts(const config::resolved& config,
                                          const run_data& data,
                                          const origin& from);
 
+/// Reads the file of the first weights, if the run begins with one; a run that
+/// goes on keeps what is known of its own. Throws `run_error`; `usage_error` if
+/// a run that goes on began with another file than it is given.
+void take_first_weights(parameter_server_parts& parts,
+                        const config::resolved& config, const origin& from,
+                        const speech& say);
+
 /// Why nothing is left to do, if a complete run is resumed without changes.
 std::optional<std::string> complete_already(const parameter_server_parts& parts,
                                             const origin& from);

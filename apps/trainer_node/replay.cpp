@@ -145,7 +145,8 @@ void require_same_run(const replay_plan& plan,
   if (!all.empty())
     throw run_error("the run in the event log was another: " +
                     config::to_string(all.front()) +
-                    "; name the same data with --data-dir");
+                    "; name the same data with --data-dir, and the same file "
+                    "of first weights with --init");
 }
 
 void fetch_best(const replay_plan& plan, const fs::path& to) {

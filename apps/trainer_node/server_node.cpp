@@ -262,6 +262,7 @@ server_life reopen_server(caf::actor_system& system, config::resolved config,
   auto from = find_origin(config.values, tell, {lock, nullptr});
   auto parts = make_server_parts(config, data, from);
   parts.observer = watch;
+  take_first_weights(parts, config, from, tell);
   settle(from, parts, tell);
   keep_event_log(parts, from, threads_share(config.values), tell);
   return open_server(system, options, machine, std::move(parts), from);
@@ -325,6 +326,9 @@ node start_server(caf::actor_system& system, const config::resolved& given,
       description_of(replay->event_log->begin()).changes;
   if (from.checkpoint)
     require_same_run(parts);
+  take_first_weights(parts, config, from, tell);
+  if (replay)
+    require_same_run(*replay, parts);
   if (config::has_remote_shards(settings))
     parts.remote_shards = settings.cluster.shards - 1;
   if (auto reason = complete_already(parts, from)) {

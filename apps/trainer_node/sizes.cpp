@@ -1,5 +1,6 @@
 #include "apps/trainer_node/sizes.hpp"
 
+#include "actors/state/first_weights.hpp"
 #include "actors/state/server_model.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/origin.hpp"
@@ -106,7 +107,13 @@ config::model_size sizes_of(const config::resolved& config) {
 }
 
 std::string plan_with_model(const config::resolved& config) {
-  return config::plan(config, sizes_of(config));
+  auto sizes = sizes_of(config);
+  std::string out;
+  if (config::decides(config.values) && !config.values.training.resume)
+    if (auto first = read_first_weights(config.values.training, sizes.classes))
+      for (const auto& line : first->lines)
+        out += "init         " + line + "\n";
+  return config::plan(config, sizes) + out;
 }
 
 } // namespace troupe::app

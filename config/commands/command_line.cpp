@@ -63,7 +63,24 @@ action action_of(const command_line& flags) {
     return action::list_datasets;
   if (flags.print_config)
     return action::print_config;
-  return flags.check ? action::check : action::run;
+  if (flags.check)
+    return action::check;
+  return flags.evaluate ? action::evaluate : action::run;
+}
+
+/// Scores in this process; no other has a part in it.
+void prepare_evaluation(resolved& all) {
+  if (all.values.what != role::none && all.values.what != role::simulate)
+    throw usage_error("--evaluate scores in one process: leave --role out");
+  const auto& training = all.values.training;
+  auto from_file = all.is_explicit("training.init");
+  if (from_file == training.resume.has_value())
+    throw usage_error("--evaluate needs weights: either --init FILE or "
+                      "--resume PATH");
+  if (training.resume == "auto")
+    throw usage_error("--evaluate --resume needs the PATH of a checkpoint or "
+                      "run directory");
+  all.values.what = role::simulate;
 }
 
 resolved resolve_all(command_line& flags, const environment& variables,
@@ -88,10 +105,10 @@ resolved resolve_all(command_line& flags, const environment& variables,
 
 /// The event log holds the settings; these may change some of them.
 invocation replay_of(command_line& flags, const environment& variables) {
-  if (flags.what || flags.check || flags.print_config)
+  if (flags.what || flags.check || flags.print_config || flags.evaluate)
     throw usage_error(
       "--replay takes all settings from the event log and runs at "
-      "once: leave out --simulate, --role, --check and "
+      "once: leave out --simulate, --role, --check, --evaluate and "
       "--print-config");
   invocation result;
   result.what = action::replay;
@@ -121,6 +138,8 @@ invocation parse_command_line(std::span<const std::string> arguments,
   auto all = resolve_all(flags, variables, find);
   if (what == action::print_config)
     return {all, what, print_config(all), {}, {}};
+  if (flags.evaluate)
+    prepare_evaluation(all);
   if (what == action::run && all.values.what == role::none)
     throw usage_error("nothing to do: give --simulate for the whole cluster in "
                       "one process, or --role; --help shows all flags");

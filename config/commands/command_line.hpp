@@ -13,6 +13,7 @@ namespace troupe::config {
 enum class action : uint8_t {
   run,
   replay,        ///< Re-enact an event log; see replay.hpp.
+  evaluate,      ///< Score weights; see evaluation.hpp.
   print_config,  ///< Show the values and where each came from.
   check,         ///< Validate and show the plan; start nothing.
   list_networks, ///< The app fills in the text.
@@ -33,8 +34,8 @@ struct invocation {
 };
 
 /// Parses `arguments` (without the program's name), the file that they name and
-/// the environment variables. Throws `usage_error`. The settings of a run or a
-/// check are validated; `--print-config` also shows settings that contradict
+/// the environment variables. Throws `usage_error`. The settings of a run, an
+/// evaluation or a check are validated; `--print-config` also shows settings that contradict
 /// each other. With `--resume` the settings of the run that `find` returns are
 /// included; without `find` there is none.
 invocation parse_command_line(std::span<const std::string> arguments,

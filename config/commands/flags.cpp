@@ -100,6 +100,7 @@ private:
     } else {
       return is_switch("--print-config", result_.print_config) ||
              is_switch("--check", result_.check) ||
+             is_switch("--evaluate", result_.evaluate) ||
              is_switch("--list-networks", result_.list_networks) ||
              is_switch("--list-datasets", result_.list_datasets) ||
              is_switch("--help", result_.help) ||
@@ -171,6 +172,9 @@ std::span<const start_flag> start_flags() {
      "process; "
      "of the flags below, those of folders, checkpoints and --max-steps may be "
      "given"},
+    {"evaluate", "",
+     "score the weights of --init FILE or --resume PATH in this process, and "
+     "end; the results go to a run directory of their own"},
     {"set", "SECTION.KEY=VALUE", "sets any key"},
     {"change", "SECTION.KEY=VALUE[,...]",
      "with --resume: give the run that goes on another value of a setting that "

@@ -32,6 +32,7 @@ struct command_line {
   std::vector<given> changes;        ///< Of `--change`.
   bool print_config = false;
   bool check = false;
+  bool evaluate = false;
   bool list_networks = false;
   bool list_datasets = false;
   bool help = false;

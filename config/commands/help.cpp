@@ -25,6 +25,7 @@ server, workers, an evaluator and a checkpoint writer.
   trainer_node compare [flags]      policies under the virtual clock, a report
   trainer_node calibrate LOG...     fits --compute-time to a recorded run
   trainer_node data VERB ...        fetches, checks and cuts data sets
+  trainer_node checkpoint VERB ...  lists, shows, verifies and exports weights
 
 )";
 
@@ -33,7 +34,8 @@ Every flag below a [section] is also a key of that section in the file, and the
 variable TROUPE_<SECTION>_<KEY>; --policy is the key 'name' of [policy].
 Precedence: default < file < environment < flag.
 
-compare, calibrate and data have flags of their own: trainer_node data --help.
+compare, calibrate, data and checkpoint have flags of their own: trainer_node
+data --help.
 
 Exit status: 0 done; 1 what the run met was wrong (data, ports, peers, devices,
 disk); 2 command line or configuration wrong; 75 stopped by a signal after a

@@ -8,6 +8,7 @@
 #include "config/values/compression.hpp"
 #include "config/values/distribution.hpp"
 #include "config/values/faults.hpp"
+#include "config/values/key_patterns.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/script.hpp"
 #include "config/values/synthetic.hpp"
@@ -109,6 +110,13 @@ std::string lr_schedule(std::string& value) {
   value = in_small_letters(value);
   return reason([&]() -> std::string {
     parse_lr_schedule(value);
+    return "";
+  });
+}
+
+std::string key_patterns(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_key_patterns(value);
     return "";
   });
 }

@@ -146,6 +146,14 @@ void add_training(std::vector<key>& table) {
          from{0, 1e12});
   at.add("train-dir", &s::train_dir, scope::node, "DIR",
          "the run directory; not given: runs/<network>-<n>, new each time");
+  at.add("init", &s::init, scope::node, "FILE",
+         "parameter server: the first weights, from a safetensors file or one "
+         "of torch.save (.pt, .pth, .pth.tar), a state dict or a checkpoint "
+         "that holds one");
+  at.add("init-skip", &s::init_skip, scope::node, "PATTERN[,PATTERN...]",
+         "tensors that begin as usual, such as 'fc.*' where the number of "
+         "classes differs",
+         rules::key_patterns);
   at.add("resume", &s::resume, scope::start, "auto|PATH",
          "go on from a checkpoint; auto: the newest of the train-dir, or a "
          "fresh start when there is none")

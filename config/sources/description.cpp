@@ -136,6 +136,8 @@ std::vector<difference> differences(const run_description& run,
   compare_data(run.data, here.data, to);
   to.names("SHA-256 of the network's file", run.network_sha256,
            here.network_sha256);
+  to.names("SHA-256 of the file of the first weights", run.init.sha256,
+           here.init.sha256);
   return out;
 }
 

@@ -38,12 +38,22 @@ struct data_description {
   bool operator==(const data_description&) const = default;
 };
 
+/// The file whose weights a run began with (`--init`).
+struct weights_origin {
+  std::string file;   ///< As it was given; empty: the weights were drawn.
+  std::string sha256; ///< Of the file, in hex.
+  std::string skip;   ///< Patterns of what was not taken from it.
+
+  bool operator==(const weights_origin&) const = default;
+};
+
 struct run_description {
   std::string run_id;
   uint32_t life = 0;          ///< Of the parameter server.
   pairs settings;             ///< Settings of the cluster that are known.
   data_description data;      ///< Training and test data.
   std::string network_sha256; ///< Of a script's file, in hex; else empty.
+  weights_origin init;        ///< Where the first weights come from.
   std::vector<change> changes;
 
   bool operator==(const run_description&) const = default;

@@ -14,14 +14,11 @@ namespace {
 
 /// The settings that a replay may change; `resume` is the place of the
 /// checkpoint.
-constexpr std::array<std::string_view, 8> of_the_replay{
-  "training.train-dir",
-  "training.overwrite",
-  "training.resume",
-  "training.tape",
-  "training.max-steps",
-  "data.data-dir",
-  "checkpoint.checkpoint-freq",
+constexpr std::array<std::string_view, 9> of_the_replay{
+  "training.train-dir", "training.init",
+  "training.overwrite", "training.resume",
+  "training.tape",      "training.max-steps",
+  "data.data-dir",      "checkpoint.checkpoint-freq",
   "checkpoint.keep"};
 
 /// Settings of the run that do not apply to a replay.

@@ -75,6 +75,8 @@ void check_training(const resolved& all) {
     refuse(all, "training.dtype", "scripts are trained as float32 alone");
   if (training.nesterov && training.momentum == 0)
     refuse(all, "training.nesterov", "needs a momentum above 0");
+  if (!training.init_skip.empty() && training.init.empty())
+    refuse(all, "training.init-skip", "needs the file of --init");
   if (training.resume && training.overwrite)
     refuse(all, "training.overwrite",
            "contradicts resume: give one of the two");
@@ -210,7 +212,7 @@ void check_simulation(const resolved& all) {
     refuse(all, "simulation.gradients",
            "never learns and has no epochs: say when to stop with --max-steps");
   for (auto id : {"training.epochs", "training.target-accuracy",
-                  "training.resume", "cluster.evaluator"})
+                  "training.resume", "training.init", "cluster.evaluator"})
     if (all.is_explicit(id) && key_of(id).get(values) != "false")
       refuse(all, id, "means nothing with --gradients none");
 }

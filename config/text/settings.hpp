@@ -133,6 +133,9 @@ struct training_settings {
   uint32_t threads = 0; ///< Intra-op threads of a compute actor; 0 = share.
   uint64_t memory_limit = 0; ///< MiB of tensors that are kept; 0 = most of all.
   std::string train_dir;     ///< Empty: runs/<network>-<n>, new each time.
+  /// File of the first weights; empty: they are drawn from the seed.
+  std::string init;
+  std::string init_skip; ///< Patterns of keys that are drawn all the same.
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
   bool overwrite = false;
   bool tape = false; ///< Write tape-<life>.pb into the run directory.

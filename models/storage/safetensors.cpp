@@ -34,8 +34,9 @@ struct dtype_entry {
   size_t size;
 };
 
-constexpr dtype_entry dtypes[] = {{"F64", 8}, {"I64", 8},  {"F32", 4},
-                                  {"F16", 2}, {"BF16", 2}, {"U8", 1}};
+constexpr dtype_entry dtypes[] = {
+  {"F64", 8},  {"I64", 8}, {"F32", 4}, {"I32", 4}, {"F16", 2},
+  {"BF16", 2}, {"I16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}};
 
 [[noreturn]] void bad(const std::string& where, const std::string& what) {
   throw run_error(where + ": " + what);

@@ -20,7 +20,8 @@ namespace troupe::models {
 /// A view of one dense, row-major tensor.
 struct named_tensor {
   std::string name;
-  std::string dtype; ///< F64 | F32 | F16 | BF16 | I64 | U8
+  /// F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U8 | BOOL
+  std::string dtype;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes; ///< Little endian.
 };

@@ -20,6 +20,7 @@ run_description described() {
   out.data = {
     "digits", 10, {1, 28, 28}, data_part{1437, 11, 12}, data_part{360, 21, 22}};
   out.network_sha256 = "ab";
+  out.init = {"w.pt", "ef", "fc.*"};
   return out;
 }
 
@@ -99,6 +100,17 @@ TEST_CASE("a script is what its file holds, wherever it lies",
   CHECK(found(run, here) ==
         std::vector<std::string>{
           "SHA-256 of the network's file: ab there, cd here"});
+}
+
+TEST_CASE("a run began with what its file held, whatever it is called",
+          "[description]") {
+  auto run = described(), here = described();
+  here.init.file = "elsewhere.pt";
+  CHECK(found(run, here).empty());
+  here.init.sha256 = "gh";
+  CHECK(found(run, here) ==
+        std::vector<std::string>{
+          "SHA-256 of the file of the first weights: ef there, gh here"});
 }
 
 TEST_CASE("everything known of the data is compared", "[description]") {

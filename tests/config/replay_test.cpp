@@ -83,7 +83,7 @@ TEST_CASE("settings that make it another run are refused", "[replay]") {
     CHECK(
       complaint([&] { parse(split("--replay x.pb " + flag)); }) ==
       "--replay takes all settings from the event log and runs at once: leave "
-      "out --simulate, --role, --check and --print-config");
+      "out --simulate, --role, --check, --evaluate and --print-config");
   CHECK(complaint([&] { parse(split("--replay x --replay y")); }) ==
         "--replay is given twice");
   CHECK(complaint([&] { parse(split("--replay")); }) ==

@@ -51,6 +51,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.threads", "2"},
     {"training.memory-limit", "4096"},
     {"training.train-dir", "runs/my lenet"},
+    {"training.init", "a file.pth.tar"},
+    {"training.init-skip", "fc.*,head.?"},
     {"training.resume", "auto"},
     {"training.overwrite", "true"},
     {"training.tape", "true"},

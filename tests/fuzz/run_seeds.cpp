@@ -6,6 +6,7 @@
 #include "tests/fuzz/seeds.hpp"
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/zip_archive.hpp"
 
 #include <vector>
 
@@ -31,6 +32,34 @@ inputs safetensors_seeds() {
   write("slots", tensors.slots, {});
   write("none", std::vector<models::named_tensor>{}, {});
   return out;
+}
+
+// -- weights of others ------------------------------------------------------
+
+/// A state dict, within a checkpoint and as it is; files and their pickles.
+inputs weights_seeds() {
+  using testing::pickled;
+  using testing::pickled_items;
+  using testing::pickled_text;
+  std::string storage(24, '\1');
+  auto whole = pickled({"0", 6, {2, 3}, {3, 1}});
+  auto strided = pickled({"0", 6, {2, 3}, {1, 2}});
+  auto parameter = "ctorch._utils\n_rebuild_parameter\n(" + whole +
+                   "\x88"
+                   "ccollections\nOrderedDict\n)RtR";
+  auto state = pickled_items({{"module.a", whole}, {"module.b", strided}});
+  auto checkpoint = testing::whole_pickle(
+    pickled_items({{"epoch", "K\3"},
+                   {"best", "G\x3f\xe0" + std::string(6, '\0')},
+                   {"arch", pickled_text("net")},
+                   {"state_dict", state},
+                   {"optimizer", pickled_items({{"state", "}"}})}}));
+  auto plain =
+    testing::whole_pickle(pickled_items({{"a", whole}, {"b", parameter}}));
+  return {
+    {"file", std::string(1, '\0') + testing::torch_file(plain, {storage})},
+    {"pickle", "\1" + plain},
+    {"checkpoint", "\1" + checkpoint}};
 }
 
 // -- checkpoints --------------------------------------------------------------
@@ -197,6 +226,8 @@ inputs metrics_seeds() {
 inputs run_seeds(std::string_view format) {
   if (format == "safetensors")
     return safetensors_seeds();
+  if (format == "weights")
+    return weights_seeds();
   if (format == "checkpoint")
     return {{"as-it-is", checkpoint_seed(0)},
             {"leased", checkpoint_seed(1)},

@@ -13,6 +13,7 @@ constexpr std::array targets{
   target{"tar", tar},
   target{"image", image},
   target{"safetensors", safetensors},
+  target{"weights", weights},
   target{"checkpoint", checkpoint},
   target{"tape", event_log},
   target{"metrics", metrics},

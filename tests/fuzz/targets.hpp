@@ -15,6 +15,7 @@ bool image(bytes_view);
 
 // Files of runs.
 bool safetensors(bytes_view);
+bool weights(bytes_view);
 bool checkpoint(bytes_view);
 bool event_log(bytes_view);
 bool metrics(bytes_view);

@@ -17,6 +17,7 @@ TEST_CASE("the description of a run comes through its bytes") {
               config::data_part{1437, UINT64_MAX, 12},
               config::data_part{360, 21, 22}};
   all.network_sha256 = "cd";
+  all.init = {"w.pt", "ef", "fc.*"};
   all.changes = {{100, 2, "training.lr", "", "0.5"}};
   proto::RunDescription out, copy;
   put(all, out);

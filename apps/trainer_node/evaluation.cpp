@@ -1,0 +1,229 @@
+#include "apps/trainer_node/evaluation.hpp"
+
+#include "actors/recording/metrics_log.hpp"
+#include "actors/recording/summary.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/runtime/wall_clock.hpp"
+#include "actors/state/first_weights.hpp"
+#include "actors/state/server_model.hpp"
+#include "actors/worker/computing.hpp"
+#include "apps/startup/resources.hpp"
+#include "config/report/report.hpp"
+#include "config/sources/train_dir.hpp"
+#include "config/text/version.hpp"
+#include "data/describe.hpp"
+#include "messages/run_record.hpp"
+#include "models/engine/compute.hpp"
+#include "models/networks/registry.hpp"
+#include "models/storage/checkpoint.hpp"
+#include "models/storage/durable_file.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+
+namespace troupe::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void print_line(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+/// What is scored.
+struct subject {
+  payload weights;
+  uint64_t step = 0;
+  std::string run_id; ///< Of the run that made them; empty for a file.
+};
+
+void require_same_test(const models::loaded_checkpoint& from,
+                       const data::dataset& test) {
+  config::run_description here;
+  here.data = data::describe(nullptr, &test);
+  auto all = config::differences(description_of(from.manifest), here,
+                                 config::relation::join);
+  if (!all.empty())
+    throw run_error(from.path.string() +
+                    ": the run was scored on other data than there is here: " +
+                    config::to_string(all.front()));
+}
+
+subject load_subject(const config::training_settings& training,
+                     const data::dataset& test) {
+  if (!training.resume) {
+    auto first = read_first_weights(training, test.classes());
+    for (const auto& line : first->lines)
+      print_line("init         " + line);
+    return {to_payload(first->flat), 0, ""};
+  }
+  auto from = models::find_checkpoint(*training.resume, print_line);
+  require_same_test(from, test);
+  print_line("checkpoint   " + from.path.string());
+  return {weights_of(from, training, test.classes()), from.manifest.step(),
+          from.manifest.run_id()};
+}
+
+/// The results must not end up in the run that is scored, nor remove it.
+void require_own_folder(const config::training_settings& training) {
+  std::error_code error;
+  if (training.resume && !fs::exists(*training.resume, error))
+    throw usage_error("resume " + *training.resume + ": no such folder");
+  if (!training.resume || training.train_dir.empty())
+    return;
+  auto scored = fs::weakly_canonical(*training.resume, error);
+  auto own = fs::weakly_canonical(training.train_dir, error);
+  for (auto at = scored;; at = at.parent_path()) {
+    if (at == own)
+      throw usage_error("train-dir " + training.train_dir +
+                        ": holds what is to be scored; give another folder, "
+                        "or none");
+    if (!at.has_relative_path())
+      return;
+  }
+}
+
+/// A line that is overwritten while the work goes on, on a terminal alone.
+class progress_line {
+public:
+  explicit progress_line(uint64_t all) : all_(all) {
+    // nop
+  }
+
+  ~progress_line() {
+    if (shown_)
+      std::fputs("\r\033[K", stdout);
+  }
+
+  progress_line(const progress_line&) = delete;
+  progress_line& operator=(const progress_line&) = delete;
+
+  void show(uint64_t done) {
+    if (!on_ || clock_.elapsed() < next_)
+      return;
+    next_ = clock_.elapsed() + 0.5;
+    shown_ = true;
+    std::printf("\r\033[Kevaluating   %llu of %llu samples",
+                static_cast<unsigned long long>(done),
+                static_cast<unsigned long long>(all_));
+    std::fflush(stdout);
+  }
+
+private:
+  uint64_t all_;
+  bool on_ = terminal_width() > 0;
+  bool shown_ = false;
+  wall_clock clock_;
+  double next_ = 0.5;
+};
+
+models::evaluation_result
+score_weights(const config::settings& settings, const data::dataset& test,
+              const payload& weights,
+              const std::function<bool()>& interrupted) {
+  at::set_num_threads(threads_share(settings));
+  models::compute_engine engine{settings.training, test.classes()};
+  auto batches = batches_of(test, settings.evaluation.eval_batch_size,
+                            settings.training.dtype);
+  progress_line progress{test.size()};
+  std::atomic<bool> cancel = false;
+  uint64_t done = 0;
+  auto next = [&](at::Tensor& inputs, at::Tensor& targets) {
+    progress.show(done);
+    cancel = interrupted();
+    auto more = !cancel && batches(inputs, targets);
+    done += more ? static_cast<uint64_t>(targets.numel()) : 0;
+    return more;
+  };
+  auto out = engine.evaluate(to_tensor(weights), next, &cancel);
+  out.cancelled = out.cancelled || cancel;
+  return out;
+}
+
+std::string score_line(uint64_t step, const models::evaluation_result& found) {
+  char text[128];
+  std::snprintf(
+    text, sizeof text, "evaluation   step %llu  accuracy %.2f %%  loss %.4f",
+    static_cast<unsigned long long>(step), 100 * found.accuracy, found.loss);
+  std::string out = text;
+  if (found.accuracy_top5) {
+    std::snprintf(text, sizeof text, "  top-5 %.2f %%",
+                  100 * *found.accuracy_top5);
+    out += text;
+  }
+  return out + "  (" + std::to_string(found.samples) + " samples)";
+}
+
+void write_metrics(const fs::path& folder, const config::settings& settings,
+                   const std::string& dataset, const subject& what,
+                   const models::evaluation_result& found, double seconds) {
+  using recording::metrics_log;
+  metrics_log log{folder / "metrics.jsonl", metrics_log::mode::fresh};
+  log.started({what.step, 0, what.run_id, settings.training.network, dataset,
+               settings.policy.name, 0, 1, settings.training.seed});
+  recording::evaluation_record record{what.step, seconds, found.loss,
+                                      found.accuracy, found.samples};
+  record.accuracy_top5 = found.accuracy_top5.value_or(record.accuracy_top5);
+  log.evaluation(record);
+  log.finished(what.step, seconds, "completed");
+}
+
+recording::summary summary_of(const config::settings& settings,
+                              const models::flat_layout& layout,
+                              const subject& what,
+                              const models::evaluation_result& found,
+                              double seconds) {
+  recording::summary out;
+  out.status = "completed";
+  out.policy = settings.policy.name;
+  out.steps = what.step;
+  out.wall_seconds = seconds;
+  out.final_loss = found.loss;
+  out.final_accuracy = found.accuracy;
+  out.final_accuracy_top5 = found.accuracy_top5;
+  out.weights_sha256 = models::weights_sha256(to_tensor(what.weights), layout);
+  out.seed = settings.training.seed;
+  out.sharding = config::print(settings.data.sharding);
+  out.troupe_version = config::version();
+  return out;
+}
+
+} // namespace
+
+exit_status evaluate(const config::resolved& config,
+                     const std::function<bool()>& interrupted) {
+  const auto& settings = config.values;
+  require_own_folder(settings.training);
+  auto test = data::load_dataset(settings.data, settings.training.seed,
+                                 data::data_part::test)
+                .test;
+  models::require_suitable(settings.training.network, test->name(),
+                           test->shape(), test->classes());
+  auto what = load_subject(settings.training, *test);
+  auto own = settings.training;
+  own.resume.reset();
+  auto folder = config::open_run_directory(own);
+  wall_clock clock;
+  auto found = score_weights(settings, *test, what.weights, interrupted);
+  if (found.cancelled)
+    return exit_status::try_again;
+  auto seconds = clock.elapsed();
+  if (folder.overwrites)
+    config::remove_run(folder.path);
+  models::replace_file(folder.path / "config.ini", config::to_ini(settings));
+  write_metrics(folder.path, settings, test->name(), what, found, seconds);
+  recording::write_summary(
+    folder.path / "summary.json",
+    summary_of(settings, layout_of(settings.training, test->classes()), what,
+               found, seconds));
+  print_line(score_line(what.step, found));
+  print_line("written      " + folder.path.string());
+  return exit_status::done;
+}
+
+} // namespace troupe::app

@@ -1,0 +1,159 @@
+#include "models/weights/taken_weights.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "models/optim/aggregate.hpp"
+#include "models/shape_text.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace troupe::models {
+
+namespace {
+
+constexpr size_t most_named = 5;
+
+std::optional<at::ScalarType> floating_type(std::string_view dtype) {
+  constexpr std::array known{
+    std::pair{std::string_view{"F32"}, at::kFloat},
+    std::pair{std::string_view{"F64"}, at::kDouble},
+    std::pair{std::string_view{"F16"}, at::kHalf},
+    std::pair{std::string_view{"BF16"}, at::kBFloat16},
+  };
+  for (const auto& [name, type] : known)
+    if (name == dtype)
+      return type;
+  return std::nullopt;
+}
+
+/// "fc.bias, fc.weight and 3 more"
+std::string some_of(const std::vector<std::string>& names) {
+  auto shown = names;
+  shown.resize(std::min(names.size(), most_named));
+  for (auto& each : shown)
+    each = config::shown(each);
+  auto out = config::join(shown, ", ");
+  if (names.size() > most_named)
+    out += " and " + std::to_string(names.size() - most_named) + " more";
+  return out;
+}
+
+class weights_taker {
+public:
+  weights_taker(const weights_file& from, const std::string& network,
+                const flat_layout& layout, const config::key_patterns& skip)
+    : from_(from), network_(network), layout_(layout), skip_(skip) {
+    // nop
+  }
+
+  taken_weights take(const at::Tensor& flat) {
+    compare_keys();
+    for (const auto* slots : {&layout_.slots(), &layout_.statistics()})
+      for (const auto& slot : *slots)
+        if (!skip_.match(slot.name))
+          copy(slot, flat);
+    require_finite(flat);
+    for (const auto& slot : layout_.state_dict())
+      if (slot.kind != tensor_kind::counter && skip_.match(slot.name))
+        out_.skipped.push_back(slot.name);
+    return std::move(out_);
+  }
+
+private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw run_error(from_.path().string() + ": " + why);
+  }
+
+  void compare_keys() const {
+    std::vector<std::string> missing;
+    std::vector<std::string> all;
+    std::set<std::string> known;
+    for (const auto& slot : layout_.state_dict()) {
+      known.insert(slot.name);
+      all.push_back(slot.name);
+      if (slot.kind != tensor_kind::counter && !skip_.match(slot.name) &&
+          !from_.tensors().contains(slot.name))
+        missing.push_back(slot.name);
+    }
+    std::vector<std::string> beyond;
+    for (const auto& [key, tensor] : from_.tensors()) {
+      if (known.contains(key))
+        continue;
+      all.push_back(key);
+      if (!skip_.match(key))
+        beyond.push_back(key);
+    }
+    if (const auto* idle = config::idle_pattern(skip_, all))
+      throw usage_error("--init-skip " + config::shown(*idle) +
+                        ": matches no tensor of " + network_ + " or " +
+                        from_.path().string());
+    if (missing.empty() && beyond.empty())
+      return;
+    std::string what;
+    if (!missing.empty())
+      what = config::count(missing.size(), "tensor") + " missing (" +
+             some_of(missing) + ")";
+    if (!beyond.empty())
+      what += (what.empty() ? "" : ", ") +
+              config::count(beyond.size(), "tensor") + " too many (" +
+              some_of(beyond) + ")";
+    refuse("does not fit " + network_ + ": " + what +
+           "; --init-skip PATTERN leaves out what differs");
+  }
+
+  void copy(const parameter_slot& slot, const at::Tensor& flat) {
+    const auto& tensor = from_.tensors().find(slot.name)->second;
+    auto type = floating_type(tensor.dtype);
+    if (!type)
+      refuse("tensor " + slot.name + " is of type " + tensor.dtype +
+             ", and that of " + network_ + " is floating-point");
+    if (tensor.shape != slot.shape)
+      refuse("tensor " + slot.name + " is " + shape_text(tensor.shape) +
+             ", and that of " + network_ + " is " + shape_text(slot.shape) +
+             "; --init-skip " + slot.name + " leaves it out");
+    auto target = layout_.view(flat, slot);
+    // The file's bytes need not be aligned.
+    auto same = *type == target.scalar_type();
+    auto raw = same ? target : at::empty(slot.shape, *type);
+    std::memcpy(raw.mutable_data_ptr(), tensor.bytes.data(),
+                tensor.bytes.size());
+    if (!same)
+      target.copy_(raw);
+    ++out_.count;
+  }
+
+  void require_finite(const at::Tensor& flat) const {
+    if (all_finite(flat))
+      return;
+    for (const auto& slot : layout_.state_dict())
+      if (slot.kind != tensor_kind::counter &&
+          !all_finite(layout_.view(flat, slot)))
+        refuse("tensor " + slot.name +
+               " holds NaN or infinity, or a number too large for this run's "
+               "type");
+  }
+
+  const weights_file& from_;
+  const std::string& network_;
+  const flat_layout& layout_;
+  const config::key_patterns& skip_;
+  taken_weights out_;
+};
+
+} // namespace
+
+taken_weights take_weights(const weights_file& from, const std::string& network,
+                           const flat_layout& layout,
+                           const config::key_patterns& skip,
+                           const at::Tensor& flat) {
+  return weights_taker{from, network, layout, skip}.take(flat);
+}
+
+} // namespace troupe::models

@@ -1,0 +1,32 @@
+#pragma once
+// The first weights of a run, taken from a file that somebody else made
+// (`--init`). Not thread-safe for the same buffer.
+
+#include "config/values/key_patterns.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/weights/weights_file.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace troupe::models {
+
+struct taken_weights {
+  size_t count = 0; ///< Of parameters and statistics that come from the file.
+  /// Those of the network that were left as they are, in its order.
+  std::vector<std::string> skipped;
+};
+
+/// Copies parameters and statistics into `flat`, which fits the layout, and
+/// converts them to its type. Keys that `skip` matches are neither asked for
+/// nor wondered at. Counters are not taken: they count this run's versions.
+/// @throws run_error, with the file and the names, if keys are missing or too
+/// many, or a shape, type or number is wrong; usage_error if a pattern matches
+/// nothing. `flat` is arbitrary then.
+taken_weights take_weights(const weights_file& from, const std::string& network,
+                           const flat_layout& layout,
+                           const config::key_patterns& skip,
+                           const at::Tensor& flat);
+
+} // namespace troupe::models

@@ -1,0 +1,80 @@
+#include "models/weights/weights_file.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::models {
+
+namespace {
+
+constexpr std::string_view compiled = "_orig_mod.";
+constexpr std::string_view parallel = "module.";
+
+/// Without the part of this name, wherever it stands.
+std::string without_part(std::string_view key, std::string_view part) {
+  std::string out;
+  for (size_t at = 0; at < key.size();) {
+    auto begins = at == 0 || key[at - 1] == '.';
+    if (begins && key.substr(at).starts_with(part))
+      at += part.size();
+    else
+      out += key[at++];
+  }
+  return out;
+}
+
+/// The header, a JSON object, follows its length.
+bool may_be_safetensors(std::span<const std::byte> file) {
+  return file.size() > 8 && file[8] == std::byte{'{'};
+}
+
+} // namespace
+
+std::string without_wrappers(std::string_view key, bool in_module) {
+  auto out = without_part(key, compiled);
+  return in_module ? out.substr(parallel.size()) : out;
+}
+
+weights_file::weights_file(std::filesystem::path path)
+  : path_(std::move(path)) {
+  auto where = path_.string();
+  auto content = read_file(path_);
+  auto bytes = std::as_const(content).span(); // Stays where it is when moved.
+  if (is_zip(bytes)) {
+    content_ = std::move(content);
+    auto found = read_torch(bytes, where);
+    copies_ = std::move(found.copies);
+    has_optimizer_ = found.has_optimizer;
+    take(std::move(found.tensors));
+  } else if (is_old_torch(bytes)) {
+    throw run_error(where + ": is in the form of PyTorch before 1.6; load and "
+                            "save it again with a newer one");
+  } else if (!may_be_safetensors(bytes)) {
+    throw run_error(where + ": is neither a safetensors file nor one of "
+                            "torch.save");
+  } else {
+    safe_ = tensor_file{std::move(content), where};
+    take({safe_.tensors().begin(), safe_.tensors().end()});
+  }
+  sha256_ = std::async(std::launch::async, [bytes] {
+              return to_hex(sha256_of(bytes));
+            }).share();
+}
+
+void weights_file::take(std::vector<named_tensor> all) {
+  auto in_module = std::ranges::all_of(all, [](const named_tensor& each) {
+    return without_part(each.name, compiled).starts_with(parallel);
+  });
+  for (auto& each : all) {
+    each.name = without_wrappers(each.name, in_module);
+    auto name = each.name;
+    if (!tensors_.emplace(name, std::move(each)).second)
+      throw run_error(path_.string() + ": has two tensors of the name " +
+                      config::shown(name));
+  }
+}
+
+} // namespace troupe::models

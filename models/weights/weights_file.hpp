@@ -1,0 +1,57 @@
+#pragma once
+// A file of weights that somebody gives to a run to begin with: safetensors, or
+// of torch.save. Which of them it is, its first bytes tell, not its name.
+//
+// Errors are `run_error`s: one line with the file and what is wrong in it. A
+// `weights_file` is immutable once made; any thread.
+
+#include "models/weights/torch_file.hpp"
+
+#include <filesystem>
+#include <future>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::models {
+
+class weights_file {
+public:
+  explicit weights_file(std::filesystem::path path);
+
+  weights_file(weights_file&&) noexcept = default;
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// SHA-256 of the whole file, in hex. It is computed in the background, since
+  /// that takes as long as all else; the first caller may have to wait for it.
+  const std::string& sha256() const { return sha256_.get(); }
+
+  /// By key, without what wrappers put before keys: `module.` (PyTorch's data
+  /// parallelism) where all keys have it, and `_orig_mod.` (torch.compile).
+  const std::map<std::string, named_tensor, std::less<>>&
+  tensors() const noexcept {
+    return tensors_;
+  }
+
+  /// Whether the state of an optimiser lies beside the weights.
+  bool has_optimizer() const noexcept { return has_optimizer_; }
+
+private:
+  void take(std::vector<named_tensor> all);
+
+  std::filesystem::path path_;
+  file_bytes content_; ///< Of a file of torch.save.
+  tensor_file safe_;   ///< Of safetensors.
+  std::vector<file_bytes> copies_;
+  std::map<std::string, named_tensor, std::less<>> tensors_;
+  bool has_optimizer_ = false;
+  std::shared_future<std::string> sha256_; ///< Waits before the bytes go.
+};
+
+/// The key without what wrappers put into it, see `weights_file`.
+/// @param in_module Whether all keys begin with `module.`
+std::string without_wrappers(std::string_view key, bool in_module);
+
+} // namespace troupe::models

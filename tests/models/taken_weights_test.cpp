@@ -1,0 +1,125 @@
+#include "config/text/failure.hpp"
+#include "models/storage/durable_file.hpp"
+#include "models/weights/taken_weights.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <ATen/ops/full.h>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <limits>
+
+using namespace troupe;
+using namespace troupe::models;
+using Catch::Matchers::ContainsSubstring;
+using testing::temporary_folder;
+
+namespace {
+
+struct tensor_for_file {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> numbers;
+};
+
+/// Two layers: `body.weight` of 2x2 and `head.weight` of 3.
+class files_of_weights {
+public:
+  flat_layout layout =
+    flat_layout::from({{"body.weight", {2, 2}}, {"head.weight", {3}}},
+                      config::scalar_type::float32);
+  at::Tensor flat = at::full({7}, 9, at::kFloat);
+  std::vector<tensor_for_file> good{{"body.weight", {2, 2}, {1, 2, 3, 4}},
+                                    {"head.weight", {3}, {5, 6, 7}}};
+
+  taken_weights take(const std::vector<tensor_for_file>& tensors,
+                     const std::string& skip = "") {
+    std::vector<named_tensor> all;
+    for (const auto& each : tensors)
+      all.push_back(
+        {each.name, "F32", each.shape, std::as_bytes(std::span{each.numbers})});
+    return take(all, skip);
+  }
+
+  taken_weights take(const std::vector<named_tensor>& tensors,
+                     const std::string& skip) {
+    auto path = folder / "w.safetensors";
+    output_file out{path};
+    write_safetensors(out, tensors);
+    out.finish();
+    return take_weights(weights_file{path}, "net", layout,
+                        config::parse_key_patterns(skip), flat);
+  }
+
+  std::vector<float> numbers() const {
+    const auto* data = flat.const_data_ptr<float>();
+    return {data, data + flat.numel()};
+  }
+
+  temporary_folder folder;
+};
+
+} // namespace
+
+TEST_CASE_METHOD(files_of_weights, "all weights come from the file") {
+  auto taken = take(good);
+  CHECK(taken.count == 2);
+  CHECK(taken.skipped.empty());
+  CHECK(numbers() == std::vector<float>{1, 2, 3, 4, 5, 6, 7});
+}
+
+TEST_CASE_METHOD(files_of_weights, "what is skipped stays as it was") {
+  good[1] = {"head.weight", {5}, {1, 1, 1, 1, 1}};
+  auto taken = take(good, "head.*");
+  CHECK(taken.count == 1);
+  CHECK(taken.skipped == std::vector<std::string>{"head.weight"});
+  CHECK(numbers() == std::vector<float>{1, 2, 3, 4, 9, 9, 9});
+}
+
+TEST_CASE_METHOD(files_of_weights, "other precisions are converted") {
+  std::vector<double> body{1, 2, 3, 1e-3};
+  std::vector<uint16_t> head{0x3f80, 0x4000, 0xc000}; // bfloat16: 1, 2, -2
+  take({{"body.weight", "F64", {2, 2}, std::as_bytes(std::span{body})},
+        {"head.weight", "BF16", {3}, std::as_bytes(std::span{head})}},
+       "");
+  CHECK(numbers() == std::vector<float>{1, 2, 3, 1e-3f, 1, 2, -2});
+}
+
+TEST_CASE_METHOD(files_of_weights, "files that do not fit are refused") {
+  auto refuses = [&](std::vector<tensor_for_file> all, const std::string& why) {
+    INFO(why);
+    CHECK_THROWS_WITH(take(all), ContainsSubstring("w.safetensors: ") &&
+                                   ContainsSubstring(why));
+  };
+  refuses({good[0]}, "does not fit net: 1 tensor missing (head.weight)");
+  refuses({good[0], good[1], {"x", {}, {1}}}, "1 tensor too many (x)");
+  std::vector<tensor_for_file> many;
+  for (int i = 0; i < 9; ++i)
+    many.push_back({"x" + std::to_string(i), {1}, {1}});
+  refuses(many, "2 tensors missing (body.weight, head.weight), 9 tensors too "
+                "many (x0, x1, x2, x3, x4 and 4 more)");
+  refuses({good[0], {"head.weight", {1, 3}, {1, 2, 3}}},
+          "tensor head.weight is 1x3, and that of net is 3");
+  auto odd = good;
+  odd[1].numbers[1] = std::numeric_limits<float>::quiet_NaN();
+  refuses(odd, "tensor head.weight holds NaN");
+}
+
+TEST_CASE_METHOD(files_of_weights, "an integer is no weight") {
+  std::vector<int64_t> head{1, 2, 3};
+  CHECK_THROWS_WITH(
+    take({{"body.weight",
+           "F32",
+           {2, 2},
+           std::as_bytes(std::span{good[0].numbers})},
+          {"head.weight", "I64", {3}, std::as_bytes(std::span{head})}},
+         ""),
+    ContainsSubstring("tensor head.weight is of type I64"));
+}
+
+TEST_CASE_METHOD(files_of_weights, "a pattern that matches nothing is wrong") {
+  CHECK_THROWS_AS(take(good, "head.*,tail.*"), usage_error);
+  CHECK_THROWS_WITH(take(good, "tail.*"),
+                    ContainsSubstring("--init-skip tail.*: matches no tensor"));
+}
