@@ -62,7 +62,7 @@ proto::Manifest unsealed(std::string_view text) {
 
 void write_tensors(const fs::path& path, std::span<const named_tensor> tensors,
                    proto::Manifest& manifest) {
-  output_file out{path};
+  output_file out{path, output_file::sum::sha256};
   write_safetensors(out, tensors, {{"format", "pt"}});
   auto size = out.size();
   auto digest = out.finish();

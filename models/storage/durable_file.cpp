@@ -45,7 +45,9 @@ fs::path folder_of(const fs::path& path) {
 
 // -- output_file --------------------------------------------------------------
 
-output_file::output_file(fs::path path) : path_(std::move(path)) {
+output_file::output_file(fs::path path, sum wanted) : path_(std::move(path)) {
+  if (wanted == sum::sha256)
+    sum_.emplace();
   handle_ =
     ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (handle_ < 0)
@@ -67,7 +69,8 @@ void output_file::write(std::span<const std::byte> bytes) {
       fail("write", path_, errno);
     }
     auto n = static_cast<size_t>(written);
-    sum_.update(bytes.first(n));
+    if (sum_)
+      sum_->update(bytes.first(n));
     size_ += n;
     bytes = bytes.subspan(n);
   }
@@ -82,7 +85,7 @@ sha256_digest output_file::finish() {
     fail("sync", path_, errno);
   if (::close(std::exchange(handle_, -1)) != 0)
     fail("write", path_, errno);
-  return sum_.finish();
+  return sum_ ? sum_->finish() : sha256_digest{};
 }
 
 // -- functions ----------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,8 +22,13 @@ namespace troupe::models {
 /// owner.
 class output_file {
 public:
+  enum class sum : uint8_t {
+    none,
+    sha256 ///< Of the content, which costs as much as writing it.
+  };
+
   /// Creates the file, or empties it.
-  explicit output_file(std::filesystem::path path);
+  explicit output_file(std::filesystem::path path, sum wanted = sum::none);
 
   /// Closes the file as it is.
   ~output_file();
@@ -39,14 +45,15 @@ public:
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Syncs and closes; returns the SHA-256 of the content.
+  /// Syncs and closes; returns the SHA-256 of the content if it was wanted,
+  /// else zeros.
   sha256_digest finish();
 
 private:
   std::filesystem::path path_;
   int handle_ = -1;
   uint64_t size_ = 0;
-  sha256 sum_;
+  std::optional<sha256> sum_;
 };
 
 /// The content of a file in memory, aligned for any number type.
