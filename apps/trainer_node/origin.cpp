@@ -71,8 +71,8 @@ run_data load_parts(const config::settings& settings) {
   return out;
 }
 
-/// A start that goes on may name the file again, as scripts do that always start
-/// alike; it need not be there any more.
+/// A start that goes on may name the file again, as scripts do that always
+/// start alike; it need not be there any more.
 void require_same_init(const config::weights_origin& run,
                        const config::resolved& given) {
   const auto& file = given.values.training.init;

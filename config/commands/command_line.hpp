@@ -35,9 +35,9 @@ struct invocation {
 
 /// Parses `arguments` (without the program's name), the file that they name and
 /// the environment variables. Throws `usage_error`. The settings of a run, an
-/// evaluation or a check are validated; `--print-config` also shows settings that contradict
-/// each other. With `--resume` the settings of the run that `find` returns are
-/// included; without `find` there is none.
+/// evaluation or a check are validated; `--print-config` also shows settings
+/// that contradict each other. With `--resume` the settings of the run that
+/// `find` returns are included; without `find` there is none.
 invocation parse_command_line(std::span<const std::string> arguments,
                               const environment& variables,
                               const run_finder& find = {});
