@@ -47,6 +47,7 @@ void checkpoint_schedule::collect(
   auto out = std::make_shared<snapshot>();
   auto of = parts_.newest();
   parts_.describe(out->manifest);
+  out->stays = parts_.staying();
   auto slots = parts_.model->begin_save(*out);
   ++collecting_;
   auto done = [this, out, then = std::move(then)] {

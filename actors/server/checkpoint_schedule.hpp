@@ -16,6 +16,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -33,6 +34,8 @@ struct checkpoint_schedule_parts {
   std::function<version()> newest;
   /// Fills in all of a manifest but weights, optimiser and files.
   std::function<void(proto::Manifest&)> describe;
+  /// Steps of checkpoints that are not to be pruned.
+  std::function<std::vector<uint64_t>()> staying;
   /// Calls its argument for each member: with its handle, and its last gradient
   /// that was applied or dropped.
   std::function<void(const std::function<void(const worker_actor&, sequence)>&)>

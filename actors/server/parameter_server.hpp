@@ -140,6 +140,7 @@ private:
   version_feed_parts feed_parts();
   checkpoint_schedule_parts schedule_parts();
   run_ending_calls ending_calls();
+  std::vector<uint64_t> staying_checkpoints() const;
   void tell_recorder(const note_ptr& what);
   lease lease_of(const push_header& header) const;
   double elapsed() const { return clock_.elapsed(self_); }

@@ -77,7 +77,9 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   };
   out.made = [this](version what) {
     last_update_ = self_->clock().now();
-    feed_.made(what, scheduler_.ledger().epochs_completed());
+    auto due = feed_.made(what, scheduler_.ledger().epochs_completed());
+    if (due && parts_.settings.checkpoint.keep_best == config::best_rule::full)
+      checkpoints_.take(); // It may become the best one.
     checkpoints_.made(what);
   };
   return out;
@@ -94,9 +96,24 @@ version_feed_parts parameter_server_state::feed_parts() {
   out.frequency = parts_.settings.evaluation.eval_freq.steps;
   out.epochs = scheduler_.ledger().epochs_completed();
   out.keeps_shown =
-    parts_.settings.checkpoint.keep_best && model_.has_weights();
+    parts_.settings.checkpoint.keep_best != config::best_rule::nothing &&
+    model_.has_weights();
   if (parts_.first)
     out.first = to_payload(parts_.first->flat);
+  return out;
+}
+
+/// With `--keep-best full`: the best one, and those that may become it.
+std::vector<uint64_t> parameter_server_state::staying_checkpoints() const {
+  std::vector<uint64_t> out;
+  if (parts_.settings.checkpoint.keep_best != config::best_rule::full)
+    return out;
+  for (auto each : feed_.unscored())
+    out.push_back(each.value);
+  if (best_)
+    out.push_back(best_->step);
+  if (auto step = metrics_->statistics().best_step())
+    out.push_back(*step);
   return out;
 }
 
@@ -117,6 +134,9 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   };
   out.describe = [this](proto::Manifest& manifest) {
     describe(manifest);
+  };
+  out.staying = [this] {
+    return staying_checkpoints();
   };
   out.each_member = [this](const auto& what) {
     requests_.each_member(what);

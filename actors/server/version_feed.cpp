@@ -38,11 +38,12 @@ void version_feed::show_first() {
   waiting_.pop_back();
 }
 
-void version_feed::made(version what, uint64_t epochs) {
+bool version_feed::made(version what, uint64_t epochs) {
   if (!board_.updated(what, epochs))
-    return;
+    return false;
   parts_.first = {};
   show_due();
+  return true;
 }
 
 void version_feed::finish() {
@@ -109,6 +110,13 @@ void version_feed::remember(version shown, const payload& weights) {
 payload version_feed::take_shown(version what) {
   auto found = shown_.extract(what);
   return found ? std::move(found.mapped()) : payload{};
+}
+
+std::vector<version> version_feed::unscored() const {
+  std::vector<version> out{due_version_};
+  for (const auto& [what, weights] : shown_)
+    out.push_back(what);
+  return out;
 }
 
 void version_feed::keep_whole(version of, const at::Tensor& weights) {

@@ -49,8 +49,9 @@ public:
 
   uint32_t evaluators() const { return evaluators_; }
 
-  /// A new version is published; `epochs` are complete with it.
-  void made(version what, uint64_t epochs);
+  /// A new version is published; `epochs` are complete with it. Returns whether
+  /// it is due.
+  bool made(version what, uint64_t epochs);
 
   /// The run ends with the newest version, which is due whatever its number.
   void finish();
@@ -63,6 +64,9 @@ public:
   /// The weights that evaluators got as this version; nothing when they were
   /// already taken or are not kept any more.
   payload take_shown(version what);
+
+  /// Versions whose score is still to come, of those that are kept for it.
+  std::vector<version> unscored() const;
 
   /// A whole version was fetched from the shards.
   void keep_whole(version of, const at::Tensor& weights);

@@ -82,7 +82,7 @@ checkpoint_writer_state::write(const snapshot_ptr& what) try {
   auto path =
     models::write_checkpoint(parts_.folder, what->manifest,
                              state_dict_of(*what, batches), slots_of(*what));
-  models::prune(parts_.folder, parts_.keep);
+  models::prune(parts_.folder, parts_.keep, what->stays);
   return path.filename().string();
 } catch (const std::exception& err) {
   return caf::make_error(errc::disk, one_line(err));

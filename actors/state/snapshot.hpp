@@ -28,6 +28,8 @@ struct snapshot {
   std::vector<slot> slots;
   /// If set, this is not for a checkpoint, but for the best weights so far.
   std::optional<score> best;
+  /// Steps of earlier checkpoints that stay, however many newer ones there are.
+  std::vector<uint64_t> stays;
 };
 
 /// Digest of the complete training state, as 64 hex digits: SHA-256 over the

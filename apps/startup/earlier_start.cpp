@@ -2,6 +2,7 @@
 
 #include "config/sources/train_dir.hpp"
 #include "config/text/failure.hpp"
+#include "models/storage/best_weights.hpp"
 #include "models/storage/durable_file.hpp"
 
 #include <optional>
@@ -34,11 +35,28 @@ std::optional<config::earlier_run> run_without_weights(const fs::path& folder) {
     false};
 }
 
+/// The checkpoint of the best score. Throws `run_error` when it is not there.
+fs::path best_checkpoint(const fs::path& run) {
+  auto step = models::best_step(run);
+  auto out = run / "checkpoints" / models::checkpoint_name(step);
+  std::error_code error;
+  if (!fs::exists(out, error))
+    throw run_error(run.string() + ": the best weights are of step " +
+                    std::to_string(step) +
+                    ", and there is no checkpoint of it; --keep-best full "
+                    "keeps one");
+  return out;
+}
+
 /// Does not read the weights, which take time to verify.
 std::optional<config::earlier_run> glance(const config::settings& settings,
                                           const fs::path& folder) {
   const auto& resume = *settings.training.resume;
-  auto place = resume == "auto" ? folder / "checkpoints" : fs::path{resume};
+  auto place = folder / "checkpoints";
+  if (resume == "best")
+    place = best_checkpoint(folder);
+  else if (resume != "auto")
+    place = resume;
   std::error_code error;
   if (fs::exists(place / "manifest.pb", error))
     return run_of(place, models::read_manifest(place));
@@ -58,6 +76,9 @@ find_checkpoint(const config::settings& settings, const fs::path& folder,
   const auto& resume = settings.training.resume;
   if (!resume)
     return nullptr;
+  if (*resume == "best")
+    return std::make_shared<const models::loaded_checkpoint>(
+      models::read_checkpoint(best_checkpoint(folder)));
   auto checkpoints = folder / "checkpoints";
   auto found = *resume == "auto" ? models::newest_valid(checkpoints, say)
                                  : models::find_checkpoint(*resume, say);
@@ -76,7 +97,7 @@ config::run_finder make_run_finder(earlier_start& found,
     const auto& training = settings.training;
     fs::path folder = training.train_dir;
     std::error_code error;
-    auto elsewhere = *training.resume != "auto";
+    auto elsewhere = *training.resume != "auto" && *training.resume != "best";
     // Opening the run directory later reports what is wrong with such a path.
     if ((elsewhere && !fs::exists(*training.resume, error)) ||
         (!elsewhere && folder.empty()) || training.overwrite)

@@ -170,7 +170,7 @@ void settle(const origin& from, parameter_server_parts& parts,
     models::set_aside_newer(from.checkpoints(), step, say);
     forget_error_feedback({folder, 0, from.run_id}, version{step});
   }
-  if (parts.settings.checkpoint.keep_best)
+  if (parts.settings.checkpoint.keep_best != config::best_rule::nothing)
     parts.best = models::open_best(folder, from.run_id, say);
   // A checkpoint is useless in a folder that was removed.
   models::sync_names(folder);

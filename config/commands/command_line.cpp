@@ -77,7 +77,7 @@ void prepare_evaluation(resolved& all) {
   if (from_file == training.resume.has_value())
     throw usage_error("--evaluate needs weights: either --init FILE or "
                       "--resume PATH");
-  if (training.resume == "auto")
+  if (training.resume == "auto" || training.resume == "best")
     throw usage_error("--evaluate --resume needs the PATH of a checkpoint or "
                       "run directory");
   all.values.what = role::simulate;

@@ -43,7 +43,8 @@ bool has_evaluator(const settings& all) {
 
 /// Versions that are being scored, and the best of them until it is written.
 uint64_t versions_aside(const settings& all) {
-  return has_evaluator(all) ? 1 + all.checkpoint.keep_best : 0;
+  auto keeps = all.checkpoint.keep_best != best_rule::nothing;
+  return has_evaluator(all) ? 1 + keeps : 0;
 }
 
 uint64_t batch_bytes(const model_size& of, uint64_t samples, uint64_t width) {

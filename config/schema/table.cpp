@@ -154,9 +154,9 @@ void add_training(std::vector<key>& table) {
          "tensors that begin as usual, such as 'fc.*' where the number of "
          "classes differs",
          rules::key_patterns);
-  at.add("resume", &s::resume, scope::start, "auto|PATH",
+  at.add("resume", &s::resume, scope::start, "auto|best|PATH",
          "go on from a checkpoint; auto: the newest of the train-dir, or a "
-         "fresh start when there is none")
+         "fresh start when there is none; best: that of its best score")
     .alone = "auto";
   at.add("overwrite", &s::overwrite, scope::start, "BOOL",
          "remove the run that the train-dir holds");
@@ -269,8 +269,10 @@ void add_checkpoint(std::vector<key>& table) {
          "steps between checkpoints", at_least_one);
   at.add("keep", &s::keep, scope::node, "N", "newest checkpoints that are kept",
          at_least_one);
-  at.add("keep-best", &s::keep_best, scope::node, "BOOL",
-         "keep the weights of the best score in best.safetensors");
+  at.add("keep-best", &s::keep_best, scope::node, "",
+         "keep the weights of the best score in best.safetensors; full: and a "
+         "checkpoint of that version, for --resume best")
+    .alone = "true";
 }
 
 void add_simulation(std::vector<key>& table) {

@@ -159,6 +159,7 @@ run_directory prepare(const fs::path& folder, const training_settings& training,
 void check_resume(const training_settings& training, const fs::path& root) {
   std::error_code ignored;
   if (training.resume && *training.resume != "auto" &&
+      *training.resume != "best" &&
       !fs::exists(root / *training.resume, ignored))
     throw usage_error("resume " + *training.resume + ": no such folder");
 }

@@ -62,6 +62,13 @@ enum class autocast_kind : uint8_t {
   automatic ///< bf16 if that is faster; decided before the run begins.
 };
 
+/// What is kept of the version with the best score.
+enum class best_rule : uint8_t {
+  nothing,
+  weights, ///< best.safetensors
+  full     ///< And the checkpoint of that version.
+};
+
 /// Whether tensors are sent while they are computed, and used while they
 /// arrive.
 enum class overlap_rule : uint8_t {
@@ -204,7 +211,7 @@ struct evaluation_settings {
 struct checkpoint_settings {
   uint64_t checkpoint_freq = 100; ///< Steps between checkpoints.
   uint32_t keep = 3;              ///< Newest checkpoints that are kept.
-  bool keep_best = true;          ///< Write best.safetensors.
+  best_rule keep_best = best_rule::weights;
 
   bool operator==(const checkpoint_settings&) const = default;
 };

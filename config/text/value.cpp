@@ -53,6 +53,21 @@ constexpr std::array exclusion_words{
   choice<decay_exclusion>{decay_exclusion::bias_and_norm, "bias+norm"},
 };
 
+constexpr std::array best_words{
+  choice<best_rule>{best_rule::nothing, "false"},
+  choice<best_rule>{best_rule::weights, "true"},
+  choice<best_rule>{best_rule::full, "full"},
+};
+
+constexpr std::array other_best_words{
+  choice<best_rule>{best_rule::nothing, "no"},
+  choice<best_rule>{best_rule::nothing, "off"},
+  choice<best_rule>{best_rule::nothing, "0"},
+  choice<best_rule>{best_rule::weights, "yes"},
+  choice<best_rule>{best_rule::weights, "on"},
+  choice<best_rule>{best_rule::weights, "1"},
+};
+
 constexpr std::array autocast_words{
   choice<autocast_kind>{autocast_kind::none, "none"},
   choice<autocast_kind>{autocast_kind::bf16, "bf16"},
@@ -114,6 +129,10 @@ choices<autocast_kind> words(autocast_kind) {
   return autocast_words;
 }
 
+choices<best_rule> words(best_rule) {
+  return best_words;
+}
+
 choices<role> words(role) {
   return role_words;
 }
@@ -124,6 +143,10 @@ choices<scalar_type> other_words(scalar_type) {
 
 choices<autocast_kind> other_words(autocast_kind) {
   return other_autocast_words;
+}
+
+choices<best_rule> other_words(best_rule) {
+  return other_best_words;
 }
 
 uint64_t parse_unsigned(std::string_view text, uint64_t largest) {

@@ -46,6 +46,7 @@ choices<sharding_kind> words(sharding_kind);
 choices<decay_exclusion> words(decay_exclusion);
 choices<autocast_kind> words(autocast_kind);
 choices<overlap_rule> words(overlap_rule);
+choices<best_rule> words(best_rule);
 choices<role> words(role); ///< Those that `--role` takes.
 
 /// Other common names for these values. They are understood but never printed,
@@ -57,6 +58,7 @@ choices<Enum> other_words(Enum) {
 
 choices<scalar_type> other_words(scalar_type);
 choices<autocast_kind> other_words(autocast_kind);
+choices<best_rule> other_words(best_rule); ///< Those of a switch.
 
 template <class Enum>
 requires std::is_enum_v<Enum> std::string print(Enum value) {

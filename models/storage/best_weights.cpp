@@ -1,6 +1,7 @@
 #include "models/storage/best_weights.hpp"
 
 #include "config/text/failure.hpp"
+#include "models/storage/tensor_metadata.hpp"
 
 #include <array>
 #include <charconv>
@@ -111,6 +112,14 @@ open_best(const fs::path& run, const std::string& run_id,
       on_line(x.why + "; it is now " + to.filename().string());
     return std::nullopt;
   }
+}
+
+uint64_t best_step(const fs::path& run) {
+  auto path = run / best_weights_file;
+  std::error_code error;
+  if (!fs::exists(path, error))
+    throw run_error(run.string() + ": holds no " + best_weights_file);
+  return number_in<uint64_t>(read_metadata(path), "step", path);
 }
 
 void copy_best(const fs::path& from, const fs::path& to, uint64_t step,

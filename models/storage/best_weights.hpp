@@ -37,6 +37,10 @@ std::optional<best_score>
 open_best(const std::filesystem::path& run, const std::string& run_id,
           const std::function<void(const std::string&)>& on_line = {});
 
+/// The step of the best weights in `run`, by the header of the file. Throws
+/// `run_error` when there are none.
+uint64_t best_step(const std::filesystem::path& run);
+
 /// Copies the best weights of `from` to `to`, if they are intact and of this
 /// step and run.
 void copy_best(const std::filesystem::path& from,

@@ -83,8 +83,10 @@ std::optional<loaded_checkpoint> newest_valid(const std::filesystem::path& dir,
 loaded_checkpoint find_checkpoint(const std::filesystem::path& path,
                                   const line_sink& on_skip);
 
-/// Removes all but the `keep` newest checkpoints (at least one is kept).
-void prune(const std::filesystem::path& dir, size_t keep);
+/// Removes all but the `keep` newest checkpoints (at least one is kept) and
+/// those of the steps that `stay`.
+void prune(const std::filesystem::path& dir, size_t keep,
+           std::span<const uint64_t> stay = {});
 
 /// Renames the checkpoints after `step` to `abandoned-step-...`: a run that
 /// continues from an older one must not find them, nor may `prune` count them.

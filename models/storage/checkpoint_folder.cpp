@@ -108,7 +108,7 @@ loaded_checkpoint find_checkpoint(const fs::path& path,
   throw run_error("no usable checkpoint in " + dir.string());
 }
 
-void prune(const fs::path& dir, size_t keep) {
+void prune(const fs::path& dir, size_t keep, std::span<const uint64_t> stay) {
   auto all = list_checkpoints(dir);
   std::erase_if(all, [](const auto& x) {
     std::error_code error;
@@ -119,6 +119,8 @@ void prune(const fs::path& dir, size_t keep) {
   // checkpoint, whatever the disk keeps of the removal.
   std::vector<fs::path> doomed;
   for (size_t i = 0; i + keep < all.size(); ++i) {
+    if (std::ranges::find(stay, all[i].step) != stay.end())
+      continue;
     auto name = all[i].path.filename().string();
     doomed.push_back(dir / (std::string{temporary_prefix} + name));
     remove_tree(doomed.back());

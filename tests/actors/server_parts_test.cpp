@@ -330,6 +330,9 @@ struct checkpoints_of_a_run : part_host {
     out.describe = [this](proto::Manifest& manifest) {
       manifest.set_step(newest.value);
     };
+    out.staying = [] {
+      return std::vector<uint64_t>{};
+    };
     out.each_member = [](const auto&) {
     };
     out.fetched = [](version, const at::Tensor&) {

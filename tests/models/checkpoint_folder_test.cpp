@@ -52,6 +52,15 @@ TEST_CASE("the newest ones survive pruning") {
   CHECK(std::distance(fs::directory_iterator{folder.path()}, {}) == 1);
 }
 
+TEST_CASE("pruning leaves the checkpoints that are to stay") {
+  temporary_folder folder;
+  for (uint64_t step : {1, 2, 3, 4, 5})
+    write_sample(folder.path(), step);
+  steps stay{2, 5, 9};
+  prune(folder.path(), 2, stay);
+  CHECK(steps_in(folder.path()) == steps{2, 4, 5});
+}
+
 TEST_CASE("leftovers of a killed writer go and checkpoints stay") {
   temporary_folder folder;
   auto path = write_sample(folder.path(), 100);

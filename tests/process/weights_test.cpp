@@ -143,6 +143,34 @@ TEST_CASE("a cluster of processes with shards begins with weights, too") {
   check_end(evaluator, 0);
 }
 
+TEST_CASE("a run goes on from its best version") {
+  process_fixture on;
+  // Nothing is learned, so that all scores are equal and the first is the best.
+  auto all = flags{"--simulate", "--train-dir", "run",     "--workers",
+                   "1",          "--lr",        "1e-12",   "--eval-freq",
+                   "2",          "--clock",     "virtual", "--checkpoint-freq",
+                   "5",          "--keep",      "1"};
+  run_to_end(on, "weights", all + flags{"--max-steps", "12"});
+  CHECK(on.summary()["best_step"] == 2);
+  CHECK(checkpoints_of(on.run()) == std::vector<std::string>{"step-00000012"});
+  auto resume = flags{"--simulate", "--train-dir", "run", "--resume", "best"};
+  auto line = run_to_end(on, "none", resume, 1);
+  CHECK(
+    line.find("the best weights are of step 2, and there is no checkpoint") !=
+    std::string::npos);
+  run_to_end(
+    on, "full",
+    all + flags{"--max-steps", "12", "--keep-best", "full", "--overwrite"});
+  CHECK(checkpoints_of(on.run()) ==
+        std::vector<std::string>{"step-00000002", "step-00000012"});
+  run_to_end(on, "best", resume + flags{"--max-steps", "6"});
+  auto metrics = on.metrics();
+  auto resumed = std::ranges::find_if(metrics, is_kind("resumed"));
+  REQUIRE(resumed != metrics.end());
+  CHECK((*resumed)["step"] == 2);
+  CHECK(on.summary()["steps"] == 6);
+}
+
 TEST_CASE("what is skipped begins as usual") {
   process_fixture on;
   train_and_export(on, "weights.pt", "pt");

@@ -69,7 +69,7 @@ void scale(config::resolved& what) {
   all.checkpoint.checkpoint_freq = 1'000'000'000;
   all.checkpoint.keep = 1;
   if (!what.is_explicit("checkpoint.keep-best"))
-    all.checkpoint.keep_best = false;
+    all.checkpoint.keep_best = config::best_rule::nothing;
   auto learns = all.simulation.gradients != "none";
   if (learns && !all.training.target_accuracy)
     all.training.target_accuracy = usual_target;
