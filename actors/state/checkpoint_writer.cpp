@@ -23,18 +23,34 @@ models::named_tensor tensor_of(const models::parameter_slot& part,
           flat.bytes().subspan(part.offset * width, part.count * width)};
 }
 
+/// A tensor that has another name already.
+bool is_shared(const models::parameter_slot& part) {
+  return part.kind != models::tensor_kind::counter && !part.same_as.empty();
+}
+
 /// The state dict. A version has seen as many batches as its number says.
-std::vector<models::named_tensor> state_dict_of(const snapshot& what,
-                                                const int64_t& batches) {
+std::vector<models::named_tensor>
+state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
   std::vector<models::named_tensor> out;
   if (!what.layout)
     return out;
   for (const auto& part : what.layout->state_dict())
-    if (part.kind == models::tensor_kind::counter)
+    if (!all_names && is_shared(part))
+      continue;
+    else if (part.kind == models::tensor_kind::counter)
       out.push_back(
         {part.name, "I64", part.shape, std::as_bytes(std::span{&batches, 1})});
     else
       out.push_back(tensor_of(part, what.weights, part.name));
+  return out;
+}
+
+models::tensor_metadata other_names_of(const snapshot& what) {
+  models::tensor_metadata out;
+  if (what.layout)
+    for (const auto& part : what.layout->state_dict())
+      if (is_shared(part))
+        out.emplace(part.name, part.same_as);
   return out;
 }
 
@@ -79,9 +95,9 @@ checkpoint_writer_state::write(const snapshot_ptr& what) try {
   if (what->best)
     return write_best(*what);
   auto batches = static_cast<int64_t>(what->manifest.step());
-  auto path =
-    models::write_checkpoint(parts_.folder, what->manifest,
-                             state_dict_of(*what, batches), slots_of(*what));
+  auto path = models::write_checkpoint(parts_.folder, what->manifest,
+                                       state_dict_of(*what, batches, false),
+                                       slots_of(*what), other_names_of(*what));
   models::prune(parts_.folder, parts_.keep, what->stays);
   return path.filename().string();
 } catch (const std::exception& err) {
@@ -93,7 +109,7 @@ std::string checkpoint_writer_state::write_best(const snapshot& what) const {
   models::best_score score{found.weights.value, found.accuracy, found.loss};
   auto batches = static_cast<int64_t>(score.step);
   models::write_best(parts_.folder.parent_path(), score, what.manifest.run_id(),
-                     state_dict_of(what, batches));
+                     state_dict_of(what, batches, true));
   return models::best_weights_file;
 }
 

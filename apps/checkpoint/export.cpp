@@ -71,7 +71,7 @@ fs::path export_weights(const weights_place& at, bool best,
   if (out.empty())
     out =
       what.name + (format == weights_format::torch ? ".pt" : ".safetensors");
-  auto tensors = what.tensors.tensors();
+  auto tensors = models::with_other_names(what.tensors);
   models::replace_file(out, [&](models::output_file& file) {
     if (format == weights_format::torch)
       models::write_torch(file, tensors);

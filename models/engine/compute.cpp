@@ -124,8 +124,10 @@ struct compute_engine::state {
   state(const config::training_settings& settings, int64_t classes)
     : net(make_network(settings.network, classes, settings.dtype)),
       layout(flat_layout::from(net->module())),
-      parameters(net->module().parameters()), seed(settings.seed),
-      nothing(at::empty({0}, to_aten(settings.dtype))),
+      parameters(tensors_of(net->module(), layout.slots(), settings.dtype)),
+      statistics(
+        tensors_of(net->module(), layout.statistics(), settings.dtype)),
+      seed(settings.seed), nothing(at::empty({0}, to_aten(settings.dtype))),
       part_size(static_cast<int64_t>(
         settings.micro_batch_size.value_or(uint64_t{1} << 32))),
       smoothing(settings.label_smoothing),
@@ -133,11 +135,6 @@ struct compute_engine::state {
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i].register_hook(
         [this, i](const at::Tensor& x) { take_gradient(i, x); });
-    }
-    for (const auto& x : net->module().buffers()) {
-      if (x.is_floating_point()) {
-        statistics.push_back(x);
-      }
     }
     unbind();
   }

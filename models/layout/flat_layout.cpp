@@ -8,7 +8,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include <set>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -84,48 +84,20 @@ std::vector<named_state> state_of(const torch::nn::Module& module) {
   return out;
 }
 
-/// The tensors of one kind, which must be those of `slots`.
-std::vector<at::Tensor>
-matching_tensors(const torch::nn::Module& module, tensor_kind kind,
-                 const std::vector<parameter_slot>& slots,
-                 config::scalar_type dtype) {
-  std::vector<at::Tensor> out;
-  for (auto& x : state_of(module)) {
-    if (x.kind == kind) {
-      out.push_back(std::move(x.value));
-    }
-  }
-  if (out.size() != slots.size()) {
-    throw run_error("a network of " + std::to_string(out.size()) +
-                    " parameters does not fit a layout of " +
-                    std::to_string(slots.size()));
-  }
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (static_cast<uint64_t>(out[i].numel()) != slots[i].count ||
-        out[i].scalar_type() != to_aten(dtype)) {
-      throw run_error("parameter " + slots[i].name +
-                      " differs from the layout in size or dtype");
-    }
-  }
-  return out;
-}
-
-std::vector<at::Tensor> matching_parameters(const torch::nn::Module& module,
-                                            const flat_layout& layout) {
-  return matching_tensors(module, tensor_kind::parameter, layout.slots(),
-                          layout.dtype());
-}
-
-std::vector<at::Tensor> matching_statistics(const torch::nn::Module& module,
-                                            const flat_layout& layout) {
-  return matching_tensors(module, tensor_kind::statistic, layout.statistics(),
-                          layout.dtype());
-}
-
 void require_fit(const flat_layout& layout, const at::Tensor& flat) {
   if (!layout.fits(flat)) {
     throw run_error("a buffer does not fit the layout of " +
                     std::to_string(layout.count()) + " parameters");
+  }
+}
+
+/// Makes tensors of the module views into `flat`.
+void bind(torch::nn::Module& module, const flat_layout& layout,
+          const std::vector<parameter_slot>& slots, const at::Tensor& flat) {
+  require_fit(layout, flat);
+  auto all = tensors_of(module, slots, layout.dtype());
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].set_data(layout.view(flat, slots[i]));
   }
 }
 
@@ -139,9 +111,15 @@ at::Tensor part_of(const at::Tensor& flat, uint64_t first, uint64_t count) {
 flat_layout flat_layout::from(const torch::nn::Module& module) {
   flat_layout result;
   std::vector<parameter_slot> all;
+  std::map<const at::TensorImpl*, std::string> first_names;
   auto first = true;
   for (const auto& [name, value, kind, normalises] : state_of(module)) {
-    all.push_back({name, value.sizes().vec(), 0, 0, kind, normalises});
+    all.push_back({name, value.sizes().vec(), 0, 0, kind, "", normalises});
+    auto [known, is_new] =
+      first_names.emplace(value.unsafeGetTensorImpl(), name);
+    if (!is_new) {
+      all.back().same_as = known->second;
+    }
     if (kind == tensor_kind::counter) {
       continue;
     }
@@ -170,26 +148,28 @@ flat_layout flat_layout::from(
 }
 
 void flat_layout::take(std::vector<parameter_slot> all) {
-  std::set<std::string> names;
+  std::map<std::string, uint64_t> places;
   for (auto& x : all) {
-    if (!names.insert(x.name).second) {
-      throw run_error("there are two parameters of name " + x.name);
-    }
     x.count = count_of(x.name, x.shape);
     auto& total = x.kind == tensor_kind::parameter ? parameters_ : numbers_;
     if (x.count > most_elements || total + x.count > most_elements) {
       throw run_error("parameter " + x.name + " has an impossible shape");
     }
-    if (x.kind != tensor_kind::counter) {
+    if (!x.same_as.empty()) {
+      x.offset = places.at(x.same_as);
+    } else if (x.kind != tensor_kind::counter) {
       x.offset = std::exchange(total, total + x.count);
+    }
+    if (!places.emplace(x.name, x.offset).second) {
+      throw run_error("there are two parameters of name " + x.name);
     }
   }
   for (auto& x : all) {
     if (x.kind == tensor_kind::statistic) {
       x.offset += parameters_;
-      statistics_.push_back(x);
-    } else if (x.kind == tensor_kind::parameter) {
-      slots_.push_back(x);
+    }
+    if (x.kind != tensor_kind::counter && x.same_as.empty()) {
+      (x.kind == tensor_kind::parameter ? slots_ : statistics_).push_back(x);
     }
   }
   state_dict_ = std::move(all);
@@ -222,28 +202,44 @@ bool flat_layout::fits(const at::Tensor& flat, uint64_t count) const {
          static_cast<uint64_t>(flat.numel()) == count;
 }
 
+std::vector<at::Tensor> tensors_of(const torch::nn::Module& module,
+                                   const std::vector<parameter_slot>& slots,
+                                   config::scalar_type dtype) {
+  std::map<std::string, at::Tensor> all;
+  for (auto& x : state_of(module)) {
+    all.emplace(std::move(x.name), std::move(x.value));
+  }
+  std::vector<at::Tensor> out;
+  for (const auto& slot : slots) {
+    auto found = all.find(slot.name);
+    if (found == all.end()) {
+      throw run_error("the network has no parameter " + slot.name);
+    }
+    auto& x = found->second;
+    if (static_cast<uint64_t>(x.numel()) != slot.count ||
+        x.scalar_type() != to_aten(dtype)) {
+      throw run_error("parameter " + slot.name +
+                      " differs from the layout in size or dtype");
+    }
+    out.push_back(std::move(x));
+  }
+  return out;
+}
+
 void bind_parameters(torch::nn::Module& module, const flat_layout& layout,
                      const at::Tensor& flat) {
-  require_fit(layout, flat);
-  auto parameters = matching_parameters(module, layout);
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].set_data(layout.view(flat, layout.slots()[i]));
-  }
+  bind(module, layout, layout.slots(), flat);
 }
 
 void bind_statistics(torch::nn::Module& module, const flat_layout& layout,
                      const at::Tensor& flat) {
-  require_fit(layout, flat);
-  auto statistics = matching_statistics(module, layout);
-  for (size_t i = 0; i < statistics.size(); ++i) {
-    statistics[i].set_data(layout.view(flat, layout.statistics()[i]));
-  }
+  bind(module, layout, layout.statistics(), flat);
 }
 
 void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
                     const at::Tensor& flat) {
   require_fit(layout, flat);
-  auto parameters = matching_parameters(module, layout);
+  auto parameters = tensors_of(module, layout.slots(), layout.dtype());
   for (size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].mutable_grad() = layout.view(flat, layout.slots()[i]);
   }
@@ -251,15 +247,13 @@ void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
 
 at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout) {
   torch::NoGradGuard no_grad;
-  auto parameters = matching_parameters(module, layout);
-  auto statistics = matching_statistics(module, layout);
   auto flat =
     at::empty({static_cast<int64_t>(layout.count())}, to_aten(layout.dtype()));
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    layout.view(flat, layout.slots()[i]).copy_(parameters[i]);
-  }
-  for (size_t i = 0; i < statistics.size(); ++i) {
-    layout.view(flat, layout.statistics()[i]).copy_(statistics[i]);
+  for (const auto* slots : {&layout.slots(), &layout.statistics()}) {
+    auto all = tensors_of(module, *slots, layout.dtype());
+    for (size_t i = 0; i < all.size(); ++i) {
+      layout.view(flat, (*slots)[i]).copy_(all[i]);
+    }
   }
   return flat;
 }

@@ -36,6 +36,9 @@ struct parameter_slot {
   uint64_t offset = 0;
   uint64_t count = 0;
   tensor_kind kind = tensor_kind::parameter;
+  /// Of a tensor with several names (tied weights): its first name, where this
+  /// is another one. Else empty.
+  std::string same_as = {};
   /// Whether its layer normalises; nothing if the layer's class does not tell.
   std::optional<bool> normalises = {};
 
@@ -43,7 +46,8 @@ struct parameter_slot {
 };
 
 /// Parameters and statistics of a network, each in the order of its state_dict,
-/// without gaps. The two ends of a connection compare theirs with ==.
+/// without gaps. A tensor with several names is there once, under the first.
+/// The two ends of a connection compare theirs with ==.
 class flat_layout {
 public:
   flat_layout() = default;
@@ -66,7 +70,7 @@ public:
     return statistics_;
   }
 
-  /// All tensors of the state dict, in its order.
+  /// All names of the state dict, in its order.
   const std::vector<parameter_slot>& state_dict() const noexcept {
     return state_dict_;
   }
@@ -112,6 +116,12 @@ private:
   uint64_t numbers_ = 0; ///< In statistics.
   config::scalar_type dtype_ = config::scalar_type::float32;
 };
+
+/// The tensors of these slots, in their order.
+/// @throws run_error if the module has none of that name, size and dtype.
+std::vector<at::Tensor> tensors_of(const torch::nn::Module& module,
+                                   const std::vector<parameter_slot>& slots,
+                                   config::scalar_type dtype);
 
 /// Makes the parameters of `module` views into `flat`, without a copy. The
 /// memory lives as long as a parameter refers to it.

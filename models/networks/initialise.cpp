@@ -7,6 +7,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <set>
 #include <stdexcept>
 
 namespace troupe::models {
@@ -43,17 +44,23 @@ public:
   }
 
 private:
-  /// Values are drawn as float32, whatever the parameter is.
+  /// Values are drawn as float32, whatever the parameter is. A parameter of two
+  /// layers keeps the first one's, but the second draws as well: in PyTorch,
+  /// both are made before one gets the other's.
   template <class Draw>
-  static void fill(at::Tensor& parameter, Draw draw) {
-    if (parameter.defined()) {
-      auto values = at::empty(parameter.sizes(), at::kFloat);
-      draw(values);
+  void fill(at::Tensor& parameter, Draw draw) {
+    if (!parameter.defined()) {
+      return;
+    }
+    auto values = at::empty(parameter.sizes(), at::kFloat);
+    draw(values);
+    if (filled_.insert(parameter.unsafeGetTensorImpl()).second) {
       parameter.copy_(values);
     }
   }
 
   at::Generator generator_;
+  std::set<const at::TensorImpl*> filled_;
 };
 
 double deviation_by_fan_out(const at::Tensor& weight) {
@@ -70,7 +77,11 @@ void initialise(network& net, uint64_t seed) {
   torch::NoGradGuard no_grad;
   painter with{seed};
   auto rule = net.initial_weights();
+  std::set<const torch::nn::Module*> seen; // One may have several names.
   for (auto& layer : net.module().modules(/*include_self=*/false)) {
+    if (!seen.insert(layer.get()).second) {
+      continue;
+    }
     if (auto* conv = layer->as<torch::nn::Conv2dImpl>()) {
       if (rule == weight_rule::uniform) {
         with.uniform(*conv);

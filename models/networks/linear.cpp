@@ -45,7 +45,8 @@ struct linear_function : torch::autograd::Function<linear_function> {
     result[2] = context->saved_data["bias"].toTensor();
     if (result[2].defined())
       at::sum_out(result[2], of_scores, 0);
-    else if (context->saved_data["has_bias"].toBool())
+    else if (context->saved_data["has_bias"].toBool() &&
+             context->needs_input_grad(2))
       result[2] = of_scores.sum(0);
     return result;
   }

@@ -3,6 +3,7 @@
 #include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/script.hpp"
+#include "models/layout/flat_layout.hpp"
 #include "models/networks/lenet.hpp"
 #include "models/networks/mnist_net.hpp"
 #include "models/networks/registration.hpp"
@@ -178,15 +179,14 @@ std::vector<std::string> network_names() {
 }
 
 network_size size_of(const network_entry& what) {
-  auto net = what.make(what.classes);
+  auto layout = flat_layout::from(what.make(what.classes)->module());
   network_size out;
-  for (const auto& x : net->module().parameters()) {
-    out.parameters += static_cast<uint64_t>(x.numel());
-    ++out.keys;
-  }
-  for (const auto& x : net->module().buffers()) {
-    out.buffers += static_cast<uint64_t>(x.numel());
-    ++out.keys;
+  out.parameters = layout.parameter_count();
+  out.keys = layout.state_dict().size();
+  for (const auto& x : layout.state_dict()) {
+    if (x.kind != tensor_kind::parameter && x.same_as.empty()) {
+      out.buffers += x.count;
+    }
   }
   return out;
 }

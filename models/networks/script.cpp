@@ -15,7 +15,6 @@
 #include <torch/utils.h>
 
 #include <mutex>
-#include <set>
 #include <utility>
 
 namespace troupe::models {
@@ -104,8 +103,6 @@ private:
       refuse(name, "is not float32");
     if (!x.requires_grad())
       refuse(name, "is frozen; register it as a buffer instead");
-    if (!seen_.insert(x.unsafeGetTensorImpl()).second)
-      refuse(name, "is another one, too; shared parameters cannot be trained");
   }
 
   [[noreturn]] void refuse(const std::string& name, const char* why) const {
@@ -113,7 +110,6 @@ private:
   }
 
   std::string file_;
-  std::set<const void*> seen_;
 };
 
 /// Where this thread's script is to put gradients; null between two passes.

@@ -61,9 +61,10 @@ proto::Manifest unsealed(std::string_view text) {
 // -- writing ------------------------------------------------------------------
 
 void write_tensors(const fs::path& path, std::span<const named_tensor> tensors,
-                   proto::Manifest& manifest) {
+                   tensor_metadata about, proto::Manifest& manifest) {
   output_file out{path, output_file::sum::sha256};
-  write_safetensors(out, tensors, {{"format", "pt"}});
+  about.emplace("format", "pt");
+  write_safetensors(out, tensors, about);
   auto size = out.size();
   auto digest = out.finish();
   auto* record = manifest.add_files();
@@ -74,11 +75,12 @@ void write_tensors(const fs::path& path, std::span<const named_tensor> tensors,
 
 void fill_folder(const fs::path& folder, proto::Manifest manifest,
                  std::span<const named_tensor> weights,
-                 std::span<const named_tensor> slots) {
+                 std::span<const named_tensor> slots,
+                 const tensor_metadata& other_names) {
   manifest.set_format_version(checkpoint_format);
   manifest.clear_files();
-  write_tensors(folder / model_file, weights, manifest);
-  write_tensors(folder / optimizer_file, slots, manifest);
+  write_tensors(folder / model_file, weights, other_names, manifest);
+  write_tensors(folder / optimizer_file, slots, {}, manifest);
   output_file out{folder / manifest_file};
   out.write(sealed(std::move(manifest)));
   out.finish();
@@ -235,7 +237,8 @@ std::string slot_key(std::string_view slot, std::string_view parameter) {
 
 fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
                           std::span<const named_tensor> weights,
-                          std::span<const named_tensor> slots) {
+                          std::span<const named_tensor> slots,
+                          const tensor_metadata& other_names) {
   auto path = dir / checkpoint_name(manifest.step());
   auto temporary = dir / (".tmp-" + path.filename().string());
   std::error_code ignored;
@@ -244,7 +247,7 @@ fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
     make_folder(dir);
     fs::remove_all(temporary, ignored);
     make_folder(temporary);
-    fill_folder(temporary, std::move(manifest), weights, slots);
+    fill_folder(temporary, std::move(manifest), weights, slots, other_names);
     publish(temporary, path);
   } catch (const run_error& x) {
     fs::remove_all(temporary, ignored);
@@ -255,6 +258,16 @@ fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
     throw;
   }
   return path;
+}
+
+std::vector<named_tensor> with_other_names(const tensor_file& file) {
+  std::vector<named_tensor> out(file.tensors().begin(), file.tensors().end());
+  for (const auto& [name, same_as] : file.metadata())
+    if (const auto* tensor = file.find(same_as); tensor && !file.find(name)) {
+      out.push_back(*tensor);
+      out.back().name = name;
+    }
+  return out;
 }
 
 loaded_checkpoint read_checkpoint(const fs::path& where) {

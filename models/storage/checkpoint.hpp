@@ -56,10 +56,18 @@ std::string slot_key(std::string_view slot, std::string_view parameter);
 /// Sets the manifest's format version, files and checksum; the caller fills in
 /// the rest. `dir` is created if absent. When this throws, nothing is left
 /// behind. Returns the path of the checkpoint, which is then durable.
+/// @param other_names Further names of weights, each with the one under which
+/// the tensor is there (see `with_other_names`).
 std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
                                        proto::Manifest manifest,
                                        std::span<const named_tensor> weights,
-                                       std::span<const named_tensor> slots);
+                                       std::span<const named_tensor> slots,
+                                       const tensor_metadata& other_names = {});
+
+/// The tensors of a file, those with several names under each of them: further
+/// names are in its metadata, as the safetensors library writes tied weights.
+/// Views of the file.
+std::vector<named_tensor> with_other_names(const tensor_file& file);
 
 /// Reads and verifies the checkpoint folder `path`.
 loaded_checkpoint read_checkpoint(const std::filesystem::path& path);

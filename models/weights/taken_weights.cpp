@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -50,25 +51,43 @@ public:
   weights_taker(const weights_file& from, const std::string& network,
                 const flat_layout& layout, const config::key_patterns& skip)
     : from_(from), network_(network), layout_(layout), skip_(skip) {
-    // nop
+    for (const auto& slot : layout_.state_dict())
+      if (slot.kind != tensor_kind::counter)
+        names_[slot.same_as.empty() ? slot.name : slot.same_as].push_back(
+          slot.name);
   }
 
   taken_weights take(const at::Tensor& flat) {
     compare_keys();
     for (const auto* slots : {&layout_.slots(), &layout_.statistics()})
       for (const auto& slot : *slots)
-        if (!skip_.match(slot.name))
-          copy(slot, flat);
+        if (is_skipped(slot.name))
+          out_.skipped.push_back(slot.name);
+        else
+          take(slot, flat);
     require_finite(flat);
-    for (const auto& slot : layout_.state_dict())
-      if (slot.kind != tensor_kind::counter && skip_.match(slot.name))
-        out_.skipped.push_back(slot.name);
     return std::move(out_);
   }
 
 private:
   [[noreturn]] void refuse(const std::string& why) const {
     throw run_error(from_.path().string() + ": " + why);
+  }
+
+  /// A tensor with several names is left out if one of them matches.
+  bool is_skipped(const std::string& first_name) const {
+    return std::ranges::any_of(
+      names_.at(first_name),
+      [this](const std::string& name) { return skip_.match(name); });
+  }
+
+  /// Those of its names under which it is in the file.
+  std::vector<std::string> keys_of(const std::string& first_name) const {
+    auto out = names_.at(first_name);
+    std::erase_if(out, [this](const std::string& name) {
+      return !from_.tensors().contains(name);
+    });
+    return out;
   }
 
   void compare_keys() const {
@@ -78,8 +97,8 @@ private:
     for (const auto& slot : layout_.state_dict()) {
       known.insert(slot.name);
       all.push_back(slot.name);
-      if (slot.kind != tensor_kind::counter && !skip_.match(slot.name) &&
-          !from_.tensors().contains(slot.name))
+      if (slot.kind != tensor_kind::counter && slot.same_as.empty() &&
+          !is_skipped(slot.name) && keys_of(slot.name).empty())
         missing.push_back(slot.name);
     }
     std::vector<std::string> beyond;
@@ -108,8 +127,24 @@ private:
            "; --init-skip PATTERN leaves out what differs");
   }
 
-  void copy(const parameter_slot& slot, const at::Tensor& flat) {
-    const auto& tensor = from_.tensors().find(slot.name)->second;
+  void take(const parameter_slot& slot, const at::Tensor& flat) {
+    auto keys = keys_of(slot.name);
+    const auto& tensor = from_.tensors().find(keys.front())->second;
+    for (const auto& key : keys)
+      if (!is_same(from_.tensors().find(key)->second, tensor))
+        refuse("tensors " + keys.front() + " and " + key + " differ, and " +
+               network_ + " has one for both; --init-skip " + key +
+               " leaves it out");
+    copy(tensor, slot, flat);
+  }
+
+  static bool is_same(const named_tensor& a, const named_tensor& b) {
+    return a.dtype == b.dtype && a.shape == b.shape &&
+           std::ranges::equal(a.bytes, b.bytes);
+  }
+
+  void copy(const named_tensor& tensor, const parameter_slot& slot,
+            const at::Tensor& flat) {
     auto type = floating_type(tensor.dtype);
     if (!type)
       refuse("tensor " + slot.name + " is of type " + tensor.dtype +
@@ -144,6 +179,8 @@ private:
   const std::string& network_;
   const flat_layout& layout_;
   const config::key_patterns& skip_;
+  /// The names of each tensor, by the first.
+  std::map<std::string, std::vector<std::string>> names_;
   taken_weights out_;
 };
 

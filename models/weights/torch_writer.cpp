@@ -8,6 +8,7 @@
 #include <array>
 #include <exception>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -119,12 +120,28 @@ void add_tensor(pickle_text& to, const named_tensor& tensor,
   to.operations("tR");
 }
 
-std::string pickle_of(std::span<const named_tensor> tensors) {
+/// The storage of each tensor: views of the same bytes share one, as tied
+/// weights do in torch.
+std::vector<size_t> storages_of(std::span<const named_tensor> tensors) {
+  std::map<std::pair<const std::byte*, size_t>, size_t> known;
+  std::vector<size_t> out;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    auto bytes = tensors[i].bytes;
+    out.push_back(bytes.empty()
+                    ? i
+                    : known.emplace(std::pair{bytes.data(), bytes.size()}, i)
+                        .first->second);
+  }
+  return out;
+}
+
+std::string pickle_of(std::span<const named_tensor> tensors,
+                      std::span<const size_t> storages) {
   pickle_text out;
   out.ordered_dictionary();
   out.operations("(");
   for (size_t i = 0; i < tensors.size(); ++i)
-    add_tensor(out, tensors[i], std::to_string(i));
+    add_tensor(out, tensors[i], std::to_string(storages[i]));
   out.operations("u.");
   return out.str();
 }
@@ -143,14 +160,16 @@ void write_torch(output_file& out, std::span<const named_tensor> tensors) {
       return 0;
     }
   };
-  auto pickled = pickle_of(tensors);
+  auto storages = storages_of(tensors);
+  auto pickled = pickle_of(tensors, storages);
   try {
     caffe2::serialize::PyTorchStreamWriter archive{write};
     archive.writeRecord("data.pkl", pickled.data(), pickled.size());
     archive.writeRecord("byteorder", "little", 6);
     for (size_t i = 0; i < tensors.size(); ++i)
-      archive.writeRecord("data/" + std::to_string(i), tensors[i].bytes.data(),
-                          tensors[i].bytes.size());
+      if (storages[i] == i)
+        archive.writeRecord("data/" + std::to_string(i),
+                            tensors[i].bytes.data(), tensors[i].bytes.size());
     archive.writeEndOfFile();
   } catch (const c10::Error& why) {
     if (failed)

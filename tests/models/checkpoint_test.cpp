@@ -88,6 +88,20 @@ TEST_CASE("a checkpoint comes back as it was written") {
   }
 }
 
+TEST_CASE("tensors with several names are stored once and read under each") {
+  temporary_folder folder;
+  sample_tensors tensors{1};
+  auto path =
+    write_checkpoint(folder.path(), sample_manifest(1), tensors.weights,
+                     tensors.slots, {{"tied.weight", "conv1.weight"}});
+  auto file = read_checkpoint(path).model;
+  CHECK(file.tensors().size() == 3);
+  auto all = with_other_names(file);
+  REQUIRE(all.size() == 4);
+  CHECK(all.back().name == "tied.weight");
+  CHECK(all.back().bytes.data() == file.find("conv1.weight")->bytes.data());
+}
+
 TEST_CASE("a checkpoint holds three files and nothing else is left behind") {
   temporary_folder folder;
   auto path = write_sample(folder.path(), 7);

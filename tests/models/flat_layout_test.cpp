@@ -20,6 +20,21 @@ flat_layout small_layout(config::scalar_type dtype = float32) {
   return flat_layout::from({{"a", {2, 3}}, {"b", {4}}, {"c", {}}}, dtype);
 }
 
+/// A layer under two names, and one whose weight is that of the other.
+class tied_network : public torch::nn::Module {
+public:
+  tied_network() : first(3, 3) {
+    register_module("first", first);
+    second = register_module("second", std::make_shared<torch::nn::Module>());
+    second->register_parameter("weight", first->weight);
+    second->register_parameter("bias", at::zeros({3}));
+    register_module("again", first);
+  }
+
+  torch::nn::Linear first;
+  std::shared_ptr<torch::nn::Module> second;
+};
+
 } // namespace
 
 TEST_CASE("slots lie one after another", "[flat-layout]") {
@@ -64,6 +79,28 @@ TEST_CASE("modules of mixed or unfit dtype are refused", "[flat-layout]") {
   torch::nn::Module half;
   half.register_parameter("x", at::zeros({1}, at::kHalf));
   CHECK_THROWS_AS(flat_layout::from(half), run_error);
+}
+
+TEST_CASE("a tensor with two names has one place", "[flat-layout]") {
+  tied_network net;
+  auto layout = flat_layout::from(net);
+  std::vector<std::string> names, shared;
+  for (const auto& slot : layout.slots())
+    names.push_back(slot.name);
+  for (const auto& slot : layout.state_dict())
+    if (!slot.same_as.empty())
+      shared.push_back(slot.name + " is " + slot.same_as);
+  CHECK(names ==
+        std::vector<std::string>{"first.weight", "first.bias", "second.bias"});
+  CHECK(shared == std::vector<std::string>{"second.weight is first.weight",
+                                           "again.weight is first.weight",
+                                           "again.bias is first.bias"});
+  CHECK(layout.parameter_count() == 9 + 3 + 3);
+  CHECK(layout.state_dict()[2].offset == 0);
+  auto flat = at::arange(15, at::kFloat);
+  bind_parameters(net, layout, flat);
+  CHECK(net.second->parameters()[0].equal(flat.narrow(0, 0, 9).view({3, 3})));
+  CHECK(gather(net, layout).equal(flat));
 }
 
 TEST_CASE("a layout knows which buffers fit", "[flat-layout]") {

@@ -40,6 +40,36 @@ at::Tensor reference_forward(torch::nn::Module& m, const at::Tensor& inputs) {
   return at::linear(x, p["fc2.weight"], p["fc2.bias"]);
 }
 
+/// A fully connected layer with the weight of another.
+class tied_linear : public torch::nn::LinearImpl {
+public:
+  explicit tied_linear(const torch::nn::Linear& other)
+    : LinearImpl(other->options) {
+    weight = parameters_["weight"] = other->weight;
+  }
+};
+
+class network_of_tied_layers final : public network {
+public:
+  network_of_tied_layers() {
+    module_.register_module("first", first_);
+    module_.register_module("second", second_);
+    module_.register_module("again", first_);
+  }
+
+  torch::nn::Module& module() override { return module_; }
+
+  at::Tensor forward(const at::Tensor& inputs, const gradient_places&,
+                     const std::optional<dropout_key>&) override {
+    return second_->forward(first_(inputs));
+  }
+
+private:
+  torch::nn::Linear first_{6, 6};
+  std::shared_ptr<tied_linear> second_ = std::make_shared<tied_linear>(first_);
+  torch::nn::Module module_;
+};
+
 } // namespace
 
 TEST_CASE("LeNet has the parameters of ps_pytorch's", "[network]") {
@@ -112,4 +142,16 @@ TEST_CASE("float64 starts from the float32 weights", "[network]") {
   initialise(*narrow, 7);
   initialise(*wide, 7);
   CHECK(at::equal(weights_of(*narrow).to(at::kDouble), weights_of(*wide)));
+}
+
+TEST_CASE("a weight of two layers is drawn as PyTorch leaves it", "[network]") {
+  network_of_tied_layers net;
+  initialise(net, 5);
+  torch::manual_seed(5);
+  torch::nn::Linear first{6, 6}, second{6, 6};
+  auto found = net.module().named_parameters();
+  CHECK(found["first.weight"].equal(first->weight));
+  CHECK(found["second.weight"].equal(first->weight));
+  CHECK(found["first.bias"].equal(first->bias));
+  CHECK(found["second.bias"].equal(second->bias));
 }

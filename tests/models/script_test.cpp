@@ -1,6 +1,7 @@
 // Networks that come as TorchScript files.
 
 #include "config/text/failure.hpp"
+#include "models/engine/compute.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/networks/script.hpp"
 #include "models/optim/decay.hpp"
@@ -13,6 +14,7 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -179,6 +181,45 @@ TEST_CASE("a script's normalising layers are known by their class",
   REQUIRE(plain.size() == 1);
   CHECK(plain.front().first == 0);
   CHECK(plain.front().count == 784);
+}
+
+TEST_CASE("a weight with two names is stored and stepped once", "[script]") {
+  torch::jit::Module script{"Net"};
+  auto weight = trained(torch::randn({10, 10}));
+  script.register_parameter("body", trained(torch::randn({10, 784})), false);
+  script.register_parameter("a", weight, false);
+  script.register_parameter("b", weight, false);
+  script.register_attribute("training", c10::BoolType::get(), true);
+  script.define("def forward(self, x):\n"
+                "  h = torch.linear(torch.linear(x.flatten(1), self.body),"
+                " self.a)\n"
+                "  return torch.linear(h.relu(), self.b)\n");
+  saved at{script};
+  config::training_settings settings;
+  settings.network = "script:" + at.file;
+  compute_engine engine{settings, 10};
+  const auto& layout = engine.layout();
+  REQUIRE(layout.slots().size() == 2);
+  CHECK(layout.state_dict().size() == 3);
+  auto weights = torch::empty({static_cast<int64_t>(layout.count())});
+  engine.initial_weights(weights, 1);
+  auto x = torch::randn({4, 1, 28, 28});
+  auto targets = torch::arange(4);
+  auto gradient = torch::full_like(weights, 7);
+  engine.run(weights, x, targets, gradient);
+
+  auto part = [&](const at::Tensor& flat, const char* name) {
+    return layout.view(flat, *std::ranges::find(layout.state_dict(), name,
+                                                &parameter_slot::name));
+  };
+  auto w = part(weights, "a").clone();
+  CHECK(w.equal(weight.detach()));
+  CHECK(part(weights, "b").data_ptr() == part(weights, "a").data_ptr());
+  w.requires_grad_(true);
+  auto h = torch::linear(torch::linear(x.flatten(1), part(weights, "body")), w);
+  auto loss = torch::cross_entropy_loss(torch::linear(h.relu(), w), targets);
+  auto expected = torch::autograd::grad({loss}, {w})[0];
+  CHECK(part(gradient, "b").allclose(expected, 1e-4, 1e-6));
 }
 
 TEST_CASE("files that are no script are refused with a line", "[script]") {

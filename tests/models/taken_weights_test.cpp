@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <torch/nn/module.h>
 
 #include <limits>
 
@@ -84,6 +85,30 @@ TEST_CASE_METHOD(files_of_weights, "other precisions are converted") {
         {"head.weight", "BF16", {3}, std::as_bytes(std::span{head})}},
        "");
   CHECK(numbers() == std::vector<float>{1, 2, 3, 1e-3f, 1, 2, -2});
+}
+
+TEST_CASE_METHOD(files_of_weights,
+                 "weights with two names come from either or both") {
+  torch::nn::Module net;
+  auto weight = net.register_parameter("a", at::zeros({2}));
+  net.register_parameter("b", weight);
+  net.register_parameter("c", at::zeros({1}));
+  layout = flat_layout::from(net);
+  flat = at::full({3}, 9, at::kFloat);
+  tensor_for_file a{"a", {2}, {1, 2}}, b{"b", {2}, {1, 2}}, c{"c", {1}, {3}};
+  for (const auto& all : {std::vector{a, b, c}, {a, c}, {b, c}}) {
+    flat.fill_(9);
+    CHECK(take(all).count == 2);
+    CHECK(numbers() == std::vector<float>{1, 2, 3});
+  }
+  CHECK_THROWS_WITH(take({c}), ContainsSubstring("1 tensor missing (a)"));
+  b.numbers = {1, 4};
+  CHECK_THROWS_WITH(take({a, b, c}),
+                    ContainsSubstring("tensors a and b differ, and net has one "
+                                      "for both; --init-skip b leaves it out"));
+  flat.fill_(9);
+  CHECK(take({a, b, c}, "b").skipped == std::vector<std::string>{"a"});
+  CHECK(numbers() == std::vector<float>{9, 9, 3});
 }
 
 TEST_CASE_METHOD(files_of_weights, "files that do not fit are refused") {

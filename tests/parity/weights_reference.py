@@ -4,8 +4,9 @@
 In: files of torch.save (a state dict; those of DistributedDataParallel and
 torch.compile; a checkpoint as the ImageNet example writes it) and safetensors begin a
 run of Troupe, whose first score must be torchvision's to 1e-5. Out: what Troupe exports
-must load with torch.load's defaults, strictly, with the bits of the checkpoint. Exits 1
-if anything differs.
+must load with torch.load's defaults, strictly, with the bits of the checkpoint. Between:
+a script with tied weights is trained by Troupe and by torch, and both must end with the
+same weights. Exits 1 if anything differs.
 
 Usage: weights_reference.py TRAINER_NODE
 """
@@ -29,6 +30,7 @@ from torchvision import datasets, transforms
 CLASSES = 3
 # Images of this size are only cropped: Resize makes 128 of a crop of 112.
 SIDE, CROP = 128, 112
+SAMPLES, STEPS, LR = 60, 10, 0.05
 DATA = ["--network", "resnet18", "--dataset", "folder", "--image-size", str(CROP)]
 
 
@@ -159,6 +161,75 @@ def compare_out(program, folder):
     return good
 
 
+class Tied(nn.Module):
+    """Two layers with one weight, behind a body with batch normalisation."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 5, stride=4), nn.BatchNorm2d(4),
+                                  nn.ReLU(), nn.Flatten())
+        self.first = nn.Linear(144, 144)
+        self.second = nn.Linear(144, 144)
+        self.second.weight = self.first.weight
+        self.head = nn.Linear(144, 10)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.second(torch.relu(self.first(self.body(x))))))
+
+
+def make_digits(folder):
+    """Random images and labels in the files of MNIST; as torch sees them."""
+    random = np.random.default_rng(2)
+    folder.mkdir()
+    images = random.integers(0, 256, (SAMPLES, 28, 28), np.uint8)
+    labels = random.integers(0, 10, SAMPLES).astype(np.uint8)
+    for part in ("train", "t10k"):
+        for name, magic, values in (("images-idx3", 0x803, images),
+                                    ("labels-idx1", 0x801, labels)):
+            head = np.array([magic, *values.shape], ">i4").tobytes()
+            (folder / f"{part}-{name}-ubyte").write_bytes(head + values.tobytes())
+    pixels = torch.from_numpy(images).float().unsqueeze(1) / 255
+    return (pixels - 0.1307) / 0.3081, torch.from_numpy(labels).long()
+
+
+def train_in_torch(net, data):
+    optimizer = torch.optim.SGD((p for p in net.parameters() if p.requires_grad), LR,
+                                momentum=0.9, weight_decay=1e-3)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        F.cross_entropy(net(data[0]), data[1]).backward()
+        optimizer.step()
+
+
+def train_in_troupe(program, folder, *flags):
+    """Every step takes all samples, so that their order does not matter."""
+    run(program, folder, "--simulate", "--network", "script:net.pt", "--allow-scripts",
+        "--dataset", "mnist", "--data-dir", "digits", "--workers", "1", "--batch-size",
+        str(SAMPLES), "--optimizer", "sgd", "--lr", str(LR), "--momentum", "0.9",
+        "--weight-decay", "1e-3", "--max-steps", str(STEPS), "--threads", "1",
+        "--train-dir", "trained", "--overwrite", *flags)
+    run(program, folder, "checkpoint", "export", "trained", "--format", "pt", "--out",
+        "trained.pt")
+    return torch.load(folder / "trained.pt")
+
+
+def compare_training(program, folder):
+    data = make_digits(folder / "digits")
+    torch.manual_seed(3)
+    net = Tied().train()
+    torch.jit.script(net).save(str(folder / "net.pt"))
+    found = train_in_troupe(program, folder)
+    train_in_torch(net, data)
+    Tied().load_state_dict(found, strict=True)
+    gap = max((found[key] - value).abs().max().item()
+              for key, value in net.state_dict().items())
+    tied = found["first.weight"].data_ptr() == found["second.weight"].data_ptr()
+    good = gap <= 1e-5 and tied
+    print(f"tied weights: after {STEPS} steps, gap {gap:.0e}  "
+          f"{'equal' if good else 'DIFFERENT'}")
+    return good
+
+
 def main():
     torch.set_num_threads(1)
     program = str(Path(sys.argv[1]).resolve())
@@ -167,7 +238,8 @@ def main():
         folder = Path(name)
         make_images(folder / "images")
         good = compare_in(program, folder, make_network())
-        return 0 if compare_out(program, folder) and good else 1
+        good = compare_out(program, folder) and good
+        return 0 if compare_training(program, folder) and good else 1
 
 
 if __name__ == "__main__":
