@@ -254,7 +254,21 @@ using gateway_actor = caf::typed_actor<
   // Names the peer's link; the answer is the coordinator to register with.
   result<coordinator_actor>(attach_atom, parameter_server_actor),
   // Makes the other end for a link whose tensors are sent in chunks.
-  result<void>(attach_atom, chunk_end_actor)>;
+  result<void>(attach_atom, chunk_end_actor),
+  // Sends the weights that are not trained, in chunks, to this download.
+  result<void>(fetch_atom, caf::strong_actor_ptr),
+  // The download has received so many bytes.
+  result<void>(credit_atom, transfer_id, uint64_t)>;
+
+/// Receives weights that are not trained, once, for the node that it runs in.
+using download_actor = caf::typed_actor<
+  // Fetches them from this gateway; the answer are all of them. Errors:
+  // peer_lost, protocol_violation, timed_out.
+  result<payload>(fetch_atom, gateway_actor, payload_shape),
+  // A chunk.
+  result<void>(chunk_atom, chunk),
+  // Timer: checks that chunks still come.
+  result<void>(tick_atom)>;
 
 /// An actor that sends and receives frames (actors/links/frame_channel.hpp):
 /// there is one at each end of a link. Receives messages of its own process

@@ -90,6 +90,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id + 200)
   CAF_ADD_ATOM(troupe_atoms, troupe, coordinator_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, shards_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, supervise_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, fetch_atom)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 

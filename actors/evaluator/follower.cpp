@@ -4,6 +4,7 @@
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
+#include "actors/state/first_weights.hpp"
 #include "actors/state/server_model.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/script.hpp"
@@ -73,14 +74,15 @@ bool follower_state::look_at_newest() {
   auto run = description_of(newest->manifest);
   if (!scorer_ || run.run_id != run_.run_id ||
       !config::differences(run_, run, config::relation::resume).empty())
-    prepare(std::move(run));
+    prepare(std::move(run), *newest);
   evaluate(version{newest->manifest.step()},
            weights_of(*newest, settings_.training, classes_));
   return true;
 }
 
 // The checkpoints say what is evaluated, and on which data.
-void follower_state::prepare(config::run_description run) {
+void follower_state::prepare(config::run_description run,
+                             const models::loaded_checkpoint& newest) {
   if (scorer_)
     self_->send_exit(scorer_, caf::exit_reason::user_shutdown);
   auto settings = parts_.settings;
@@ -102,6 +104,8 @@ void follower_state::prepare(config::run_description run) {
                     ": the run is scored on other data than there is here: " +
                     config::to_string(all.front()));
   classes_ = test.classes();
+  computing.frozen =
+    frozen_weights(settings.training, classes_, &newest, nullptr);
   settings_ = std::move(settings);
   run_ = std::move(run);
   scorer_ = spawn<scorer_actor, scorer_state>(self_->system(),

@@ -42,7 +42,8 @@ public:
 private:
   void look();
   bool look_at_newest();
-  void prepare(config::run_description run);
+  void prepare(config::run_description run,
+               const models::loaded_checkpoint& newest);
   void evaluate(version what, const payload& weights);
   void take(const score& found);
   void end(const run_end& how);

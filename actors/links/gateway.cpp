@@ -30,16 +30,25 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
   });
   if (auto caller = caf::actor_cast<caf::strong_actor_ptr>(parts_.caller))
     self_->monitor(caller);
-  late_ = self_->run_delayed(to_timespan(parts_.patience), [this] {
-    self_->quit(caf::make_error(
-      errc::timed_out, std::string{"the peer said hello and did not come"}));
-  });
+  wait_for_peer();
   return {
     [this](attach_atom, const parameter_server_actor& link) {
       return attach(link);
     },
     [this](attach_atom, const chunk_end_actor& peer) { open_chunks(peer); },
+    [this](fetch_atom, const caf::strong_actor_ptr& to) { upload(to); },
+    [this](credit_atom, transfer_id id, uint64_t received) {
+      credit(id, received);
+    },
   };
+}
+
+void gateway_state::wait_for_peer() {
+  late_.dispose();
+  late_ = self_->run_delayed(to_timespan(parts_.patience), [this] {
+    self_->quit(caf::make_error(
+      errc::timed_out, std::string{"the peer said hello and did not come"}));
+  });
 }
 
 // A null link could never end.
@@ -64,6 +73,21 @@ void gateway_state::open_chunks(const chunk_end_actor& peer) {
     framed_gateway_parts{parts_.server, gateway_actor{self_},
                          make_chunk_channel(parts_.expected, peer),
                          parts_.codec});
+}
+
+void gateway_state::upload(const caf::strong_actor_ptr& to) {
+  if (!to || !parts_.frozen || download_)
+    return break_off("a second download, or one of what is not there");
+  download_ = caf::actor_cast<download_actor>(to);
+  leaving_.begin(transfer_id{0}, parts_.frozen, to_download());
+}
+
+// A peer that has its link may only tell of the last chunk.
+void gateway_state::credit(transfer_id id, uint64_t received) {
+  if (!download_ || !leaving_.credit(id, received, to_download()))
+    return break_off("credit for what was not sent");
+  if (late_.valid() && !late_.disposed())
+    wait_for_peer();
 }
 
 // The pending timer would keep this actor in memory.

@@ -1,16 +1,19 @@
 #pragma once
 // Stands for the actor connection of one peer at the server: ties the peer's
 // link to it, so that both ends of a path end with the connection, and makes
-// the server's end for a link whose tensors are sent in chunks.
+// the server's end for a link whose tensors are sent in chunks. Before that, it
+// sends the peer what is not trained of the weights.
 //
 // An actor beside the parameter server, one for each peer. It ends with the
 // peer, and when the peer does not set up its link in time.
 
+#include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression/compression.hpp"
 
 #include <atomic>
 #include <memory>
+#include <utility>
 
 namespace troupe {
 
@@ -19,10 +22,11 @@ struct gateway_parts {
   coordinator_actor coordinator; ///< Null at shards other than the lead.
   payload_shape expected;        ///< Shape of gradients as received.
   transport::codec_ptr codec{};  ///< Compresses gradients; or null.
+  payload frozen{};              ///< Weights that are not trained; or empty.
   /// The actor that said hello, watched until there is a link; may be null.
   caf::actor_addr caller{};
-  /// Seconds that the peer has from its hello to its link. It may load data in
-  /// between.
+  /// Seconds that the peer has from its hello, or from the last chunk that it
+  /// took, to its link. It may load data in between.
   double patience = 120;
   /// Set to true when the link exists, or never will; may be null.
   std::shared_ptr<std::atomic<bool>> settled{};
@@ -43,6 +47,15 @@ public:
 private:
   caf::result<coordinator_actor> attach(const parameter_server_actor& link);
   void open_chunks(const chunk_end_actor& peer);
+  void upload(const caf::strong_actor_ptr& to);
+  void credit(transfer_id id, uint64_t received);
+  auto to_download() {
+    return [this](chunk&& piece) {
+      self_->send(download_, chunk_atom_v, std::move(piece));
+    };
+  }
+
+  void wait_for_peer();
   void settle();
   void break_off(const std::string& why);
 
@@ -50,6 +63,8 @@ private:
   gateway_parts parts_;
   caf::disposable late_; ///< Ends this actor if no peer comes.
   bool has_chunks_ = false;
+  download_actor download_;
+  outgoing_payloads leaving_;
 };
 
 } // namespace troupe

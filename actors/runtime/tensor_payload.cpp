@@ -25,6 +25,8 @@ payload to_payload(at::Tensor flat) {
 }
 
 at::Tensor to_tensor(const payload& x) {
+  if (!x)
+    return {};
   // LibTorch has no tensors on constant memory; readers do not write.
   auto* data = const_cast<std::byte*>(x.bytes().data());
   return at::from_blob(

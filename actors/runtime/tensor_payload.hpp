@@ -14,7 +14,7 @@ namespace troupe {
 payload to_payload(at::Tensor flat);
 
 /// A flat tensor on the payload's memory, for reading only; it keeps the memory
-/// alive.
+/// alive. Undefined for an empty payload.
 at::Tensor to_tensor(const payload& x);
 
 /// A flat tensor for filling the buffer; not to be used after sealing.

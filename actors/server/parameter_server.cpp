@@ -241,6 +241,7 @@ void parameter_server_state::keep_if_best(const score& found) {
   auto what = std::make_shared<snapshot>();
   what->manifest.set_run_id(parts_.run_id);
   what->layout = model_.layout();
+  what->frozen = parts_.frozen;
   what->weights = std::move(weights);
   what->best = found;
   ending_.saving();

@@ -65,6 +65,7 @@ struct parameter_server_parts {
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
   /// What a run begins with that is not resumed; null: weights are drawn.
   std::shared_ptr<const first_weights> first;
+  payload frozen; ///< Weights that are not trained; empty if all are.
   /// The score of the best weights that are on disk already.
   std::optional<models::best_score> best;
   recorder_actor recorder;

@@ -99,7 +99,7 @@ version_feed_parts parameter_server_state::feed_parts() {
     parts_.settings.checkpoint.keep_best != config::best_rule::nothing &&
     model_.has_weights();
   if (parts_.first)
-    out.first = to_payload(parts_.first->flat);
+    out.first = to_payload(parts_.first->weights.trained);
   return out;
 }
 

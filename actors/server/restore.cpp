@@ -18,6 +18,10 @@ cores::stop_limits make_limits(const config::training_settings& settings) {
   return {settings.epochs, settings.max_steps, settings.target_accuracy};
 }
 
+at::Tensor first_of(const parameter_server_parts& parts) {
+  return parts.first ? parts.first->weights.trained : at::Tensor{};
+}
+
 } // namespace
 
 policies::policy_spec make_policy_spec(const config::settings& settings) {
@@ -30,11 +34,11 @@ server_model make_server_model(const parameter_server_parts& parts) {
   if (parts.settings.simulation.gradients == "none")
     return {};
   shared_work with{parts.remote_shards + 1, parts.across};
-  auto out = parts.resumed
-               ? server_model{settings, parts.classes, *parts.resumed,
-                              parts.memory, with}
-               : server_model{settings, parts.classes, parts.memory, with,
-                              parts.first ? parts.first->flat : at::Tensor{}};
+  auto out = parts.resumed ? server_model{settings, parts.classes,
+                                          *parts.resumed, parts.memory, with}
+                           : server_model{settings, parts.classes, parts.memory,
+                                          with, first_of(parts)};
+  out.keep_frozen(parts.frozen);
   // The network that drew the first weights was as large as they are.
   models::give_back_kept_tensor_memory();
   return out;
@@ -44,7 +48,7 @@ std::vector<shard_beginning>
 make_beginnings(const parameter_server_parts& parts) {
   return make_beginnings(parts.settings.training, parts.classes,
                          parts.settings.cluster.shards, parts.resumed.get(),
-                         parts.first ? parts.first->flat : at::Tensor{});
+                         first_of(parts));
 }
 
 // The policy starts anew at the version of a checkpoint: its members have left

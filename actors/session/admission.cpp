@@ -116,7 +116,8 @@ gateway_actor admission_state::receive(const caf::actor_addr& caller) {
     self_->system(), placement::scheduled,
     gateway_parts{parts_.server, parts_.coordinator,
                   parts_.codec ? parts_.codec->compressed() : parts_.weights,
-                  parts_.codec, caller, parts_.patience, settled});
+                  parts_.codec, parts_.frozen, caller, parts_.patience,
+                  settled});
   expected_.push_back({out.address(), caller, settled});
   return out;
 }
@@ -152,6 +153,8 @@ void admission_state::let_in(const proto::Hello& hello,
   welcome.set_parameters(is_shard(hello) ? parts_.shard_counts[hello.rank()]
                                          : count);
   welcome.set_region(parts_.whole.count);
+  if (!is_shard(hello))
+    welcome.set_frozen(parts_.frozen.shape().count);
   if (parts_.codec)
     welcome.set_compressed_parameters(parts_.codec->numbers());
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));

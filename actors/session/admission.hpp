@@ -35,9 +35,10 @@ struct admission_parts {
   std::shared_ptr<transport::reception> reception;
   /// Memory for weights that peers on this host may read.
   std::shared_ptr<transport::shared_memory> memory;
-  payload_shape whole;               ///< All weights, as evaluators get them.
-  uint64_t parameters = 0;           ///< In `weights`; the rest are statistics.
-  transport::codec_ptr codec;        ///< Compresses gradients; or null.
+  payload_shape whole;        ///< All weights, as evaluators get them.
+  uint64_t parameters = 0;    ///< In `weights`; the rest are statistics.
+  transport::codec_ptr codec; ///< Compresses gradients; or null.
+  payload frozen; ///< Weights that are not trained; empty if all are.
   transport::nccl::library_ptr nccl; ///< For peers that ask for it; or null.
   transport::collective_coordinator_ptr
     collective; ///< With NCCL, for all workers; or null.

@@ -6,9 +6,11 @@
 #include "actors/recording/console.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
+#include "actors/session/download.hpp"
 #include "actors/session/handshake.hpp"
 #include "actors/session/session_client.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "messages/run_record.hpp"
 
 #include <algorithm>
@@ -105,6 +107,8 @@ void remote_session_client_state::measure(const proto::Welcome& welcome) try {
 void remote_session_client_state::enter(size_t index,
                                         const proto::Welcome& welcome,
                                         const gateway_actor& gateway) try {
+  if (index == 0 && needs_frozen(welcome))
+    return download(welcome, gateway);
   if (index == 0)
     take_part(welcome);
   else if (welcome.description().run_id() != run_.run_id)
@@ -128,6 +132,31 @@ void remote_session_client_state::enter(size_t index,
   retry(err.what());
 }
 
+bool remote_session_client_state::needs_frozen(
+  const proto::Welcome& welcome) const {
+  return welcome.frozen() > 0 && welcome.description().run_id() != frozen_of_;
+}
+
+void remote_session_client_state::download(const proto::Welcome& welcome,
+                                           const gateway_actor& gateway) {
+  payload_shape shape{static_cast<element_type>(welcome.element_type()),
+                      welcome.frozen()};
+  auto by = spawn<download_actor, download_state>(
+    self_->system(), placement::scheduled, patience_with_a_peer);
+  self_->request(by, caf::infinite, fetch_atom_v, gateway, shape)
+    .then(in_this_attempt([this, welcome, gateway](const payload& got) {
+            frozen_ = got;
+            frozen_of_ = welcome.description().run_id();
+            say("frozen       " + config::size_text(got.shape().bytes()) +
+                " of weights that are not trained");
+            enter(0, welcome, gateway);
+          }),
+          in_this_attempt([this](const caf::error& why) {
+            drop_links();
+            retry(text_of(why));
+          }));
+}
+
 // A server that returns may belong to another run, or have other settings or
 // data: then the participant that was made for the run before is useless.
 void remote_session_client_state::take_part(const proto::Welcome& welcome) {
@@ -148,8 +177,10 @@ void remote_session_client_state::take_part(const proto::Welcome& welcome) {
     if (is_other || !what.empty())
       end_participant();
   }
+  if (welcome.frozen() == 0)
+    frozen_ = {};
   if (!participant_)
-    participant_ = parts_.make(welcome, session_client_actor{self_});
+    participant_ = parts_.make(welcome, session_client_actor{self_}, frozen_);
   run_ = std::move(its);
   parts_.feedback_store.run_id = run_.run_id;
 }

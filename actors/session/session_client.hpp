@@ -22,8 +22,9 @@
 namespace troupe {
 
 /// Makes a participant, once the settings of the cluster are known.
+/// @param frozen The weights that are not trained; empty if all are.
 using participant_factory = std::function<participant(
-  const proto::Welcome&, const session_client_actor&)>;
+  const proto::Welcome&, const session_client_actor&, const payload& frozen)>;
 
 // -- within the process of the parameter server -------------------------------
 
@@ -152,6 +153,8 @@ private:
   void measure(const proto::Welcome& welcome);
   void enter(size_t index, const proto::Welcome& welcome,
              const gateway_actor& gateway);
+  bool needs_frozen(const proto::Welcome& welcome) const;
+  void download(const proto::Welcome& welcome, const gateway_actor& gateway);
   void take_part(const proto::Welcome& welcome);
   void tie(server_link& at, const gateway_actor& gateway,
            transport::path_ptr way);
@@ -193,6 +196,8 @@ private:
   std::shared_ptr<error_feedback> feedback_; ///< Of compression; or null.
   std::optional<participant> participant_;
   config::run_description run_; ///< The run that it was made for.
+  payload frozen_;              ///< What that run does not train; or empty.
+  std::string frozen_of_;       ///< The run that it belongs to.
 };
 
 } // namespace troupe

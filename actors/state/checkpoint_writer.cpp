@@ -28,9 +28,11 @@ bool is_shared(const models::parameter_slot& part) {
   return part.kind != models::tensor_kind::counter && !part.same_as.empty();
 }
 
-/// The state dict. A version has seen as many batches as its number says.
+/// The state dict. A version has seen as many batches as its number says, and
+/// a frozen layer none.
 std::vector<models::named_tensor>
 state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
+  static constexpr int64_t none = 0;
   std::vector<models::named_tensor> out;
   if (!what.layout)
     return out;
@@ -39,9 +41,11 @@ state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
       continue;
     else if (part.kind == models::tensor_kind::counter)
       out.push_back(
-        {part.name, "I64", part.shape, std::as_bytes(std::span{&batches, 1})});
+        {part.name, "I64", part.shape,
+         std::as_bytes(std::span{part.frozen ? &none : &batches, 1})});
     else
-      out.push_back(tensor_of(part, what.weights, part.name));
+      out.push_back(
+        tensor_of(part, part.frozen ? what.frozen : what.weights, part.name));
   return out;
 }
 

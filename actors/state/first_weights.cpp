@@ -1,11 +1,16 @@
 #include "actors/state/first_weights.hpp"
 
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/shards/shard_model.hpp"
+#include "actors/state/server_model.hpp"
 #include "config/text/text.hpp"
 #include "config/values/key_patterns.hpp"
 #include "models/network.hpp"
 #include "models/weights/taken_weights.hpp"
 
 #include <ATen/ops/empty.h>
+
+#include <functional>
 
 namespace troupe {
 
@@ -25,6 +30,11 @@ std::vector<std::string> lines_of(const models::weights_file& from,
   return out;
 }
 
+at::Tensor empty_buffer(const models::flat_layout& layout, uint64_t count) {
+  return at::empty({static_cast<int64_t>(count)},
+                   models::to_aten(layout.dtype()));
+}
+
 } // namespace
 
 std::shared_ptr<const first_weights>
@@ -34,21 +44,41 @@ read_first_weights(const config::training_settings& settings, int64_t classes) {
   models::weights_file file{settings.init};
   auto skip = config::parse_key_patterns(settings.init_skip);
   auto net = models::make_network(settings.network, classes, settings.dtype);
-  auto layout = models::flat_layout::from(net->module());
+  auto layout = layout_of(*net, settings);
   auto out = std::make_shared<first_weights>();
   if (skip.empty()) {
     net.reset(); // The file has all, and the network is as large.
-    out->flat = at::empty({static_cast<int64_t>(layout.count())},
-                          models::to_aten(layout.dtype()));
+    out->weights = {empty_buffer(layout, layout.count()),
+                    empty_buffer(layout, layout.frozen_count())};
   } else {
     models::initialise(*net, settings.seed);
-    out->flat = models::gather(net->module(), layout);
+    out->weights = {models::gather(net->module(), layout),
+                    models::gather_frozen(net->module(), layout)};
   }
   auto taken =
-    models::take_weights(file, settings.network, layout, skip, out->flat);
+    models::take_weights(file, settings.network, layout, skip, out->weights);
   out->from = {settings.init, file.sha256(), settings.init_skip};
   out->lines = lines_of(file, taken);
   return out;
+}
+
+payload frozen_weights(const config::training_settings& settings,
+                       int64_t classes, const models::loaded_checkpoint* from,
+                       const first_weights* first) {
+  auto net = models::make_network(settings.network, classes, settings.dtype);
+  auto layout = layout_of(*net, settings);
+  if (layout.frozen().empty())
+    return {};
+  if (from) {
+    auto flat = empty_buffer(layout, layout.frozen_count());
+    fill(layout.frozen(), layout.dtype(), {0, layout.frozen_count()},
+         from->model, from->path.string(), std::identity{}, flat);
+    return to_payload(std::move(flat));
+  }
+  if (first)
+    return to_payload(first->weights.frozen);
+  models::initialise(*net, settings.seed);
+  return to_payload(models::gather_frozen(net->module(), layout));
 }
 
 } // namespace troupe

@@ -4,8 +4,9 @@
 
 #include "config/sources/description.hpp"
 #include "config/text/settings.hpp"
-
-#include <ATen/core/Tensor.h>
+#include "messages/payload.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/storage/checkpoint.hpp"
 
 #include <memory>
 #include <string>
@@ -14,7 +15,7 @@
 namespace troupe {
 
 struct first_weights {
-  at::Tensor flat; ///< Of the network's layout.
+  models::whole_weights weights; ///< Of the network's layout.
   config::weights_origin from;
   std::vector<std::string> lines; ///< For the user: what was taken.
 };
@@ -24,5 +25,13 @@ struct first_weights {
 /// fit the network, `usage_error` if a pattern matches nothing.
 std::shared_ptr<const first_weights>
 read_first_weights(const config::training_settings& settings, int64_t classes);
+
+/// The weights that a run does not train (`--freeze`): those of its checkpoint,
+/// or of its first weights, or drawn from the seed like all others. Empty if
+/// all are trained. Throws `run_error` when the checkpoint is of another
+/// network. @param from, first May be null.
+payload frozen_weights(const config::training_settings& settings,
+                       int64_t classes, const models::loaded_checkpoint* from,
+                       const first_weights* first);
 
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
+#include "config/values/key_patterns.hpp"
 #include "models/engine/statistics.hpp"
 #include "models/network.hpp"
 #include "models/optim/aggregate.hpp"
@@ -30,6 +31,12 @@ void fill_weights(const models::flat_layout& layout,
 
 } // namespace
 
+models::flat_layout layout_of(models::network& net,
+                              const config::training_settings& settings) {
+  return models::flat_layout::from(net.module(),
+                                   config::parse_key_patterns(settings.freeze));
+}
+
 payload_shape shape_of(const models::flat_layout& layout) {
   return {to_element_type(layout.dtype()), layout.count()};
 }
@@ -37,7 +44,7 @@ payload_shape shape_of(const models::flat_layout& layout) {
 models::flat_layout layout_of(const config::training_settings& settings,
                               int64_t classes) {
   auto net = models::make_network(settings.network, classes, settings.dtype);
-  return models::flat_layout::from(net->module());
+  return layout_of(*net, settings);
 }
 
 payload_shape shape_of_weights(const config::training_settings& settings,
@@ -101,8 +108,8 @@ server_model::server_model(const config::training_settings& settings,
   auto net = models::make_network(settings.network, classes, settings.dtype);
   if (!first.defined())
     models::initialise(*net, settings.seed);
-  layout_ = std::make_shared<const models::flat_layout>(
-    models::flat_layout::from(net->module()));
+  layout_ =
+    std::make_shared<const models::flat_layout>(layout_of(*net, settings));
   auto range = cut_parameters(*layout_, with.shards).front();
   if (with.shards > 1) {
     first_ = range.first;
@@ -210,6 +217,7 @@ std::vector<at::Tensor> server_model::begin_save(snapshot& out) const {
   const auto& optimizer = *part_.optimizer();
   out.layout = layout_;
   out.weights = newest_;
+  out.frozen = frozen_;
   for (const auto& slot : optimizer.slots()) {
     slots.push_back(
       at::empty({static_cast<int64_t>(layout_->parameter_count())},
@@ -235,7 +243,8 @@ std::optional<std::string> server_model::weights_sha256() const {
 }
 
 std::string server_model::sha256_of(const payload& whole) const {
-  return models::weights_sha256(to_tensor(whole), *layout_);
+  return models::weights_sha256({to_tensor(whole), to_tensor(frozen_)},
+                                *layout_);
 }
 
 // They follow the lead's range, which is the last.

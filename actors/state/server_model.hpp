@@ -17,12 +17,14 @@
 #include "models/layout/flat_pool.hpp"
 #include "models/layout/shard_cuts.hpp"
 #include "models/layout/weights_store.hpp"
+#include "models/network.hpp"
 #include "models/storage/checkpoint.hpp"
 
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -31,14 +33,17 @@ namespace troupe {
 models::flat_layout layout_of(const config::training_settings& settings,
                               int64_t classes);
 
+models::flat_layout layout_of(models::network& net,
+                              const config::training_settings& settings);
+
 payload_shape shape_of(const models::flat_layout& layout);
 
 /// The shape of a network's weights.
 payload_shape shape_of_weights(const config::training_settings& settings,
                                int64_t classes);
 
-/// The weights of a checkpoint. Throws `run_error` when they belong to another
-/// network.
+/// What is trained of the weights of a checkpoint. Throws `run_error` when they
+/// belong to another network.
 payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
@@ -85,6 +90,9 @@ public:
   }
 
   bool has_weights() const { return layout_ != nullptr; }
+
+  /// Names what is not trained, for checkpoints and digests. Without it all is.
+  void keep_frozen(payload what) { frozen_ = std::move(what); }
 
   /// The shape of a version, as the lead has it, and of the gradients that it
   /// takes. Empty without weights.
@@ -156,6 +164,7 @@ private:
   std::unique_ptr<models::flat_pool> wholes_; ///< If the lead has only a part.
   shard_model part_;
   payload newest_;
+  payload frozen_;
 };
 
 } // namespace troupe

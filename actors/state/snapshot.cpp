@@ -29,6 +29,8 @@ std::optional<std::string> state_sha256(const snapshot& what) {
   sum.update(what.weights.bytes());
   for (const auto& slot : what.slots)
     sum.update(slot.flat.bytes());
+  if (what.frozen)
+    sum.update(what.frozen.bytes());
   return models::to_hex(sum.finish());
 }
 

@@ -25,6 +25,7 @@ struct snapshot {
   proto::Manifest manifest; ///< Complete, except for the writer's entries.
   std::shared_ptr<const models::flat_layout> layout; ///< Null: no tensors.
   payload weights;
+  payload frozen; ///< What is not trained of them; empty if all is.
   std::vector<slot> slots;
   /// If set, this is not for a checkpoint, but for the best weights so far.
   std::optional<score> best;
@@ -33,8 +34,9 @@ struct snapshot {
 };
 
 /// Digest of the complete training state, as 64 hex digits: SHA-256 over the
-/// parameters, the running statistics and each slot of the optimiser, each in
-/// the order of the state dict and in its own type; nothing without tensors.
+/// parameters, the running statistics, each slot of the optimiser and what is
+/// not trained, each in the order of the state dict and in its own type;
+/// nothing without tensors.
 std::optional<std::string> state_sha256(const snapshot& what);
 
 /// The name of the first tensor with a non-finite number; nothing when there is

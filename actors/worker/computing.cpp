@@ -62,6 +62,11 @@ owned_data owned_by(const computing_parts& parts) {
   return {parts.data.train->size(), parts.data.train->digest()};
 }
 
+models::compute_engine make_engine(const computing_parts& parts,
+                                   int64_t classes) {
+  return {parts.settings.training, classes, to_tensor(parts.frozen)};
+}
+
 data::epoch_order make_order(const config::settings& settings,
                              const data::dataset& train) {
   auto shared_out = settings.data.sharding == config::sharding_kind::fixed;
@@ -70,7 +75,7 @@ data::epoch_order make_order(const config::settings& settings,
 }
 
 models::batch_context context_of(const lease& from, const payload& statistics) {
-  return {from, statistics ? to_tensor(statistics) : at::Tensor{}};
+  return {from, to_tensor(statistics)};
 }
 
 payload kept_statistics(const models::flat_layout& layout,
@@ -85,7 +90,7 @@ payload kept_statistics(const models::flat_layout& layout,
 compute_state::compute_state(pointer self, const computing_parts& parts)
   : self_(self), threads_(parts.threads),
     rule_(parts.settings.training.buffers),
-    engine_(parts.settings.training, parts.data.train->classes()),
+    engine_(make_engine(parts, parts.data.train->classes())),
     gradients_(engine_.layout().count(), engine_.layout().dtype(),
                parts.memory) {
   // nop
@@ -147,7 +152,7 @@ scorer_state::scorer_state(pointer self, const computing_parts& parts)
   : self_(self), threads_(parts.threads),
     batch_size_(parts.settings.evaluation.eval_batch_size),
     dtype_(parts.settings.training.dtype), test_(parts.data.test),
-    engine_(parts.settings.training, parts.data.test->classes()) {
+    engine_(make_engine(parts, parts.data.test->classes())) {
   // nop
 }
 

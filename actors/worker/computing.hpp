@@ -26,7 +26,12 @@ struct computing_parts {
   /// Where the workers of one process have files of their own: the training set
   /// of each, by rank. Else empty.
   std::vector<std::shared_ptr<const data::dataset>> own_data{};
+  payload frozen{}; ///< Weights that are not trained; empty if all are.
 };
+
+/// The engine for these parts. Throws as its constructor.
+models::compute_engine make_engine(const computing_parts& parts,
+                                   int64_t classes);
 
 /// The same parts, as the worker of this rank gets them.
 computing_parts parts_of_rank(computing_parts parts, worker_id who);

@@ -76,12 +76,6 @@ std::string time_of_file(const fs::path& path) {
   return text;
 }
 
-std::string megabytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
-  return text;
-}
-
 std::string percent(double accuracy) {
   char text[32];
   std::snprintf(text, sizeof text, "accuracy %.2f %%", 100 * accuracy);
@@ -112,7 +106,8 @@ void list_one(const models::checkpoint_entry& one,
   auto score = scores.find(one.step);
   std::printf(
     "%-14s %s  %10s  %s\n", one.path.filename().c_str(),
-    time_of_file(one.path).c_str(), megabytes(bytes_of(manifest)).c_str(),
+    time_of_file(one.path).c_str(),
+    config::size_text(bytes_of(manifest)).c_str(),
     score == scores.end()
       ? "no score"
       : score_text(score->second.accuracy, score->second.loss).c_str());
@@ -131,7 +126,7 @@ void list_best(const fs::path& run) {
   };
   std::printf("%-14s %s  %10s  %s, step %s\n", "best",
               time_of_file(path).c_str(),
-              megabytes(fs::file_size(path, error)).c_str(),
+              config::size_text(fs::file_size(path, error)).c_str(),
               score_text(number("accuracy"), number("loss")).c_str(),
               config::shown(about["step"]).c_str());
 }
@@ -173,7 +168,8 @@ void show_counts(const proto::Manifest& manifest) {
     say_row("best so far", percent(counters.best_accuracy()) + ", step " +
                              std::to_string(counters.best_step()));
   for (const auto& file : manifest.files())
-    say_row("file", config::shown(file.name()) + ", " + megabytes(file.size()));
+    say_row("file",
+            config::shown(file.name()) + ", " + config::size_text(file.size()));
 }
 
 } // namespace

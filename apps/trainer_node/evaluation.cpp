@@ -38,6 +38,7 @@ void print_line(const std::string& line) {
 /// What is scored.
 struct subject {
   payload weights;
+  payload frozen; ///< Those that the run did not train.
   uint64_t step = 0;
   std::string run_id; ///< Of the run that made them; empty for a file.
 };
@@ -60,13 +61,16 @@ subject load_subject(const config::training_settings& training,
     auto first = read_first_weights(training, test.classes());
     for (const auto& line : first->lines)
       print_line("init         " + line);
-    return {to_payload(first->flat), 0, ""};
+    return {to_payload(first->weights.trained),
+            frozen_weights(training, test.classes(), nullptr, first.get()), 0,
+            ""};
   }
   auto from = models::find_checkpoint(*training.resume, print_line);
   require_same_test(from, test);
   print_line("checkpoint   " + from.path.string());
-  return {weights_of(from, training, test.classes()), from.manifest.step(),
-          from.manifest.run_id()};
+  return {weights_of(from, training, test.classes()),
+          frozen_weights(training, test.classes(), &from, nullptr),
+          from.manifest.step(), from.manifest.run_id()};
 }
 
 /// The results must not end up in the run that is scored, nor remove it.
@@ -124,10 +128,10 @@ private:
 
 models::evaluation_result
 score_weights(const config::settings& settings, const data::dataset& test,
-              const payload& weights,
-              const std::function<bool()>& interrupted) {
+              const subject& what, const std::function<bool()>& interrupted) {
   at::set_num_threads(threads_share(settings));
-  models::compute_engine engine{settings.training, test.classes()};
+  models::compute_engine engine{settings.training, test.classes(),
+                                to_tensor(what.frozen)};
   auto batches = batches_of(test, settings.evaluation.eval_batch_size,
                             settings.training.dtype);
   progress_line progress{test.size()};
@@ -140,7 +144,7 @@ score_weights(const config::settings& settings, const data::dataset& test,
     done += more ? static_cast<uint64_t>(targets.numel()) : 0;
     return more;
   };
-  auto out = engine.evaluate(to_tensor(weights), next, &cancel);
+  auto out = engine.evaluate(to_tensor(what.weights), next, &cancel);
   out.cancelled = out.cancelled || cancel;
   return out;
 }
@@ -186,7 +190,8 @@ recording::summary summary_of(const config::settings& settings,
   out.final_loss = found.loss;
   out.final_accuracy = found.accuracy;
   out.final_accuracy_top5 = found.accuracy_top5;
-  out.weights_sha256 = models::weights_sha256(to_tensor(what.weights), layout);
+  out.weights_sha256 = models::weights_sha256(
+    {to_tensor(what.weights), to_tensor(what.frozen)}, layout);
   out.seed = settings.training.seed;
   out.sharding = config::print(settings.data.sharding);
   out.troupe_version = config::version();
@@ -209,7 +214,7 @@ exit_status evaluate(const config::resolved& config,
   own.resume.reset();
   auto folder = config::open_run_directory(own);
   wall_clock clock;
-  auto found = score_weights(settings, *test, what.weights, interrupted);
+  auto found = score_weights(settings, *test, what, interrupted);
   if (found.cancelled)
     return exit_status::try_again;
   auto seconds = clock.elapsed();

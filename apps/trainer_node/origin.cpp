@@ -133,16 +133,18 @@ void take_first_weights(parameter_server_parts& parts,
                         const speech& say) {
   if (from.checkpoint) {
     parts.description.init = description_of(from.checkpoint->manifest).init;
-    return require_same_init(parts.description.init, config);
+    require_same_init(parts.description.init, config);
+  } else if (trains(parts.settings)) {
+    parts.first = read_first_weights(parts.settings.training, parts.classes);
   }
-  if (!trains(parts.settings))
-    return;
-  parts.first = read_first_weights(parts.settings.training, parts.classes);
-  if (!parts.first)
-    return;
-  parts.description.init = parts.first->from;
-  for (const auto& line : parts.first->lines)
-    say("init         " + line);
+  if (parts.first) {
+    parts.description.init = parts.first->from;
+    for (const auto& line : parts.first->lines)
+      say("init         " + line);
+  }
+  if (trains(parts.settings))
+    parts.frozen = frozen_weights(parts.settings.training, parts.classes,
+                                  from.checkpoint.get(), parts.first.get());
 }
 
 std::optional<std::string> complete_already(const parameter_server_parts& parts,

@@ -81,16 +81,20 @@ node start_participant(caf::actor_system& system,
   parts.owns = [owned] {
     return *owned;
   };
-  parts.make = [&system, settings, owned, memory = parts.memory](
-                 const proto::Welcome& welcome,
-                 const session_client_actor& session) -> participant {
+  parts.make = [&system, settings, owned,
+                memory = parts.memory](const proto::Welcome& welcome,
+                                       const session_client_actor& session,
+                                       const payload& frozen) -> participant {
     auto joined = join_settings(settings, welcome);
     auto trains = joined.what == config::role::worker;
     auto wanted = trains ? data::data_part::train : data::data_part::test;
     computing_parts computing{
-      joined, data::load_dataset(joined.data, joined.training.seed, wanted),
+      joined,
+      data::load_dataset(joined.data, joined.training.seed, wanted),
       threads_share(joined),
-      memory ? transport::shared_or_heap(memory) : heap_memory()};
+      memory ? transport::shared_or_heap(memory) : heap_memory(),
+      {},
+      frozen};
     const auto& set = trains ? *computing.data.train : *computing.data.test;
     models::require_suitable(joined.training.network, set.name(), set.shape(),
                              set.classes());

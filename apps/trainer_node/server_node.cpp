@@ -209,6 +209,7 @@ void publish_admission(caf::actor_system& system,
   admission.coordinator = life.with.coordinator;
   admission.reception = open_reception(cluster, where.host, memory != nullptr);
   admission.memory = memory;
+  admission.frozen = parts.frozen;
   admission.nccl = gpus.nccl;
   admission.collective = gpus.collective;
   if (parts.remote_shards > 0) {
@@ -339,9 +340,12 @@ node start_server(caf::actor_system& system, const config::resolved& given,
     fetch_best(*replay, from.directory.path);
   settle(from, parts, tell);
 
-  computing_parts computing{settings, data.sets,
+  computing_parts computing{settings,
+                            data.sets,
                             replay ? replay->threads : threads_share(settings),
-                            heap_memory(), data.own};
+                            heap_memory(),
+                            data.own,
+                            parts.frozen};
   keep_event_log(parts, from, computing.threads, tell);
   if (replay)
     return start_replay(system, options, computing, std::move(parts), from);

@@ -101,6 +101,7 @@ config::model_size sizes_of(const config::resolved& config) {
   require_shards(config, layout);
   out.parameters = layout.parameter_count();
   out.statistics = layout.count() - out.parameters;
+  out.frozen = layout.frozen_count();
   for (const auto& part : cut_parameters(layout, all.cluster.shards))
     out.shard_bytes.push_back(part.count * models::size_of(layout.dtype()));
   return out;

@@ -14,6 +14,7 @@ namespace {
 struct sizes {
   uint64_t width;   ///< Of a number.
   uint64_t version; ///< Weights with statistics; a gradient, too.
+  uint64_t frozen;  ///< Weights that are not trained.
   uint64_t slots;   ///< All of the optimiser's.
   uint64_t error_feedback;
   uint64_t data;
@@ -21,6 +22,7 @@ struct sizes {
   sizes(const settings& all, const model_size& of)
     : width(all.training.dtype == scalar_type::float64 ? 8 : 4),
       version((of.parameters + of.statistics) * width),
+      frozen(of.frozen * width),
       slots(of.parameters * slots_of(all.training) * width),
       error_feedback(
         parse_compression(all.cluster.compression).has_error_feedback()
@@ -66,6 +68,7 @@ role_memory server(std::string who, const settings& all, const sizes& each,
                {"gradients", part(all.cluster.workers * each.version)}};
   if (!leads)
     return out;
+  out.parts.push_back({"frozen weights", each.frozen});
   out.parts.push_back({"evaluation", versions_aside(all) * each.version});
   // One is written while the next waits.
   out.parts.push_back({"checkpoints", 2 * (each.version + each.slots)});
@@ -100,6 +103,7 @@ role_memory worker(const settings& all, const model_size& of,
   return {
     "a worker",
     {{"weights", 2 * each.version},
+     {"frozen weights", each.frozen},
      {"gradients", 2 * each.version},
      {"batches", 2 * batch_bytes(of, all.training.batch_size, each.width)},
      {"error feedback", 2 * each.error_feedback},
@@ -112,6 +116,7 @@ role_memory evaluator(const settings& all, const model_size& of,
   return {
     "the evaluator",
     {{"weights", 2 * each.version},
+     {"frozen weights", each.frozen},
      {"batches", batch_bytes(of, all.evaluation.eval_batch_size, each.width)},
      {"data set", each.data}},
     true};

@@ -28,6 +28,7 @@ struct model_size {
   std::vector<uint64_t> shard_bytes; ///< Parameters of each shard.
   int64_t classes = 0;               ///< Classes it was made for.
   std::optional<data_size> data{};
+  uint64_t frozen = 0; ///< Numbers that are not trained (`--freeze`).
 };
 
 struct memory_part {

@@ -18,19 +18,6 @@ std::string labelled(std::string label, const std::string& text) {
   return label + text + "\n";
 }
 
-/// "1.7 MB"
-std::string size(uint64_t bytes) {
-  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
-    value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value,
-                units[unit]);
-  return text;
-}
-
 std::string cluster_of(const settings& all) {
   auto result = count(all.cluster.shards, "parameter server shard") + ", " +
                 count(all.cluster.workers, "worker");
@@ -74,16 +61,19 @@ std::string batch_of(const settings& all) {
 std::string traffic_of(const settings& all, const model_size& model) {
   auto width = all.training.dtype == scalar_type::float64 ? 8u : 4u;
   auto bytes = (model.parameters + model.statistics) * width;
-  return count(model.parameters, "parameter") + "; per worker and step " +
-         size(bytes) + " of gradients out, " + size(bytes) + " of weights back";
+  auto frozen =
+    model.frozen > 0 ? " and " + count(model.frozen, "frozen number") : "";
+  return count(model.parameters, "parameter") + frozen +
+         "; per worker and step " + size_text(bytes) + " of gradients out, " +
+         size_text(bytes) + " of weights back";
 }
 
 /// "4 of 431.0 kB to 431.7 kB of weights", and in which processes.
 std::string shards_of(const settings& all, std::vector<uint64_t> bytes) {
   auto [least, most] = std::ranges::minmax(bytes);
-  auto result = std::to_string(bytes.size()) + " of " + size(least);
-  if (size(most) != size(least))
-    result += " to " + size(most);
+  auto result = std::to_string(bytes.size()) + " of " + size_text(least);
+  if (size_text(most) != size_text(least))
+    result += " to " + size_text(most);
   auto remote = has_remote_shards(all) || is_remote_shard(all);
   return result + " of weights each, in " +
          (remote ? "processes of their own"
@@ -176,12 +166,12 @@ std::string samples_of(const model_size& model) {
 
 /// "the parameter server 12.1 MB at most: optimiser 1.7 MB, ..."
 std::string memory_row(const role_memory& of) {
-  auto result = of.who + " " + size(of.bytes()) + " at most";
+  auto result = of.who + " " + size_text(of.bytes()) + " at most";
   if (of.computes)
     result += " besides forward and backward";
   auto separator = ": ";
   for (const auto& part : of.parts) {
-    result += separator + part.what + " " + size(part.bytes);
+    result += separator + part.what + " " + size_text(part.bytes);
     separator = ", ";
   }
   return result;

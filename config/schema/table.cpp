@@ -154,6 +154,11 @@ void add_training(std::vector<key>& table) {
          "tensors that begin as usual, such as 'fc.*' where the number of "
          "classes differs",
          rules::key_patterns);
+  at.add("freeze", &s::freeze, scope::cluster, "PATTERN[,PATTERN...]",
+         "tensors that stay as they begin, such as 'layer?.*': no gradients "
+         "are computed or sent for them, and batch normalisation there keeps "
+         "its statistics",
+         rules::key_patterns);
   at.add("resume", &s::resume, scope::start, "auto|best|PATH",
          "go on from a checkpoint; auto: the newest of the train-dir, or a "
          "fresh start when there is none; best: that of its best score")

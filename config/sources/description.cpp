@@ -153,7 +153,8 @@ std::string to_string(const difference& what) {
 bool may_change(std::string_view id) {
   constexpr std::string_view fixed[] = {
     "training.network", "training.dtype", "training.optimizer", "training.seed",
-    "data.dataset", "data.sharding", "data.drop-last", "data.image-size",
+    "training.freeze", "data.dataset", "data.sharding", "data.drop-last",
+    "data.image-size",
     // Asked for only where each worker has a part of the data.
     "cluster.workers"};
   return std::ranges::find(fixed, id) == std::end(fixed);

@@ -211,8 +211,9 @@ void check_simulation(const resolved& all) {
   if (!values.training.max_steps)
     refuse(all, "simulation.gradients",
            "never learns and has no epochs: say when to stop with --max-steps");
-  for (auto id : {"training.epochs", "training.target-accuracy",
-                  "training.resume", "training.init", "cluster.evaluator"})
+  for (auto id :
+       {"training.epochs", "training.target-accuracy", "training.resume",
+        "training.init", "training.freeze", "cluster.evaluator"})
     if (all.is_explicit(id) && key_of(id).get(values) != "false")
       refuse(all, id, "means nothing with --gradients none");
 }

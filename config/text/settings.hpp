@@ -143,6 +143,7 @@ struct training_settings {
   /// File of the first weights; empty: they are drawn from the seed.
   std::string init;
   std::string init_skip; ///< Patterns of keys that are drawn all the same.
+  std::string freeze;    ///< Patterns of keys that are not trained.
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
   bool overwrite = false;
   bool tape = false; ///< Write tape-<life>.pb into the run directory.

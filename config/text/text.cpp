@@ -154,4 +154,16 @@ std::string join(std::span<const std::string> parts, std::string_view between) {
   return result;
 }
 
+std::string size_text(uint64_t bytes) {
+  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
+    value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value,
+                units[unit]);
+  return text;
+}
+
 } // namespace troupe::config

@@ -54,4 +54,7 @@ std::string count(uint64_t n, std::string_view what);
 /// The parts with `between` between them.
 std::string join(std::span<const std::string> parts, std::string_view between);
 
+/// "1.7 MB", in powers of 1000.
+std::string size_text(uint64_t bytes);
+
 } // namespace troupe::config

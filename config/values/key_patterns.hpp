@@ -1,5 +1,6 @@
 #pragma once
-// Patterns that name tensors of a state dict, as `--init-skip` takes them:
+// Patterns that name tensors of a state dict, as `--init-skip` and
+// `--freeze` take them:
 // "fc.*,layer4.?.conv*". `*` stands for any text, dots included, `?` for one
 // character, `[abc]` for one of these. Values; any thread.
 

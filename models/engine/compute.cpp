@@ -102,6 +102,11 @@ struct compute_engine::state {
   flat_layout layout;
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> statistics;
+  std::vector<at::Tensor> frozen;
+  /// Layers that normalise by their frozen statistics while others train; outer
+  /// ones first.
+  std::vector<torch::nn::Module*> still;
+  std::optional<bool> training; ///< The mode that the others are in.
   uint64_t seed;
   /// Bound in place of the weights between two calls, to release the version.
   at::Tensor nothing;
@@ -123,10 +128,12 @@ struct compute_engine::state {
 
   state(const config::training_settings& settings, int64_t classes)
     : net(make_network(settings.network, classes, settings.dtype)),
-      layout(flat_layout::from(net->module())),
+      layout(flat_layout::from(net->module(),
+                               config::parse_key_patterns(settings.freeze))),
       parameters(tensors_of(net->module(), layout.slots(), settings.dtype)),
       statistics(
         tensors_of(net->module(), layout.statistics(), settings.dtype)),
+      frozen(tensors_of(net->module(), layout.frozen(), settings.dtype)),
       seed(settings.seed), nothing(at::empty({0}, to_aten(settings.dtype))),
       part_size(static_cast<int64_t>(
         settings.micro_batch_size.value_or(uint64_t{1} << 32))),
@@ -136,7 +143,37 @@ struct compute_engine::state {
       parameters[i].register_hook(
         [this, i](const at::Tensor& x) { take_gradient(i, x); });
     }
+    for (auto& x : frozen) {
+      x.set_requires_grad(false);
+    }
+    if (has_frozen_statistics(net->module())) {
+      still.push_back(&net->module());
+    }
+    for (const auto& layer : net->module().modules(/*include_self=*/false)) {
+      if (has_frozen_statistics(*layer)) {
+        still.push_back(layer.get());
+      }
+    }
+    set_training(true);
     unbind();
+  }
+
+  bool has_frozen_statistics(const torch::nn::Module& layer) const {
+    auto own = layer.buffers(/*recurse=*/false);
+    return std::ranges::any_of(own, [this](const at::Tensor& buffer) {
+      return std::ranges::any_of(
+        frozen, [&](const at::Tensor& x) { return x.is_same(buffer); });
+    });
+  }
+
+  /// For good.
+  void bind_frozen(const at::Tensor& flat) {
+    if (!layout.fits_frozen(flat)) {
+      throw run_error("the frozen weights do not fit the network");
+    }
+    for (size_t i = 0; i < frozen.size(); ++i) {
+      frozen[i].set_data(layout.view(flat, layout.frozen()[i]));
+    }
   }
 
   /// Runs in backward as soon as all of parameter i's gradient is there: in
@@ -207,8 +244,16 @@ struct compute_engine::state {
 
   /// Normalise by the batch, or by the running statistics?
   void set_training(bool on) {
-    if (net->module().is_training() != on) {
-      net->module().train(on);
+    if (training == on) {
+      return;
+    }
+    training = on;
+    net->module().train(on);
+    for (auto* layer : still) {
+      layer->eval();
+      for (const auto& inner : layer->children()) {
+        inner->train(on);
+      }
     }
   }
 
@@ -322,12 +367,15 @@ private:
 } // namespace
 
 compute_engine::compute_engine(const config::training_settings& settings,
-                               int64_t classes) {
+                               int64_t classes, const at::Tensor& frozen) {
   if (settings.device != "cpu") {
     throw usage_error("device '" + settings.device +
                       "' is not supported; there is: cpu");
   }
   state_ = std::make_unique<state>(settings, classes);
+  if (frozen.defined()) {
+    state_->bind_frozen(frozen);
+  }
 }
 
 compute_engine::~compute_engine() = default;

@@ -59,8 +59,12 @@ using batch_source =
 /// from thread to thread between calls.
 class compute_engine {
 public:
-  /// @throws usage_error if network or device is unknown.
-  compute_engine(const config::training_settings& settings, int64_t classes);
+  /// @param frozen What is not trained, a buffer that nobody writes to any
+  /// more; undefined: what the network was made with.
+  /// @throws usage_error if network or device is unknown, run_error if the
+  /// frozen buffer does not fit.
+  compute_engine(const config::training_settings& settings, int64_t classes,
+                 const at::Tensor& frozen = {});
 
   ~compute_engine();
 
@@ -71,7 +75,7 @@ public:
   const flat_layout& layout() const noexcept;
 
   /// New weights as PyTorch would draw them after manual_seed(seed), in
-  /// `flat`.
+  /// `flat`. @pre No frozen buffer was given.
   void initial_weights(const at::Tensor& flat, uint64_t seed);
 
   /// Computes loss and gradient of one batch. The weights are read in place and

@@ -1,6 +1,7 @@
 #include "models/layout/flat_layout.hpp"
 
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "models/layer_kind.hpp"
 #include "models/storage/sha256.hpp"
 
@@ -9,6 +10,7 @@
 #include <torch/utils.h>
 
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -56,6 +58,7 @@ struct named_state {
   std::string name;
   at::Tensor value;
   tensor_kind kind;
+  std::string layer; ///< The path of the module that owns it.
   std::optional<bool> normalises = {};
 };
 
@@ -65,11 +68,11 @@ void add_own(const torch::nn::Module& module, const std::string& path,
   auto prefix = path.empty() ? "" : path + ".";
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
     out.push_back({prefix + item.key(), item.value(), tensor_kind::parameter,
-                   normalises(module)});
+                   path, normalises(module)});
   }
   for (const auto& item : module.named_buffers(/*recurse=*/false)) {
     auto name = prefix + item.key();
-    out.push_back({name, item.value(), kind_of(name, item.value())});
+    out.push_back({name, item.value(), kind_of(name, item.value()), path});
   }
 }
 
@@ -82,6 +85,48 @@ std::vector<named_state> state_of(const torch::nn::Module& module) {
     add_own(*item.value(), item.key(), out);
   }
   return out;
+}
+
+/// Which tensors are not trained. One with several names is frozen if one of
+/// them matches.
+class frozen_tensors {
+public:
+  frozen_tensors(const std::vector<named_state>& all,
+                 const config::key_patterns& freeze) {
+    for (const auto& x : all) {
+      if (x.kind == tensor_kind::statistic && freeze.match(x.name)) {
+        layers_.insert(x.layer);
+      }
+    }
+    for (const auto& x : all) {
+      auto is_frozen = x.kind == tensor_kind::parameter
+                         ? freeze.match(x.name) || !x.value.requires_grad()
+                         : layers_.contains(x.layer);
+      if (is_frozen) {
+        tensors_.insert(x.value.unsafeGetTensorImpl());
+      }
+    }
+  }
+
+  bool contains(const at::Tensor& x) const {
+    return tensors_.contains(x.unsafeGetTensorImpl());
+  }
+
+private:
+  std::set<std::string> layers_; ///< Those whose statistics are frozen.
+  std::set<const at::TensorImpl*> tensors_;
+};
+
+void require_patterns(const config::key_patterns& freeze,
+                      const std::vector<named_state>& all) {
+  std::vector<std::string> names;
+  for (const auto& x : all) {
+    names.push_back(x.name);
+  }
+  if (const auto* idle = config::idle_pattern(freeze, names)) {
+    throw usage_error("--freeze " + config::shown(*idle) +
+                      ": matches no tensor of the network");
+  }
 }
 
 void require_fit(const flat_layout& layout, const at::Tensor& flat) {
@@ -101,6 +146,16 @@ void bind(torch::nn::Module& module, const flat_layout& layout,
   }
 }
 
+/// Copies tensors of the module to their places in `flat`.
+void copy(const torch::nn::Module& module, const flat_layout& layout,
+          const std::vector<parameter_slot>& slots, const at::Tensor& flat) {
+  torch::NoGradGuard no_grad;
+  auto all = tensors_of(module, slots, layout.dtype());
+  for (size_t i = 0; i < all.size(); ++i) {
+    layout.view(flat, slots[i]).copy_(all[i]);
+  }
+}
+
 at::Tensor part_of(const at::Tensor& flat, uint64_t first, uint64_t count) {
   return flat.narrow(0, static_cast<int64_t>(first),
                      static_cast<int64_t>(count));
@@ -108,29 +163,38 @@ at::Tensor part_of(const at::Tensor& flat, uint64_t first, uint64_t count) {
 
 } // namespace
 
-flat_layout flat_layout::from(const torch::nn::Module& module) {
+flat_layout flat_layout::from(const torch::nn::Module& module,
+                              const config::key_patterns& freeze) {
   flat_layout result;
+  auto state = state_of(module);
+  require_patterns(freeze, state);
+  frozen_tensors frozen{state, freeze};
   std::vector<parameter_slot> all;
   std::map<const at::TensorImpl*, std::string> first_names;
   auto first = true;
-  for (const auto& [name, value, kind, normalises] : state_of(module)) {
-    all.push_back({name, value.sizes().vec(), 0, 0, kind, "", normalises});
+  for (const auto& x : state) {
+    all.push_back({x.name, x.value.sizes().vec(), 0, 0, x.kind, "",
+                   x.normalises, frozen.contains(x.value)});
     auto [known, is_new] =
-      first_names.emplace(value.unsafeGetTensorImpl(), name);
+      first_names.emplace(x.value.unsafeGetTensorImpl(), x.name);
     if (!is_new) {
       all.back().same_as = known->second;
     }
-    if (kind == tensor_kind::counter) {
+    if (x.kind == tensor_kind::counter) {
       continue;
     }
-    auto found = from_aten(name, value.scalar_type());
+    auto found = from_aten(x.name, x.value.scalar_type());
     if (!std::exchange(first, false) && found != result.dtype_) {
-      throw run_error("parameter " + name +
+      throw run_error("parameter " + x.name +
                       " differs in dtype from those before it");
     }
     result.dtype_ = found;
   }
   result.take(std::move(all));
+  if (result.slots_.empty() && !result.frozen_slots_.empty()) {
+    throw usage_error("--freeze " + config::join(freeze.all, ",") +
+                      ": leaves no parameter to train");
+  }
   return result;
 }
 
@@ -151,7 +215,9 @@ void flat_layout::take(std::vector<parameter_slot> all) {
   std::map<std::string, uint64_t> places;
   for (auto& x : all) {
     x.count = count_of(x.name, x.shape);
-    auto& total = x.kind == tensor_kind::parameter ? parameters_ : numbers_;
+    auto& total = x.frozen                           ? frozen_
+                  : x.kind == tensor_kind::parameter ? parameters_
+                                                     : numbers_;
     if (x.count > most_elements || total + x.count > most_elements) {
       throw run_error("parameter " + x.name + " has an impossible shape");
     }
@@ -165,11 +231,14 @@ void flat_layout::take(std::vector<parameter_slot> all) {
     }
   }
   for (auto& x : all) {
-    if (x.kind == tensor_kind::statistic) {
+    if (x.kind == tensor_kind::statistic && !x.frozen) {
       x.offset += parameters_;
     }
     if (x.kind != tensor_kind::counter && x.same_as.empty()) {
-      (x.kind == tensor_kind::parameter ? slots_ : statistics_).push_back(x);
+      auto& among = x.frozen                           ? frozen_slots_
+                    : x.kind == tensor_kind::parameter ? slots_
+                                                       : statistics_;
+      among.push_back(x);
     }
   }
   state_dict_ = std::move(all);
@@ -194,6 +263,10 @@ bool flat_layout::fits(const at::Tensor& flat) const {
 
 bool flat_layout::fits_parameters(const at::Tensor& flat) const {
   return fits(flat, parameters_);
+}
+
+bool flat_layout::fits_frozen(const at::Tensor& flat) const {
+  return fits(flat, frozen_);
 }
 
 bool flat_layout::fits(const at::Tensor& flat, uint64_t count) const {
@@ -246,23 +319,34 @@ void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
 }
 
 at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout) {
-  torch::NoGradGuard no_grad;
   auto flat =
     at::empty({static_cast<int64_t>(layout.count())}, to_aten(layout.dtype()));
-  for (const auto* slots : {&layout.slots(), &layout.statistics()}) {
-    auto all = tensors_of(module, *slots, layout.dtype());
-    for (size_t i = 0; i < all.size(); ++i) {
-      layout.view(flat, (*slots)[i]).copy_(all[i]);
-    }
-  }
+  copy(module, layout, layout.slots(), flat);
+  copy(module, layout, layout.statistics(), flat);
   return flat;
 }
 
-std::string weights_sha256(const at::Tensor& flat, const flat_layout& layout) {
-  require_fit(layout, flat);
-  auto weights = layout.parameters_of(flat).to(at::kFloat);
-  std::span values{weights.const_data_ptr<float>(), layout.parameter_count()};
-  return to_hex(sha256_of(std::as_bytes(values)));
+at::Tensor gather_frozen(const torch::nn::Module& module,
+                         const flat_layout& layout) {
+  auto flat = at::empty({static_cast<int64_t>(layout.frozen_count())},
+                        to_aten(layout.dtype()));
+  copy(module, layout, layout.frozen(), flat);
+  return flat;
+}
+
+std::string weights_sha256(const whole_weights& all,
+                           const flat_layout& layout) {
+  require_fit(layout, all.trained);
+  sha256 sum;
+  for (const auto& slot : layout.state_dict()) {
+    if (slot.kind != tensor_kind::parameter || !slot.same_as.empty()) {
+      continue;
+    }
+    auto values = layout.view(all, slot).to(at::kFloat);
+    sum.update(std::as_bytes(
+      std::span{values.const_data_ptr<float>(), size_t{slot.count}}));
+  }
+  return to_hex(sum.finish());
 }
 
 } // namespace troupe::models

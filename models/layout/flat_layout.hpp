@@ -2,9 +2,11 @@
 // Where each parameter and each running statistic of a network lies in one flat
 // buffer: the parameters first, then the statistics. Weights and gradients of a
 // network are such buffers, and those of a module are views into them; a slot
-// of an optimiser has the parameters only. An immutable value; any thread.
+// of an optimiser has the parameters only. What is not trained has a buffer of
+// its own. An immutable value; any thread.
 
 #include "config/text/settings.hpp"
+#include "config/values/key_patterns.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -41,8 +43,15 @@ struct parameter_slot {
   std::string same_as = {};
   /// Whether its layer normalises; nothing if the layer's class does not tell.
   std::optional<bool> normalises = {};
+  bool frozen = false; ///< Not trained: its place is in the frozen buffer.
 
   bool operator==(const parameter_slot&) const = default;
+};
+
+/// All numbers of a network.
+struct whole_weights {
+  at::Tensor trained; ///< A flat buffer: parameters, then statistics.
+  at::Tensor frozen;  ///< The flat buffer of the others; undefined if none.
 };
 
 /// Parameters and statistics of a network, each in the order of its state_dict,
@@ -52,9 +61,14 @@ class flat_layout {
 public:
   flat_layout() = default;
 
+  /// @param freeze What is not trained: the tensors that match, and those
+  /// statistics of a layer of which one matches. Parameters that need no
+  /// gradient are not trained either.
   /// @throws run_error if parameters and statistics differ in dtype or are
-  /// neither float32 nor float64, or another buffer is no int64 scalar.
-  static flat_layout from(const torch::nn::Module& module);
+  /// neither float32 nor float64, or another buffer is no int64 scalar;
+  /// usage_error if a pattern matches nothing or all parameters are frozen.
+  static flat_layout from(const torch::nn::Module& module,
+                          const config::key_patterns& freeze = {});
 
   /// Makes the layout of a checkpoint or a peer. Offsets and counts follow from
   /// the shapes.
@@ -63,11 +77,16 @@ public:
     const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
     config::scalar_type dtype);
 
-  /// The parameters.
+  /// The parameters that are trained.
   const std::vector<parameter_slot>& slots() const noexcept { return slots_; }
 
   const std::vector<parameter_slot>& statistics() const noexcept {
     return statistics_;
+  }
+
+  /// The tensors that are not trained.
+  const std::vector<parameter_slot>& frozen() const noexcept {
+    return frozen_slots_;
   }
 
   /// All names of the state dict, in its order.
@@ -81,6 +100,9 @@ public:
   /// Elements of the parameters.
   uint64_t parameter_count() const noexcept { return parameters_; }
 
+  /// Elements of the frozen buffer.
+  uint64_t frozen_count() const noexcept { return frozen_; }
+
   config::scalar_type dtype() const noexcept { return dtype_; }
 
   /// Bytes of one flat buffer.
@@ -89,6 +111,10 @@ public:
   /// The part of a flat buffer that holds this tensor, in its shape; shares
   /// memory.
   at::Tensor view(const at::Tensor& flat, const parameter_slot& slot) const;
+
+  at::Tensor view(const whole_weights& all, const parameter_slot& slot) const {
+    return view(slot.frozen ? all.frozen : all.trained, slot);
+  }
 
   at::Tensor parameters_of(const at::Tensor& flat) const;
 
@@ -101,6 +127,9 @@ public:
   /// The same for a buffer that holds the parameters only.
   bool fits_parameters(const at::Tensor& flat) const;
 
+  /// The same for the frozen buffer.
+  bool fits_frozen(const at::Tensor& flat) const;
+
   bool operator==(const flat_layout&) const = default;
 
 private:
@@ -111,9 +140,11 @@ private:
 
   std::vector<parameter_slot> slots_;
   std::vector<parameter_slot> statistics_;
+  std::vector<parameter_slot> frozen_slots_;
   std::vector<parameter_slot> state_dict_;
   uint64_t parameters_ = 0;
   uint64_t numbers_ = 0; ///< In statistics.
+  uint64_t frozen_ = 0;
   config::scalar_type dtype_ = config::scalar_type::float32;
 };
 
@@ -141,9 +172,13 @@ void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
 /// Copies parameters and statistics of `module` into a new flat buffer.
 at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout);
 
-/// Digest of weights as 64 hex digits: SHA-256 over the float32 values of the
-/// parameters in the order of the layout, little-endian; float64 weights are
-/// rounded first.
-std::string weights_sha256(const at::Tensor& flat, const flat_layout& layout);
+/// The same for what is not trained.
+at::Tensor gather_frozen(const torch::nn::Module& module,
+                         const flat_layout& layout);
+
+/// Digest of weights as 64 hex digits: SHA-256 over the float32 values of all
+/// parameters in the order of the state dict, little-endian; float64 weights
+/// are rounded first.
+std::string weights_sha256(const whole_weights& all, const flat_layout& layout);
 
 } // namespace troupe::models

@@ -88,21 +88,34 @@ public:
                                                         : "script");
     for (const auto& item : script.named_parameters(/*recurse=*/false)) {
       check(path + item.name, item.value);
-      out->register_parameter(item.name, item.value);
+      out->register_parameter(item.name, item.value,
+                              item.value.requires_grad());
     }
     for (const auto& item : script.named_buffers(/*recurse=*/false))
       out->register_buffer(item.name, item.value);
     for (const auto& item : script.named_children())
       out->register_module(item.name, of(item.value, path + item.name + "."));
+    if (script.hasattr("training"))
+      modes_.push_back({script, out.get()});
     return out;
   }
 
+  /// Has each part of the script train, or not, as its counterpart does.
+  void pass_on_modes() {
+    for (auto& [script, counterpart] : modes_)
+      if (script.is_training() != counterpart->is_training())
+        script.setattr("training", counterpart->is_training());
+  }
+
 private:
+  struct mode {
+    jit::Module script;
+    const torch::nn::Module* counterpart;
+  };
+
   void check(const std::string& name, const at::Tensor& x) {
     if (x.scalar_type() != at::kFloat)
       refuse(name, "is not float32");
-    if (!x.requires_grad())
-      refuse(name, "is frozen; register it as a buffer instead");
   }
 
   [[noreturn]] void refuse(const std::string& name, const char* why) const {
@@ -110,6 +123,7 @@ private:
   }
 
   std::string file_;
+  std::vector<mode> modes_;
 };
 
 /// Where this thread's script is to put gradients; null between two passes.
@@ -168,7 +182,7 @@ void place_linear_layers(const jit::Module& script) {
 class script_network final : public network {
 public:
   script_network(jit::Module script, const std::string& file)
-    : script_(std::move(script)), module_(mirror{file}.of(script_)),
+    : script_(std::move(script)), mirror_(file), module_(mirror_.of(script_)),
       draws_(draws(script_)) {
     for (const auto& x : module_->parameters())
       first_.push_back(x.detach().clone());
@@ -185,8 +199,7 @@ public:
   at::Tensor forward(const at::Tensor& inputs, const gradient_places& places,
                      const std::optional<dropout_key>& drop) override {
     places_for_script here{places};
-    if (script_.is_training() != module_->is_training())
-      script_.train(module_->is_training());
+    mirror_.pass_on_modes();
     jit::GraphOptimizerEnabledGuard plain{false};
     if (!drop || !draws_)
       return script_.forward({inputs}).toTensor();
@@ -208,6 +221,7 @@ public:
 
 private:
   jit::Module script_;
+  mirror mirror_;
   std::shared_ptr<torch::nn::Module> module_;
   bool draws_;                    ///< Random numbers, when it trains.
   std::vector<at::Tensor> first_; ///< Parameters, then buffers, of the file.

@@ -57,15 +57,16 @@ public:
           slot.name);
   }
 
-  taken_weights take(const at::Tensor& flat) {
+  taken_weights take(const whole_weights& to) {
     compare_keys();
-    for (const auto* slots : {&layout_.slots(), &layout_.statistics()})
+    for (const auto* slots :
+         {&layout_.slots(), &layout_.statistics(), &layout_.frozen()})
       for (const auto& slot : *slots)
         if (is_skipped(slot.name))
           out_.skipped.push_back(slot.name);
         else
-          take(slot, flat);
-    require_finite(flat);
+          take(slot, to);
+    require_finite(to);
     return std::move(out_);
   }
 
@@ -127,7 +128,7 @@ private:
            "; --init-skip PATTERN leaves out what differs");
   }
 
-  void take(const parameter_slot& slot, const at::Tensor& flat) {
+  void take(const parameter_slot& slot, const whole_weights& to) {
     auto keys = keys_of(slot.name);
     const auto& tensor = from_.tensors().find(keys.front())->second;
     for (const auto& key : keys)
@@ -135,7 +136,7 @@ private:
         refuse("tensors " + keys.front() + " and " + key + " differ, and " +
                network_ + " has one for both; --init-skip " + key +
                " leaves it out");
-    copy(tensor, slot, flat);
+    copy(tensor, slot, to);
   }
 
   static bool is_same(const named_tensor& a, const named_tensor& b) {
@@ -144,7 +145,7 @@ private:
   }
 
   void copy(const named_tensor& tensor, const parameter_slot& slot,
-            const at::Tensor& flat) {
+            const whole_weights& to) {
     auto type = floating_type(tensor.dtype);
     if (!type)
       refuse("tensor " + slot.name + " is of type " + tensor.dtype +
@@ -153,7 +154,7 @@ private:
       refuse("tensor " + slot.name + " is " + shape_text(tensor.shape) +
              ", and that of " + network_ + " is " + shape_text(slot.shape) +
              "; --init-skip " + slot.name + " leaves it out");
-    auto target = layout_.view(flat, slot);
+    auto target = layout_.view(to, slot);
     // The file's bytes need not be aligned.
     auto same = *type == target.scalar_type();
     auto raw = same ? target : at::empty(slot.shape, *type);
@@ -164,12 +165,13 @@ private:
     ++out_.count;
   }
 
-  void require_finite(const at::Tensor& flat) const {
-    if (all_finite(flat))
+  void require_finite(const whole_weights& to) const {
+    if (all_finite(to.trained) &&
+        (layout_.frozen().empty() || all_finite(to.frozen)))
       return;
     for (const auto& slot : layout_.state_dict())
       if (slot.kind != tensor_kind::counter &&
-          !all_finite(layout_.view(flat, slot)))
+          !all_finite(layout_.view(to, slot)))
         refuse("tensor " + slot.name +
                " holds NaN or infinity, or a number too large for this run's "
                "type");
@@ -189,8 +191,8 @@ private:
 taken_weights take_weights(const weights_file& from, const std::string& network,
                            const flat_layout& layout,
                            const config::key_patterns& skip,
-                           const at::Tensor& flat) {
-  return weights_taker{from, network, layout, skip}.take(flat);
+                           const whole_weights& to) {
+  return weights_taker{from, network, layout, skip}.take(to);
 }
 
 } // namespace troupe::models

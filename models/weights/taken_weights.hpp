@@ -18,15 +18,15 @@ struct taken_weights {
   std::vector<std::string> skipped;
 };
 
-/// Copies parameters and statistics into `flat`, which fits the layout, and
+/// Copies parameters and statistics into `to`, which fits the layout, and
 /// converts them to its type. Keys that `skip` matches are neither asked for
 /// nor wondered at. Counters are not taken: they count this run's versions.
 /// @throws run_error, with the file and the names, if keys are missing or too
 /// many, or a shape, type or number is wrong; usage_error if a pattern matches
-/// nothing. `flat` is arbitrary then.
+/// nothing. `to` is arbitrary then.
 taken_weights take_weights(const weights_file& from, const std::string& network,
                            const flat_layout& layout,
                            const config::key_patterns& skip,
-                           const at::Tensor& flat);
+                           const whole_weights& to);
 
 } // namespace troupe::models

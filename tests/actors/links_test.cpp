@@ -99,6 +99,8 @@ gateway_actor::behavior_type listen(gateway_actor::pointer self,
         return listen(next, seen, near);
       }));
     },
+    [](fetch_atom, const caf::strong_actor_ptr&) {},
+    [](credit_atom, transfer_id, uint64_t) {},
   };
 }
 
@@ -575,6 +577,8 @@ TEST_CASE("frames wait until the other end is known") {
         return coordinator_actor{};
       },
       [seen](attach_atom, const chunk_end_actor& near) { seen->near = near; },
+      [](fetch_atom, const caf::strong_actor_ptr&) {},
+      [](credit_atom, transfer_id, uint64_t) {},
     };
   });
   auto link = actors.make<framed_link_actor, framed_link_state>(

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/state/checkpoint_writer.hpp"
+#include "actors/state/first_weights.hpp"
 #include "config/text/failure.hpp"
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -9,6 +10,7 @@
 #include <ATen/ops/allclose.h>
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <random>
@@ -76,6 +78,26 @@ models::loaded_checkpoint save(const server_model& model, uint64_t step,
 }
 
 } // namespace
+
+TEST_CASE("a checkpoint has what is frozen, and a run takes it from there") {
+  testing::temporary_folder folder;
+  auto settings = settings_of("adam", "resnet20");
+  settings.freeze = "conv1.*,bn1.*,layer?.*";
+  server_model model{settings, 10};
+  auto frozen = frozen_weights(settings, 10, nullptr, nullptr);
+  model.keep_frozen(frozen);
+  CHECK(model.shape().count == 650); // The last layer.
+  step(model, 1);
+  auto saved = save(model, 1, folder.path());
+  CHECK(saved.model.tensors().size() == 116);
+  CHECK(saved.optimizer.tensors().size() == 4);
+  auto again = frozen_weights(settings, 10, &saved, nullptr);
+  CHECK(std::ranges::equal(again.bytes(), frozen.bytes()));
+  server_model resumed{settings, 10, saved};
+  CHECK(std::ranges::equal(resumed.newest().bytes(), model.newest().bytes()));
+  settings.freeze.clear();
+  CHECK_FALSE(frozen_weights(settings, 10, &saved, nullptr));
+}
 
 TEST_CASE("a step is made in place where nobody reads the version before") {
   server_model model{settings_of("sgd"), 10};

@@ -104,8 +104,8 @@ public:
     parts.port = port_;
     parts.hello = hello("worker");
     parts.supervisor = supervisor_;
-    parts.make = [make](const proto::Welcome&,
-                        const session_client_actor&) -> participant {
+    parts.make = [make](const proto::Welcome&, const session_client_actor&,
+                        const payload&) -> participant {
       make();
       return worker_actor{};
     };

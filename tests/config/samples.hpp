@@ -53,6 +53,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.train-dir", "runs/my lenet"},
     {"training.init", "a file.pth.tar"},
     {"training.init-skip", "fc.*,head.?"},
+    {"training.freeze", "layer1.*,conv1.weight"},
     {"training.resume", "auto"},
     {"training.overwrite", "true"},
     {"training.tape", "true"},

@@ -191,11 +191,11 @@ TEST_CASE("an optimiser leaves statistics alone", "[buffers]") {
 TEST_CASE("the digest of weights is of the parameters alone", "[buffers]") {
   auto layout = layout_with_statistics();
   auto flat = at::ones({8});
-  auto digest = weights_sha256(flat, layout);
+  auto digest = weights_sha256({flat, {}}, layout);
   layout.statistics_of(flat).fill_(3);
-  CHECK(weights_sha256(flat, layout) == digest);
+  CHECK(weights_sha256({flat, {}}, layout) == digest);
   layout.parameters_of(flat).fill_(3);
-  CHECK(weights_sha256(flat, layout) != digest);
+  CHECK(weights_sha256({flat, {}}, layout) != digest);
 }
 
 // -- dropout ------------------------------------------------------------------

@@ -512,3 +512,36 @@ TEST_CASE("five of more classes may hold the right one", "[compute]") {
   CHECK_FALSE(
     five.evaluate(weights, all(f.inputs, f.targets % 5)).accuracy_top5);
 }
+
+TEST_CASE("no gradient is computed for what is frozen", "[compute]") {
+  fixture whole;
+  whole.run();
+  auto settings = settings_for(config::scalar_type::float64);
+  settings.freeze = "conv?.*,fc1.*";
+  compute_engine engine{settings, 10};
+  const auto& layout = engine.layout();
+  auto weights = at::empty({static_cast<int64_t>(layout.count())}, at::kDouble);
+  engine.initial_weights(weights, 1);
+  auto gradient = at::empty_like(weights);
+  cancel_in_backward convolution{"ConvolutionBackward0"};
+  engine.run(weights, whole.inputs, whole.targets, gradient);
+  CHECK_FALSE(convolution.flag);
+  REQUIRE(layout.count() == 5010);
+  CHECK(gradient.equal(whole.gradient.narrow(0, 431'080 - 5010, 5010)));
+  whole.run();
+  CHECK(convolution.flag);
+}
+
+TEST_CASE("engines with the same frozen buffer compute on it", "[compute]") {
+  fixture whole;
+  auto settings = settings_for(config::scalar_type::float64);
+  settings.freeze = "fc2.*";
+  auto frozen = whole.weights.narrow(0, 431'080 - 5010, 5010);
+  auto trained = whole.weights.narrow(0, 0, 431'080 - 5010).contiguous();
+  compute_engine engine{settings, 10, frozen};
+  auto gradient = at::empty_like(trained);
+  engine.run(trained, whole.inputs, whole.targets, gradient);
+  whole.run();
+  CHECK(gradient.equal(whole.gradient.narrow(0, 0, 431'080 - 5010)));
+  CHECK_THROWS_AS(compute_engine(settings, 10, trained), run_error);
+}

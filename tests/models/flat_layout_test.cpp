@@ -8,6 +8,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <torch/torch.h>
 
+#include <set>
+
 using namespace troupe;
 using namespace troupe::models;
 using namespace troupe::test;
@@ -103,6 +105,56 @@ TEST_CASE("a tensor with two names has one place", "[flat-layout]") {
   CHECK(gather(net, layout).equal(flat));
 }
 
+TEST_CASE("what is frozen has a buffer of its own", "[flat-layout]") {
+  auto net = make_network("resnet20", 10, float32);
+  initialise(*net, 1);
+  auto& module = net->module();
+  auto whole = flat_layout::from(module);
+  auto layout = flat_layout::from(
+    module, config::parse_key_patterns("conv1.weight,bn1.*,layer[12].*"));
+  CHECK(layout.count() + layout.frozen_count() == whole.count());
+  CHECK(layout.state_dict().size() == whole.state_dict().size());
+  std::set<std::string> frozen;
+  for (const auto& slot : layout.frozen())
+    frozen.insert(slot.name);
+  CHECK(frozen.contains("conv1.weight"));
+  CHECK(frozen.contains("layer1.0.bn1.running_var"));
+  for (const auto* slots : {&layout.slots(), &layout.statistics()})
+    for (const auto& slot : *slots) {
+      CHECK_FALSE(frozen.contains(slot.name));
+      CHECK_FALSE(slot.frozen);
+    }
+  whole_weights all{gather(module, layout), gather_frozen(module, layout)};
+  CHECK(layout.fits(all.trained));
+  CHECK(layout.fits_frozen(all.frozen));
+  CHECK(weights_sha256(all, layout) ==
+        weights_sha256({gather(module, whole), {}}, whole));
+}
+
+TEST_CASE("statistics are frozen by their own keys", "[flat-layout]") {
+  auto net = make_network("resnet20", 10, float32);
+  auto of = [&](const std::string& freeze) {
+    return flat_layout::from(net->module(), config::parse_key_patterns(freeze));
+  };
+  auto affine = of("bn1.weight,bn1.bias");
+  CHECK(affine.frozen().size() == 2);
+  auto one = of("bn1.running_mean");
+  REQUIRE(one.frozen().size() == 2);
+  CHECK(one.frozen()[1].name == "bn1.running_var");
+}
+
+TEST_CASE("patterns that freeze nothing or all are refused", "[flat-layout]") {
+  auto net = make_network("lenet", 10, float32);
+  auto complaint = [&](const std::string& freeze) {
+    return error_line<usage_error>([&] {
+      flat_layout::from(net->module(), config::parse_key_patterns(freeze));
+    });
+  };
+  CHECK(complaint("conv*,body.*") ==
+        "--freeze body.*: matches no tensor of the network");
+  CHECK(complaint("*") == "--freeze *: leaves no parameter to train");
+}
+
 TEST_CASE("a layout knows which buffers fit", "[flat-layout]") {
   auto uut = small_layout();
   CHECK(uut.fits(at::zeros({11})));
@@ -182,9 +234,9 @@ TEST_CASE("the digest is SHA-256 of the float32 bytes", "[flat-layout]") {
     "0ae9521791eee874c90786880591d6c1e160ea11a138fe8f30569586b31e69e1"};
   std::vector<float> values{1, -2, 10};
   auto flat = at::from_blob(values.data(), {3}).clone();
-  CHECK(weights_sha256(flat, layout) == expected);
+  CHECK(weights_sha256({flat, {}}, layout) == expected);
   auto wide = flat_layout::from({{"x", {3}}}, float64);
-  CHECK(weights_sha256(flat.to(at::kDouble), wide) == expected);
+  CHECK(weights_sha256({flat.to(at::kDouble), {}}, wide) == expected);
   flat[0] = 1.5;
-  CHECK(weights_sha256(flat, layout) != expected);
+  CHECK(weights_sha256({flat, {}}, layout) != expected);
 }

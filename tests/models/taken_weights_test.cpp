@@ -31,6 +31,7 @@ public:
     flat_layout::from({{"body.weight", {2, 2}}, {"head.weight", {3}}},
                       config::scalar_type::float32);
   at::Tensor flat = at::full({7}, 9, at::kFloat);
+  at::Tensor frozen;
   std::vector<tensor_for_file> good{{"body.weight", {2, 2}, {1, 2, 3, 4}},
                                     {"head.weight", {3}, {5, 6, 7}}};
 
@@ -50,7 +51,7 @@ public:
     write_safetensors(out, tensors);
     out.finish();
     return take_weights(weights_file{path}, "net", layout,
-                        config::parse_key_patterns(skip), flat);
+                        config::parse_key_patterns(skip), {flat, frozen});
   }
 
   std::vector<float> numbers() const {

@@ -5,8 +5,8 @@ In: files of torch.save (a state dict; those of DistributedDataParallel and
 torch.compile; a checkpoint as the ImageNet example writes it) and safetensors begin a
 run of Troupe, whose first score must be torchvision's to 1e-5. Out: what Troupe exports
 must load with torch.load's defaults, strictly, with the bits of the checkpoint. Between:
-a script with tied weights is trained by Troupe and by torch, and both must end with the
-same weights. Exits 1 if anything differs.
+a script with tied weights is trained by Troupe and by torch, whole and with a frozen
+body, and both must end with the same weights. Exits 1 if anything differs.
 
 Usage: weights_reference.py TRAINER_NODE
 """
@@ -216,17 +216,25 @@ def train_in_troupe(program, folder, *flags):
 def compare_training(program, folder):
     data = make_digits(folder / "digits")
     torch.manual_seed(3)
-    net = Tied().train()
-    torch.jit.script(net).save(str(folder / "net.pt"))
-    found = train_in_troupe(program, folder)
-    train_in_torch(net, data)
-    Tied().load_state_dict(found, strict=True)
-    gap = max((found[key] - value).abs().max().item()
-              for key, value in net.state_dict().items())
-    tied = found["first.weight"].data_ptr() == found["second.weight"].data_ptr()
-    good = gap <= 1e-5 and tied
-    print(f"tied weights: after {STEPS} steps, gap {gap:.0e}  "
-          f"{'equal' if good else 'DIFFERENT'}")
+    torch.jit.script(Tied().train()).save(str(folder / "net.pt"))
+    good = True
+    for what, flags in (("tied weights", []),
+                        ("frozen body", ["--freeze", "body.*"])):
+        net = torch.jit.load(folder / "net.pt")
+        if flags:
+            for parameter in net.body.parameters():
+                parameter.requires_grad_(False)
+            getattr(net.body, "1").eval()
+        train_in_torch(net, data)
+        found = train_in_troupe(program, folder, *flags)
+        Tied().load_state_dict(found, strict=True)
+        gap = max((found[key] - value).abs().max().item()
+                  for key, value in net.state_dict().items())
+        tied = found["first.weight"].data_ptr() == found["second.weight"].data_ptr()
+        equal = gap <= 1e-5 and tied
+        good = good and equal
+        print(f"{what}: after {STEPS} steps, gap {gap:.0e}  "
+              f"{'equal' if equal else 'DIFFERENT'}")
     return good
 
 

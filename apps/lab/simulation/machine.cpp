@@ -17,7 +17,7 @@ namespace troupe::simulation {
 replica::replica(const computing_parts& parts)
   : dtype_(parts.settings.training.dtype),
     rule_(parts.settings.training.buffers),
-    engine_(parts.settings.training, parts.data.train->classes()),
+    engine_(make_engine(parts, parts.data.train->classes())),
     gradients_(engine_.layout().count(), engine_.layout().dtype()) {
   for (const auto& own : parts.own_data)
     sources_.push_back({own, make_order(parts.settings, *own)});

@@ -1,0 +1,151 @@
+// Weights that are not trained, on their way from a gateway to a node.
+
+#include "actors/links/gateway.hpp"
+#include "actors/session/download.hpp"
+#include "tests/support/doubles.hpp"
+#include "tests/support/payloads.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr payload_shape frozen_shape{element_type::float32,
+                                     2'000'001}; // 8 chunks.
+
+struct server_with_frozen_weights {
+  actor_fixture actors;
+  payload weights = random_payload(frozen_shape.count, 3);
+  gateway_actor gateway = actors.make<gateway_actor, gateway_state>(
+    gateway_parts{make_server_stand_in(actors).handle,
+                  coordinator_actor{},
+                  frozen_shape,
+                  {},
+                  weights});
+
+  /// A peer that takes part by hand.
+  download_actor peer(uint64_t& received) {
+    return actors.stand_in<download_actor>([&received](auto*) {
+      return download_actor::behavior_type{
+        [](fetch_atom, const gateway_actor&, const payload_shape&) {
+          return payload{};
+        },
+        [&received](chunk_atom, const chunk& piece) { received += piece.size; },
+        [](tick_atom) {},
+      };
+    });
+  }
+
+  void fetch(const download_actor& by) {
+    actors.tell(gateway, fetch_atom_v,
+                caf::actor_cast<caf::strong_actor_ptr>(by));
+  }
+};
+
+} // namespace
+
+TEST_CASE("a download ends with all bytes") {
+  server_with_frozen_weights on;
+  auto by = on.actors.make<download_actor, download_state>(10.0);
+  auto got = on.actors.ask<payload>(by, fetch_atom_v, on.gateway, frozen_shape);
+  on.actors.run();
+  REQUIRE(got->values);
+  CHECK(got->get<payload>().shape() == frozen_shape);
+  CHECK(std::ranges::equal(got->get<payload>().bytes(), on.weights.bytes()));
+  CHECK_FALSE(on.actors.alive(by));
+  CHECK(on.actors.alive(on.gateway));
+}
+
+TEST_CASE("no more is on its way than a peer has made room for") {
+  server_with_frozen_weights on;
+  uint64_t received = 0;
+  on.fetch(on.peer(received));
+  CHECK(received == transport::default_window_bytes);
+  on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, received / 2);
+  CHECK(received == transport::default_window_bytes * 3 / 2);
+}
+
+TEST_CASE("a peer that downloads has its time from the last chunk on") {
+  server_with_frozen_weights on;
+  uint64_t received = 0;
+  on.fetch(on.peer(received));
+  for (uint64_t part = 1; part <= 3; ++part) {
+    on.actors.advance(100);
+    REQUIRE(on.actors.alive(on.gateway));
+    on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, part << 20);
+  }
+  on.actors.advance(121);
+  CHECK_FALSE(on.actors.alive(on.gateway));
+}
+
+TEST_CASE("a peer that breaks the rules of a download costs its gateway") {
+  server_with_frozen_weights on;
+  uint64_t received = 0;
+  auto peer = on.peer(received);
+  SECTION("credit without a download") {
+    on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, uint64_t{1});
+  }
+  SECTION("credit for more than was sent") {
+    on.fetch(peer);
+    on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, received + 1);
+  }
+  SECTION("a second download") {
+    on.fetch(peer);
+    on.fetch(peer);
+  }
+  SECTION("a download for nobody") {
+    on.fetch({});
+  }
+  CHECK_FALSE(on.actors.alive(on.gateway));
+}
+
+TEST_CASE("a server without frozen weights has no download") {
+  actor_fixture actors;
+  auto gateway = actors.make<gateway_actor, gateway_state>(gateway_parts{
+    make_server_stand_in(actors).handle, coordinator_actor{}, frozen_shape});
+  auto by = actors.make<download_actor, download_state>(10.0);
+  auto got = actors.ask<payload>(by, fetch_atom_v, gateway, frozen_shape);
+  actors.run();
+  CHECK(got->code() == errc::peer_lost);
+}
+
+TEST_CASE("a download fails with its server") {
+  actor_fixture actors;
+  chunk next;
+  auto gateway = actors.stand_in<gateway_actor>([](auto*) {
+    return gateway_actor::behavior_type{
+      [](attach_atom, const parameter_server_actor&) {
+        return coordinator_actor{};
+      },
+      [](attach_atom, const chunk_end_actor&) {},
+      [](fetch_atom, const caf::strong_actor_ptr&) {},
+      [](credit_atom, transfer_id, uint64_t) {},
+    };
+  });
+  auto by = actors.make<download_actor, download_state>(10.0);
+  auto got = actors.ask<payload>(by, fetch_atom_v, gateway, frozen_shape);
+  actors.run();
+  auto source = random_payload(frozen_shape.count, 1);
+  SECTION("when it is lost") {
+    actors.kill(gateway);
+    CHECK(got->code() == errc::peer_lost);
+  }
+  SECTION("when nothing comes any more") {
+    actors.advance(9);
+    actors.tell(by, chunk_atom_v,
+                chunk{transfer_id{0}, 0, source, 1u << 20, nullptr});
+    actors.advance(10);
+    CHECK(got->open());
+    actors.advance(11);
+    CHECK(got->code() == errc::timed_out);
+  }
+  SECTION("when a chunk is out of place") {
+    actors.tell(by, chunk_atom_v,
+                chunk{transfer_id{0}, 4, source, 1u << 20, nullptr});
+    CHECK(got->code() == errc::protocol_violation);
+  }
+}
