@@ -24,6 +24,14 @@ bool is_of_the_server(std::string_view id) {
          of_the_server.end();
 }
 
+/// Settings that release 0.1.0 did not have, and that have no value unless
+/// somebody gives one.
+constexpr std::array<std::string_view, 1> newer{"training.freeze"};
+
+bool is_newer_and_unset(std::string_view id, std::string_view value) {
+  return value.empty() && std::ranges::find(newer, id) != newer.end();
+}
+
 const key* find_shared_key(std::string_view id) {
   auto dot = id.find('.');
   if (dot == std::string_view::npos)
@@ -96,11 +104,13 @@ std::string conflicts(const settings& own, const pairs& theirs) {
          key_of(id).flag + " " + (value.empty() ? "\"\"" : shown(value));
 }
 
+// Runs of 0.1.0 have the digest that they had then.
 std::string digest(const settings& all) {
   std::string text;
   for (const auto& [id, value] :
        collect(all, [](std::string_view id) { return !is_of_the_server(id); }))
-    text += id + "=" + value + "\n";
+    if (!is_newer_and_unset(id, value))
+      text += id + "=" + value + "\n";
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016llx",
                 static_cast<unsigned long long>(fnv1a(text)));

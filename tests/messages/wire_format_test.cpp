@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 9);
+  CHECK(protocol_version == 10);
 }
 
 TEST_CASE("types have these ids") {
@@ -103,7 +103,8 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<coordinator_atom> == 435);
   CHECK(id_of<shards_atom> == 436);
   CHECK(id_of<supervise_atom> == 437);
-  CHECK(caf::id_block::troupe_atoms::end == 438);
+  CHECK(id_of<fetch_atom> == 438);
+  CHECK(caf::id_block::troupe_atoms::end == 439);
 }
 
 TEST_CASE("handles of actors have these ids") {
