@@ -25,7 +25,8 @@ void say_skipped(const std::string& line) {
 weights_to_export newest_of(const weights_place& at) {
   for (auto one = at.checkpoints.rbegin(); one != at.checkpoints.rend(); ++one)
     try {
-      auto found = models::read_checkpoint(one->path);
+      auto found =
+        models::read_checkpoint(one->path, models::checkpoint_content::weights);
       auto network = config::short_name(found.manifest.network());
       return {std::move(found.model),
               network + "-" + models::checkpoint_name(one->step)};

@@ -175,9 +175,8 @@ tensor_file load_tensors(const fs::path& folder,
                          const proto::FileRecord& record) {
   auto path = folder / record.name();
   check_size(size_of(path), record);
-  auto content = read_file(path, record.size());
+  auto [content, digest] = read_and_hash(path, record.size());
   check_size(content.size(), record);
-  auto digest = sha256_of(std::as_const(content).span());
   if (std::string_view{reinterpret_cast<const char*>(digest.data()),
                        digest.size()} != record.sha256())
     throw run_error("the checksum of " + record.name() + " does not match");
@@ -270,13 +269,16 @@ std::vector<named_tensor> with_other_names(const tensor_file& file) {
   return out;
 }
 
-loaded_checkpoint read_checkpoint(const fs::path& where) {
+loaded_checkpoint read_checkpoint(const fs::path& where,
+                                  checkpoint_content what) {
   auto path = without_slash(where);
   return reading(path, [&] {
     loaded_checkpoint result;
     result.path = path;
     result.manifest = load_manifest(path);
     result.model = load_tensors(path, record_of(result.manifest, model_file));
+    if (what == checkpoint_content::weights)
+      return result;
     result.optimizer =
       load_tensors(path, record_of(result.manifest, optimizer_file));
     check_slot_keys(result.optimizer.tensors());

@@ -69,8 +69,14 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
 /// Views of the file.
 std::vector<named_tensor> with_other_names(const tensor_file& file);
 
+/// What is read of a checkpoint, and verified. Without the optimiser a run
+/// cannot go on, but its weights can be scored or exported.
+enum class checkpoint_content : uint8_t { all, weights };
+
 /// Reads and verifies the checkpoint folder `path`.
-loaded_checkpoint read_checkpoint(const std::filesystem::path& path);
+loaded_checkpoint
+read_checkpoint(const std::filesystem::path& path,
+                checkpoint_content what = checkpoint_content::all);
 
 /// Reads and verifies the manifest and the sizes of the other files, not their
 /// content: cheap, for tools and for `--check`.
@@ -83,13 +89,15 @@ list_checkpoints(const std::filesystem::path& dir);
 
 /// The newest checkpoint in `dir` that verifies. Reports in one line for each
 /// newer one why it was skipped.
-std::optional<loaded_checkpoint> newest_valid(const std::filesystem::path& dir,
-                                              const line_sink& on_skip);
+std::optional<loaded_checkpoint>
+newest_valid(const std::filesystem::path& dir, const line_sink& on_skip,
+             checkpoint_content what = checkpoint_content::all);
 
 /// What `--resume PATH` may name: a checkpoint, a folder of checkpoints or a
 /// run directory (the newest valid one counts). Throws when there is none.
-loaded_checkpoint find_checkpoint(const std::filesystem::path& path,
-                                  const line_sink& on_skip);
+loaded_checkpoint
+find_checkpoint(const std::filesystem::path& path, const line_sink& on_skip,
+                checkpoint_content what = checkpoint_content::all);
 
 /// Removes all but the `keep` newest checkpoints (at least one is kept) and
 /// those of the steps that `stay`.

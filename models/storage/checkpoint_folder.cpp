@@ -80,11 +80,12 @@ std::vector<checkpoint_entry> list_checkpoints(const fs::path& dir) {
 }
 
 std::optional<loaded_checkpoint> newest_valid(const fs::path& dir,
-                                              const line_sink& on_skip) {
+                                              const line_sink& on_skip,
+                                              checkpoint_content what) {
   auto all = list_checkpoints(dir);
   for (auto at = all.rbegin(); at != all.rend(); ++at) {
     try {
-      return read_checkpoint(at->path);
+      return read_checkpoint(at->path, what);
     } catch (const run_error& x) {
       if (on_skip)
         on_skip(std::string{x.what()} + "; trying the one before");
@@ -94,16 +95,17 @@ std::optional<loaded_checkpoint> newest_valid(const fs::path& dir,
 }
 
 loaded_checkpoint find_checkpoint(const fs::path& path,
-                                  const line_sink& on_skip) {
+                                  const line_sink& on_skip,
+                                  checkpoint_content what) {
   std::error_code error;
   auto name =
     path.has_filename() ? path.filename() : path.parent_path().filename();
   if (step_of(name.string()) || fs::exists(path / "manifest.pb", error) ||
       !fs::exists(path, error))
-    return read_checkpoint(path);
+    return read_checkpoint(path, what);
   auto inner = path / "checkpoints";
   auto dir = fs::is_directory(inner, error) ? inner : path;
-  if (auto result = newest_valid(dir, on_skip))
+  if (auto result = newest_valid(dir, on_skip, what))
     return std::move(*result);
   throw run_error("no usable checkpoint in " + dir.string());
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +22,9 @@ namespace fs = std::filesystem;
 // The system writes at most 2 GiB at once; small pieces also keep what was just
 // hashed in the cache.
 constexpr size_t write_piece = 1u << 20;
+
+// Long enough to be worth a thread.
+constexpr size_t read_piece = 8u << 20;
 
 [[noreturn]] void fail(const char* verb, const fs::path& path, int code) {
   throw run_error(std::string{"cannot "} + verb + " " + path.string() + ": " +
@@ -39,6 +43,36 @@ struct handle_guard {
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path{"."};
+}
+
+/// Calls `then` with each piece that has been read, and at the end, also of a
+/// failure, with an empty one: nothing refers to the bytes after that.
+template <class Then>
+file_bytes read_in_pieces(const fs::path& path, uint64_t limit, Then then) try {
+  config::input_file file{path};
+  if (file.size() > limit)
+    throw run_error("cannot read " + path.string() + ": it has " +
+                    std::to_string(file.size()) + " bytes, at most " +
+                    std::to_string(limit) + " are expected");
+  file_bytes result{static_cast<size_t>(file.size())};
+  auto all = result.span();
+  try {
+    for (size_t done = 0; done < all.size();) {
+      auto piece = all.subspan(done, std::min(all.size() - done, read_piece));
+      if (file.read(done, piece) < piece.size())
+        throw run_error("cannot read " + path.string() +
+                        ": it became shorter meanwhile");
+      done += piece.size();
+      then(piece);
+    }
+  } catch (...) {
+    then({});
+    throw;
+  }
+  then({});
+  return result;
+} catch (const config::unreadable& why) {
+  throw run_error("cannot read " + path.string() + ": " + why.what());
 }
 
 } // namespace
@@ -90,19 +124,23 @@ sha256_digest output_file::finish() {
 
 // -- functions ----------------------------------------------------------------
 
-file_bytes read_file(const fs::path& path, uint64_t limit) try {
-  config::input_file file{path};
-  if (file.size() > limit)
-    throw run_error("cannot read " + path.string() + ": it has " +
-                    std::to_string(file.size()) + " bytes, at most " +
-                    std::to_string(limit) + " are expected");
-  file_bytes result{static_cast<size_t>(file.size())};
-  if (file.read(0, result.span()) < result.size())
-    throw run_error("cannot read " + path.string() +
-                    ": it became shorter meanwhile");
-  return result;
-} catch (const config::unreadable& why) {
-  throw run_error("cannot read " + path.string() + ": " + why.what());
+file_bytes read_file(const fs::path& path, uint64_t limit) {
+  return read_in_pieces(path, limit, [](std::span<const std::byte>) {});
+}
+
+std::pair<file_bytes, sha256_digest> read_and_hash(const fs::path& path,
+                                                   uint64_t limit) {
+  sha256 sum;
+  std::future<void> before;
+  auto bytes =
+    read_in_pieces(path, limit, [&](std::span<const std::byte> piece) {
+      if (before.valid())
+        before.get();
+      if (!piece.empty())
+        before =
+          std::async(std::launch::async, [&sum, piece] { sum.update(piece); });
+    });
+  return {std::move(bytes), sum.finish()};
 }
 
 void sync_folder(const fs::path& folder) {
@@ -183,7 +221,7 @@ void remove_file(const fs::path& path) {
 }
 
 std::string digest_of_file(const fs::path& path) {
-  return to_hex(sha256_of(read_file(path).span()));
+  return to_hex(read_and_hash(path).second);
 }
 
 } // namespace troupe::models

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace troupe::models {
 
@@ -83,6 +84,11 @@ private:
 /// memory is allocated.
 file_bytes read_file(const std::filesystem::path& path,
                      uint64_t limit = UINT64_MAX);
+
+/// The same with the SHA-256 of the content, which another thread computes
+/// while this one reads.
+std::pair<file_bytes, sha256_digest>
+read_and_hash(const std::filesystem::path& path, uint64_t limit = UINT64_MAX);
 
 /// SHA-256 of a file's content, in hex.
 std::string digest_of_file(const std::filesystem::path& path);

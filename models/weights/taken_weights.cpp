@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace troupe::models {
@@ -131,7 +132,7 @@ private:
   void take(const parameter_slot& slot, const whole_weights& to) {
     auto keys = keys_of(slot.name);
     const auto& tensor = from_.tensors().find(keys.front())->second;
-    for (const auto& key : keys)
+    for (const auto& key : std::span{keys}.subspan(1))
       if (!is_same(from_.tensors().find(key)->second, tensor))
         refuse("tensors " + keys.front() + " and " + key + " differ, and " +
                network_ + " has one for both; --init-skip " + key +
@@ -141,7 +142,8 @@ private:
 
   static bool is_same(const named_tensor& a, const named_tensor& b) {
     return a.dtype == b.dtype && a.shape == b.shape &&
-           std::ranges::equal(a.bytes, b.bytes);
+           a.bytes.size() == b.bytes.size() &&
+           std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
   }
 
   void copy(const named_tensor& tensor, const parameter_slot& slot,

@@ -41,7 +41,8 @@ std::string without_wrappers(std::string_view key, bool in_module) {
 weights_file::weights_file(std::filesystem::path path)
   : path_(std::move(path)) {
   auto where = path_.string();
-  auto content = read_file(path_);
+  auto [content, digest] = read_and_hash(path_);
+  sha256_ = to_hex(digest);
   auto bytes = std::as_const(content).span(); // Stays where it is when moved.
   if (is_zip(bytes)) {
     content_ = std::move(content);
@@ -59,9 +60,6 @@ weights_file::weights_file(std::filesystem::path path)
     safe_ = tensor_file{std::move(content), where};
     take({safe_.tensors().begin(), safe_.tensors().end()});
   }
-  sha256_ = std::async(std::launch::async, [bytes] {
-              return to_hex(sha256_of(bytes));
-            }).share();
 }
 
 void weights_file::take(std::vector<named_tensor> all) {

@@ -8,7 +8,6 @@
 #include "models/weights/torch_file.hpp"
 
 #include <filesystem>
-#include <future>
 #include <map>
 #include <string>
 #include <string_view>
@@ -24,9 +23,8 @@ public:
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// SHA-256 of the whole file, in hex. It is computed in the background, since
-  /// that takes as long as all else; the first caller may have to wait for it.
-  const std::string& sha256() const { return sha256_.get(); }
+  /// SHA-256 of the whole file, in hex.
+  const std::string& sha256() const noexcept { return sha256_; }
 
   /// By key, without what wrappers put before keys: `module.` (PyTorch's data
   /// parallelism) where all keys have it, and `_orig_mod.` (torch.compile).
@@ -47,7 +45,7 @@ private:
   std::vector<file_bytes> copies_;
   std::map<std::string, named_tensor, std::less<>> tensors_;
   bool has_optimizer_ = false;
-  std::shared_future<std::string> sha256_; ///< Waits before the bytes go.
+  std::string sha256_;
 };
 
 /// The key without what wrappers put into it, see `weights_file`.

@@ -102,6 +102,33 @@ TEST_CASE("tensors with several names are stored once and read under each") {
   CHECK(all.back().bytes.data() == file.find("conv1.weight")->bytes.data());
 }
 
+TEST_CASE("weights can be read without the optimiser's state") {
+  temporary_folder folder;
+  auto path = write_sample(folder.path(), 7);
+  fs::resize_file(path / "optimizer.safetensors", 10);
+  CHECK_THROWS_AS(read_checkpoint(path), run_error);
+  auto found = find_checkpoint(folder.path(), {}, checkpoint_content::weights);
+  CHECK(found.model.tensors().size() == 3);
+  CHECK(found.optimizer.tensors().empty());
+}
+
+TEST_CASE("a file that is hashed while it is read comes whole") {
+  temporary_folder folder;
+  for (size_t size : {0u, 1u, 8u << 20, (16u << 20) + 3}) {
+    INFO(size);
+    std::string text(size, 'x');
+    for (size_t i = 0; i < size; i += 4096)
+      text[i] = static_cast<char>(i / 4096);
+    replace_file(folder / "file", text);
+    auto [bytes, digest] = read_and_hash(folder / "file");
+    auto expected = std::as_bytes(std::span{text});
+    CHECK(std::ranges::equal(std::as_const(bytes).span(), expected));
+    CHECK(digest == sha256_of(expected));
+  }
+  CHECK_THROWS_AS(read_and_hash(folder / "absent"), run_error);
+  CHECK_THROWS_AS(read_and_hash(folder / "file", 1000), run_error);
+}
+
 TEST_CASE("a checkpoint holds three files and nothing else is left behind") {
   temporary_folder folder;
   auto path = write_sample(folder.path(), 7);
