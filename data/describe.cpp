@@ -1,5 +1,7 @@
 #include "data/describe.hpp"
 
+#include "config/text/failure.hpp"
+
 namespace troupe::data {
 
 namespace {
@@ -25,6 +27,17 @@ config::data_description describe(const dataset* train, const dataset* test) {
   out.train = part_of(train);
   out.test = part_of(test);
   return out;
+}
+
+void require_same_test(const config::run_description& run, const dataset& test,
+                       const std::string& where) {
+  config::run_description here;
+  here.data = describe(nullptr, &test);
+  auto all = config::differences(run, here, config::relation::join);
+  if (!all.empty())
+    throw run_error(where +
+                    ": the run is scored on other data than there is here: " +
+                    config::to_string(all.front()));
 }
 
 } // namespace troupe::data

@@ -1,6 +1,8 @@
 #include "actors/evaluator/follower.hpp"
 
 #include "actors/recording/console.hpp"
+#include "actors/recording/notes.hpp"
+#include "actors/recording/progress.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
@@ -13,8 +15,6 @@
 #include "models/networks/registry.hpp"
 #include "models/storage/checkpoint.hpp"
 
-#include <cmath>
-#include <cstdio>
 #include <utility>
 
 namespace troupe {
@@ -68,7 +68,8 @@ bool follower_state::look_at_newest() {
   auto all = models::list_checkpoints(checkpoints_);
   if (all.empty() || (seen_ && all.back().step == seen_->value))
     return false;
-  auto newest = models::newest_valid(checkpoints_, recording::say);
+  auto newest = models::newest_valid(checkpoints_, recording::say,
+                                     models::checkpoint_content::weights);
   if (!newest || (seen_ && newest->manifest.step() == seen_->value))
     return false;
   auto run = description_of(newest->manifest);
@@ -96,13 +97,7 @@ void follower_state::prepare(config::run_description run,
   const auto& test = *computing.data.test;
   models::require_suitable(settings.training.network, test.name(), test.shape(),
                            test.classes());
-  config::run_description here;
-  here.data = data::describe(nullptr, &test);
-  if (auto all = config::differences(run, here, config::relation::join);
-      !all.empty())
-    throw run_error(parts_.folder.string() +
-                    ": the run is scored on other data than there is here: " +
-                    config::to_string(all.front()));
+  data::require_same_test(run, test, parts_.folder.string());
   classes_ = test.classes();
   computing.frozen =
     frozen_weights(settings.training, classes_, &newest, nullptr);
@@ -122,16 +117,7 @@ void follower_state::evaluate(version what, const payload& weights) {
 }
 
 void follower_state::take(const score& found) {
-  char figures[96];
-  std::snprintf(figures, sizeof figures, "  accuracy %.2f %%  loss %.4f",
-                100 * found.accuracy.value, found.loss.value);
-  auto line = "evaluation   step " + to_string(found.weights) + figures;
-  if (!std::isnan(found.accuracy_top5)) {
-    std::snprintf(figures, sizeof figures, "  top-5 %.2f %%",
-                  100 * found.accuracy_top5.value);
-    line += figures;
-  }
-  recording::say(line);
+  recording::say(recording::score_line(record_of(found, 0)));
   self_->send(self_, tick_atom_v);
 }
 

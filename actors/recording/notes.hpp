@@ -105,4 +105,10 @@ struct note {
     what;
 };
 
+/// A score for the files. @param time s of the run.
+inline recording::evaluation_record record_of(const score& found, double time) {
+  return {found.weights.value, time,          found.loss,
+          found.accuracy,      found.samples, found.accuracy_top5};
+}
+
 } // namespace troupe

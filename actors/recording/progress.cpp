@@ -1,5 +1,6 @@
 #include "actors/recording/progress.hpp"
 
+#include <cmath>
 #include <cstdio>
 
 namespace troupe::recording {
@@ -63,6 +64,15 @@ std::string progress_line(const progress_figures& what, size_t width) {
   if (result.empty())
     result = parts[0].substr(0, width);
   return result;
+}
+
+std::string score_line(const evaluation_record& found) {
+  auto out = "evaluation   step " + std::to_string(found.step) +
+             format("  accuracy %.2f %%", 100 * found.accuracy) +
+             format("  loss %.4f", found.loss);
+  if (!std::isnan(found.accuracy_top5))
+    out += format("  top-5 %.2f %%", 100 * found.accuracy_top5);
+  return out;
 }
 
 progress::progress(size_t width, double interval)

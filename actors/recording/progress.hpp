@@ -1,9 +1,10 @@
 #pragma once
-// Builds the line that shows a user the progress of a run. Pure: builds text,
+// Builds the lines that show a user the progress of a run. Pure: builds text,
 // writes nothing, reads no clock.
 //
 // Owned by the recorder; not thread-safe.
 
+#include "actors/recording/metrics_log.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
@@ -24,6 +25,9 @@ struct progress_figures {
   uint32_t workers = 0;           ///< In the cluster now.
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
 };
+
+/// "evaluation   step 20  accuracy 81.11 %  loss 1.4102  top-5 98.61 %"
+std::string score_line(const evaluation_record& found);
 
 /// Minimal seconds between two sets of figures: users cannot read faster.
 inline constexpr double figures_interval = 0.1;

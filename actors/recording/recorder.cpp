@@ -28,12 +28,6 @@ std::string percent(double share) {
   return text;
 }
 
-std::string top5_of(const score& found) {
-  return std::isnan(found.accuracy_top5)
-           ? ""
-           : "  top-5 " + percent(found.accuracy_top5);
-}
-
 } // namespace
 
 recorder_state::recorder_state(pointer self, recorder_parts parts)
@@ -105,14 +99,11 @@ void recorder_state::put(const note& at, const notes::update& what) {
 
 void recorder_state::put(const note& at, const notes::evaluation& what) {
   const auto& found = what.found;
-  metrics_.evaluation({found.weights.value, at.time, found.loss, found.accuracy,
-                       found.samples, found.accuracy_top5});
+  auto record = record_of(found, at.time);
+  metrics_.evaluation(record);
   tensorboard_.evaluation(found.weights.value, at.time, found.loss,
                           found.accuracy, found.accuracy_top5);
-  char loss[32];
-  std::snprintf(loss, sizeof loss, "%.4f", found.loss.value);
-  say("evaluation   step " + to_string(found.weights) + "  accuracy " +
-      percent(found.accuracy) + "  loss " + loss + top5_of(found));
+  say(recording::score_line(record));
 }
 
 void recorder_state::put(const note& at, const notes::epoch& what) {

@@ -180,16 +180,20 @@ models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
   };
 }
 
+score score_of(version what, const models::evaluation_result& found,
+               double seconds) {
+  score out{what, found.loss, found.accuracy, found.samples, seconds};
+  out.accuracy_top5 = found.accuracy_top5.value_or(out.accuracy_top5);
+  return out;
+}
+
 caf::result<score> scorer_state::evaluate(version what,
                                           const payload& weights) try {
   run_clock clock{self_};
   auto found = engine_.evaluate(to_tensor(weights),
                                 batches_of(*test_, batch_size_, dtype_));
   say_skipped(*test_);
-  score out{what, found.loss, found.accuracy, found.samples,
-            clock.elapsed(self_)};
-  out.accuracy_top5 = found.accuracy_top5.value_or(out.accuracy_top5);
-  return out;
+  return score_of(what, found, clock.elapsed(self_));
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
 }

@@ -52,6 +52,10 @@ models::batch_context context_of(const lease& from, const payload& statistics);
 payload kept_statistics(const models::flat_layout& layout,
                         config::buffers_rule rule, const at::Tensor& gradient);
 
+/// What an evaluator reports of a version.
+score score_of(version what, const models::evaluation_result& found,
+               double seconds);
+
 /// All samples of a test set, in batches. Refers to the set.
 models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
                                 config::scalar_type dtype);

@@ -1,6 +1,8 @@
 #include "apps/trainer_node/evaluation.hpp"
 
 #include "actors/recording/metrics_log.hpp"
+#include "actors/recording/notes.hpp"
+#include "actors/recording/progress.hpp"
 #include "actors/recording/summary.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/runtime/wall_clock.hpp"
@@ -21,6 +23,7 @@
 #include <ATen/Parallel.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -43,18 +46,6 @@ struct subject {
   std::string run_id; ///< Of the run that made them; empty for a file.
 };
 
-void require_same_test(const models::loaded_checkpoint& from,
-                       const data::dataset& test) {
-  config::run_description here;
-  here.data = data::describe(nullptr, &test);
-  auto all = config::differences(description_of(from.manifest), here,
-                                 config::relation::join);
-  if (!all.empty())
-    throw run_error(from.path.string() +
-                    ": the run was scored on other data than there is here: " +
-                    config::to_string(all.front()));
-}
-
 subject load_subject(const config::training_settings& training,
                      const data::dataset& test) {
   if (!training.resume) {
@@ -65,8 +56,10 @@ subject load_subject(const config::training_settings& training,
             frozen_weights(training, test.classes(), nullptr, first.get()), 0,
             ""};
   }
-  auto from = models::find_checkpoint(*training.resume, print_line);
-  require_same_test(from, test);
+  auto from = models::find_checkpoint(*training.resume, print_line,
+                                      models::checkpoint_content::weights);
+  data::require_same_test(description_of(from.manifest), test,
+                          from.path.string());
   print_line("checkpoint   " + from.path.string());
   return {weights_of(from, training, test.classes()),
           frozen_weights(training, test.classes(), &from, nullptr),
@@ -149,47 +142,29 @@ score_weights(const config::settings& settings, const data::dataset& test,
   return out;
 }
 
-std::string score_line(uint64_t step, const models::evaluation_result& found) {
-  char text[128];
-  std::snprintf(
-    text, sizeof text, "evaluation   step %llu  accuracy %.2f %%  loss %.4f",
-    static_cast<unsigned long long>(step), 100 * found.accuracy, found.loss);
-  std::string out = text;
-  if (found.accuracy_top5) {
-    std::snprintf(text, sizeof text, "  top-5 %.2f %%",
-                  100 * *found.accuracy_top5);
-    out += text;
-  }
-  return out + "  (" + std::to_string(found.samples) + " samples)";
-}
-
 void write_metrics(const fs::path& folder, const config::settings& settings,
                    const std::string& dataset, const subject& what,
-                   const models::evaluation_result& found, double seconds) {
+                   const score& found) {
   using recording::metrics_log;
   metrics_log log{folder / "metrics.jsonl", metrics_log::mode::fresh};
   log.started({what.step, 0, what.run_id, settings.training.network, dataset,
                settings.policy.name, 0, 1, settings.training.seed});
-  recording::evaluation_record record{what.step, seconds, found.loss,
-                                      found.accuracy, found.samples};
-  record.accuracy_top5 = found.accuracy_top5.value_or(record.accuracy_top5);
-  log.evaluation(record);
-  log.finished(what.step, seconds, "completed");
+  log.evaluation(record_of(found, found.seconds));
+  log.finished(what.step, found.seconds, "completed");
 }
 
 recording::summary summary_of(const config::settings& settings,
                               const models::flat_layout& layout,
-                              const subject& what,
-                              const models::evaluation_result& found,
-                              double seconds) {
+                              const subject& what, const score& found) {
   recording::summary out;
   out.status = "completed";
   out.policy = settings.policy.name;
   out.steps = what.step;
-  out.wall_seconds = seconds;
+  out.wall_seconds = found.seconds;
   out.final_loss = found.loss;
   out.final_accuracy = found.accuracy;
-  out.final_accuracy_top5 = found.accuracy_top5;
+  if (!std::isnan(found.accuracy_top5))
+    out.final_accuracy_top5 = found.accuracy_top5;
   out.weights_sha256 = models::weights_sha256(
     {to_tensor(what.weights), to_tensor(what.frozen)}, layout);
   out.seed = settings.training.seed;
@@ -214,19 +189,20 @@ exit_status evaluate(const config::resolved& config,
   own.resume.reset();
   auto folder = config::open_run_directory(own);
   wall_clock clock;
-  auto found = score_weights(settings, *test, what, interrupted);
-  if (found.cancelled)
+  auto result = score_weights(settings, *test, what, interrupted);
+  if (result.cancelled)
     return exit_status::try_again;
-  auto seconds = clock.elapsed();
+  auto found = score_of(version{what.step}, result, clock.elapsed());
   if (folder.overwrites)
     config::remove_run(folder.path);
   models::replace_file(folder.path / "config.ini", config::to_ini(settings));
-  write_metrics(folder.path, settings, test->name(), what, found, seconds);
+  write_metrics(folder.path, settings, test->name(), what, found);
   recording::write_summary(
     folder.path / "summary.json",
     summary_of(settings, layout_of(settings.training, test->classes()), what,
-               found, seconds));
-  print_line(score_line(what.step, found));
+               found));
+  print_line(recording::score_line(record_of(found, found.seconds)) + "  (" +
+             std::to_string(found.samples) + " samples)");
   print_line("written      " + folder.path.string());
   return exit_status::done;
 }

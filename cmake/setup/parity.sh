@@ -3,7 +3,7 @@
 # needs it. It lies in the cache and changes no Python of the system.
 #
 # The wheel of torch is the one that LibTorch comes from. Its Python half loads
-# NVIDIA's libraries, 2.5 GB, even where there is no GPU; here libraries with the
+# NVIDIA's libraries, 2.7 GB, even where there is no GPU; here libraries with the
 # same names and nothing behind them stand in their place.
 
 parity_folder=parity-$torch_version

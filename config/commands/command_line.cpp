@@ -83,6 +83,13 @@ void prepare_evaluation(resolved& all) {
   all.values.what = role::simulate;
 }
 
+/// What is scored and where the results go are two folders, so that neither
+/// --resume nor --overwrite takes the other's.
+void validate_evaluation(resolved all) {
+  all.values.training.overwrite = false;
+  validate(all);
+}
+
 resolved resolve_all(command_line& flags, const environment& variables,
                      const run_finder& find) {
   auto given = gather(flags, variables);
@@ -143,7 +150,10 @@ invocation parse_command_line(std::span<const std::string> arguments,
   if (what == action::run && all.values.what == role::none)
     throw usage_error("nothing to do: give --simulate for the whole cluster in "
                       "one process, or --role; --help shows all flags");
-  validate(all);
+  if (flags.evaluate)
+    validate_evaluation(all);
+  else
+    validate(all);
   return {all, what, what == action::check ? plan(all) : "", {}, {}};
 }
 

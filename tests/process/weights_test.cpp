@@ -120,6 +120,19 @@ TEST_CASE("a run that begins with weights scores them first") {
   }
 }
 
+TEST_CASE("scores may overwrite others, but not what is scored") {
+  process_fixture on;
+  train_and_export(on, "weights.pt", "pt");
+  flags all{"--evaluate", "--resume", "run",         "--seed",     "3",
+            "--threads",  "1",        "--overwrite", "--train-dir"};
+  run_to_end(on, "evaluate", all + flags{"scores"});
+  run_to_end(on, "evaluate", all + flags{"scores"});
+  CHECK(read_summary(on.home() / "scores")["steps"] == 8);
+  auto line = run_to_end(on, "evaluate", all + flags{"run"}, 2);
+  CHECK(line.find("holds what is to be scored") != std::string::npos);
+  CHECK(fs::exists(on.run() / "checkpoints/step-00000008"));
+}
+
 TEST_CASE("a cluster of processes with shards begins with weights, too") {
   process_fixture on;
   train_and_export(on, "weights.safetensors", "safetensors");
