@@ -121,7 +121,9 @@ void require_patterns(const config::key_patterns& freeze,
                       const std::vector<named_state>& all) {
   std::vector<std::string> names;
   for (const auto& x : all) {
-    names.push_back(x.name);
+    if (x.kind != tensor_kind::counter) {
+      names.push_back(x.name);
+    }
   }
   if (const auto* idle = config::idle_pattern(freeze, names)) {
     throw usage_error("--freeze " + config::shown(*idle) +
@@ -191,7 +193,12 @@ flat_layout flat_layout::from(const torch::nn::Module& module,
     result.dtype_ = found;
   }
   result.take(std::move(all));
-  if (result.slots_.empty() && !result.frozen_slots_.empty()) {
+  auto all_frozen = result.slots_.empty() && !result.frozen_slots_.empty();
+  if (all_frozen && freeze.empty()) {
+    throw run_error("no parameter of the network needs a gradient: there is "
+                    "nothing to train");
+  }
+  if (all_frozen) {
     throw usage_error("--freeze " + config::join(freeze.all, ",") +
                       ": leaves no parameter to train");
   }

@@ -65,8 +65,9 @@ public:
   /// statistics of a layer of which one matches. Parameters that need no
   /// gradient are not trained either.
   /// @throws run_error if parameters and statistics differ in dtype or are
-  /// neither float32 nor float64, or another buffer is no int64 scalar;
-  /// usage_error if a pattern matches nothing or all parameters are frozen.
+  /// neither float32 nor float64, or another buffer is no int64 scalar, or no
+  /// parameter needs a gradient; usage_error if a pattern matches nothing, or
+  /// leaves nothing to train.
   static flat_layout from(const torch::nn::Module& module,
                           const config::key_patterns& freeze = {});
 

@@ -153,6 +153,14 @@ TEST_CASE("patterns that freeze nothing or all are refused", "[flat-layout]") {
   CHECK(complaint("conv*,body.*") ==
         "--freeze body.*: matches no tensor of the network");
   CHECK(complaint("*") == "--freeze *: leaves no parameter to train");
+  net = make_network("resnet20", 10, float32);
+  CHECK(complaint("*.num_batches_tracked") ==
+        "--freeze *.num_batches_tracked: matches no tensor of the network");
+  torch::nn::Module fixed;
+  fixed.register_parameter("x", at::zeros({1}), /*requires_grad=*/false);
+  CHECK(error_line<run_error>([&] { flat_layout::from(fixed); }) ==
+        "no parameter of the network needs a gradient: there is nothing to "
+        "train");
 }
 
 TEST_CASE("a layout knows which buffers fit", "[flat-layout]") {
