@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,23 @@ enum class weight_rule : uint8_t {
   vgg
 };
 
+/// What a forward pass needs besides inputs and weights.
+struct pass_context {
+  const gradient_places& places; ///< Where backward is to write gradients.
+  const std::optional<dropout_key>& drop; ///< Nothing: no dropout.
+};
+
+/// One of the parts that a forward pass goes through, one after the other.
+struct network_part {
+  using function =
+    std::function<at::Tensor(const at::Tensor& inputs, const pass_context&)>;
+
+  /// The modules whose parameters it has: paths in the network's module, in the
+  /// order of the state_dict.
+  std::vector<std::string> modules;
+  function forward;
+};
+
 /// One replica of a network. Not thread-safe: each computing thread has its
 /// own replica.
 class network {
@@ -52,6 +70,10 @@ public:
   virtual at::Tensor forward(const at::Tensor& inputs,
                              const gradient_places& places = {},
                              const std::optional<dropout_key>& drop = {}) = 0;
+
+  /// The parts that `forward` goes through, if they are known: all of them make
+  /// the scores of the inputs. Empty: the network is one part.
+  virtual const std::vector<network_part>& parts();
 
   virtual weight_rule initial_weights() const { return weight_rule::uniform; }
 

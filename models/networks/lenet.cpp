@@ -1,5 +1,6 @@
 #include "models/networks/lenet.hpp"
 
+#include "models/networks/chain.hpp"
 #include "models/networks/linear.hpp"
 
 #include <torch/nn/functional/activation.h>
@@ -15,35 +16,30 @@ namespace nn = torch::nn;
 
 constexpr int64_t features = 50 * 4 * 4;
 
-class lenet final : public network {
+class lenet final : public chain_network {
 public:
-  explicit lenet(int64_t classes)
-    : conv1_(nn::Conv2dOptions(1, 20, 5)), conv2_(nn::Conv2dOptions(20, 50, 5)),
-      fc1_(features, 500), fc2_(500, classes) {
-    module_.register_module("conv1", conv1_);
-    module_.register_module("conv2", conv2_);
-    module_.register_module("fc1", fc1_);
-    module_.register_module("fc2", fc2_);
-  }
-
-  nn::Module& module() override { return module_; }
-
-  at::Tensor forward(const at::Tensor& inputs, const gradient_places& places,
-                     const std::optional<dropout_key>&) override {
-    namespace F = nn::functional;
-    auto pool = F::MaxPool2dFuncOptions(2);
-    auto x = torch::relu(F::max_pool2d(conv1_(inputs), pool));
-    x = torch::relu(F::max_pool2d(conv2_(x), pool));
-    x = linear(x.reshape({-1, features}), fc1_, places);
-    return linear(x, fc2_, places);
+  explicit lenet(int64_t classes) : chain_network("lenet") {
+    add_convolution("conv1", nn::Conv2d(nn::Conv2dOptions(1, 20, 5)));
+    add_convolution("conv2", nn::Conv2d(nn::Conv2dOptions(20, 50, 5)));
+    add_linear("fc1", nn::Linear(features, 500));
+    add_linear("fc2", nn::Linear(500, classes));
   }
 
 private:
-  nn::Module module_{"lenet"};
-  nn::Conv2d conv1_;
-  nn::Conv2d conv2_;
-  nn::Linear fc1_;
-  nn::Linear fc2_;
+  void add_convolution(const std::string& name, nn::Conv2d layer) {
+    namespace F = nn::functional;
+    module().register_module(name, layer);
+    add({name}, [layer](const at::Tensor& x, const pass_context&) mutable {
+      return torch::relu(F::max_pool2d(layer(x), F::MaxPool2dFuncOptions(2)));
+    });
+  }
+
+  void add_linear(const std::string& name, nn::Linear layer) {
+    module().register_module(name, layer);
+    add({name}, [layer](const at::Tensor& x, const pass_context& with) mutable {
+      return linear(x.flatten(1), layer, with.places);
+    });
+  }
 };
 
 } // namespace

@@ -137,6 +137,11 @@ network::~network() {
   // nop
 }
 
+const std::vector<network_part>& network::parts() {
+  static const std::vector<network_part> unknown;
+  return unknown;
+}
+
 /// Programs that link the library contain this source although they may not
 /// call it (CMakeLists.txt).
 extern "C" const char troupe_networks_are_known = 1;

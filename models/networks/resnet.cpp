@@ -1,5 +1,6 @@
 #include "models/networks/resnet.hpp"
 
+#include "models/networks/chain.hpp"
 #include "models/networks/layers.hpp"
 #include "models/networks/linear.hpp"
 
@@ -101,52 +102,50 @@ conv_shape stem_of(const resnet_plan& plan) {
                                        : conv_shape{3, plan.width, 3, 1, 1};
 }
 
-class resnet final : public network {
+class resnet final : public chain_network {
 public:
-  resnet(const resnet_plan& plan, int64_t classes)
-    : pools_(plan.stem == stem_kind::large), conv1_(make_conv(stem_of(plan))),
-      bn1_(make_batch_norm(plan.width)) {
-    module_.register_module("conv1", conv1_);
-    module_.register_module("bn1", bn1_);
+  resnet(const resnet_plan& plan, int64_t classes) : chain_network("resnet") {
+    add_stem(plan);
     block_shape shape{plan.block, plan.shortcut, plan.width, plan.width, 1};
     for (size_t i = 0; i < plan.stages.size(); ++i) {
-      nn::ModuleList stage;
+      auto name = "layer" + std::to_string(i + 1);
+      auto stage = module().register_module(name, nn::ModuleList());
       for (int64_t k = 0; k < plan.stages[i]; ++k) {
-        blocks_.push_back(std::make_shared<residual_block>(shape));
-        stage->push_back(blocks_.back());
+        auto block = std::make_shared<residual_block>(shape);
+        stage->push_back(block);
+        add({name + "." + std::to_string(k)},
+            [block](const at::Tensor& x, const pass_context&) {
+              return block->forward(x);
+            });
         shape.in = shape.out();
         shape.stride = 1;
       }
-      module_.register_module("layer" + std::to_string(i + 1), stage);
       shape.width *= 2;
       shape.stride = 2;
     }
-    fc_ = module_.register_module("fc", make_linear(shape.in, classes));
-  }
-
-  nn::Module& module() override { return module_; }
-
-  at::Tensor forward(const at::Tensor& inputs, const gradient_places& places,
-                     const std::optional<dropout_key>&) override {
-    auto x = bn1_(conv1_(inputs)).relu_();
-    if (pools_) {
-      x = at::max_pool2d(x, 3, 2, 1);
-    }
-    for (auto& block : blocks_) {
-      x = block->forward(x);
-    }
-    return linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_, places);
+    auto fc = make_linear(shape.in, classes);
+    module().register_module("fc", fc);
+    add({"fc"}, [fc](const at::Tensor& x, const pass_context& with) mutable {
+      return linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc,
+                    with.places);
+    });
   }
 
   weight_rule initial_weights() const override { return weight_rule::resnet; }
 
 private:
-  nn::Module module_{"resnet"};
-  bool pools_;
-  nn::Conv2d conv1_;
-  nn::BatchNorm2d bn1_;
-  std::vector<std::shared_ptr<residual_block>> blocks_;
-  nn::Linear fc_{nullptr};
+  void add_stem(const resnet_plan& plan) {
+    auto conv = make_conv(stem_of(plan));
+    auto norm = make_batch_norm(plan.width);
+    module().register_module("conv1", conv);
+    module().register_module("bn1", norm);
+    auto pools = plan.stem == stem_kind::large;
+    add({"conv1", "bn1"}, [conv, norm, pools](const at::Tensor& inputs,
+                                              const pass_context&) mutable {
+      auto x = norm(conv(inputs)).relu_();
+      return pools ? at::max_pool2d(x, 3, 2, 1) : x;
+    });
+  }
 };
 
 } // namespace

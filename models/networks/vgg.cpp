@@ -1,5 +1,6 @@
 #include "models/networks/vgg.hpp"
 
+#include "models/networks/chain.hpp"
 #include "models/networks/layers.hpp"
 #include "models/networks/linear.hpp"
 
@@ -56,61 +57,74 @@ nn::Sequential make_features(const vgg_plan& plan) {
   return out;
 }
 
-class vgg final : public network {
+class vgg final : public chain_network {
 public:
   vgg(const vgg_plan& plan, int64_t classes)
-    : small_(plan.small), features_(make_features(plan)) {
-    module_.register_module("features", features_);
-    module_.register_module("classifier", classifier_);
+    : chain_network("vgg"), small_(plan.small) {
+    add_features(make_features(plan));
+    module().register_module("classifier", classifier_);
     auto hidden = small_ ? 512 : 4096;
     add_linear(small_ ? 512 : 512 * 7 * 7, hidden);
     add_linear(hidden, hidden);
     add_linear(hidden, classes);
   }
 
-  nn::Module& module() override { return module_; }
-
-  at::Tensor forward(const at::Tensor& inputs, const gradient_places& places,
-                     const std::optional<dropout_key>& drop) override {
-    auto x = features_->forward(inputs);
-    if (!small_) {
-      x = at::adaptive_avg_pool2d(x, {7, 7});
-    }
-    x = x.flatten(1);
-    for (size_t i = 0; i < linears_.size(); ++i) {
-      auto last = i + 1 == linears_.size();
-      if (small_ && !last) {
-        x = dropout(x, 0.5, static_cast<uint32_t>(i), drop);
-      }
-      x = linear(x, linears_[i], places);
-      if (!last) {
-        x = x.relu();
-      }
-      if (!small_ && !last) {
-        x = dropout(x, 0.5, static_cast<uint32_t>(i), drop);
-      }
-    }
-    return x;
-  }
-
   weight_rule initial_weights() const override { return weight_rule::vgg; }
 
 private:
+  /// A convolution begins a part.
+  void add_features(nn::Sequential features) {
+    module().register_module("features", features);
+    auto begins = [&](size_t i) {
+      return i == features->size() || features[i]->as<nn::Conv2d>();
+    };
+    for (size_t first = 0; first < features->size();) {
+      auto end = first + 1;
+      while (!begins(end))
+        ++end;
+      std::vector<std::string> names;
+      std::vector<nn::AnyModule> layers;
+      for (auto i = first; i < end; ++i) {
+        layers.push_back(*(features->begin() + static_cast<int64_t>(i)));
+        if (!features[i]->parameters().empty())
+          names.push_back("features." + std::to_string(i));
+      }
+      add(names, [layers](at::Tensor x, const pass_context&) mutable {
+        for (auto& layer : layers)
+          x = layer.forward(x);
+        return x;
+      });
+      first = end;
+    }
+  }
+
   /// Its place among the layers without weights gives it its name.
   void add_linear(int64_t in, int64_t out) {
     static constexpr std::array large{"0", "3", "6"};
     static constexpr std::array small{"1", "4", "6"};
-    auto name = (small_ ? small : large)[linears_.size()];
-    linears_.push_back(
-      classifier_->register_module(name, make_linear(in, out)));
+    auto i = linears_++;
+    auto name = (small_ ? small : large)[i];
+    auto layer = make_linear(in, out);
+    classifier_->register_module(name, layer);
+    add({std::string{"classifier."} + name},
+        [layer, i, small = small_](at::Tensor x,
+                                   const pass_context& with) mutable {
+          auto last = i + 1 == large.size();
+          if (i == 0)
+            x = (small ? x : at::adaptive_avg_pool2d(x, {7, 7})).flatten(1);
+          if (small && !last)
+            x = dropout(x, 0.5, i, with.drop);
+          x = linear(x, layer, with.places);
+          if (!last)
+            x = x.relu();
+          return small || last ? x : dropout(x, 0.5, i, with.drop);
+        });
   }
 
-  nn::Module module_{"vgg"};
   bool small_;
-  nn::Sequential features_;
   std::shared_ptr<nn::Module> classifier_ =
     std::make_shared<nn::Module>("classifier");
-  std::vector<nn::Linear> linears_;
+  uint32_t linears_ = 0;
 };
 
 } // namespace

@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cctype>
@@ -204,4 +205,22 @@ TEST_CASE("unsuitable samples are the user's error", "[registry]") {
                   usage_error);
   CHECK_THROWS_AS(require_suitable("resnet19", "these", {3, 64, 64}),
                   usage_error);
+}
+
+TEST_CASE("the parts of a network have all of its parameters, in their order",
+          "[registry]") {
+  for (const auto& entry : network_registry()) {
+    INFO(entry.name);
+    auto net = entry.make(10);
+    std::vector<std::string> of_parts, of_layout;
+    auto modules = net->module().named_modules("", /*include_self=*/false);
+    for (const auto& part : net->parts())
+      for (const auto& name : part.modules)
+        for (const auto& item : modules[name]->named_parameters())
+          of_parts.push_back(name + "." + item.key());
+    auto layout = flat_layout::from(net->module());
+    for (const auto& slot : layout.slots())
+      of_layout.push_back(slot.name);
+    CHECK(of_parts == of_layout);
+  }
 }
