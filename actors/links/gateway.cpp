@@ -5,6 +5,7 @@
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -82,11 +83,13 @@ void gateway_state::upload(const caf::strong_actor_ptr& to) {
   leaving_.begin(transfer_id{0}, parts_.frozen, to_download());
 }
 
-// A peer that has its link may only tell of the last chunk.
+// Only progress gives a peer without a link more time.
 void gateway_state::credit(transfer_id id, uint64_t received) {
-  if (!download_ || !leaving_.credit(id, received, to_download()))
+  if (!download_ || received > parts_.frozen.shape().bytes() ||
+      !leaving_.credit(id, received, to_download()))
     return break_off("credit for what was not sent");
-  if (late_.valid() && !late_.disposed())
+  if (received > std::exchange(downloaded_, std::max(downloaded_, received)) &&
+      !late_.disposed())
     wait_for_peer();
 }
 

@@ -12,6 +12,7 @@
 #include "messages/transport/compression/compression.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -49,22 +50,23 @@ private:
   void open_chunks(const chunk_end_actor& peer);
   void upload(const caf::strong_actor_ptr& to);
   void credit(transfer_id id, uint64_t received);
+  void wait_for_peer();
+  void settle();
+  void break_off(const std::string& why);
+
   auto to_download() {
     return [this](chunk&& piece) {
       self_->send(download_, chunk_atom_v, std::move(piece));
     };
   }
 
-  void wait_for_peer();
-  void settle();
-  void break_off(const std::string& why);
-
   pointer self_;
   gateway_parts parts_;
   caf::disposable late_; ///< Ends this actor if no peer comes.
   bool has_chunks_ = false;
-  download_actor download_;
+  download_actor download_; ///< Of the peer; null until it asks.
   outgoing_payloads leaving_;
+  uint64_t downloaded_ = 0; ///< Bytes that the peer has taken.
 };
 
 } // namespace troupe

@@ -65,6 +65,9 @@ read_first_weights(const config::training_settings& settings, int64_t classes) {
 payload frozen_weights(const config::training_settings& settings,
                        int64_t classes, const models::loaded_checkpoint* from,
                        const first_weights* first) {
+  if (first)
+    return first->weights.frozen.numel() > 0 ? to_payload(first->weights.frozen)
+                                             : payload{};
   auto net = models::make_network(settings.network, classes, settings.dtype);
   auto layout = layout_of(*net, settings);
   if (layout.frozen().empty())
@@ -75,8 +78,6 @@ payload frozen_weights(const config::training_settings& settings,
          from->model, from->path.string(), std::identity{}, flat);
     return to_payload(std::move(flat));
   }
-  if (first)
-    return to_payload(first->weights.frozen);
   models::initialise(*net, settings.seed);
   return to_payload(models::gather_frozen(net->module(), layout));
 }

@@ -82,6 +82,25 @@ TEST_CASE("a peer that downloads has its time from the last chunk on") {
   CHECK_FALSE(on.actors.alive(on.gateway));
 }
 
+TEST_CASE("a peer gets no time for what it has told before") {
+  server_with_frozen_weights on;
+  uint64_t received = 0;
+  on.fetch(on.peer(received));
+  auto bytes = frozen_shape.bytes();
+  SECTION("of the same chunk") {
+    bytes = 1u << 20;
+  }
+  SECTION("of a download that is done") {
+    for (auto part = received; part < bytes; part = received)
+      on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, part);
+  }
+  on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, bytes);
+  on.actors.advance(100);
+  on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, bytes);
+  on.actors.advance(21);
+  CHECK_FALSE(on.actors.alive(on.gateway));
+}
+
 TEST_CASE("a peer that breaks the rules of a download costs its gateway") {
   server_with_frozen_weights on;
   uint64_t received = 0;
@@ -91,6 +110,13 @@ TEST_CASE("a peer that breaks the rules of a download costs its gateway") {
   }
   SECTION("credit for more than was sent") {
     on.fetch(peer);
+    on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, received + 1);
+  }
+  SECTION("credit for more than there is, when all is sent") {
+    on.fetch(peer);
+    while (received < frozen_shape.bytes())
+      on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, received);
+    on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, received);
     on.actors.tell(on.gateway, credit_atom_v, transfer_id{0}, received + 1);
   }
   SECTION("a second download") {
@@ -115,7 +141,6 @@ TEST_CASE("a server without frozen weights has no download") {
 
 TEST_CASE("a download fails with its server") {
   actor_fixture actors;
-  chunk next;
   auto gateway = actors.stand_in<gateway_actor>([](auto*) {
     return gateway_actor::behavior_type{
       [](attach_atom, const parameter_server_actor&) {

@@ -1,12 +1,18 @@
 // Runs of which a part is not trained (`--freeze`), over real links and under
 // the virtual clock.
 
+#include "models/storage/safetensors.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
 #include <map>
+#include <string>
+#include <vector>
 
 using namespace troupe::testing;
 
@@ -28,18 +34,12 @@ void run_to_end(process_fixture& on, const flags& what) {
   check_end(who, 0);
 }
 
-/// Bytes of each tensor of a safetensors file.
-std::map<std::string, std::string> tensors_of(const fs::path& file) {
-  auto all = slurp(file);
-  uint64_t size = 0;
-  std::memcpy(&size, all.data(), sizeof size);
-  auto header = json::parse(all.substr(8, size));
-  std::map<std::string, std::string> out;
-  for (const auto& [key, entry] : header.items())
-    if (key != "__metadata__") {
-      uint64_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
-      out[key] = all.substr(8 + size + begin, end - begin);
-    }
+/// The bytes of each tensor of a file.
+std::map<std::string, std::vector<std::byte>> tensors_of(const fs::path& file) {
+  auto all = troupe::models::read_safetensors(file);
+  std::map<std::string, std::vector<std::byte>> out;
+  for (const auto& each : all.tensors())
+    out[each.name] = {each.bytes.begin(), each.bytes.end()};
   return out;
 }
 
