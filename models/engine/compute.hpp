@@ -105,6 +105,8 @@ public:
                              const std::atomic<bool>* cancel = nullptr);
 
 private:
+  void require_fit(const at::Tensor& flat, const char* what) const;
+
   struct state;
   std::unique_ptr<state> state_;
 };

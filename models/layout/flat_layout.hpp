@@ -131,13 +131,14 @@ public:
   /// The same for the frozen buffer.
   bool fits_frozen(const at::Tensor& flat) const;
 
+  /// The same for any part of a buffer, of so many elements.
+  bool fits(const at::Tensor& flat, uint64_t count) const;
+
   bool operator==(const flat_layout&) const = default;
 
 private:
   /// Assigns each tensor its place.
   void take(std::vector<parameter_slot> all);
-
-  bool fits(const at::Tensor& flat, uint64_t count) const;
 
   std::vector<parameter_slot> slots_;
   std::vector<parameter_slot> statistics_;

@@ -1,0 +1,39 @@
+#pragma once
+// How computations of LibTorch end early: by a cancellation, or by an error
+// that becomes one line. Internal to the engine; any thread.
+
+#include "config/text/failure.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <exception>
+#include <string>
+
+namespace troupe::models {
+
+/// Ends a computation whose result is no longer needed. Derived from
+/// std::exception because autograd's engine passes on nothing else.
+struct cancelled : std::exception {
+  const char* what() const noexcept override { return "cancelled"; }
+};
+
+/// Throws `cancelled` once the flag is set; it may be null.
+inline void check(const std::atomic<bool>* cancel) {
+  if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
+    throw cancelled{};
+}
+
+/// What LibTorch throws becomes a run_error of one line.
+template <class F>
+auto guarded(const char* what, F&& f) {
+  try {
+    return f();
+  } catch (const c10::Error& error) {
+    std::string text = error.what_without_backtrace();
+    throw run_error(std::string{what} +
+                    " failed: " + text.substr(0, text.find('\n')));
+  }
+}
+
+} // namespace troupe::models
