@@ -42,6 +42,20 @@ void measure_lenet(const setting& how, report& out);
 void measure_resnet(const setting& how, report& out);
 void measure_wide(const setting& how, report& out);
 
+// -- parallel: networks in segments -------------------------------------------
+
+/// Remote modules, next to LibTorch alone.
+void measure_remote_forward(const setting& how, report& out);
+
+/// What their messages cost.
+void measure_remote_control(const setting& how, report& out);
+
+/// A pipeline, next to LibTorch alone.
+void measure_pipeline(const setting& how, report& out);
+
+/// Memory after contexts that nobody finished.
+void measure_contexts(const setting& how, report& out);
+
 // -- peers: other systems that do the same ------------------------------------
 
 /// Samples per second of two workers, next to PyTorch's own ways.

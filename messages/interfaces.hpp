@@ -188,6 +188,25 @@ using compute_actor = caf::typed_actor<
   // The gradient requested last is no longer needed.
   result<void>(cancel_atom)>;
 
+/// Computes segments of a network for one worker.
+using module_actor = caf::typed_actor<
+  // Forward of a micro-batch; the first one of a lease opens a context. Errors:
+  // failed, protocol_violation, peer_lost.
+  result<module_answer>(forward_atom, module_call),
+  // Backward of a micro-batch.
+  result<module_answer>(backward_atom, module_call),
+  // The contexts of this lease are no longer needed.
+  result<void>(cancel_atom, lease_id)>;
+
+/// Computes one segment of a network, on a thread of its own.
+using stage_actor = module_actor::extend<
+  // Opens the context of a lease.
+  result<void>(begin_atom, stage_context_ptr)>;
+
+/// Computes the parts of a network that a shard owns, for one worker, in front
+/// of the shard: the worker's pushes and pulls go through it.
+using remote_module_actor = parameter_server_actor::extend_with<module_actor>;
+
 /// Evaluates weights on a thread of its own.
 using scorer_actor = caf::typed_actor<
   // Computes loss and accuracy over the test set. Errors: failed.

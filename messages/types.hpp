@@ -6,6 +6,7 @@
 #include "messages/gradient_stream.hpp"
 #include "messages/ids.hpp"
 #include "messages/lease.hpp"
+#include "messages/modules.hpp"
 #include "messages/payload.hpp"
 #include "messages/real.hpp"
 
@@ -46,6 +47,9 @@ struct push_header {
   real compute_seconds; ///< Forward and backward.
   real wait_seconds;    ///< Spent waiting for the weights of this step.
   real data_seconds;    ///< Spent waiting for the batch of this step.
+  /// Of compute_seconds: how long a stage of a pipeline had nothing to do, on
+  /// average; 0 without a pipeline.
+  real idle_seconds;
   sequence request{0};  ///< Numbers the requests of this life of the worker.
   uint64_t skipped = 0; ///< Damaged samples first found in this batch.
 };
@@ -195,6 +199,10 @@ struct compute_task {
   cancel_ptr cancel;
   /// Sends the gradient while it is computed; null: it is not sent early.
   gradient_stream_ptr early_gradients;
+  version computed_on; ///< The version of the weights.
+  /// The worker's link. Parts of the network may live at its other end: then it
+  /// is a `module_actor`, too.
+  caf::strong_actor_ptr link;
 };
 
 /// The result of a compute task.
@@ -207,6 +215,9 @@ struct gradient_report {
   real seconds;
   uint64_t skipped = 0; ///< As in a batch, if the batch was loaded here.
   real waited;          ///< s spent waiting for weights still arriving.
+  /// Of `seconds`: how long a stage of a pipeline had nothing to do, on
+  /// average.
+  real idle;
 };
 
 // -- inspection ---------------------------------------------------------------
@@ -219,7 +230,8 @@ bool inspect(Inspector& f, push_header& x) {
     f.field("samples", x.samples), f.field("loss", x.loss),
     f.field("compute_seconds", x.compute_seconds),
     f.field("wait_seconds", x.wait_seconds),
-    f.field("data_seconds", x.data_seconds), f.field("request", x.request),
+    f.field("data_seconds", x.data_seconds),
+    f.field("idle_seconds", x.idle_seconds), f.field("request", x.request),
     f.field("skipped", x.skipped));
 }
 

@@ -52,6 +52,14 @@ struct network_part {
   function forward;
 };
 
+/// Parts `first` to `last - 1` of a network.
+struct part_range {
+  size_t first = 0;
+  size_t last = SIZE_MAX; ///< Or more than there are: to the end.
+
+  bool operator==(const part_range&) const = default;
+};
+
 /// One replica of a network. Not thread-safe: each computing thread has its
 /// own replica.
 class network {

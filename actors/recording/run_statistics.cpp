@@ -55,6 +55,7 @@ run_statistics::worker_counts& run_statistics::decided(worker_id who,
   result.times.compute_seconds += times.compute_seconds;
   result.times.wait_seconds += times.wait_seconds;
   result.times.data_seconds += times.data_seconds;
+  result.times.idle_seconds += times.idle_seconds;
   return result;
 }
 
@@ -83,6 +84,16 @@ double run_statistics::share_of(double push_times::*these) const noexcept {
     all += x.times.wait_seconds + x.times.compute_seconds;
   }
   return all > 0 ? part / all : 0;
+}
+
+double run_statistics::bubble_share() const noexcept {
+  double idle = 0;
+  double all = 0;
+  for (const auto& x : workers_) {
+    idle += x.times.idle_seconds;
+    all += x.times.compute_seconds - x.times.data_seconds;
+  }
+  return all > 0 ? idle / all : 0;
 }
 
 std::vector<std::optional<double>> run_statistics::accepted_share() const {
@@ -137,6 +148,7 @@ void run_statistics::save(proto::Counters& out, const run_times& times) const {
     worker->set_compute_seconds(workers_[i].times.compute_seconds);
     worker->set_wait_seconds(workers_[i].times.wait_seconds);
     worker->set_data_seconds(workers_[i].times.data_seconds);
+    worker->set_idle_seconds(workers_[i].times.idle_seconds);
   }
   if (best_accuracy_) {
     out.set_best_accuracy(*best_accuracy_);
@@ -164,10 +176,10 @@ run_times run_statistics::load(const proto::Counters& in) {
     auto rank = size_t{x.worker()};
     if (fresh.workers_.size() <= rank)
       fresh.workers_.resize(rank + 1);
-    fresh.workers_[rank] = {
-      x.pushed(),
-      x.accepted(),
-      {x.compute_seconds(), x.wait_seconds(), x.data_seconds()}};
+    fresh.workers_[rank] = {x.pushed(),
+                            x.accepted(),
+                            {x.compute_seconds(), x.wait_seconds(),
+                             x.data_seconds(), x.idle_seconds()}};
   }
   if (in.has_best_accuracy() && in.has_best_step()) {
     fresh.best_accuracy_ = in.best_accuracy();

@@ -23,6 +23,7 @@ struct push_times {
   double compute_seconds = 0; ///< Batch, forward and backward.
   double wait_seconds = 0;    ///< For the parameter server's last answer.
   double data_seconds = 0;    ///< Part of compute_seconds, for the batch.
+  double idle_seconds = 0; ///< Part of it: of a pipeline's stage, on average.
 };
 
 /// Seconds since the run began; a resumed run continues the count of its
@@ -70,6 +71,10 @@ public:
 
   /// The share of the workers' time that was spent waiting for batches.
   double data_wait_share() const noexcept;
+
+  /// Of the time that stages of pipelines were at work, the share in which they
+  /// had nothing to do.
+  double bubble_share() const noexcept;
 
   /// For each worker: applied gradients / gradients decided on; nothing for a
   /// worker that never pushed.

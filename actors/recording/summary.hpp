@@ -47,6 +47,11 @@ struct summary {
   staleness_summary staleness;
   double wait_share = 0;
   double data_wait_share = 0;
+  std::string mode; ///< data-parallel | remote-forward | pipeline
+  /// Pipelines: share of their time in which stages had nothing to do.
+  std::optional<double> bubble_share;
+  /// Remote modules: contexts that were open when training had ended.
+  std::optional<uint64_t> contexts_left;
   std::vector<std::optional<double>> accepted_share; ///< Per worker.
   std::optional<std::string> weights_sha256;
   /// Digest of parameters, running statistics and the optimiser's slots.

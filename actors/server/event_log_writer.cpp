@@ -94,6 +94,7 @@ void event_log_writer::fill(const inputs::arrived& what) {
   out.set_compute_seconds(header.compute_seconds);
   out.set_wait_seconds(header.wait_seconds);
   out.set_data_seconds(header.data_seconds);
+  out.set_idle_seconds(header.idle_seconds);
   out.set_skipped(header.skipped);
   if (what.refused != errc::none)
     out.set_refused(to_string(what.refused));

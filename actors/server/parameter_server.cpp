@@ -255,6 +255,8 @@ void parameter_server_state::stop_workers(const std::string& reason) {
   requests_.close();
   shards_.finish();
   pipeline_.clear();
+  if (parts_.modules)
+    parts_.modules->end();
   self_->send(coordinator_, ending_atom_v);
 }
 

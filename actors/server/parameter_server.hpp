@@ -15,6 +15,7 @@
 
 #include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
+#include "actors/modules/remote_module.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
@@ -81,6 +82,7 @@ struct parameter_server_parts {
   /// virtual clock it is the invariant checker.
   std::shared_ptr<event_subscriber> observer;
   gradient_sums_ptr sums;     ///< Gradients added up on the way; or null.
+  module_roster_ptr modules;  ///< Of remote modules; null: there are none.
   cores::note_window notes{}; ///< Limits how far the recorder may lag.
   double finish_timeout = 30; ///< s that the end of the run may take.
   double save_timeout = 300;  ///< s that the last checkpoint may take.
@@ -129,6 +131,7 @@ private:
   void note_idle();
   void note_state(const snapshot& what);
   void give_saving_up();
+  void close_contexts();
   void write_summary();
   void leave_run();
 
@@ -162,6 +165,7 @@ private:
   coordinator_actor coordinator_;
   std::map<std::string, std::string> transports_; ///< Of each worker so far.
   std::optional<models::best_score> best_; ///< Of the best weights on disk.
+  uint32_t contexts_waited_ = 0;           ///< Times, at the end of the run.
   /// With remote shards: the digest of the version that the run ends with.
   std::optional<std::string> state_sha256_;
 

@@ -170,7 +170,7 @@ run_ending_calls parameter_server_state::ending_calls() {
             checkpoints_.close();
           },
           [this] {
-            write_summary();
+            close_contexts();
           }};
 }
 
@@ -187,6 +187,17 @@ void parameter_server_state::tell_recorder(const note_ptr& what) {
 }
 
 // -- the end ------------------------------------------------------------------
+
+// The workers have been told to stop, and close theirs.
+void parameter_server_state::close_contexts() {
+  constexpr auto pause = std::chrono::milliseconds(5);
+  constexpr uint32_t most = 200;
+  if (!parts_.modules || parts_.modules->contexts() == 0 ||
+      contexts_waited_ == most)
+    return write_summary();
+  ++contexts_waited_;
+  self_->run_delayed(pause, [this] { close_contexts(); });
+}
 
 void parameter_server_state::write_summary() {
   feed_.close();
@@ -291,6 +302,11 @@ recording::summary parameter_server_state::make_summary() const {
     out.weights_sha256 = model_.sha256_of(*whole);
   out.state_sha256 = final_state_sha256();
   out.seed = settings.training.seed;
+  out.mode = config::print(settings.parallel.mode);
+  if (settings.parallel.mode == config::parallel_mode::pipeline)
+    out.bubble_share = metrics_->statistics().bubble_share();
+  if (parts_.modules)
+    out.contexts_left = parts_.modules->contexts();
   out.sharding = config::print(settings.data.sharding);
   out.samples_left_out = scheduler_.ledger().left_out();
   out.transport = transports_;

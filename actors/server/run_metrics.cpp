@@ -12,7 +12,7 @@ namespace {
 
 recording::push_times times_of(const push_header& header) {
   return {header.compute_seconds + header.data_seconds, header.wait_seconds,
-          header.data_seconds};
+          header.data_seconds, header.idle_seconds};
 }
 
 } // namespace

@@ -75,7 +75,8 @@ bool local_session_client_state::find_server() {
 
 void local_session_client_state::tie_to(const local_server& with) {
   if (!parts_.tie) {
-    link_ = compressed(spawn_local_link(self_->system(), with.lead));
+    link_ = compressed(
+      parameter_server_actor{spawn_local_link(self_->system(), with.lead)});
     return;
   }
   auto made = parts_.tie(with, *participant_);
@@ -105,9 +106,9 @@ void local_session_client_state::seat(const evaluator_actor& who) {
 void local_session_client_state::seat(const worker_actor& who) {
   self_
     ->request(parts_.with.coordinator, caf::infinite, register_atom_v,
-              registration_request{
-                parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
-                parts_.tie ? "simulated" : "inproc", parts_.data},
+              registration_request{parts_.rank.has_value(),
+                                   parts_.rank.value_or(worker_id{0}),
+                                   parts_.transport, parts_.data},
               who)
     .then(
       attempts_.in_this_one([this](const registration& as) {

@@ -11,6 +11,7 @@
 #include "actors/session/session_client.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/text/value.hpp"
 #include "messages/run_record.hpp"
 
 #include <algorithm>
@@ -33,6 +34,14 @@ transport::codec_ptr codec_of(const proto::Welcome& welcome) {
         config::parse_compression(one.value()), welcome.compressed_parameters(),
         welcome.parameters() - welcome.compressed_parameters());
   return nullptr;
+}
+
+/// Whether workers compute the network in segments.
+bool has_segments(const proto::Welcome& welcome) {
+  for (const auto& one : welcome.description().settings())
+    if (one.key() == "parallel.mode")
+      return one.value() != config::print(config::parallel_mode::data_parallel);
+  return false;
 }
 
 } // namespace
@@ -191,7 +200,8 @@ auto remote_session_client_state::terms(const server_link& at,
   transport::path_terms out{at.weights};
   out.whole = {at.weights.type, of.region()};
   out.sent = at.codec ? at.codec->compressed() : at.weights;
-  if (is_worker())
+  // Segments begin on complete weights, and end together.
+  if (is_worker() && !has_segments(of))
     out.overlap = parts_.overlap;
   // Parts of an answer are joined when they are complete.
   out.in_use_early = servers_.size() == 1;

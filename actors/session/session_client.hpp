@@ -51,6 +51,7 @@ struct local_session_client_parts {
   compression packs{};           ///< For a worker.
   owned_data data{};             ///< For a worker with files of its own.
   link_factory tie;              ///< Makes the link; null: a plain local one.
+  std::string transport = "inproc"; ///< How tensors are sent, for the records.
 
   // For runs whose links break and whose servers return, as between processes:
 

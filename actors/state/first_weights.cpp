@@ -44,7 +44,7 @@ read_first_weights(const config::training_settings& settings, int64_t classes) {
   models::weights_file file{settings.init};
   auto skip = config::parse_key_patterns(settings.init_skip);
   auto net = models::make_network(settings.network, classes, settings.dtype);
-  auto layout = layout_of(*net, settings);
+  auto layout = models::layout_of(*net, settings);
   auto out = std::make_shared<first_weights>();
   if (skip.empty()) {
     net.reset(); // The file has all, and the network is as large.
@@ -69,7 +69,7 @@ payload frozen_weights(const config::training_settings& settings,
     return first->weights.frozen.numel() > 0 ? to_payload(first->weights.frozen)
                                              : payload{};
   auto net = models::make_network(settings.network, classes, settings.dtype);
-  auto layout = layout_of(*net, settings);
+  auto layout = models::layout_of(*net, settings);
   if (layout.frozen().empty())
     return {};
   if (from) {

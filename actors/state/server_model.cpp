@@ -31,30 +31,18 @@ void fill_weights(const models::flat_layout& layout,
 
 } // namespace
 
-models::flat_layout layout_of(models::network& net,
-                              const config::training_settings& settings) {
-  return models::flat_layout::from(net.module(),
-                                   config::parse_key_patterns(settings.freeze));
-}
-
 payload_shape shape_of(const models::flat_layout& layout) {
   return {to_element_type(layout.dtype()), layout.count()};
 }
 
-models::flat_layout layout_of(const config::training_settings& settings,
-                              int64_t classes) {
-  auto net = models::make_network(settings.network, classes, settings.dtype);
-  return layout_of(*net, settings);
-}
-
 payload_shape shape_of_weights(const config::training_settings& settings,
                                int64_t classes) {
-  return shape_of(layout_of(settings, classes));
+  return shape_of(models::layout_of(settings, classes));
 }
 
 payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes) {
-  auto layout = layout_of(settings, classes);
+  auto layout = models::layout_of(settings, classes);
   payload_buffer memory{shape_of(layout)};
   fill_weights(layout, from, to_tensor(memory));
   return std::move(memory).seal();
@@ -108,8 +96,8 @@ server_model::server_model(const config::training_settings& settings,
   auto net = models::make_network(settings.network, classes, settings.dtype);
   if (!first.defined())
     models::initialise(*net, settings.seed);
-  layout_ =
-    std::make_shared<const models::flat_layout>(layout_of(*net, settings));
+  layout_ = std::make_shared<const models::flat_layout>(
+    models::layout_of(*net, settings));
   auto range = cut_parameters(*layout_, with.shards).front();
   if (with.shards > 1) {
     first_ = range.first;

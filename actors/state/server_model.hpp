@@ -15,6 +15,7 @@
 #include "messages/payload.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/layout/flat_pool.hpp"
+#include "models/layout/segments.hpp"
 #include "models/layout/shard_cuts.hpp"
 #include "models/layout/weights_store.hpp"
 #include "models/network.hpp"
@@ -28,13 +29,6 @@
 #include <vector>
 
 namespace troupe {
-
-/// The layout of a network's weights in a flat buffer.
-models::flat_layout layout_of(const config::training_settings& settings,
-                              int64_t classes);
-
-models::flat_layout layout_of(models::network& net,
-                              const config::training_settings& settings);
 
 payload_shape shape_of(const models::flat_layout& layout);
 

@@ -20,15 +20,26 @@ culprit(const std::vector<models::parameter_slot>& all,
   return nullptr;
 }
 
+/// In the order of the state dict, wherever the tensors lie.
+void update(models::sha256& sum, const models::flat_layout& layout,
+            models::tensor_kind kind, const payload& flat) {
+  auto width = models::size_of(layout.dtype());
+  for (const auto& x : layout.state_dict())
+    if (x.kind == kind && !x.frozen && x.same_as.empty())
+      sum.update(flat.bytes().subspan(x.offset * width, x.count * width));
+}
+
 } // namespace
 
 std::optional<std::string> state_sha256(const snapshot& what) {
   if (!what.layout)
     return std::nullopt;
   models::sha256 sum;
-  sum.update(what.weights.bytes());
+  using kind = models::tensor_kind;
+  update(sum, *what.layout, kind::parameter, what.weights);
+  update(sum, *what.layout, kind::statistic, what.weights);
   for (const auto& slot : what.slots)
-    sum.update(slot.flat.bytes());
+    update(sum, *what.layout, kind::parameter, slot.flat);
   if (what.frozen)
     sum.update(what.frozen.bytes());
   return models::to_hex(sum.finish());

@@ -1,7 +1,7 @@
 #include "actors/worker/computing.hpp"
 
 #include "actors/recording/console.hpp"
-#include "actors/runtime/inline_execution.hpp"
+#include "actors/runtime/inline_answer.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/one_line.hpp"
@@ -36,15 +36,6 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   return [&way, size = size_of(gradient.shape().type)](uint64_t first) {
     way.ready(first * size);
   };
-}
-
-/// Answers the current request, and runs the actors that the answer makes
-/// ready: this thread has nothing else to do.
-template <class T, class Self>
-caf::result<T> answer(Self& self, caf::expected<T> what) {
-  auto promise = self.template make_response_promise<T>();
-  run_inline(self.system(), [&] { promise.deliver(std::move(what)); });
-  return promise;
 }
 
 } // namespace
@@ -104,7 +95,7 @@ compute_actor::behavior_type compute_state::make_behavior() {
     [this](compute_atom, compute_task& task) {
       auto found = compute(task);
       task = {};
-      return answer(*self_, std::move(found));
+      return answer_inline(*self_, std::move(found));
     },
     [](cancel_atom) {
       // Nothing to do: the task has seen its flag.
@@ -235,7 +226,7 @@ loader_actor::behavior_type loader_state::make_behavior() {
     }};
   at::set_num_threads(threads_); // For decoding.
   return {[this](load_atom, const lease& what) {
-    return answer(*self_, load(what));
+    return answer_inline(*self_, load(what));
   }};
 }
 

@@ -9,6 +9,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
 #include "models/engine/compute.hpp"
+#include "models/engine/plan.hpp"
 #include "models/layout/flat_pool.hpp"
 
 #include <memory>
@@ -27,6 +28,8 @@ struct computing_parts {
   /// of each, by rank. Else empty.
   std::vector<std::shared_ptr<const data::dataset>> own_data{};
   payload frozen{}; ///< Weights that are not trained; empty if all are.
+  /// How the network is cut; null: each worker has all of it in one piece.
+  std::shared_ptr<const models::segment_plan> plan{};
 };
 
 /// The engine for these parts. Throws as its constructor.

@@ -161,7 +161,9 @@ void worker_state::compute(assignment work) {
     ->request(parts_.compute, caf::infinite, compute_atom_v,
               compute_task{work.what, std::move(work.batch),
                            std::exchange(weights_, payload{}), statistics_,
-                           running_->cancel, role_->early_gradients})
+                           running_->cancel, role_->early_gradients,
+                           running_->weights,
+                           caf::actor_cast<caf::strong_actor_ptr>(role_->link)})
     .then(
       [this, asked = roles_](const gradient_report& report) {
         auto done = *std::exchange(running_, std::nullopt);
@@ -191,6 +193,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.compute_seconds = report.seconds;
   header.wait_seconds = wait_seconds_ + report.waited;
   header.data_seconds = data_seconds_;
+  header.idle_seconds = report.idle;
   header.request = role_->requests;
   header.skipped = std::exchange(skipped_, 0) + report.skipped;
   self_

@@ -199,8 +199,8 @@ exit_status evaluate(const config::resolved& config,
   write_metrics(folder.path, settings, test->name(), what, found);
   recording::write_summary(
     folder.path / "summary.json",
-    summary_of(settings, layout_of(settings.training, test->classes()), what,
-               found));
+    summary_of(settings, models::layout_of(settings.training, test->classes()),
+               what, found));
   print_line(recording::score_line(record_of(found, found.seconds)) + "  (" +
              std::to_string(found.samples) + " samples)");
   print_line("written      " + folder.path.string());

@@ -8,6 +8,7 @@
 #include "actors/session/session_client.hpp"
 #include "apps/lab/simulation/fault_injector.hpp"
 #include "apps/lab/simulation/simulated_link.hpp"
+#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/checkpoint.hpp"
@@ -95,7 +96,13 @@ public:
     kill(fault_injector_);
   }
 
-  std::optional<std::string> breach() { return watch_->breach(); }
+  std::optional<std::string> breach() {
+    auto most = remote_module_state::most_contexts * settings().cluster.workers;
+    if (parts_.modules && parts_.modules->contexts() > most)
+      return std::to_string(parts_.modules->contexts()) +
+             " contexts are open, of at most two for each worker";
+    return watch_->breach();
+  }
 
   std::optional<std::string> last_breach() {
     auto last = models::newest_valid(directory_ / "checkpoints", nullptr);
@@ -103,6 +110,9 @@ public:
     auto summary = nlohmann::json::parse(in);
     watch_->finish(last ? last->manifest : proto::Manifest{},
                    summary["samples_applied"]);
+    if (parts_.modules && parts_.modules->contexts() > 0)
+      return std::to_string(parts_.modules->contexts()) +
+             " contexts are open though the run is over";
     return watch_->breach();
   }
 
@@ -203,7 +213,8 @@ private:
     auto parts = session_client_parts(who.value);
     parts.rank = who;
     parts.make = [this, who, its](const session_client_actor& session) {
-      auto made = make_worker(parts_.system, parts_.machine, who, session);
+      auto made = make_worker(parts_.system, parts_.computing, parts_.machine,
+                              who, session);
       its->add(made);
       return made;
     };
@@ -212,11 +223,15 @@ private:
     };
     parts.tie = [this, who, its](const local_server& with,
                                  const participant& whom) {
-      auto made = spawn_simulated_link(parts_.system, with, whom, terms(),
-                                       faults_of(who));
+      auto made = spawn_simulated_link(
+        parts_.system,
+        make_far_end(parts_.system, parts_.computing, with.lead, parts_.modules,
+                     parts_.machine, who),
+        whom, terms(), faults_of(who));
       its->add(made.link);
       return made;
     };
+    parts.transport = "simulated";
     parts.packs = parts_.packs;
     parts.data = owned_by(parts_of_rank(parts_.computing, who));
     watch_->process(who, true);
@@ -246,7 +261,8 @@ private:
       return find();
     };
     parts.tie = [this, its](const local_server& with, const participant& whom) {
-      auto made = spawn_simulated_link(parts_.system, with, whom, terms());
+      auto made = spawn_simulated_link(
+        parts_.system, {parameter_server_actor{with.lead}}, whom, terms());
       its->add(made.link);
       return made;
     };

@@ -28,7 +28,8 @@ struct faulty_cluster_parts {
   std::shared_ptr<simulation::machine> machine;
   payload_shape weights;
   compression packs;
-  uint64_t samples = 0; ///< In an epoch.
+  uint64_t samples = 0;      ///< In an epoch.
+  module_roster_ptr modules; ///< Of remote modules; or null.
   /// Starts the first life of the server, or the next one from the newest
   /// checkpoint in the same directory; lives count from 1. Throws `failure`.
   std::function<server_life(incarnation,

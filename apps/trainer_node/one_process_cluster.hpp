@@ -3,6 +3,7 @@
 // time, or on simulated machines under the virtual clock. Called by main's
 // thread.
 
+#include "actors/modules/remote_module.hpp"
 #include "actors/session/session_client.hpp"
 #include "actors/worker/computing.hpp"
 #include "apps/lab/simulation/machine.hpp"
@@ -21,13 +22,14 @@ link_terms link_terms_of(const config::simulation_settings& settings,
 
 /// In real time: each worker takes a thread or two.
 void start_members(caf::actor_system& system, const computing_parts& computing,
-                   const compression& packs, const local_server& with);
+                   const compression& packs, const module_roster_ptr& roster,
+                   const local_server& with);
 
 /// Under the virtual clock: each worker takes a few bytes; tensors on the links
 /// count `weights` bytes.
 void start_members(caf::actor_system& system, const computing_parts& computing,
                    const std::shared_ptr<simulation::machine>& machine,
                    const payload_shape& weights, const compression& packs,
-                   const local_server& with);
+                   const module_roster_ptr& roster, const local_server& with);
 
 } // namespace troupe::app

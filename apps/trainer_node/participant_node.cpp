@@ -6,6 +6,7 @@
 #include "actors/session/session_client.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/resources.hpp"
+#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "config/text/failure.hpp"
@@ -100,9 +101,14 @@ node start_participant(caf::actor_system& system,
                              set.classes());
     require_same_data(computing, welcome);
     *owned = owned_by(computing);
-    if (trains)
-      return make_worker(system, computing, session);
-    return make_evaluator(system, computing, session);
+    if (!trains)
+      return make_evaluator(system, computing, session);
+    auto sizes = set.shape();
+    computing.plan = app::make_plan(joined, set.classes(),
+                                    {static_cast<uint64_t>(sizes[0]),
+                                     static_cast<uint64_t>(sizes[1]),
+                                     static_cast<uint64_t>(sizes[2])});
+    return make_worker(system, computing, session);
   };
   auto session_client =
     spawn<session_client_actor, remote_session_client_state>(

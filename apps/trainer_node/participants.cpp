@@ -4,15 +4,29 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/worker/worker.hpp"
 #include "apps/lab/simulation/machine.hpp"
+#include "apps/trainer_node/modules.hpp"
 
 namespace troupe {
+
+namespace {
+
+compute_actor make_compute(caf::actor_system& system,
+                           const computing_parts& computing) {
+  if (!computing.plan)
+    return spawn<compute_actor, compute_state>(system, placement::detached,
+                                               computing);
+  auto classes = computing.data.train->classes();
+  return app::make_chain(system, computing,
+                         app::make_stages(system, computing, classes));
+}
+
+} // namespace
 
 worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const session_client_actor& session) {
   worker_parts parts;
-  parts.compute =
-    spawn<compute_actor, compute_state>(system, placement::detached, computing);
+  parts.compute = make_compute(system, computing);
   auto where =
     loader_has_thread(computing) ? placement::detached : placement::scheduled;
   parts.loader = spawn<loader_actor, loader_state>(system, where, computing);
@@ -22,8 +36,20 @@ worker_actor make_worker(caf::actor_system& system,
 }
 
 worker_actor make_worker(caf::actor_system& system,
+                         const computing_parts& computing,
                          const std::shared_ptr<simulation::machine>& machine,
                          worker_id who, const session_client_actor& session) {
+  if (computing.plan) {
+    auto its = parts_of_rank(computing, who);
+    auto stages =
+      app::make_stages(system, its, its.data.train->classes(), machine, who);
+    worker_parts parts{
+      app::make_chain(system, its, stages),
+      spawn<loader_actor, loader_state>(system, placement::scheduled, its),
+      session};
+    return spawn<worker_actor, worker_state>(system, placement::scheduled,
+                                             std::move(parts));
+  }
   auto its_own = simulation::spawn_machine(system, machine, who);
   return spawn<worker_actor, worker_state>(
     system, placement::scheduled, worker_parts{its_own, its_own, session});

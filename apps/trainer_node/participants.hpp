@@ -17,6 +17,7 @@ worker_actor make_worker(caf::actor_system& system,
 
 /// A worker whose machine is simulated.
 worker_actor make_worker(caf::actor_system& system,
+                         const computing_parts& computing,
                          const std::shared_ptr<simulation::machine>& machine,
                          worker_id who, const session_client_actor& session);
 

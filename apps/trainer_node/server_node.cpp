@@ -17,6 +17,7 @@
 #include "apps/trainer_node/autocast.hpp"
 #include "apps/trainer_node/faulty_cluster.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
+#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/origin.hpp"
@@ -255,7 +256,8 @@ server_life reopen_server(caf::actor_system& system, config::resolved config,
                           const server_options& options, const run_data& data,
                           const std::shared_ptr<simulation::machine>& machine,
                           const std::shared_ptr<const config::run_lock>& lock,
-                          const std::shared_ptr<event_subscriber>& watch) {
+                          const std::shared_ptr<event_subscriber>& watch,
+                          const module_roster_ptr& modules) {
   auto& training = config.values.training;
   training.resume = "auto";
   training.overwrite = false;
@@ -263,6 +265,7 @@ server_life reopen_server(caf::actor_system& system, config::resolved config,
   auto from = find_origin(config.values, tell, {lock, nullptr});
   auto parts = make_server_parts(config, data, from);
   parts.observer = watch;
+  parts.modules = modules;
   take_first_weights(parts, config, from, tell);
   settle(from, parts, tell);
   keep_event_log(parts, from, threads_share(config.values), tell);
@@ -283,13 +286,14 @@ node start_with_faults(caf::actor_system& system,
                            const std::shared_ptr<event_subscriber>& watch) {
     if (life.value > 1)
       return reopen_server(system, later, options, data, machine,
-                           from.directory.lock, watch);
+                           from.directory.lock, watch, first.modules);
     auto parts = first;
     parts.observer = watch;
     return open_server(system, options, machine, std::move(parts), from);
   };
   return start_faulty_cluster({system, computing, machine, weights, packs,
-                               first.samples, std::move(open), options.on_end});
+                               first.samples, first.modules, std::move(open),
+                               options.on_end});
 }
 
 } // namespace
@@ -307,7 +311,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
-  auto layout = layout_of(settings.training, data.classes);
+  auto layout = models::layout_of(settings.training, data.classes);
   auto weights = shape_of(layout);
   require_shards(config, layout);
   auto from =
@@ -346,6 +350,10 @@ node start_server(caf::actor_system& system, const config::resolved& given,
                             heap_memory(),
                             data.own,
                             parts.frozen};
+  if (simulate)
+    computing.plan = make_plan(settings, data.classes, data.description.shape);
+  if (simulate && has_remote_modules(computing))
+    parts.modules = std::make_shared<module_roster>();
   keep_event_log(parts, from, computing.threads, tell);
   if (replay)
     return start_replay(system, options, computing, std::move(parts), from);
@@ -370,9 +378,10 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   auto life = open_server(system, options, machine, parts, from);
   const auto& with = life.with;
   if (machine) {
-    start_members(system, computing, machine, weights, packs, with);
+    start_members(system, computing, machine, weights, packs, parts.modules,
+                  with);
   } else if (simulate) {
-    start_members(system, computing, packs, with);
+    start_members(system, computing, packs, parts.modules, with);
   } else {
     publish_admission(system, parts, life, where, layout, memory, gpus);
   }

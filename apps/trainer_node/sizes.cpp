@@ -97,7 +97,7 @@ config::model_size sizes_of(const config::resolved& config) {
     out.data = size_of(data);
     out.classes = data.classes.value_or(usual_classes(all.training.network));
   }
-  auto layout = layout_of(all.training, out.classes);
+  auto layout = models::layout_of(all.training, out.classes);
   require_shards(config, layout);
   out.parameters = layout.parameter_count();
   out.statistics = layout.count() - out.parameters;

@@ -16,8 +16,6 @@ namespace {
 
 using words = std::vector<std::string>;
 
-constexpr uint64_t workers = 2;
-
 /// Samples a second of a run: of all its gradients but those of the first
 /// fifth.
 double rate_of(const std::filesystem::path& train_dir, uint64_t updates) {
@@ -132,10 +130,10 @@ double contenders::loops_in_processes(const char* program,
   auto out = [&](uint64_t i) {
     return scratch.path() / ("rate-" + std::to_string(i));
   };
-  for (uint64_t i = 0; i < workers; ++i)
+  for (uint64_t i = 0; i < what_.workers; ++i)
     all.push_back(std::make_unique<child>(loop(program, set_up, out(i), 1)));
   double sum = 0;
-  for (uint64_t i = 0; i < workers; ++i) {
+  for (uint64_t i = 0; i < what_.workers; ++i) {
     all[i]->wait();
     sum += read(out(i)).rate;
   }
@@ -146,7 +144,7 @@ contenders::of_loops contenders::one_loop_process(const char* program,
                                                   const char* set_up) const {
   app::scratch_folder scratch;
   auto out = scratch.path() / "rate";
-  run_child(loop(program, set_up, out, workers));
+  run_child(loop(program, set_up, out, what_.workers));
   return read(out);
 }
 
@@ -159,7 +157,7 @@ cost contenders::serve(const std::string& policy,
   server.insert(server.begin() + 1, role.begin(), role.end());
   child ps{server};
   std::vector<std::unique_ptr<child>> others;
-  for (uint64_t i = 0; i < workers; ++i)
+  for (uint64_t i = 0; i < what_.workers; ++i)
     others.push_back(
       std::make_unique<child>(words{how_.trainer_node, "--role", "worker",
                                     "--port", port, "--allow-scripts"}));
@@ -170,31 +168,33 @@ cost contenders::serve(const std::string& policy,
 
 /// A step is one gradient, or one of each worker.
 uint64_t contenders::updates(const std::string& policy) const {
-  return policy == "sync" ? gradients_ / workers : gradients_;
+  return policy == "sync" ? gradients_ / what_.workers : gradients_;
 }
 
 words contenders::node(const std::string& policy,
                        const std::filesystem::path& train_dir) const {
-  return {how_.trainer_node,
-          "--policy",
-          policy,
-          "--network",
-          what_.network,
-          "--allow-scripts",
-          "--dataset",
-          what_.dataset,
-          "--batch-size",
-          std::to_string(batch_size_),
-          "--workers",
-          std::to_string(workers),
-          "--evaluator",
-          "false",
-          "--epochs",
-          "1000",
-          "--max-steps",
-          std::to_string(updates(policy)),
-          "--train-dir",
-          train_dir};
+  words out{how_.trainer_node,
+            "--policy",
+            policy,
+            "--network",
+            what_.network,
+            "--allow-scripts",
+            "--dataset",
+            what_.dataset,
+            "--batch-size",
+            std::to_string(batch_size_),
+            "--workers",
+            std::to_string(what_.workers),
+            "--evaluator",
+            "false",
+            "--epochs",
+            "1000",
+            "--max-steps",
+            std::to_string(updates(policy)),
+            "--train-dir",
+            train_dir};
+  out.insert(out.end(), what_.flags.begin(), what_.flags.end());
+  return out;
 }
 
 words contenders::loop(const char* program, const char* set_up,
@@ -204,7 +204,7 @@ words contenders::loop(const char* program, const char* set_up,
           out,
           set_up,
           std::to_string(threads),
-          std::to_string(gradients_ / workers),
+          std::to_string(gradients_ / what_.workers),
           what_.network,
           what_.dataset,
           std::to_string(batch_size_)};
@@ -219,7 +219,7 @@ contenders::of_loops contenders::read(const std::filesystem::path& file) {
 }
 
 uint64_t contenders::gradients_of_each() const {
-  return gradients_ / workers;
+  return gradients_ / what_.workers;
 }
 
 std::vector<double> alternate(const std::string& what,

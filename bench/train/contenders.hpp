@@ -27,6 +27,8 @@ struct workload {
   size_t rounds = 0;
   bool plain = false;  ///< Beside loops with glibc's malloc, too.
   bool faults = false; ///< Page faults, too.
+  uint64_t workers = 2;
+  std::vector<std::string> flags{}; ///< Further ones, for trainer_node.
 };
 
 /// LeNet on the digits, ResNet-18 at 32x32.

@@ -71,6 +71,7 @@ void measure_training(const workload& what, const setting& how, report& out) {
 void measure_memory(const setting& how, report& out) {
   constexpr double versions = 2;
   constexpr double slots = 1;
+  constexpr double workers = 2;
   constexpr double model = 11'173'962 * 4. / (1 << 20);
   auto most = (versions + slots + workers + workers) * model;
   out.progress("memory of a parameter server");

@@ -10,6 +10,7 @@
 #include "config/values/faults.hpp"
 #include "config/values/key_patterns.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/placement.hpp"
 #include "config/values/script.hpp"
 #include "config/values/synthetic.hpp"
 #include "config/values/tar_shards.hpp"
@@ -117,6 +118,13 @@ std::string lr_schedule(std::string& value) {
 std::string key_patterns(const std::string& value) {
   return reason([&]() -> std::string {
     parse_key_patterns(value);
+    return "";
+  });
+}
+
+std::string placement(std::string& value) {
+  return reason([&]() -> std::string {
+    value = to_string(parse_placement(value));
     return "";
   });
 }

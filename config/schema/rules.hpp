@@ -47,6 +47,7 @@ std::string augment(std::string& value);
 std::string compression(std::string& value);
 std::string lr_schedule(std::string& value);
 std::string key_patterns(const std::string& value);
+std::string placement(std::string& value);
 std::string host(const std::string& value);
 std::string host_and_port(const std::string& value);
 std::string distribution(const std::string& value);

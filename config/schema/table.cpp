@@ -170,6 +170,33 @@ void add_training(std::vector<key>& table) {
          "tape-<life>.pb in the run directory, for --replay and calibrate");
 }
 
+void add_parallel(std::vector<key>& table) {
+  using s = parallel_settings;
+  section_of at{table, "parallel", &settings::parallel};
+  at.add("mode", &s::mode, scope::cluster, "",
+         "data-parallel: each worker computes the whole network; "
+         "remote-forward: the shards compute what [placement] gives them, and "
+         "workers send activations; pipeline: a worker computes in stages");
+  at.add("stages", &s::stages, scope::cluster, "K",
+         "pipeline: stages of a worker, cut where they cost the same; or a "
+         "line of [placement] for each",
+         from{1, 1024});
+  at.add("micro-batches", &s::micro_batches, scope::cluster, "M",
+         "pipeline: parts of a batch that are on their way at the same time; "
+         "not given: " +
+           std::to_string(default_micro_batches),
+         from{1, 65536});
+  at.add("schedule", &s::schedule, scope::cluster, "",
+         "pipeline: gpipe: all micro-batches forward, then all backward; 1f1b: "
+         "at most K between forward and backward");
+  section_of placed{table, "parallel", &settings::training};
+  placed.add("placement", &training_settings::placement, scope::cluster,
+             "PATTERN=ps:RANK|worker[,...]",
+             "where modules of the network live; in a file, one line each in "
+             "[placement]",
+             rules::placement);
+}
+
 void add_data(std::vector<key>& table) {
   using s = data_settings;
   section_of at{table, "data", &settings::data};
@@ -309,6 +336,7 @@ std::vector<key> make_table() {
   std::vector<key> table;
   add_cluster(table);
   add_training(table);
+  add_parallel(table);
   add_data(table);
   add_policy(table);
   add_evaluation(table);

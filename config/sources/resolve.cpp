@@ -6,6 +6,7 @@
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/placement.hpp"
 
 #include <unistd.h>
 
@@ -63,6 +64,42 @@ void refuse_contradiction(const given& a, const given& b) {
     throw usage_error(a.cite() + " contradicts " + b.cite() +
                       ": give one of the two");
 }
+
+/// The lines of [placement], whose keys are patterns, make the value of one
+/// key.
+class placement_lines {
+public:
+  static constexpr std::string_view section = "placement";
+
+  void take(const ini_entry& line, const std::string& where) {
+    if (where_.empty())
+      where_ = where;
+    else
+      text_ += ",";
+    text_ += line.key + "=" + line.value;
+    try {
+      parse_placement(text_);
+    } catch (const bad_value& why) {
+      throw usage_error(where + ": [placement] " + line.key + " = " +
+                        shown(line.value) + ": " + why.what());
+    }
+  }
+
+  void add_to(std::vector<given>& all) const {
+    if (where_.empty())
+      return;
+    const auto& what = key_of("parallel.placement");
+    for (const auto& other : all)
+      if (other.what == &what)
+        throw usage_error(other.cite() + ": contradicts [placement] at " +
+                          where_ + ": give one of the two");
+    all.push_back({&what, text_, {source::file, where_}});
+  }
+
+private:
+  std::string where_; ///< Of the first.
+  std::string text_;
+};
 
 void fill_in_compute_time(simulation_settings& simulation) {
   if (simulation.clock == clock_kind::virtual_time &&
@@ -149,11 +186,17 @@ environment process_environment() {
 
 std::vector<given> from_file(const std::filesystem::path& file) {
   std::vector<given> result;
+  placement_lines placed;
   for (auto& entry : read_ini(file)) {
     auto where = file.string() + ":" + std::to_string(entry.line);
+    if (entry.section == placement_lines::section) {
+      placed.take(entry, where);
+      continue;
+    }
     const auto& what = named_key(where, entry.section, entry.key);
     add(result, {&what, std::move(entry.value), {source::file, where}});
   }
+  placed.add_to(result);
   return result;
 }
 

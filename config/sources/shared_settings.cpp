@@ -24,12 +24,15 @@ bool is_of_the_server(std::string_view id) {
          of_the_server.end();
 }
 
-/// Settings that release 0.1.0 did not have, and that have no value unless
-/// somebody gives one.
-constexpr std::array<std::string_view, 1> newer{"training.freeze"};
+/// Settings that release 0.1.0 did not have.
+constexpr std::array<std::string_view, 6> newer{
+  "training.freeze",        "parallel.mode",     "parallel.stages",
+  "parallel.micro-batches", "parallel.schedule", "parallel.placement"};
 
+/// They count only where they differ from what that release did.
 bool is_newer_and_unset(std::string_view id, std::string_view value) {
-  return value.empty() && std::ranges::find(newer, id) != newer.end();
+  return std::ranges::find(newer, id) != newer.end() &&
+         value == key_of(id).get(settings{});
 }
 
 const key* find_shared_key(std::string_view id) {

@@ -8,6 +8,7 @@
 #include "config/values/address.hpp"
 #include "config/values/faults.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/placement.hpp"
 #include "config/values/script.hpp"
 #include "config/values/tar_shards.hpp"
 
@@ -149,6 +150,84 @@ void check_data(const resolved& all) {
              " have theirs");
 }
 
+/// What stages and activations cannot be combined with.
+void check_segments(const resolved& all) {
+  const auto& values = all.values;
+  auto mode = print(values.parallel.mode);
+  if (values.cluster.compression != "none")
+    refuse(all, "cluster.compression",
+           "is for gradients on their way to the server; with --mode " + mode +
+             " leave it out");
+  if (values.simulation.gradients == "none")
+    refuse(all, "simulation.gradients",
+           "computes no network that could be cut: leave --mode " + mode +
+             " out");
+  const auto* wanted = find_path(values.cluster.transport);
+  if (wanted != nullptr && wanted->any_network)
+    refuse(all, "cluster.transport",
+           "adds up the gradients of whole networks; with --mode " + mode +
+             " use auto");
+}
+
+void check_pipeline(const resolved& all) {
+  const auto& parallel = all.values.parallel;
+  const auto& training = all.values.training;
+  auto rules = parse_placement(training.placement);
+  for (const auto& rule : rules)
+    if (rule.server)
+      refuse(all, "parallel.placement",
+             "the stages of a pipeline are with its worker: say " +
+               in_quotes(rule.pattern + " = worker"));
+  if (rules.empty() && !parallel.stages)
+    refuse(all, "parallel.mode",
+           "needs to know where the network is cut: give --stages K, or a "
+           "line of [placement] for each stage");
+  if (!rules.empty() && parallel.stages && *parallel.stages != rules.size())
+    refuse(all, "parallel.stages",
+           "contradicts [placement], which has " +
+             std::to_string(rules.size()) + " lines, one for each stage");
+  if (training.micro_batch_size)
+    refuse(all, "training.micro-batch-size",
+           "is for a network in one piece; a pipeline has --micro-batches");
+  auto parts = parallel.micro_batches.value_or(default_micro_batches);
+  if (training.batch_size % parts != 0)
+    refuse(all, "parallel.micro-batches",
+           "must divide the batch of " + std::to_string(training.batch_size) +
+             " samples");
+}
+
+/// Only who decides for the cluster knows how the network is cut.
+void check_parallel(const resolved& all) {
+  const auto& values = all.values;
+  auto decides = values.what == role::simulate ||
+                 (values.what == role::ps && !is_remote_shard(values));
+  if (!decides)
+    return;
+  auto mode = values.parallel.mode;
+  if (mode != parallel_mode::pipeline)
+    for (auto id :
+         {"parallel.stages", "parallel.micro-batches", "parallel.schedule"})
+      if (key_of(id).get(values) != key_of(id).get(settings{}))
+        refuse(all, id, "is for --mode pipeline");
+  if (mode == parallel_mode::data_parallel) {
+    if (!values.training.placement.empty())
+      refuse(all, "parallel.placement",
+             "is for --mode remote-forward and --mode pipeline");
+    return;
+  }
+  check_segments(all);
+  if (mode == parallel_mode::pipeline)
+    return check_pipeline(all);
+  if (values.what == role::ps)
+    refuse(all, "parallel.mode",
+           "is for one process in this release: use it with --simulate");
+  for (const auto& rule : parse_placement(values.training.placement))
+    if (rule.server.value_or(0) >= values.cluster.shards)
+      refuse(all, "parallel.placement",
+             "ps:" + std::to_string(*rule.server) + " is not one of the " +
+               std::to_string(values.cluster.shards) + " shards");
+}
+
 /// Only who decides for the cluster knows how the data is shared out.
 void check_sharding(const resolved& all) {
   const auto& values = all.values;
@@ -258,6 +337,7 @@ void validate(const resolved& all) {
   check_rank(all);
   check_training(all);
   check_recipe(all);
+  check_parallel(all);
   check_data(all);
   check_sharding(all);
   check_transport(all);

@@ -62,6 +62,19 @@ enum class autocast_kind : uint8_t {
   automatic ///< bf16 if that is faster; decided before the run begins.
 };
 
+/// Who computes which part of the network.
+enum class parallel_mode : uint8_t {
+  data_parallel,  ///< Each worker all of it.
+  remote_forward, ///< The owners of its parts; a worker sends activations.
+  pipeline        ///< The stages of a worker, one part each.
+};
+
+/// In which order a stage of a pipeline takes the micro-batches of a batch.
+enum class pipeline_order : uint8_t {
+  gpipe,                   ///< All forward, then all backward.
+  one_forward_one_backward ///< Backward as soon as it can be.
+};
+
 /// What is kept of the version with the best score.
 enum class best_rule : uint8_t {
   nothing,
@@ -144,12 +157,28 @@ struct training_settings {
   std::string init;
   std::string init_skip; ///< Patterns of keys that are drawn all the same.
   std::string freeze;    ///< Patterns of keys that are not trained.
+  /// Which parts of the network live where (`[placement]`); it orders the
+  /// parameters in memory. See placement.hpp.
+  std::string placement;
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
   bool overwrite = false;
   bool tape = false; ///< Write tape-<life>.pb into the run directory.
 
   bool operator==(const training_settings&) const = default;
 };
+
+/// [parallel] Who computes which part of the network.
+struct parallel_settings {
+  parallel_mode mode = parallel_mode::data_parallel;
+  std::optional<uint32_t> stages;        ///< K, of a pipeline.
+  std::optional<uint32_t> micro_batches; ///< M, of a batch in a pipeline.
+  pipeline_order schedule = pipeline_order::one_forward_one_backward;
+
+  bool operator==(const parallel_settings&) const = default;
+};
+
+/// Micro-batches of a pipeline, unless given.
+inline constexpr uint32_t default_micro_batches = 8;
 
 /// The number of epochs when no limit is given.
 inline constexpr uint64_t default_epochs = 50;
@@ -237,6 +266,7 @@ struct settings {
   role what = role::none;
   cluster_settings cluster;
   training_settings training;
+  parallel_settings parallel;
   data_settings data;
   policy_settings policy;
   evaluation_settings evaluation;

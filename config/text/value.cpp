@@ -74,6 +74,17 @@ constexpr std::array autocast_words{
   choice<autocast_kind>{autocast_kind::automatic, "auto"},
 };
 
+constexpr std::array mode_words{
+  choice<parallel_mode>{parallel_mode::data_parallel, "data-parallel"},
+  choice<parallel_mode>{parallel_mode::remote_forward, "remote-forward"},
+  choice<parallel_mode>{parallel_mode::pipeline, "pipeline"},
+};
+
+constexpr std::array order_words{
+  choice<pipeline_order>{pipeline_order::gpipe, "gpipe"},
+  choice<pipeline_order>{pipeline_order::one_forward_one_backward, "1f1b"},
+};
+
 constexpr std::array role_words{
   choice<role>{role::ps, "ps"},
   choice<role>{role::worker, "worker"},
@@ -131,6 +142,14 @@ choices<autocast_kind> words(autocast_kind) {
 
 choices<best_rule> words(best_rule) {
   return best_words;
+}
+
+choices<parallel_mode> words(parallel_mode) {
+  return mode_words;
+}
+
+choices<pipeline_order> words(pipeline_order) {
+  return order_words;
 }
 
 choices<role> words(role) {

@@ -47,6 +47,8 @@ choices<decay_exclusion> words(decay_exclusion);
 choices<autocast_kind> words(autocast_kind);
 choices<overlap_rule> words(overlap_rule);
 choices<best_rule> words(best_rule);
+choices<parallel_mode> words(parallel_mode);
+choices<pipeline_order> words(pipeline_order);
 choices<role> words(role); ///< Those that `--role` takes.
 
 /// Other common names for these values. They are understood but never printed,

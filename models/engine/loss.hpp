@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/div.h>
 
 #include <cstdint>
 
@@ -21,7 +22,7 @@ inline at::Tensor loss_of(const at::Tensor& scores, const at::Tensor& targets,
   auto loss = at::cross_entropy_loss(
     scores, targets, {}, whole ? at::Reduction::Mean : at::Reduction::Sum,
     /*ignore_index=*/-100, smoothing);
-  return whole ? loss : loss / of;
+  return whole ? loss : at::div(loss, of);
 }
 
 /// Keys the dropout masks of a micro-batch that begins at this sample of the

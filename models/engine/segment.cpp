@@ -1,7 +1,7 @@
 #include "models/engine/segment.hpp"
 
-#include "config/values/key_patterns.hpp"
 #include "models/engine/guarded.hpp"
+#include "models/layout/segments.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/autocast_mode.h>
@@ -54,13 +54,6 @@ private:
   bool on_;
 };
 
-/// Whether a tensor of this name belongs to one of the modules.
-bool belongs(const std::string& name, const network_part& part) {
-  return std::ranges::any_of(part.modules, [&](const std::string& module) {
-    return name.starts_with(module + ".");
-  });
-}
-
 /// Makes the offsets relative to the first element of the range.
 std::vector<parameter_slot> within(std::vector<parameter_slot> slots,
                                    const element_range& range) {
@@ -70,15 +63,6 @@ std::vector<parameter_slot> within(std::vector<parameter_slot> slots,
     slot.offset -= range.first;
   }
   return slots;
-}
-
-/// From the first to the last of these.
-element_range range_of(const std::vector<parameter_slot>& slots) {
-  if (slots.empty())
-    return {};
-  const auto& last = slots.back();
-  auto first = slots.front().offset;
-  return {first, last.offset + last.count - first};
 }
 
 element_range whole_of(const flat_layout& layout) {
@@ -91,22 +75,22 @@ segment::segment(const config::training_settings& settings, int64_t classes,
                  const at::Tensor& frozen, part_range which,
                  std::optional<element_range> range)
   : net_(make_network(settings.network, classes, settings.dtype)),
-    layout_(flat_layout::from(net_->module(),
-                              config::parse_key_patterns(settings.freeze))),
-    which_{which.first, std::min(which.last, net_->parts().size())},
+    layout_(layout_of(*net_, settings)), which_{which.first,
+                                                std::min(which.last,
+                                                         net_->parts().size())},
     range_(range.value_or(whole_of(layout_))),
     whole_(which.first == 0 && which.last >= net_->parts().size()),
     slots_(within(own(layout_.slots()), range_)),
     statistic_slots_(own(layout_.statistics())),
-    statistics_range_(range_of(statistic_slots_)),
+    statistics_range_(statistics_of(*net_, layout_, which_)),
     parameters_(tensors_of(net_->module(), slots_, settings.dtype)),
     statistics_(tensors_of(net_->module(), statistic_slots_, settings.dtype)),
     frozen_(tensors_of(net_->module(), layout_.frozen(), settings.dtype)),
     bfloat16_(settings.autocast == config::autocast_kind::bf16),
     nothing_(at::empty({0}, to_aten(settings.dtype))) {
-  statistic_slots_ = within(std::move(statistic_slots_), statistics_range_);
-  if (!statistic_slots_.empty())
-    statistics_range_.first -= layout_.parameter_count();
+  auto among_all = statistics_range_;
+  among_all.first += layout_.parameter_count();
+  statistic_slots_ = within(std::move(statistic_slots_), among_all);
   for (size_t i = 0; i < parameters_.size(); ++i)
     parameters_[i].register_hook(
       [this, i](const at::Tensor& x) { take_gradient(i, x); });
@@ -128,11 +112,9 @@ segment::own(const std::vector<parameter_slot>& all) const {
   if (whole_)
     return all;
   std::vector<parameter_slot> out;
-  const auto& parts = net_->parts();
-  for (const auto& slot : all)
-    for (auto k = which_.first; k < which_.last; ++k)
-      if (belongs(slot.name, parts[k]))
-        out.push_back(slot);
+  std::ranges::copy_if(all, std::back_inserter(out), [this](const auto& slot) {
+    return belongs(slot.name, *net_, which_);
+  });
   return out;
 }
 

@@ -28,14 +28,6 @@
 
 namespace troupe::models {
 
-/// Parts `first` to `last - 1` of a network.
-struct part_range {
-  size_t first = 0;
-  size_t last = SIZE_MAX; ///< Or more than there are: to the end.
-
-  bool operator==(const part_range&) const = default;
-};
-
 /// The buffers of a batch in hand, and what it waits for.
 struct segment_batch {
   /// The owner's range of the weights; nobody writes to it.

@@ -9,6 +9,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <span>
@@ -158,6 +159,22 @@ void copy(const torch::nn::Module& module, const flat_layout& layout,
   }
 }
 
+/// Places the parameters that are trained by their owners.
+void order_by(const parameter_owner& owner, std::vector<parameter_slot>& all) {
+  std::map<uint32_t, std::vector<parameter_slot*>> owned;
+  for (auto& x : all) {
+    if (x.kind == tensor_kind::parameter && !x.frozen && x.same_as.empty()) {
+      owned[owner(x.name)].push_back(&x);
+    }
+  }
+  uint64_t total = 0;
+  for (const auto& [number, its] : owned) {
+    for (auto* x : its) {
+      x->offset = std::exchange(total, total + x->count);
+    }
+  }
+}
+
 at::Tensor part_of(const at::Tensor& flat, uint64_t first, uint64_t count) {
   return flat.narrow(0, static_cast<int64_t>(first),
                      static_cast<int64_t>(count));
@@ -166,7 +183,8 @@ at::Tensor part_of(const at::Tensor& flat, uint64_t first, uint64_t count) {
 } // namespace
 
 flat_layout flat_layout::from(const torch::nn::Module& module,
-                              const config::key_patterns& freeze) {
+                              const config::key_patterns& freeze,
+                              const parameter_owner& owner) {
   flat_layout result;
   auto state = state_of(module);
   require_patterns(freeze, state);
@@ -192,7 +210,7 @@ flat_layout flat_layout::from(const torch::nn::Module& module,
     }
     result.dtype_ = found;
   }
-  result.take(std::move(all));
+  result.take(std::move(all), owner);
   auto all_frozen = result.slots_.empty() && !result.frozen_slots_.empty();
   if (all_frozen && freeze.empty()) {
     throw run_error("no parameter of the network needs a gradient: there is "
@@ -218,8 +236,8 @@ flat_layout flat_layout::from(
   return result;
 }
 
-void flat_layout::take(std::vector<parameter_slot> all) {
-  std::map<std::string, uint64_t> places;
+void flat_layout::take(std::vector<parameter_slot> all,
+                       const parameter_owner& owner) {
   for (auto& x : all) {
     x.count = count_of(x.name, x.shape);
     auto& total = x.frozen                           ? frozen_
@@ -228,10 +246,17 @@ void flat_layout::take(std::vector<parameter_slot> all) {
     if (x.count > most_elements || total + x.count > most_elements) {
       throw run_error("parameter " + x.name + " has an impossible shape");
     }
+    if (x.same_as.empty() && x.kind != tensor_kind::counter) {
+      x.offset = std::exchange(total, total + x.count);
+    }
+  }
+  if (owner) {
+    order_by(owner, all);
+  }
+  std::map<std::string, uint64_t> places;
+  for (auto& x : all) {
     if (!x.same_as.empty()) {
       x.offset = places.at(x.same_as);
-    } else if (x.kind != tensor_kind::counter) {
-      x.offset = std::exchange(total, total + x.count);
     }
     if (!places.emplace(x.name, x.offset).second) {
       throw run_error("there are two parameters of name " + x.name);
@@ -248,6 +273,7 @@ void flat_layout::take(std::vector<parameter_slot> all) {
       among.push_back(x);
     }
   }
+  std::ranges::stable_sort(slots_, {}, &parameter_slot::offset);
   state_dict_ = std::move(all);
 }
 

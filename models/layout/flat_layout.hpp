@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ struct parameter_slot {
   bool operator==(const parameter_slot&) const = default;
 };
 
+/// The number of a parameter's owner, by the parameter's name.
+using parameter_owner = std::function<uint32_t(const std::string& name)>;
+
 /// All numbers of a network.
 struct whole_weights {
   at::Tensor trained; ///< A flat buffer: parameters, then statistics.
@@ -55,12 +59,15 @@ struct whole_weights {
 };
 
 /// Parameters and statistics of a network, each in the order of its state_dict,
-/// without gaps. A tensor with several names is there once, under the first.
+/// without gaps; parameters with different owners (`--placement`) by owner
+/// first. A tensor with several names is there once, under the first.
 /// The two ends of a connection compare theirs with ==.
 class flat_layout {
 public:
   flat_layout() = default;
 
+  /// @param owner Orders the parameters that are trained: those of a lower
+  /// owner lie before those of a higher one; empty: all have one.
   /// @param freeze What is not trained: the tensors that match, and those
   /// statistics of a layer of which one matches. Parameters that need no
   /// gradient are not trained either.
@@ -69,7 +76,8 @@ public:
   /// parameter needs a gradient; usage_error if a pattern matches nothing, or
   /// leaves nothing to train.
   static flat_layout from(const torch::nn::Module& module,
-                          const config::key_patterns& freeze = {});
+                          const config::key_patterns& freeze = {},
+                          const parameter_owner& owner = nullptr);
 
   /// Makes the layout of a checkpoint or a peer. Offsets and counts follow from
   /// the shapes.
@@ -138,7 +146,8 @@ public:
 
 private:
   /// Assigns each tensor its place.
-  void take(std::vector<parameter_slot> all);
+  void take(std::vector<parameter_slot> all,
+            const parameter_owner& owner = nullptr);
 
   std::vector<parameter_slot> slots_;
   std::vector<parameter_slot> statistics_;

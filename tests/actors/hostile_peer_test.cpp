@@ -383,7 +383,7 @@ void attack_the_registrar(uint64_t seed) {
   on.settings.training.network = "mnist_net";
   on.settings.cluster.shards = 3;
   on.open(1);
-  auto total = layout_of(on.settings.training, 10).count();
+  auto total = models::layout_of(on.settings.training, 10).count();
   auto what = std::make_shared<shard_fetch>();
   what->transfer = transfer_id{2};
   what->weights = at::zeros({static_cast<int64_t>(total)});

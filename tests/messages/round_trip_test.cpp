@@ -22,11 +22,12 @@ uint64_t bits(real x) {
 }
 
 auto fields(const push_header& x) {
-  const auto& [id, server, on, from, samples, loss, compute, wait, data,
+  const auto& [id, server, on, from, samples, loss, compute, wait, data, idle,
                request, skipped] = x;
-  return std::tuple{id,         server,        on,         from,       samples,
-                    bits(loss), bits(compute), bits(wait), bits(data), request,
-                    skipped};
+  return std::tuple{
+    id,         server,        on,         from,       samples,
+    bits(loss), bits(compute), bits(wait), bits(data), bits(idle),
+    request,    skipped};
 }
 
 auto fields(const pull_header& x) {
@@ -126,6 +127,7 @@ TEST_CASE("messages between worker and server come through the wire") {
                            9.5,
                            10.25,
                            11.75,
+                           12.5,
                            sequence{8},
                            9});
   check_fields(pull_header{worker_id{1}, incarnation{2}, incarnation{3},

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 10);
+  CHECK(protocol_version == 11);
 }
 
 TEST_CASE("types have these ids") {
@@ -61,7 +61,10 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<shard_fetch_ptr> == 235);
   CHECK(id_of<owned_data> == 236);
   CHECK(id_of<gradient_stream_ptr> == 237);
-  CHECK(caf::id_block::troupe_data::end == 238);
+  CHECK(id_of<module_call> == 238);
+  CHECK(id_of<module_answer> == 239);
+  CHECK(id_of<stage_context_ptr> == 240);
+  CHECK(caf::id_block::troupe_data::end == 241);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -104,7 +107,9 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<shards_atom> == 436);
   CHECK(id_of<supervise_atom> == 437);
   CHECK(id_of<fetch_atom> == 438);
-  CHECK(caf::id_block::troupe_atoms::end == 439);
+  CHECK(id_of<forward_atom> == 439);
+  CHECK(id_of<backward_atom> == 440);
+  CHECK(caf::id_block::troupe_atoms::end == 441);
 }
 
 TEST_CASE("handles of actors have these ids") {
@@ -131,6 +136,7 @@ TEST_CASE("a push header has these bytes") {
   header.compute_seconds = 0.5;
   header.wait_seconds = -0.0;
   header.data_seconds = 2;
+  header.idle_seconds = 0.25;
   header.request = sequence{7};
   header.skipped = 8;
   CHECK(hex(to_wire(header)) == "00000001"
@@ -144,6 +150,7 @@ TEST_CASE("a push header has these bytes") {
                                 "3fe0000000000000"   // compute_seconds
                                 "8000000000000000"   // wait_seconds
                                 "4000000000000000"   // data_seconds
+                                "3fd0000000000000"   // idle_seconds
                                 "0000000000000007"   // request
                                 "0000000000000008"); // skipped
 }

@@ -33,13 +33,13 @@ FOLDERS = (
     "models/weights",
     "models/engine", "models/networks",
     "actors/policies", "actors/core", "actors/runtime", "actors/recording",
-    "actors/worker", "actors/links", "actors/shards", "actors/state",
+    "actors/worker", "actors/modules", "actors/links", "actors/shards", "actors/state",
     "actors/server", "actors/evaluator", "actors/session",
     "apps", "apps/data", "apps/checkpoint", "apps/lab/simulation", "apps/lab/replay",
     "apps/startup", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",
     "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",
-    "bench/peers", "bench/transport",
+    "bench/parallel", "bench/peers", "bench/transport",
 )
 
 # Folder -> (what nothing below it may include, why).

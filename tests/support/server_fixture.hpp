@@ -90,7 +90,7 @@ public:
   void bring_shards(const parameter_server_parts& parts) {
     auto beginnings = make_beginnings(parts);
     joined_link_parts joined;
-    auto lead_count = layout_of(parts.settings.training, 10).count();
+    auto lead_count = models::layout_of(parts.settings.training, 10).count();
     registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
       shard_registrar_parts{lead, beginnings, roster, 0});
     for (uint32_t k = 1; k <= beginnings.size(); ++k) {

@@ -127,6 +127,7 @@ private:
     header.compute_seconds = x.compute_seconds();
     header.wait_seconds = x.wait_seconds();
     header.data_seconds = x.data_seconds();
+    header.idle_seconds = x.idle_seconds();
     header.skipped = x.skipped();
     cores::push_facts facts{header.id, header.computed_on, header.from};
     if (scheduler_.admit(header.id) != cores::freshness::fresh)

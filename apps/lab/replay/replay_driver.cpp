@@ -195,6 +195,7 @@ void replay_driver_state::push(const proto::LogArrived& what) {
   header.compute_seconds = what.compute_seconds();
   header.wait_seconds = what.wait_seconds();
   header.data_seconds = what.data_seconds();
+  header.idle_seconds = what.idle_seconds();
   header.skipped = what.skipped();
   auto gradient = what.refused().empty() ? gradient_of(what, header.loss)
                                          : unusable(what.refused());

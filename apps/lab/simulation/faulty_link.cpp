@@ -14,7 +14,7 @@ namespace {
 
 /// Both ends of the wire: a parameter server to the worker, a worker to the
 /// server.
-using wire_actor = parameter_server_actor::extend_with<worker_actor>::extend<
+using wire_actor = remote_module_actor::extend_with<worker_actor>::extend<
   // Names the worker's own end.
   caf::result<void>(enlist_atom, parameter_server_actor),
   // Checks whether the other side is silent.
@@ -47,10 +47,13 @@ private:
                         [=] { arrive(self, parts, header, gradient); });
       return;
     }
+    // A remote module is there for one link only.
     auto there = parts.faults.find();
     if (!there)
       return self->quit();
-    self->request(there->lead, caf::infinite, push_atom_v, header, gradient)
+    auto to = parts.with.modules ? parts.with.server
+                                 : parameter_server_actor{there->lead};
+    self->request(to, caf::infinite, push_atom_v, header, gradient)
       .then([=](const release_header&, const payload&) { self->quit(); },
             [=, watch = parts.faults.watch](const caf::error& why) {
               watch->turned_away(header, why);
@@ -71,8 +74,16 @@ public:
     // nop
   }
 
+  ~wire_state() {
+    if (parts_.with.modules)
+      caf::anon_send_exit(parts_.with.modules, caf::exit_reason::user_shutdown);
+  }
+
+  wire_state(const wire_state&) = delete;
+  wire_state& operator=(const wire_state&) = delete;
+
   wire_actor::behavior_type make_behavior() {
-    self_->monitor(parts_.with.lead);
+    self_->monitor(parts_.with.server);
     self_->set_down_handler([this](const caf::down_msg& what) { down(what); });
     self_->delayed_send(self_, to_timespan(parts_.faults.silence / 8),
                         tick_atom_v);
@@ -88,7 +99,13 @@ public:
         return caf::make_error(errc::protocol_violation);
       },
       [](score_atom, const score&) {},
-      // From the server.
+      [this](forward_atom what, const module_call& call) {
+        return pass(what, call);
+      },
+      [this](backward_atom what, const module_call& call) {
+        return pass(what, call);
+      },
+      // From the server, and of modules from the worker.
       [](attach_atom, const parameter_server_actor&, const registration&,
          const gradient_stream_ptr&) {},
       [](detach_atom) {},
@@ -101,6 +118,11 @@ public:
         return ask_worker(write_atom_v, at, settled);
       },
       [this](ping_atom) { return ask_worker(ping_atom_v); },
+      [this](cancel_atom, lease_id which) {
+        go_up(0, [this, which] {
+          self_->send(parts_.with.modules, cancel_atom_v, which);
+        });
+      },
       [this](stop_atom, const run_end& how) {
         go_down(0,
                 [this, how] { self_->send(parts_.worker, stop_atom_v, how); });
@@ -153,7 +175,7 @@ private:
   template <class... Ts>
   void hand_over(const std::optional<push_header>& header,
                  const weights_promise& promise, const Ts&... message) {
-    self_->request(parts_.with.lead, caf::infinite, message...)
+    self_->request(parts_.with.server, caf::infinite, message...)
       .then(
         [=, this](const release_header& answer, const payload& weights) {
           go_down(parts_.terms.bytes_of(weights),
@@ -169,6 +191,26 @@ private:
           go_down(0,
                   [promise = promise, why]() mutable { promise.deliver(why); });
         });
+  }
+
+  /// Has a pass computed by the server's modules.
+  template <class Atom>
+  caf::result<module_answer> pass(Atom what, const module_call& call) {
+    auto promise = self_->make_response_promise<module_answer>();
+    go_up(bytes_of(call), [=, this] {
+      self_->request(parts_.with.modules, caf::infinite, what, call)
+        .then(
+          [=, this](const module_answer& answer) {
+            go_down(bytes_of(answer), [promise = promise, answer]() mutable {
+              promise.deliver(answer);
+            });
+          },
+          [=, this](const caf::error& why) {
+            go_down(
+              0, [promise = promise, why]() mutable { promise.deliver(why); });
+          });
+    });
+    return promise;
   }
 
   template <class... Ts>
@@ -225,7 +267,7 @@ private:
   // -- the end ----------------------------------------------------------------
 
   void down(const caf::down_msg& what) {
-    if (what.source == parts_.with.lead.address()) {
+    if (what.source == parts_.with.server.address()) {
       let_go();
       self_->quit();
     } else if (near_ && what.source == near_.address()) {
@@ -311,10 +353,10 @@ made_link spawn_faulty_link(caf::actor_system& system,
                             faulty_link_parts parts) {
   auto wire = spawn<wire_actor, wire_state>(system, placement::scheduled,
                                             std::move(parts));
-  auto near =
-    spawn_local_link(system, caf::actor_cast<parameter_server_actor>(wire));
+  auto near = parameter_server_actor{
+    spawn_local_link(system, parameter_server_actor{wire}, module_actor{wire})};
   caf::anon_send(wire, enlist_atom_v, near);
-  return {near, caf::actor_cast<worker_actor>(wire)};
+  return {near, worker_actor{wire}};
 }
 
 } // namespace troupe

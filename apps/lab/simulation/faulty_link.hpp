@@ -22,7 +22,7 @@
 namespace troupe {
 
 struct faulty_link_parts {
-  local_server with;
+  far_end with;
   worker_actor worker;
   link_terms terms;
   link_faults faults;

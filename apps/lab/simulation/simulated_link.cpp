@@ -12,18 +12,25 @@ namespace {
 
 class simulated_link_state {
 public:
-  using pointer =
-    parameter_server_actor::stateful_pointer<simulated_link_state>;
+  using pointer = remote_module_actor::stateful_pointer<simulated_link_state>;
 
   static constexpr const char* name = "troupe.simulated-link";
 
-  simulated_link_state(pointer self, parameter_server_actor server,
-                       const link_terms& terms)
-    : self_(self), server_(std::move(server)), terms_(terms), clock_(self) {
+  simulated_link_state(pointer self, far_end with, const link_terms& terms)
+    : self_(self), server_(std::move(with.server)),
+      modules_(std::move(with.modules)), terms_(terms), clock_(self) {
     // nop
   }
 
-  parameter_server_actor::behavior_type make_behavior() {
+  ~simulated_link_state() {
+    if (modules_)
+      caf::anon_send_exit(modules_, caf::exit_reason::user_shutdown);
+  }
+
+  simulated_link_state(const simulated_link_state&) = delete;
+  simulated_link_state& operator=(const simulated_link_state&) = delete;
+
+  remote_module_actor::behavior_type make_behavior() {
     self_->monitor(server_);
     self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
     return {
@@ -43,6 +50,17 @@ public:
       [this](score_atom msg, const score& found) {
         self_->run_delayed(through(up_, 0), [this, msg, found] {
           self_->send(server_, msg, found);
+        });
+      },
+      [this](forward_atom msg, const module_call& call) {
+        return carry(msg, call);
+      },
+      [this](backward_atom msg, const module_call& call) {
+        return carry(msg, call);
+      },
+      [this](cancel_atom msg, lease_id which) {
+        self_->run_delayed(through(up_, 0), [this, msg, which] {
+          self_->send(modules_, msg, which);
         });
       },
     };
@@ -67,6 +85,23 @@ private:
     return promise;
   }
 
+  /// Has a pass computed at the other end.
+  template <class Atom>
+  caf::result<module_answer> carry(Atom msg, const module_call& call) {
+    auto promise = self_->make_response_promise<module_answer>();
+    self_->run_delayed(through(up_, bytes_of(call)), [=, this] {
+      self_->request(modules_, caf::infinite, msg, call)
+        .then(
+          [=, this](const module_answer& answer) {
+            deliver(promise, through(down_, bytes_of(answer)), answer);
+          },
+          [=, this](const caf::error& why) {
+            deliver(promise, through(down_, 0), why);
+          });
+    });
+    return promise;
+  }
+
   template <class Promise, class... Ts>
   void deliver(Promise promise, caf::timespan after, const Ts&... answer) {
     self_->run_delayed(after, [=]() mutable { promise.deliver(answer...); });
@@ -80,6 +115,7 @@ private:
 
   pointer self_;
   parameter_server_actor server_;
+  module_actor modules_;
   link_terms terms_;
   run_clock clock_;
   link_direction up_;
@@ -88,16 +124,15 @@ private:
 
 } // namespace
 
-made_link spawn_simulated_link(caf::actor_system& system,
-                               const local_server& with, const participant& who,
-                               const link_terms& terms,
+made_link spawn_simulated_link(caf::actor_system& system, const far_end& with,
+                               const participant& who, const link_terms& terms,
                                const std::optional<link_faults>& faults) {
   if (faults)
     return spawn_faulty_link(
       system, {with, std::get<worker_actor>(who), terms, *faults});
-  return {spawn<parameter_server_actor, simulated_link_state>(
-            system, placement::scheduled, with.lead, terms),
-          who};
+  auto link = spawn<remote_module_actor, simulated_link_state>(
+    system, placement::scheduled, with, terms);
+  return {parameter_server_actor{link}, who};
 }
 
 } // namespace troupe

@@ -40,6 +40,15 @@ struct link_terms {
   }
 };
 
+/// Bytes of the activations in a call, or in its answer.
+inline uint64_t bytes_of(const module_call& what) {
+  return what.inputs.numbers.shape().bytes() + what.statistics.shape().bytes();
+}
+
+inline uint64_t bytes_of(const module_answer& what) {
+  return what.outputs.numbers.shape().bytes() + what.statistics.shape().bytes();
+}
+
 /// One direction of a simulated link: messages do not overtake each other.
 class link_direction {
 public:
@@ -65,12 +74,18 @@ struct link_faults {
   std::function<std::optional<local_server>()> find;
 };
 
+/// What a link leads to: a server, or the remote module that stands before it
+/// for this worker, which ends with the link.
+struct far_end {
+  parameter_server_actor server;
+  module_actor modules{}; ///< The same actor; null: there are none.
+};
+
 /// Makes a link that takes time: a message arrives when the ones before it have
 /// arrived, its bytes have passed at the link's rate, and its latency is over.
 /// With faults (of workers only) it also breaks; see faulty_link.hpp.
-made_link spawn_simulated_link(caf::actor_system& system,
-                               const local_server& with, const participant& who,
-                               const link_terms& terms,
+made_link spawn_simulated_link(caf::actor_system& system, const far_end& with,
+                               const participant& who, const link_terms& terms,
                                const std::optional<link_faults>& faults = {});
 
 } // namespace troupe

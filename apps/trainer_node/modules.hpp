@@ -1,0 +1,59 @@
+#pragma once
+// Spawns what computes a network in segments: chains with their stages beside
+// workers, remote modules beside the server. Composition only.
+
+#include "actors/modules/chain.hpp"
+#include "actors/modules/remote_module.hpp"
+#include "actors/modules/stage.hpp"
+#include "actors/worker/computing.hpp"
+#include "apps/lab/simulation/machine.hpp"
+#include "apps/lab/simulation/simulated_link.hpp"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace troupe::app {
+
+/// How the network is cut; null if each worker has it in one piece.
+/// @param shape C, H, W of a sample.
+std::shared_ptr<const models::segment_plan>
+make_plan(const config::settings& settings, int64_t classes,
+          const std::array<uint64_t, 3>& shape);
+
+/// Spawns the stages of one worker.
+using stage_factory = std::function<stage_actor(const stage_place&)>;
+
+/// Stages on threads of their own. @param classes Of the data set.
+stage_factory make_stages(caf::actor_system& system,
+                          const computing_parts& computing, int64_t classes);
+
+/// Stages whose passes take virtual time.
+stage_factory make_stages(caf::actor_system& system,
+                          const computing_parts& computing, int64_t classes,
+                          const std::shared_ptr<simulation::machine>& machine,
+                          worker_id who);
+
+/// Whether the server has parts of the network.
+bool has_remote_modules(const computing_parts& computing);
+
+/// The compute actor of a worker whose network is in segments.
+compute_actor make_chain(caf::actor_system& system,
+                         const computing_parts& computing,
+                         const stage_factory& stages);
+
+/// What the link of one worker leads to: the server, which has all shards, or
+/// the remote module before it.
+far_end make_far_end(caf::actor_system& system,
+                     const computing_parts& computing, const lead_actor& server,
+                     const module_roster_ptr& roster);
+
+/// The same in virtual time.
+far_end make_far_end(caf::actor_system& system,
+                     const computing_parts& computing, const lead_actor& server,
+                     const module_roster_ptr& roster,
+                     const std::shared_ptr<simulation::machine>& machine,
+                     worker_id who);
+
+} // namespace troupe::app

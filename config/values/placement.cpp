@@ -1,0 +1,88 @@
+#include "config/values/placement.hpp"
+
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+#include "config/values/key_patterns.hpp"
+
+#include <algorithm>
+
+namespace troupe::config {
+
+namespace {
+
+constexpr uint32_t most_ranks = 1023;
+
+std::string_view take_word(std::string_view& rest) {
+  auto colon = std::min(rest.find(':'), rest.size());
+  auto word = trim(rest.substr(0, colon));
+  rest.remove_prefix(std::min(colon + 1, rest.size()));
+  return word;
+}
+
+placement_rule parse_rule(std::string_view text) {
+  auto equals = text.find('=');
+  placement_rule out;
+  out.pattern = trim(text.substr(0, equals));
+  if (equals == std::string_view::npos || out.pattern.empty())
+    throw bad_value(in_quotes(std::string{trim(text)}) +
+                    " must be PATTERN = ps:RANK or PATTERN = worker");
+  auto owner = std::string{trim(text.substr(equals + 1))};
+  std::string_view rest = owner;
+  auto who = take_word(rest);
+  if (who == "ps")
+    try {
+      out.server =
+        static_cast<uint32_t>(parse_unsigned(take_word(rest), most_ranks));
+    } catch (const bad_value&) {
+      throw bad_value(in_quotes(owner) + " must name a shard by its rank, as "
+                                         "in ps:0");
+    }
+  else if (who != "worker")
+    throw bad_value(in_quotes(owner) + " must be ps:RANK or worker, with a "
+                                       "device behind another colon if need "
+                                       "be: ps:0:cpu");
+  // The name of a device may hold a colon.
+  if (!trim(rest).empty())
+    out.device = trim(rest);
+  if (out.device != "cpu")
+    throw bad_value("device " + in_quotes(out.device) +
+                    " is not there: this release computes without CUDA, on "
+                    "cpu");
+  return out;
+}
+
+} // namespace
+
+std::vector<placement_rule> parse_placement(std::string_view text) {
+  std::vector<placement_rule> out;
+  text = trim(text);
+  while (!text.empty()) {
+    auto comma = std::min(text.find(','), text.size());
+    auto next = parse_rule(text.substr(0, comma));
+    if (std::ranges::find(out, next.pattern, &placement_rule::pattern) !=
+        out.end())
+      throw bad_value("has " + in_quotes(next.pattern) + " twice");
+    out.push_back(std::move(next));
+    if (comma + 1 == text.size())
+      throw bad_value("ends with a comma");
+    text = trim(text.substr(std::min(comma + 1, text.size())));
+  }
+  return out;
+}
+
+std::string to_string(const std::vector<placement_rule>& rules) {
+  std::vector<std::string> out;
+  for (const auto& rule : rules) {
+    auto owner = rule.server ? "ps:" + std::to_string(*rule.server) : "worker";
+    if (rule.device != placement_rule{}.device)
+      owner += ":" + rule.device;
+    out.push_back(rule.pattern + "=" + owner);
+  }
+  return join(out, ",");
+}
+
+bool matches(const placement_rule& rule, const std::string& module) {
+  return key_patterns{{rule.pattern}}.match(module);
+}
+
+} // namespace troupe::config

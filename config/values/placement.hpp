@@ -1,0 +1,31 @@
+#pragma once
+// Where the parts of a network live, as `[placement]` says it, one rule a line:
+// "conv* = ps:0", "fc1 = ps:1:cpu", "head = worker". In one line, as
+// `--placement` takes it, rules stand between commas. Values; any thread.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::config {
+
+struct placement_rule {
+  /// Names modules, as key_patterns.hpp says it for tensors.
+  std::string pattern;
+  std::optional<uint32_t> server; ///< Rank of the shard; nothing: the worker.
+  std::string device = "cpu";
+
+  bool operator==(const placement_rule&) const = default;
+};
+
+/// Throws `bad_value`.
+std::vector<placement_rule> parse_placement(std::string_view text);
+
+/// "conv*=ps:0,head=worker": what `parse_placement` reads back.
+std::string to_string(const std::vector<placement_rule>& rules);
+
+bool matches(const placement_rule& rule, const std::string& module);
+
+} // namespace troupe::config

@@ -1,0 +1,52 @@
+#pragma once
+// What a worker exchanges with the owners of parts of its network: activations
+// and their gradients. Plain values; the numbers are shared and immutable.
+
+#include "messages/ids.hpp"
+#include "messages/lease.hpp"
+#include "messages/payload.hpp"
+#include "messages/real.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+struct stage_context; // what a stage computes a batch with
+
+using stage_context_ptr = std::shared_ptr<stage_context>;
+
+/// The outputs of a part of a network for some samples, or their gradient.
+struct activations {
+  payload numbers;            ///< Empty: none.
+  std::vector<int64_t> sizes; ///< [n, ...]
+  /// In memory the channels, sizes[1], come last; else the sizes' order.
+  bool channels_last = false;
+};
+
+/// Has a segment of a network computed for one micro-batch, forward or
+/// backward.
+struct module_call {
+  /// The trainer's lease. It names the context that gathers the gradient, and
+  /// keys the masks of dropout layers.
+  lease from;
+  version weights;      ///< The trainer computes on this version.
+  uint32_t segment = 0; ///< Which one of the network.
+  uint64_t first = 0;   ///< Of the micro-batch: where it begins in the lease.
+  bool last = true;     ///< Whether it is the lease's last.
+  activations inputs;   ///< Backward: the gradient of the outputs.
+  /// With the first forward pass of a lease, to an owner elsewhere: the running
+  /// statistics of the segment to start from. Else empty.
+  payload statistics;
+};
+
+/// The answer to a call.
+struct module_answer {
+  bool cancelled = false; ///< If true, ignore the rest.
+  activations outputs{};  ///< Backward: the gradient of the inputs, if any.
+  payload statistics{};   ///< With the last backward pass: the new ones.
+  real seconds{};         ///< Time that the pass took.
+};
+
+} // namespace troupe

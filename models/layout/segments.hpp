@@ -1,0 +1,60 @@
+#pragma once
+// How a network is cut into segments with different owners (`--placement`), and
+// the layout that follows from it. Free functions; any thread.
+
+#include "config/text/settings.hpp"
+#include "config/values/placement.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/layout/shard_cuts.hpp"
+#include "models/network.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::models {
+
+/// A run of parts of a network with one owner.
+struct placed_segment {
+  part_range parts;
+  std::optional<uint32_t> server; ///< Rank of the shard; nothing: the worker.
+
+  bool operator==(const placed_segment&) const = default;
+};
+
+/// Whether a tensor of this name belongs to one of the parts.
+bool belongs(const std::string& name, network& net, const part_range& parts);
+
+/// Where the statistics of these parts lie among all statistics.
+element_range statistics_of(network& net, const flat_layout& layout,
+                            const part_range& parts);
+
+/// The segments of a network by these rules, in the order of forward: the first
+/// rule that matches one of the modules of a part decides. Without rules the
+/// whole network is on the shard of rank 0.
+/// @throws usage_error for a rule that decides for no part, or a part that no
+/// rule matches.
+std::vector<placed_segment>
+segments_of(network& net, const std::vector<config::placement_rule>& rules);
+
+/// The same for the stages of a pipeline, which are all with the worker: one
+/// for each rule.
+/// @throws usage_error also if the parts of a rule are no run.
+std::vector<placed_segment>
+stages_of(network& net, const std::vector<config::placement_rule>& rules);
+
+/// The layout of a network with these settings. Parameters on shards of ranks
+/// 1, 2, ... come first, then those of rank 0, then those of the worker.
+/// @throws as segments_of and flat_layout::from.
+flat_layout layout_of(network& net, const config::training_settings& settings);
+
+/// The same for a network by name.
+flat_layout layout_of(const config::training_settings& settings,
+                      int64_t classes);
+
+/// Elements of the parameters that are with the worker, which are the last.
+uint64_t parameters_with_worker(network& net, const flat_layout& layout,
+                                const std::vector<placed_segment>& segments);
+
+} // namespace troupe::models

@@ -1,0 +1,158 @@
+// Networks in segments, as users start them: in processes, resumed in another
+// mode, and with all that can be wrong about them.
+
+#include "tests/process/process_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+
+using namespace troupe::testing;
+
+namespace {
+
+const flags remote{"--mode", "remote-forward"};
+const flags two_stages{"--mode", "pipeline",        "--stages",
+                       "2",      "--micro-batches", "4"};
+
+const flags short_run{"--network",    "mnist_net", "--workers",   "2",
+                      "--batch-size", "16",        "--max-steps", "10",
+                      "--threads",    "1"};
+
+std::string weights_of(process_fixture& on) {
+  return on.summary()["weights_sha256"];
+}
+
+/// Ends with `status` and one line that holds `line`.
+void check_refused(process_fixture& on, const flags& what, int status,
+                   const std::string& line) {
+  auto who = on.simulate(short_run + what);
+  check_end(who, status);
+  INFO(who.report());
+  CHECK(who.err().starts_with("trainer_node: "));
+  CHECK(who.err().find(line) != std::string::npos);
+  CHECK(std::ranges::count(who.err(), '\n') == 1);
+  CHECK_FALSE(std::filesystem::exists(on.run() / "metrics.jsonl"));
+}
+
+} // namespace
+
+TEST_CASE("Every mode makes the weights of whole networks, with threads") {
+  process_fixture whole;
+  auto local = whole.simulate(short_run + flags{"--micro-batch-size", "4"});
+  check_end(local, 0);
+  for (const auto& how :
+       {remote + flags{"--micro-batch-size", "4"},
+        remote + flags{"--micro-batch-size", "4", "--placement",
+                       "conv*=ps:0,fc1=worker,fc2=ps:0"},
+        two_stages, two_stages + flags{"--schedule", "gpipe"}}) {
+    process_fixture on;
+    auto all = on.simulate(short_run + how);
+    check_end(all, 0);
+    CHECK(weights_of(on) == weights_of(whole));
+    CHECK(on.summary()["mode"] == how[1]);
+  }
+}
+
+TEST_CASE("A pipeline is a worker in a process of its own") {
+  process_fixture whole;
+  auto local = whole.simulate(short_run + flags{"--micro-batch-size", "4"});
+  check_end(local, 0);
+  process_fixture on;
+  auto server = on.listening_server(short_run + two_stages);
+  auto one = on.worker();
+  auto other = on.worker();
+  check_end(server, 0);
+  check_end(one, 0);
+  check_end(other, 0);
+  CHECK(weights_of(on) == weights_of(whole));
+  auto share = on.summary()["bubble_share"].get<double>();
+  CHECK(share > 0);
+  CHECK(share < 1);
+}
+
+TEST_CASE("A run goes on in another mode, when that is said") {
+  process_fixture whole;
+  auto longer = short_run + flags{"--max-steps", "20"};
+  auto all = whole.simulate(longer);
+  check_end(all, 0);
+  const flags there{"--change", "parallel.mode=remote-forward"};
+  const flags back{"--change", "parallel.mode=data-parallel"};
+  for (const auto& [before, after] :
+       {std::pair{remote, back}, std::pair{flags{}, there}}) {
+    process_fixture on;
+    auto first = on.simulate(short_run + before);
+    check_end(first, 0);
+    auto refused =
+      on.simulate(flags{"--resume", "auto", "--max-steps", "20"} +
+                  (before.empty() ? remote : flags{"--mode", "data-parallel"}));
+    check_end(refused, 2);
+    auto rest =
+      on.simulate(flags{"--resume", "auto", "--max-steps", "20"} + after);
+    check_end(rest, 0);
+    CHECK(weights_of(on) == weights_of(whole));
+  }
+}
+
+TEST_CASE("A file says where modules live") {
+  process_fixture on;
+  spill(on.home() / "cluster.ini", "[parallel]\n"
+                                   "mode = remote-forward\n"
+                                   "[placement]\n"
+                                   "conv* = ps:0 ; on the server\n"
+                                   "* = worker:cpu\n");
+  auto all = on.simulate(
+    short_run + flags{"--config", (on.home() / "cluster.ini").string()});
+  check_end(all, 0);
+  CHECK(on.summary()["contexts_left"] == 0);
+  auto kept = slurp(on.run() / "config.ini");
+  CHECK(kept.find("placement = conv*=ps:0,*=worker") != std::string::npos);
+  spill(on.home() / "cluster.ini", "[placement]\n"
+                                   "conv* = ps:0\n"
+                                   "fc1 = server\n");
+  process_fixture other;
+  check_refused(other, {"--config", (on.home() / "cluster.ini").string()}, 2,
+                "cluster.ini:3: [placement] fc1 = server: ");
+}
+
+TEST_CASE("What is wrong with a cut is one line") {
+  struct row {
+    flags what;
+    const char* line;
+  };
+  const row table[] = {
+    {{"--stages", "2"}, "--stages 2: is for --mode pipeline"},
+    {{"--placement", "*=worker"}, "is for --mode remote-forward and --mode"},
+    {{"--mode", "pipeline"}, "--mode pipeline: needs to know where"},
+    {{"--mode", "pipeline", "--stages", "9"},
+     "--stages 9: network 'mnist_net' can be cut into at most "},
+    {{"--mode", "pipeline", "--stages", "2", "--micro-batches", "3"},
+     "--micro-batches 3: must divide the batch of 16 samples"},
+    {{"--mode", "pipeline", "--stages", "2", "--micro-batch-size", "2"},
+     "a pipeline has --micro-batches"},
+    {{"--mode", "pipeline", "--stages", "3", "--placement",
+      "conv*=worker,*=worker"},
+     "contradicts [placement], which has 2 lines"},
+    {{"--mode", "pipeline", "--placement", "conv*=ps:0,*=worker"},
+     "say 'conv* = worker'"},
+    {{"--mode", "pipeline", "--placement", "conv1=worker,fc1=worker,*=worker"},
+     "its modules must follow each other"},
+    {{"--mode", "remote-forward", "--placement", "body=ps:0,*=worker"},
+     "'body' decides for no part"},
+    {{"--mode", "remote-forward", "--placement", "conv*=ps:0"},
+     "no line says where fc1 is; add one, as in '* = worker'"},
+    {{"--mode", "remote-forward", "--placement", "*=ps:1"},
+     "ps:1 is not one of the 1 shards"},
+    {{"--mode", "remote-forward", "--placement", "*=ps:0:cuda:1"},
+     "device 'cuda:1' is not there"},
+    {{"--mode", "remote-forward", "--compression", "fp16"},
+     "is for gradients on their way to the server"},
+    {{"--mode", "remote-forward", "--clock", "virtual", "--gradients", "none"},
+     "computes no network that could be cut"},
+    {{"--mode", "both"}, "--mode both: "},
+  };
+  for (const auto& [what, line] : table) {
+    process_fixture on;
+    check_refused(on, what, 2, line);
+  }
+}
