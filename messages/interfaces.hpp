@@ -301,8 +301,9 @@ using path_end_actor = caf::typed_actor<
   // the other end.
   result<void>(credit_atom)>;
 
-/// The link of a worker or an evaluator to a server in another process.
-using framed_link_actor = parameter_server_actor::extend_with<path_end_actor>;
+/// The link of a worker or an evaluator to a server in another process, and to
+/// the modules there.
+using framed_link_actor = remote_module_actor::extend_with<path_end_actor>;
 
 /// Reads frames from a path, on a thread of its own.
 using path_reader_actor = caf::typed_actor<

@@ -4,6 +4,7 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
 #include "messages/protocol.hpp"
+#include "messages/transport/wire/path.hpp"
 
 #include <map>
 #include <utility>
@@ -18,7 +19,7 @@ using transport::frame;
 using transport::frame_kind;
 
 struct chunk_end_parts {
-  payload_shape expected;
+  transport::path_terms terms; ///< What tensors may arrive.
   gateway_actor gateway; ///< Makes the other end; null where `peer` is known.
   chunk_end_actor peer;
   path_end_actor owner;
@@ -123,7 +124,7 @@ private:
     if (!parts_.peer)
       return close("an unknown end sends frames");
     leaving_.forget(what.request); // An answer: our tensor is no longer read.
-    if (shape != parts_.expected) {
+    if (!parts_.terms.takes(what.kind, shape)) {
       what.tensor = payload{shape, nullptr, nullptr};
       return pass_on(std::move(what));
     }
@@ -206,18 +207,27 @@ private:
   chunk_end_actor end_;
 };
 
+transport::path_terms terms_of(const payload_shape& expected,
+                               const payload_shape& activations) {
+  transport::path_terms out{expected};
+  out.most_activations = activations.count;
+  return out;
+}
+
 } // namespace
 
 frame_channel_ptr make_chunk_channel(payload_shape expected,
-                                     gateway_actor gateway) {
-  return std::make_shared<chunk_channel>(
-    chunk_end_parts{expected, std::move(gateway), {}, {}});
+                                     gateway_actor gateway,
+                                     payload_shape activations) {
+  return std::make_shared<chunk_channel>(chunk_end_parts{
+    terms_of(expected, activations), std::move(gateway), {}, {}});
 }
 
 frame_channel_ptr make_chunk_channel(payload_shape expected,
-                                     chunk_end_actor peer) {
+                                     chunk_end_actor peer,
+                                     payload_shape activations) {
   return std::make_shared<chunk_channel>(
-    chunk_end_parts{expected, {}, std::move(peer), {}});
+    chunk_end_parts{terms_of(expected, activations), {}, std::move(peer), {}});
 }
 
 } // namespace troupe

@@ -9,12 +9,15 @@ namespace troupe {
 
 /// The end of a worker or an evaluator, which receives tensors of this shape
 /// only. The gateway makes the other end.
+/// @param activations Their largest shape; empty: there are none.
 frame_channel_ptr make_chunk_channel(payload_shape expected,
-                                     gateway_actor gateway);
+                                     gateway_actor gateway,
+                                     payload_shape activations = {});
 
 /// The end of the server. Frames with tensors of other shapes arrive without
 /// their bytes.
 frame_channel_ptr make_chunk_channel(payload_shape expected,
-                                     chunk_end_actor peer);
+                                     chunk_end_actor peer,
+                                     payload_shape activations = {});
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include "actors/links/framed_gateway.hpp"
 
+#include "actors/links/module_frames.hpp"
 #include "actors/runtime/run_is_over.hpp"
 #include "messages/protocol.hpp"
 
@@ -14,9 +15,14 @@ using transport::read_header;
 framed_gateway_state::framed_gateway_state(pointer self,
                                            framed_gateway_parts parts)
   : self_(self), server_(std::move(parts.server)),
-    gateway_(std::move(parts.gateway)), channel_(std::move(parts.channel)),
-    unpacker_(std::move(parts.codec)) {
+    make_modules_(std::move(parts.modules)), gateway_(std::move(parts.gateway)),
+    channel_(std::move(parts.channel)), unpacker_(std::move(parts.codec)) {
   // nop
+}
+
+framed_gateway_state::~framed_gateway_state() {
+  if (modules_)
+    caf::anon_send_exit(modules_, caf::exit_reason::user_shutdown);
 }
 
 path_end_actor::behavior_type framed_gateway_state::make_behavior() {
@@ -37,11 +43,20 @@ void framed_gateway_state::take(const transport::frame& what) try {
   case frame_kind::push:
     return push(what);
   case frame_kind::pull:
-    return ask<release_header>(frame_kind::release, what.request, pull_atom_v,
+    return ask<release_header>(door(), frame_kind::release, what.request,
+                               pull_atom_v,
                                read_header<pull_header>(what.header));
+  case frame_kind::forward:
+    return pass(what, forward_atom_v);
+  case frame_kind::backward:
+    return pass(what, backward_atom_v);
+  case frame_kind::cancel:
+    if (modules_)
+      self_->send(modules_, cancel_atom_v, read_header<lease_id>(what.header));
+    return;
   case frame_kind::watch:
-    return ask<watch_header>(frame_kind::due, what.request, watch_atom_v,
-                             read_header<version>(what.header));
+    return ask<watch_header>(server_, frame_kind::due, what.request,
+                             watch_atom_v, read_header<version>(what.header));
   case frame_kind::score:
     return self_->send(server_, score_atom_v, read_header<score>(what.header));
   case frame_kind::let_go:
@@ -57,19 +72,50 @@ void framed_gateway_state::take(const transport::frame& what) try {
 // A gradient of another size than the model's comes without its bytes; the
 // server refuses it.
 void framed_gateway_state::push(const transport::frame& what) {
-  ask<release_header>(frame_kind::release, what.request, push_atom_v,
+  ask<release_header>(door(), frame_kind::release, what.request, push_atom_v,
                       read_header<push_header>(what.header),
                       unpacker_.unpack(what.tensor));
 }
 
-// The policy decides how long the answer takes.
-template <class Header, class... Ts>
-void framed_gateway_state::ask(frame_kind answer, transfer_id id,
-                               const Ts&... request) {
+// Only workers pull and push: evaluators need no modules.
+const parameter_server_actor& framed_gateway_state::door() {
+  if (make_modules_ && !modules_) {
+    modules_ = make_modules_();
+    door_ = parameter_server_actor{modules_};
+  }
+  return door_ ? door_ : server_;
+}
+
+template <class Atom>
+void framed_gateway_state::pass(const transport::frame& what, Atom atom) {
+  auto call =
+    to_call(read_header<transport::pass_header>(what.header), what.tensor);
+  if (!modules_)
+    throw path_error{"a peer calls modules that are not here"};
+  take_request();
+  self_->request(modules_, caf::infinite, atom, std::move(call))
+    .then(
+      [this, id = what.request](const module_answer& answer) {
+        --open_;
+        auto [header, tensor] = to_frame(answer);
+        channel_->send(frame_kind::passed, id, header, std::move(tensor));
+      },
+      [this, id = what.request](const caf::error& why) { refuse(id, why); });
+}
+
+void framed_gateway_state::take_request() {
   if (open_ == max_pushes_in_flight)
     throw path_error{"too many requests at a time"};
   ++open_;
-  self_->request(server_, caf::infinite, request...)
+}
+
+// The policy decides how long the answer takes.
+template <class Header, class... Ts>
+void framed_gateway_state::ask(const parameter_server_actor& whom,
+                               frame_kind answer, transfer_id id,
+                               const Ts&... request) {
+  take_request();
+  self_->request(whom, caf::infinite, request...)
     .then(
       [this, answer, id](const Header& header, const payload& weights) {
         --open_;

@@ -6,15 +6,22 @@
 // peer, or with the peer's gateway.
 
 #include "actors/links/frame_channel.hpp"
+#include "actors/modules/module_roster.hpp"
 #include "messages/transport/compression/compression.hpp"
 
+#include <functional>
+
 namespace troupe {
+
+/// Makes what stands before the server for one worker.
+using module_factory = std::function<module_host_actor()>;
 
 struct framed_gateway_parts {
   parameter_server_actor server;
   gateway_actor gateway; ///< The same peer's.
   frame_channel_ptr channel;
   transport::codec_ptr codec{}; ///< Compresses gradients; or null.
+  module_factory modules{};     ///< Null: the server has no modules.
 };
 
 class framed_gateway_state {
@@ -25,18 +32,31 @@ public:
 
   framed_gateway_state(pointer self, framed_gateway_parts parts);
 
+  ~framed_gateway_state();
+
+  framed_gateway_state(const framed_gateway_state&) = delete;
+  framed_gateway_state& operator=(const framed_gateway_state&) = delete;
+
   path_end_actor::behavior_type make_behavior();
 
 private:
   void take(const transport::frame& what);
   void push(const transport::frame& what);
+  template <class Atom>
+  void pass(const transport::frame& what, Atom atom);
+  const parameter_server_actor& door();
+  void take_request();
 
   template <class Header, class... Ts>
-  void ask(transport::frame_kind answer, transfer_id id, const Ts&... request);
+  void ask(const parameter_server_actor& whom, transport::frame_kind answer,
+           transfer_id id, const Ts&... request);
   void refuse(transfer_id id, const caf::error& why);
 
   pointer self_;
   parameter_server_actor server_;
+  module_factory make_modules_;
+  module_host_actor modules_;   ///< Null until a worker needs them.
+  parameter_server_actor door_; ///< The same, as a server.
   gateway_actor gateway_;
   frame_channel_ptr channel_;
   transport::unpacker unpacker_;

@@ -1,5 +1,6 @@
 #include "actors/links/framed_link.hpp"
 
+#include "actors/links/module_frames.hpp"
 #include "actors/runtime/run_clock.hpp"
 
 #include <utility>
@@ -34,6 +35,15 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
     [this](score_atom, const score& found) {
       channel_->send(frame_kind::score, {}, found);
     },
+    [this](forward_atom, const module_call& call) {
+      return pass(frame_kind::forward, call);
+    },
+    [this](backward_atom, const module_call& call) {
+      return pass(frame_kind::backward, call);
+    },
+    [this](cancel_atom, lease_id which) {
+      channel_->send(frame_kind::cancel, {}, which);
+    },
     [this](frame_atom, const frame_ptr& what) { take(*what); },
     [this](detach_atom, const caf::error& why) { closed(why); },
     [this](credit_atom) { channel_->send_let_gos(); },
@@ -62,6 +72,14 @@ caf::result<watch_header, payload> framed_link_state::watch(version after) {
   return answer;
 }
 
+caf::result<module_answer> framed_link_state::pass(frame_kind kind,
+                                                   const module_call& call) {
+  auto answer = self_->make_response_promise<module_answer>();
+  auto [header, tensor] = to_frame(call);
+  channel_->send(kind, open_.add(answer), header, std::move(tensor));
+  return answer;
+}
+
 // -- answers ------------------------------------------------------------------
 
 void framed_link_state::take(const transport::frame& what) try {
@@ -70,6 +88,8 @@ void framed_link_state::take(const transport::frame& what) try {
     return answer<release_header>(what);
   case frame_kind::due:
     return answer<watch_header>(what);
+  case frame_kind::passed:
+    return passed(what);
   case frame_kind::refusal: {
     auto no = transport::read_header<transport::refusal>(what.header);
     return open_.refuse(what.request,
@@ -87,11 +107,23 @@ void framed_link_state::take(const transport::frame& what) try {
 template <class Header>
 void framed_link_state::answer(const transport::frame& what) {
   auto header = transport::read_header<Header>(what.header);
-  if (!open_.waits_for(what.request, header) || !what.tensor ||
+  // Nothing is all that a worker needs whose network is elsewhere.
+  auto is_there = what.tensor || expected_.count == 0;
+  if (!open_.waits_for(what.request, header) || !is_there ||
       what.tensor.shape() != expected_)
     throw transport::path_error{
       "the parameter server sent weights of another size"};
   open_.answer(what.request, header, what.tensor);
+}
+
+void framed_link_state::passed(const transport::frame& what) {
+  if (!open_.waits_for_module(what.request))
+    throw transport::path_error{"the parameter server answers what it was not "
+                                "asked"};
+  open_.answer(
+    what.request,
+    to_answer(transport::read_header<transport::passed_header>(what.header),
+              what.tensor));
 }
 
 // -- the end ------------------------------------------------------------------

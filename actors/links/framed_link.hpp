@@ -33,9 +33,12 @@ private:
                                             const payload& gradient);
   caf::result<release_header, payload> pull(const pull_header& header);
   caf::result<watch_header, payload> watch(version after);
+  caf::result<module_answer> pass(transport::frame_kind kind,
+                                  const module_call& call);
   void take(const transport::frame& what);
   template <class Header>
   void answer(const transport::frame& what);
+  void passed(const transport::frame& what);
   void closed(const caf::error& why);
   void break_off(const caf::error& why, const caf::error& reason);
 

@@ -1,7 +1,6 @@
 #include "actors/links/gateway.hpp"
 
 #include "actors/links/chunk_channel.hpp"
-#include "actors/links/framed_gateway.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
 
@@ -71,9 +70,10 @@ void gateway_state::open_chunks(const chunk_end_actor& peer) {
     return break_off("a second end for chunks, or one that is nobody");
   spawn<path_end_actor, framed_gateway_state>(
     self_->system(), placement::scheduled,
-    framed_gateway_parts{parts_.server, gateway_actor{self_},
-                         make_chunk_channel(parts_.expected, peer),
-                         parts_.codec});
+    framed_gateway_parts{
+      parts_.server, gateway_actor{self_},
+      make_chunk_channel(parts_.expected, peer, parts_.activations),
+      parts_.codec, parts_.modules});
 }
 
 void gateway_state::upload(const caf::strong_actor_ptr& to) {

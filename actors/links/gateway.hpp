@@ -7,6 +7,7 @@
 // An actor beside the parameter server, one for each peer. It ends with the
 // peer, and when the peer does not set up its link in time.
 
+#include "actors/links/framed_gateway.hpp"
 #include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression/compression.hpp"
@@ -24,6 +25,8 @@ struct gateway_parts {
   payload_shape expected;        ///< Shape of gradients as received.
   transport::codec_ptr codec{};  ///< Compresses gradients; or null.
   payload frozen{};              ///< Weights that are not trained; or empty.
+  module_factory modules{};      ///< Null: the server has none.
+  payload_shape activations{};   ///< The largest of them; empty: none.
   /// The actor that said hello, watched until there is a link; may be null.
   caf::actor_addr caller{};
   /// Seconds that the peer has from its hello, or from the last chunk that it

@@ -16,10 +16,13 @@ class open_requests {
 public:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
   using watch_promise = caf::typed_response_promise<watch_header, payload>;
+  using module_promise = caf::typed_response_promise<module_answer>;
 
   transfer_id add(weights_promise who) { return keep(std::move(who)); }
 
   transfer_id add(watch_promise who) { return keep(std::move(who)); }
+
+  transfer_id add(module_promise who) { return keep(std::move(who)); }
 
   bool waits_for(transfer_id id, const release_header&) const {
     return holds<weights_promise>(id);
@@ -27,6 +30,15 @@ public:
 
   bool waits_for(transfer_id id, const watch_header&) const {
     return holds<watch_promise>(id);
+  }
+
+  bool waits_for_module(transfer_id id) const {
+    return holds<module_promise>(id);
+  }
+
+  /// @pre waits_for_module(id)
+  void answer(transfer_id id, module_answer&& what) {
+    std::get<module_promise>(take(id)).deliver(std::move(what));
   }
 
   /// @pre waits_for(id, header)
@@ -53,7 +65,7 @@ public:
   }
 
 private:
-  using promise = std::variant<weights_promise, watch_promise>;
+  using promise = std::variant<weights_promise, watch_promise, module_promise>;
 
   transfer_id keep(promise who) {
     last_ = last_.next();

@@ -61,7 +61,8 @@ admission_actor::behavior_type admission_state::make_behavior() {
       path_listener_parts{parts_.reception, parts_.server, parts_.weights,
                           parts_.memory, parts_.whole, parts_.codec,
                           parts_.parameters * size_of(parts_.weights.type),
-                          parts_.nccl, parts_.collective});
+                          parts_.nccl, parts_.collective, parts_.modules,
+                          parts_.activations});
     self_->monitor(listener_);
   }
   return {[this](const std::string& hello) {
@@ -116,8 +117,8 @@ gateway_actor admission_state::receive(const caf::actor_addr& caller) {
     self_->system(), placement::scheduled,
     gateway_parts{parts_.server, parts_.coordinator,
                   parts_.codec ? parts_.codec->compressed() : parts_.weights,
-                  parts_.codec, parts_.frozen, caller, parts_.patience,
-                  settled});
+                  parts_.codec, parts_.frozen, parts_.modules,
+                  parts_.activations, caller, parts_.patience, settled});
   expected_.push_back({out.address(), caller, settled});
   return out;
 }
@@ -158,6 +159,8 @@ void admission_state::let_in(const proto::Hello& hello,
   if (parts_.codec)
     welcome.set_compressed_parameters(parts_.codec->numbers());
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
+  if (worker)
+    welcome.set_activations(parts_.activations.count);
   if (!worker || !parts_.roster)
     return;
   auto others = parts_.roster->all().value();

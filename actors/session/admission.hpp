@@ -6,6 +6,7 @@
 //
 // An actor; one for each parameter server shard that takes remote peers.
 
+#include "actors/links/framed_gateway.hpp"
 #include "actors/shards/shard_registrar.hpp"
 #include "config/sources/description.hpp"
 #include "messages/interfaces.hpp"
@@ -38,7 +39,9 @@ struct admission_parts {
   payload_shape whole;        ///< All weights, as evaluators get them.
   uint64_t parameters = 0;    ///< In `weights`; the rest are statistics.
   transport::codec_ptr codec; ///< Compresses gradients; or null.
-  payload frozen; ///< Weights that are not trained; empty if all are.
+  payload frozen;         ///< Weights that are not trained; empty if all are.
+  module_factory modules; ///< For workers; null: the server has none.
+  payload_shape activations;         ///< The largest of them; empty: none.
   transport::nccl::library_ptr nccl; ///< For peers that ask for it; or null.
   transport::collective_coordinator_ptr
     collective; ///< With NCCL, for all workers; or null.

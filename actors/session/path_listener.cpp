@@ -68,7 +68,8 @@ void path_listener_state::admit(transport::guest who) try {
   spawn<path_end_actor, framed_gateway_state>(
     self_->system(), placement::scheduled,
     framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
-                         make_path_channel(path_to(who)), parts_.codec});
+                         make_path_channel(path_to(who)), parts_.codec,
+                         parts_.modules});
 } catch (const std::exception&) {
   // The peer has disconnected, or resources are short: it will notice that the
   // connection closes.
@@ -79,6 +80,7 @@ transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   transport::path_terms terms{gradients, max_pushes_in_flight, parts_.whole,
                               parts_.weights, parts_.parameter_bytes};
   terms.checks_numbers = true;
+  terms.most_activations = parts_.activations.count;
   auto across = who.same_host ? config::reach::host : config::reach::network;
   transport::path_means means{parts_.memory, parts_.nccl, parts_.collective};
   const transport::path_row* best = nullptr;

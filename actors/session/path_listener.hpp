@@ -6,6 +6,7 @@
 // An actor on a thread of its own, which blocks while it waits for connections.
 // Closing the reception ends it; senders of mail wake it through the reception.
 
+#include "actors/links/framed_gateway.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression/compression.hpp"
 #include "messages/transport/nccl/collective_coordinator.hpp"
@@ -38,6 +39,8 @@ struct path_listener_parts {
   /// With NCCL: the group of all workers; null: each has its own with the
   /// server.
   transport::collective_coordinator_ptr collective{};
+  module_factory modules{};    ///< Null: the server has none.
+  payload_shape activations{}; ///< The largest of them; empty: none.
 };
 
 class path_listener_state {

@@ -84,7 +84,7 @@ remote_session_client_state::make_behavior() {
 // which the lead names.
 void remote_session_client_state::connect() {
   attempts_.begin();
-  servers_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}}};
+  servers_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}, {}}};
   shake_hands_with(0);
 }
 
@@ -123,11 +123,18 @@ void remote_session_client_state::enter(size_t index,
   else if (welcome.description().run_id() != run_.run_id)
     throw transport::path_error("a shard there is of another run");
   for (const auto& shard : welcome.shards())
-    servers_.push_back(
-      {shard.host(), static_cast<uint16_t>(shard.port()), {}, {}, {}, {}, {}});
+    servers_.push_back({shard.host(),
+                        static_cast<uint16_t>(shard.port()),
+                        {},
+                        {},
+                        {},
+                        {},
+                        {},
+                        {}});
   auto& at = servers_[index];
   at.weights = {static_cast<element_type>(welcome.element_type()),
                 welcome.parameters()};
+  at.activations = {at.weights.type, welcome.activations()};
   if (is_worker())
     at.codec = codec_of(welcome);
   paths_.meet(run_.run_id + "/" + std::to_string(run_.life));
@@ -200,6 +207,7 @@ auto remote_session_client_state::terms(const server_link& at,
   transport::path_terms out{at.weights};
   out.whole = {at.weights.type, of.region()};
   out.sent = at.codec ? at.codec->compressed() : at.weights;
+  out.most_activations = of.activations();
   // Segments begin on complete weights, and end together.
   if (is_worker() && !has_segments(of))
     out.overlap = parts_.overlap;
@@ -217,7 +225,7 @@ void remote_session_client_state::tie(server_link& at,
   at.link = spawn<framed_link_actor, framed_link_state>(
     self_->system(), placement::scheduled, gateway,
     way ? make_path_channel(std::move(way))
-        : make_chunk_channel(at.weights, gateway),
+        : make_chunk_channel(at.weights, gateway, at.activations),
     at.weights);
   self_->monitor(at.link);
   self_

@@ -144,6 +144,7 @@ private:
     parameter_server_actor link;
     std::string path;
     payload_shape weights;
+    payload_shape activations;  ///< The largest of them; empty: none.
     transport::codec_ptr codec; ///< Compresses gradients; or null.
     /// Sends gradients early; or null.
     gradient_stream_ptr early_gradients;

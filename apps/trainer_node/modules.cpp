@@ -30,22 +30,22 @@ make_plan(const config::settings& settings, int64_t classes,
 }
 
 stage_factory make_stages(caf::actor_system& system,
-                          const computing_parts& computing, int64_t classes) {
-  return [&system, computing, classes](const stage_place& where) {
-    return spawn<stage_actor, stage_state>(system, placement::detached,
-                                           computing, classes, where);
+                          const computing_parts& computing) {
+  return [&system, computing](const stage_place& where) {
+    return spawn<stage_actor, stage_state>(
+      system, placement::detached, computing, computing.plan->classes, where);
   };
 }
 
 stage_factory make_stages(caf::actor_system& system,
-                          const computing_parts& computing, int64_t classes,
+                          const computing_parts& computing,
                           const std::shared_ptr<simulation::machine>& machine,
                           worker_id who) {
   const auto& settings = computing.settings;
   auto passes = computing.plan->segments.size() *
                 (settings.training.batch_size / micro_batch_size_of(settings));
   auto share = 1.0 / static_cast<double>(std::max<size_t>(passes, 1));
-  auto stage = make_stages(system, computing, classes);
+  auto stage = make_stages(system, computing);
   return [&system, stage, machine, who, share](const stage_place& where) {
     return simulation::spawn_simulated_stage(
       system, {stage(where), machine, who, share});
@@ -86,11 +86,11 @@ compute_actor make_chain(caf::actor_system& system,
 
 namespace {
 
-far_end make_remote_module(caf::actor_system& system,
-                           const computing_parts& computing,
-                           const lead_actor& server,
-                           const module_roster_ptr& roster,
-                           const stage_factory& stages) {
+module_host_actor make_remote_module(caf::actor_system& system,
+                                     const computing_parts& computing,
+                                     const lead_actor& server,
+                                     const module_roster_ptr& roster,
+                                     const stage_factory& stages) {
   const auto& plan = *computing.plan;
   remote_module_parts parts;
   parts.server = server;
@@ -101,9 +101,12 @@ far_end make_remote_module(caf::actor_system& system,
   parts.own = plan.own().count;
   parts.dtype = computing.settings.training.dtype;
   parts.roster = roster;
-  auto made = spawn<module_host_actor, remote_module_state>(
+  return spawn<module_host_actor, remote_module_state>(
     system, placement::scheduled, std::move(parts));
-  return {parameter_server_actor{made}, module_actor{made}};
+}
+
+far_end far_end_of(const module_host_actor& module) {
+  return {parameter_server_actor{module}, module_actor{module}};
 }
 
 } // namespace
@@ -113,8 +116,9 @@ far_end make_far_end(caf::actor_system& system,
                      const module_roster_ptr& roster) {
   if (!has_remote_modules(computing))
     return {parameter_server_actor{server}};
-  auto stages = make_stages(system, computing, computing.data.train->classes());
-  return make_remote_module(system, computing, server, roster, stages);
+  auto stages = make_stages(system, computing);
+  return far_end_of(
+    make_remote_module(system, computing, server, roster, stages));
 }
 
 far_end make_far_end(caf::actor_system& system,
@@ -124,9 +128,21 @@ far_end make_far_end(caf::actor_system& system,
                      worker_id who) {
   if (!has_remote_modules(computing))
     return {parameter_server_actor{server}};
-  auto stages = make_stages(system, computing, computing.data.train->classes(),
-                            machine, who);
-  return make_remote_module(system, computing, server, roster, stages);
+  auto stages = make_stages(system, computing, machine, who);
+  return far_end_of(
+    make_remote_module(system, computing, server, roster, stages));
+}
+
+module_factory module_maker(caf::actor_system& system,
+                            const computing_parts& computing,
+                            const lead_actor& server,
+                            const module_roster_ptr& roster) {
+  if (!has_remote_modules(computing))
+    return nullptr;
+  return [&system, computing, server, roster] {
+    return make_remote_module(system, computing, server, roster,
+                              make_stages(system, computing));
+  };
 }
 
 } // namespace troupe::app

@@ -2,6 +2,7 @@
 // Spawns what computes a network in segments: chains with their stages beside
 // workers, remote modules beside the server. Composition only.
 
+#include "actors/links/framed_gateway.hpp"
 #include "actors/modules/chain.hpp"
 #include "actors/modules/remote_module.hpp"
 #include "actors/modules/stage.hpp"
@@ -25,13 +26,13 @@ make_plan(const config::settings& settings, int64_t classes,
 /// Spawns the stages of one worker.
 using stage_factory = std::function<stage_actor(const stage_place&)>;
 
-/// Stages on threads of their own. @param classes Of the data set.
+/// Stages on threads of their own.
 stage_factory make_stages(caf::actor_system& system,
-                          const computing_parts& computing, int64_t classes);
+                          const computing_parts& computing);
 
 /// Stages whose passes take virtual time.
 stage_factory make_stages(caf::actor_system& system,
-                          const computing_parts& computing, int64_t classes,
+                          const computing_parts& computing,
                           const std::shared_ptr<simulation::machine>& machine,
                           worker_id who);
 
@@ -55,5 +56,12 @@ far_end make_far_end(caf::actor_system& system,
                      const module_roster_ptr& roster,
                      const std::shared_ptr<simulation::machine>& machine,
                      worker_id who);
+
+/// Makes the remote module of a worker in another process; null if the server
+/// has no parts of the network.
+module_factory module_maker(caf::actor_system& system,
+                            const computing_parts& computing,
+                            const lead_actor& server,
+                            const module_roster_ptr& roster);
 
 } // namespace troupe::app

@@ -15,9 +15,8 @@ compute_actor make_compute(caf::actor_system& system,
   if (!computing.plan)
     return spawn<compute_actor, compute_state>(system, placement::detached,
                                                computing);
-  auto classes = computing.data.train->classes();
   return app::make_chain(system, computing,
-                         app::make_stages(system, computing, classes));
+                         app::make_stages(system, computing));
 }
 
 } // namespace
@@ -41,8 +40,7 @@ worker_actor make_worker(caf::actor_system& system,
                          worker_id who, const session_client_actor& session) {
   if (computing.plan) {
     auto its = parts_of_rank(computing, who);
-    auto stages =
-      app::make_stages(system, its, its.data.train->classes(), machine, who);
+    auto stages = app::make_stages(system, its, machine, who);
     worker_parts parts{
       app::make_chain(system, its, stages),
       spawn<loader_actor, loader_state>(system, placement::scheduled, its),

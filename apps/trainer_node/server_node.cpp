@@ -195,6 +195,7 @@ server_life open_server(caf::actor_system& system,
 /// Publishes the admission for peers and for shards in processes of their own.
 void publish_admission(caf::actor_system& system,
                        const parameter_server_parts& parts,
+                       const computing_parts& computing,
                        const server_life& life, const config::address& where,
                        const models::flat_layout& layout,
                        const std::shared_ptr<transport::shared_memory>& memory,
@@ -225,6 +226,13 @@ void publish_admission(caf::actor_system& system,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
                             cluster.liveness_timeout});
     put_under(supervisor, "registrar of the shards", admission.registrar);
+  }
+  admission.modules =
+    module_maker(system, computing, life.with.lead, parts.modules);
+  if (admission.modules) {
+    admission.weights.count = computing.plan->own().count;
+    admission.activations = {admission.weights.type,
+                             computing.plan->most_activations};
   }
   admission.parameters = admission.weights.count - statistics_of(layout);
   admission.codec = codec_of(parts.settings, admission.weights, layout);
@@ -350,9 +358,10 @@ node start_server(caf::actor_system& system, const config::resolved& given,
                             heap_memory(),
                             data.own,
                             parts.frozen};
-  if (simulate)
+  if (simulate ||
+      settings.parallel.mode == config::parallel_mode::remote_forward)
     computing.plan = make_plan(settings, data.classes, data.description.shape);
-  if (simulate && has_remote_modules(computing))
+  if (has_remote_modules(computing))
     parts.modules = std::make_shared<module_roster>();
   keep_event_log(parts, from, computing.threads, tell);
   if (replay)
@@ -383,7 +392,8 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   } else if (simulate) {
     start_members(system, computing, packs, parts.modules, with);
   } else {
-    publish_admission(system, parts, life, where, layout, memory, gpus);
+    publish_admission(system, parts, computing, life, where, layout, memory,
+                      gpus);
   }
   return {[lead = with.lead] {
     anon_send(lead, stop_atom_v);

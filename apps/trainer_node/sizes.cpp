@@ -2,13 +2,16 @@
 
 #include "actors/state/first_weights.hpp"
 #include "actors/state/server_model.hpp"
+#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "config/values/script.hpp"
 #include "data/survey.hpp"
 #include "models/networks/registry.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace troupe::app {
@@ -69,6 +72,15 @@ config::data_size size_of(const data::dataset_survey& what) {
           static_cast<uint64_t>(channels * height * width), what.resident};
 }
 
+/// What a pass sends to a server, or gets from it.
+std::string activations_of(const config::settings& all,
+                           const models::segment_plan& cut) {
+  auto bytes = cut.most_activations * models::size_of(all.training.dtype);
+  return bytes > 0
+           ? "; at most " + config::size_text(bytes) + " of activations a pass"
+           : "";
+}
+
 } // namespace
 
 void require_shards(const config::resolved& config,
@@ -96,6 +108,12 @@ config::model_size sizes_of(const config::resolved& config) {
                              data.classes.value_or(0));
     out.data = size_of(data);
     out.classes = data.classes.value_or(usual_classes(all.training.network));
+    std::array<uint64_t, 3> shape{};
+    std::ranges::copy(data.shape, shape.begin());
+    if (auto cut = make_plan(all, out.classes, shape)) {
+      out.cut = cut->description + activations_of(all, *cut);
+      out.with_servers = cut->parameters - cut->own_parameters;
+    }
   }
   auto layout = models::layout_of(all.training, out.classes);
   require_shards(config, layout);

@@ -28,7 +28,9 @@ struct model_size {
   std::vector<uint64_t> shard_bytes; ///< Parameters of each shard.
   int64_t classes = 0;               ///< Classes it was made for.
   std::optional<data_size> data{};
-  uint64_t frozen = 0; ///< Numbers that are not trained (`--freeze`).
+  uint64_t frozen = 0;       ///< Numbers that are not trained (`--freeze`).
+  std::string cut{};         ///< Which parts are where; empty: in one piece.
+  uint64_t with_servers = 0; ///< Parameters that no worker has.
 };
 
 struct memory_part {

@@ -60,7 +60,8 @@ std::string batch_of(const settings& all) {
 
 std::string traffic_of(const settings& all, const model_size& model) {
   auto width = all.training.dtype == scalar_type::float64 ? 8u : 4u;
-  auto bytes = (model.parameters + model.statistics) * width;
+  auto sent = model.parameters - model.with_servers;
+  auto bytes = (sent + model.statistics) * width;
   auto frozen =
     model.frozen > 0 ? " and " + count(model.frozen, "frozen number") : "";
   return count(model.parameters, "parameter") + frozen +
@@ -184,6 +185,16 @@ std::string memory_rows(const settings& all, const model_size& model) {
   return result;
 }
 
+std::string mode_of(const parallel_settings& parallel) {
+  auto result = print(parallel.mode);
+  if (parallel.mode == parallel_mode::pipeline)
+    result +=
+      ": " + print(parallel.schedule) + ", " +
+      std::to_string(parallel.micro_batches.value_or(default_micro_batches)) +
+      " micro-batches";
+  return result;
+}
+
 std::string run_directory_of(const training_settings& training) {
   auto result = training.train_dir.empty()
                   ? "runs/" + training.network + "-<n>, new"
@@ -204,6 +215,10 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
                 labelled("model", values.training.network);
   if (model)
     result += labelled("", traffic_of(values, *model));
+  if (values.parallel.mode != parallel_mode::data_parallel)
+    result += labelled("mode", mode_of(values.parallel));
+  if (model && !model->cut.empty())
+    result += labelled("", model->cut);
   if (model && model->shard_bytes.size() > 1)
     result += labelled("shards", shards_of(values, model->shard_bytes));
   result += labelled("training", training_of(values)) +

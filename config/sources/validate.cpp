@@ -218,9 +218,9 @@ void check_parallel(const resolved& all) {
   check_segments(all);
   if (mode == parallel_mode::pipeline)
     return check_pipeline(all);
-  if (values.what == role::ps)
+  if (has_remote_shards(values))
     refuse(all, "parallel.mode",
-           "is for one process in this release: use it with --simulate");
+           "needs all shards in one process in this release: leave --rank out");
   for (const auto& rule : parse_placement(values.training.placement))
     if (rule.server.value_or(0) >= values.cluster.shards)
       refuse(all, "parallel.placement",

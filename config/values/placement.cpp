@@ -5,12 +5,19 @@
 #include "config/values/key_patterns.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 namespace troupe::config {
 
 namespace {
 
 constexpr uint32_t most_ranks = 1023;
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in{text};
+  return {std::istream_iterator<std::string>{in}, {}};
+}
 
 std::string_view take_word(std::string_view& rest) {
   auto colon = std::min(rest.find(':'), rest.size());
@@ -22,7 +29,7 @@ std::string_view take_word(std::string_view& rest) {
 placement_rule parse_rule(std::string_view text) {
   auto equals = text.find('=');
   placement_rule out;
-  out.pattern = trim(text.substr(0, equals));
+  out.pattern = join(words_of(std::string{text.substr(0, equals)}), " ");
   if (equals == std::string_view::npos || out.pattern.empty())
     throw bad_value(in_quotes(std::string{trim(text)}) +
                     " must be PATTERN = ps:RANK or PATTERN = worker");
@@ -82,7 +89,7 @@ std::string to_string(const std::vector<placement_rule>& rules) {
 }
 
 bool matches(const placement_rule& rule, const std::string& module) {
-  return key_patterns{{rule.pattern}}.match(module);
+  return key_patterns{words_of(rule.pattern)}.match(module);
 }
 
 } // namespace troupe::config

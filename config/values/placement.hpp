@@ -1,6 +1,6 @@
 #pragma once
 // Where the parts of a network live, as `[placement]` says it, one rule a line:
-// "conv* = ps:0", "fc1 = ps:1:cpu", "head = worker". In one line, as
+// "conv* = ps:0", "fc1 fc2 = ps:1:cpu", "head = worker". In one line, as
 // `--placement` takes it, rules stand between commas. Values; any thread.
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 namespace troupe::config {
 
 struct placement_rule {
-  /// Names modules, as key_patterns.hpp says it for tensors.
+  /// Names modules, as key_patterns.hpp says it for tensors; several patterns
+  /// stand between blanks.
   std::string pattern;
   std::optional<uint32_t> server; ///< Rank of the shard; nothing: the worker.
   std::string device = "cpu";

@@ -8,6 +8,9 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <array>
@@ -65,6 +68,34 @@ std::vector<placed_segment> segments_by(const config::settings& settings,
                        : stages_of(net, rules);
 }
 
+/// By one sample that goes through all parts.
+uint64_t most_activations(const config::settings& settings, network& net,
+                          const segment_plan& plan,
+                          const std::vector<int64_t>& shape) {
+  const auto& training = settings.training;
+  auto batch = training.micro_batch_size.value_or(training.batch_size);
+  auto of = [&](const at::Tensor& x, size_t segment) {
+    return batch * static_cast<uint64_t>(x.numel()) +
+           plan.statistics[segment].count;
+  };
+  torch::NoGradGuard no_grad;
+  net.module().eval();
+  std::vector<int64_t> sizes{1};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  auto x = at::zeros(sizes, to_aten(training.dtype));
+  uint64_t out = 0;
+  for (size_t k = 0; k < plan.segments.size(); ++k) {
+    const auto& segment = plan.segments[k];
+    auto before = of(x, k);
+    x = guarded("cutting the network", [&] {
+      return pass_through(net, segment.parts, x, {{}, {}});
+    });
+    if (segment.server)
+      out = std::max({out, before, of(x, k)});
+  }
+  return out;
+}
+
 } // namespace
 
 segment_plan make_segment_plan(const config::settings& settings,
@@ -82,6 +113,9 @@ segment_plan make_segment_plan(const config::settings& settings,
   out.own_parameters = parameters_with_worker(*net, layout, out.segments);
   for (const auto& segment : out.segments)
     out.statistics.push_back(statistics_of(*net, layout, segment.parts));
+  out.most_activations = most_activations(settings, *net, out, shape);
+  out.classes = classes;
+  out.description = describe(*net, out.segments);
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace troupe::models {
@@ -20,6 +21,11 @@ struct segment_plan {
   uint64_t parameters = 0;     ///< Elements of all parameters that are trained.
   uint64_t own_parameters = 0; ///< Those with the worker: the last ones.
   uint64_t all_statistics = 0; ///< Elements of all running statistics.
+  /// The most elements that go to a server, or come from it, in one pass:
+  /// activations of a micro-batch, and running statistics.
+  uint64_t most_activations = 0;
+  int64_t classes = 0;     ///< Of the network.
+  std::string description; ///< Which parts are where, for people.
 
   /// The worker's own elements of the flat buffers.
   element_range own() const {

@@ -71,6 +71,17 @@ element_range whole_of(const flat_layout& layout) {
 
 } // namespace
 
+at::Tensor pass_through(network& net, const part_range& range,
+                        const at::Tensor& inputs, const pass_context& with) {
+  const auto& parts = net.parts();
+  if (range.first == 0 && range.last >= parts.size())
+    return net.forward(inputs, with.places, with.drop);
+  auto x = inputs;
+  for (auto k = range.first; k < std::min(range.last, parts.size()); ++k)
+    x = parts[k].forward(x, with);
+  return x;
+}
+
 segment::segment(const config::training_settings& settings, int64_t classes,
                  const at::Tensor& frozen, part_range which,
                  std::optional<element_range> range)
@@ -147,17 +158,6 @@ void segment::set_training(bool on) {
   }
 }
 
-at::Tensor segment::pass_through(const at::Tensor& inputs,
-                                 const pass_context& with) {
-  auto x = channels_last(inputs);
-  if (whole_)
-    return net_->forward(x, with.places, with.drop);
-  const auto& parts = net_->parts();
-  for (auto k = which_.first; k < which_.last; ++k)
-    x = parts[k].forward(x, with);
-  return x;
-}
-
 // -- batches ------------------------------------------------------------------
 
 void segment::begin(const segment_batch& what) {
@@ -195,8 +195,8 @@ segment_pass segment::forward(const at::Tensor& inputs, const dropout_key& drop,
   waits_for_weights waits{batch_.arriving, batch_.weights};
   bfloat16_forward cluster{bfloat16_};
   std::optional<dropout_key> key{drop};
-  out.outputs =
-    pass_through(out.inputs, {first && !bfloat16_ ? places_ : nowhere, key});
+  out.outputs = pass_through(*net_, which_, channels_last(out.inputs),
+                             {first && !bfloat16_ ? places_ : nowhere, key});
   if (bfloat16_)
     out.outputs = out.outputs.to(at::kFloat);
   return out;

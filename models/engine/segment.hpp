@@ -57,6 +57,10 @@ struct segment_pass {
   at::Tensor outputs;
 };
 
+/// The outputs of these parts of a network, one after the other.
+at::Tensor pass_through(network& net, const part_range& parts,
+                        const at::Tensor& inputs, const pass_context& with);
+
 /// Not thread-safe; may move from thread to thread between calls. What LibTorch
 /// throws is passed on; a cancelled call throws `cancelled`, after which the
 /// batch is over.
@@ -117,7 +121,6 @@ private:
   std::vector<parameter_slot> own(const std::vector<parameter_slot>& all) const;
   void bind_frozen(const at::Tensor& flat);
   void set_training(bool on);
-  at::Tensor pass_through(const at::Tensor& inputs, const pass_context& with);
   bool has_frozen_statistics(const torch::nn::Module& layer) const;
   void take_gradient(size_t i, const at::Tensor& x);
   void tell_ready(size_t i);

@@ -125,6 +125,20 @@ stages_of(network& net, const std::vector<placement_rule>& rules) {
   return out;
 }
 
+std::string describe(network& net,
+                     const std::vector<placed_segment>& segments) {
+  auto modules = modules_of(net);
+  std::vector<std::string> out;
+  for (const auto& [parts, server] : segments) {
+    const auto& first = modules[parts.first].front();
+    const auto& last = modules[std::min(parts.last, modules.size()) - 1].back();
+    out.push_back(
+      (first == last ? first : first + " to " + last) +
+      (server ? " on ps:" + std::to_string(*server) : " with the worker"));
+  }
+  return config::join(out, ", ");
+}
+
 flat_layout layout_of(network& net, const config::training_settings& settings) {
   auto freeze = config::parse_key_patterns(settings.freeze);
   auto rules = config::parse_placement(settings.placement);

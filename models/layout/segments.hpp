@@ -44,6 +44,9 @@ segments_of(network& net, const std::vector<config::placement_rule>& rules);
 std::vector<placed_segment>
 stages_of(network& net, const std::vector<config::placement_rule>& rules);
 
+/// "conv1 to layer2.1 with the worker, layer3.0 to fc on ps:0"
+std::string describe(network& net, const std::vector<placed_segment>& segments);
+
 /// The layout of a network with these settings. Parameters on shards of ranks
 /// 1, 2, ... come first, then those of rank 0, then those of the worker.
 /// @throws as segments_of and flat_layout::from.

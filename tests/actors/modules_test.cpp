@@ -1,6 +1,7 @@
 // Networks in segments: the chain beside a worker, stages, and the remote
 // module before a server, here a double.
 
+#include "actors/links/module_frames.hpp"
 #include "actors/modules/activations.hpp"
 #include "actors/modules/chain.hpp"
 #include "actors/modules/remote_module.hpp"
@@ -9,6 +10,7 @@
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"
 #include "tests/support/doubles.hpp"
+#include "tests/support/payloads.hpp"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_approx.hpp>
@@ -375,6 +377,43 @@ TEST_CASE("1F1B keeps at most as many micro-batches alive as stages follow") {
             (order == config::pipeline_order::gpipe ? samples / 2 : 3 - k));
     }
   }
+}
+
+TEST_CASE("calls and answers keep all that they have as frames") {
+  for (uint64_t numbers : {0, 5})
+    for (uint64_t statistics : {0, 3}) {
+      module_call call;
+      call.from = {lease_id{1}, 2, 3, 4, 5};
+      call.weights = version{6};
+      call.segment = 7;
+      call.first = 8;
+      call.last = false;
+      if (numbers > 0)
+        call.inputs = {constant_payload(numbers, 1), {1, 5}, true};
+      if (statistics > 0)
+        call.statistics = constant_payload(statistics, 2);
+      auto [header, tensor] = to_frame(call);
+      CHECK(tensor.shape().count == numbers + statistics);
+      auto back = to_call(header, tensor);
+      CHECK(back.from == call.from);
+      CHECK(back.weights == call.weights);
+      CHECK(back.segment == 7);
+      CHECK(back.first == 8);
+      CHECK_FALSE(back.last);
+      CHECK(back.inputs.sizes == call.inputs.sizes);
+      CHECK(back.inputs.channels_last == call.inputs.channels_last);
+      CHECK(same_bytes(back.inputs.numbers, call.inputs.numbers));
+      CHECK(same_bytes(back.statistics, call.statistics));
+      module_answer answer{true, call.inputs, call.statistics, 0.5};
+      auto [outcome, what] = to_frame(answer);
+      auto there = to_answer(outcome, what);
+      CHECK(there.cancelled);
+      CHECK(there.seconds == 0.5);
+      CHECK(same_bytes(there.outputs.numbers, answer.outputs.numbers));
+      CHECK(same_bytes(there.statistics, answer.statistics));
+      header.parts.statistics = numbers + statistics + 1;
+      CHECK_THROWS_AS(to_call(header, tensor), transport::path_error);
+    }
 }
 
 TEST_CASE("activations keep the numbers, and the memory where they can") {

@@ -57,11 +57,11 @@ TEST_CASE("a bench shows each figure beside its reference, and keeps it") {
   CHECK(names.contains("simulate/real_gradients/async/wall"));
 }
 
-TEST_CASE("transport, server, data and train have their figures") {
+TEST_CASE("transport, server, data, train and parallel have their figures") {
   testing::temporary_folder folder;
   auto file = folder / "figures.json";
-  auto run = bench(folder, {"transport", "server", "data", "train", "--quick",
-                            "--json", file.string()});
+  auto run = bench(folder, {"transport", "server", "data", "train", "parallel",
+                            "--quick", "--json", file.string()});
   auto status = run.wait(patience);
   INFO(run.report());
   REQUIRE(status == 0);
@@ -75,6 +75,10 @@ TEST_CASE("transport, server, data and train have their figures") {
   for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.01)"})
     for (std::string what : {"/pack", "/unpack"})
       CHECK(names.contains("transport/compression/" + how + what));
+  for (std::string part :
+       {"remote_forward/threads", "remote_control/step", "pipeline/speed_up",
+        "pipeline/rate", "contexts/memory"})
+    CHECK(names.contains("parallel/" + part));
   for (std::string part :
        {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})
     CHECK(names.contains("server/step/resnet18/2/" + part));
@@ -116,6 +120,8 @@ TEST_CASE("a topic that is not there is named in one line") {
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
         "transport/overlap, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
+        "parallel/remote_forward, parallel/remote_control, "
+        "parallel/pipeline, parallel/contexts, "
         "peers/lenet, peers/resnet18, peers/wide, "
         "simulate/policy_events, "
         "simulate/growth, "

@@ -30,6 +30,7 @@ enum frame_option : uint8_t {
 path_terms terms_of(uint8_t options, const codec_ptr& codec) {
   path_terms out{codec ? codec->compressed() : weights, 3};
   out.whole = {element_type::float32, 32};
+  out.most_activations = 40;
   if ((options & overlap) != 0)
     out.overlap = config::overlap_rule::on;
   out.in_use_early = (options & early) != 0;

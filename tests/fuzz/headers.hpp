@@ -50,6 +50,16 @@ bool with_header_of(transport::frame_kind kind, Read read) {
   case frame_kind::collective_over:
     read(transport::collective_over{});
     return true;
+  case frame_kind::forward:
+  case frame_kind::backward:
+    read(transport::pass_header{});
+    return true;
+  case frame_kind::passed:
+    read(transport::passed_header{});
+    return true;
+  case frame_kind::cancel:
+    read(lease_id{});
+    return true;
   case frame_kind::give:
     read(transport::collective_give{});
     return true;

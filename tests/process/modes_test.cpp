@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <csignal>
 
 using namespace troupe::testing;
 
@@ -71,6 +72,83 @@ TEST_CASE("A pipeline is a worker in a process of its own") {
   CHECK(share < 1);
 }
 
+TEST_CASE("The network is on the server, and workers in processes") {
+  const flags resnet{"--network",
+                     "resnet20",
+                     "--dataset",
+                     "synthetic(shape=3x16x16,classes=4,"
+                     "samples=200)",
+                     "--workers",
+                     "2",
+                     "--batch-size",
+                     "8",
+                     "--max-steps",
+                     "5",
+                     "--threads",
+                     "1",
+                     "--micro-batch-size",
+                     "4"};
+  process_fixture whole;
+  auto local = whole.simulate(resnet);
+  check_end(local, 0);
+  for (const char* path : {"shm", "stream", "chunked"})
+    for (const auto& placement :
+         {flags{}, flags{"--placement", "layer1*=ps:0,*=worker"}}) {
+      INFO(path);
+      process_fixture on;
+      auto server = on.listening_server(resnet + remote + placement);
+      auto one = on.worker({"--transport", path});
+      auto other = on.worker({"--transport", path});
+      auto scores = on.evaluator({});
+      check_end(server, 0);
+      check_end(one, 0);
+      check_end(other, 0);
+      check_end(scores, 0);
+      CHECK(weights_of(on) == weights_of(whole));
+      CHECK(on.summary()["contexts_left"] == 0);
+      CHECK(on.summary()["transport"]["worker-0"] == path);
+    }
+}
+
+TEST_CASE("A trainer that dies takes its contexts along") {
+  process_fixture on;
+  auto server = on.listening_server(flags{"--network", "mnist_net", "--workers",
+                                          "2", "--policy", "async", "--epochs",
+                                          "4", "--threads", "1"} +
+                                    remote);
+  auto one = on.worker();
+  auto other = on.worker();
+  for (uint64_t step : {4, 8, 12}) {
+    on.await(server, "training", is_step(step));
+    other.signal(SIGKILL);
+    other.wait();
+    other = on.worker();
+  }
+  check_end(server, 0);
+  check_end(one, 0);
+  check_end(other, 0);
+  check_completed(on, 4);
+  CHECK(on.summary()["contexts_left"] == 0);
+}
+
+TEST_CASE("A server that is killed and resumed has its trainers back") {
+  process_fixture on;
+  const flags what =
+    flags{"--network", "mnist_net", "--workers",         "1", "--epochs", "4",
+          "--threads", "1",         "--checkpoint-freq", "5"} +
+    remote;
+  auto server = on.listening_server(what);
+  auto one = on.worker();
+  on.await(server, "training", is_step(12));
+  server.signal(SIGKILL);
+  server.wait();
+  auto again = on.listening_server(what + flags{"--resume", "auto"});
+  check_end(again, 0);
+  check_end(one, 0);
+  check_completed(on, 4);
+  CHECK(on.summary()["contexts_left"] == 0);
+}
+
 TEST_CASE("A run goes on in another mode, when that is said") {
   process_fixture whole;
   auto longer = short_run + flags{"--max-steps", "20"};
@@ -113,6 +191,27 @@ TEST_CASE("A file says where modules live") {
   process_fixture other;
   check_refused(other, {"--config", (on.home() / "cluster.ini").string()}, 2,
                 "cluster.ini:3: [placement] fc1 = server: ");
+}
+
+TEST_CASE("The examples of PyTorch's tutorials run") {
+  const std::string examples = TROUPE_EXAMPLES;
+  process_fixture on;
+  auto file = examples + "/remote-forward.ini";
+  auto server = on.listening_server({"--config", file, "--max-steps", "40"});
+  auto one = on.worker({"--config", file});
+  auto other = on.worker({"--config", file});
+  auto scores = on.evaluator({"--config", file});
+  check_end(server, 0);
+  check_end(one, 0);
+  check_end(other, 0);
+  check_end(scores, 0);
+  CHECK(on.summary()["mode"] == "remote-forward");
+  CHECK(on.summary()["final_accuracy"] > 0.5);
+  process_fixture alone;
+  auto all = alone.simulate({"--config", examples + "/model-parallel.ini"});
+  check_end(all, 0);
+  CHECK(alone.summary()["steps"] == 8);
+  CHECK(alone.summary()["bubble_share"] > 0);
 }
 
 TEST_CASE("What is wrong with a cut is one line") {

@@ -47,6 +47,9 @@ const std::string expected_text = R"({
   },
   "wait_share": 0.125,
   "data_wait_share": 0.0625,
+  "mode": "pipeline",
+  "bubble_share": 0.125,
+  "contexts_left": null,
   "accepted_share": [
     1.0,
     null
@@ -91,6 +94,8 @@ TEST_CASE("a summary has all its keys in their order") {
   x.staleness = {0.75, 2, {125, 375, 0}};
   x.wait_share = 0.125;
   x.data_wait_share = 0.0625;
+  x.mode = "pipeline";
+  x.bubble_share = 0.125;
   x.accepted_share = {1.0, std::nullopt};
   x.weights_sha256 = "ab";
   x.state_sha256 = "cd";

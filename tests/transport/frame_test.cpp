@@ -76,6 +76,10 @@ TEST_CASE("kinds of frames and carriages have these numbers") {
   CHECK(static_cast<int>(frame_kind::give) == 17);
   CHECK(static_cast<int>(frame_kind::fetch) == 18);
   CHECK(static_cast<int>(frame_kind::again) == 19);
+  CHECK(static_cast<int>(frame_kind::forward) == 20);
+  CHECK(static_cast<int>(frame_kind::backward) == 21);
+  CHECK(static_cast<int>(frame_kind::passed) == 22);
+  CHECK(static_cast<int>(frame_kind::cancel) == 23);
   CHECK(static_cast<int>(carriage::new_region) == 3);
   CHECK(static_cast<int>(carriage::ahead) == 4);
   CHECK(static_cast<int>(carriage::device) == 5);
@@ -104,7 +108,7 @@ TEST_CASE("a head that is none of ours is refused with a line") {
   auto bytes = encode(sample_head());
   CHECK(decode_refusal(bytes, 0, 0) == "what arrives is no frame");
   CHECK(decode_refusal(bytes, 4, 0) == "a frame with an unknown kind");
-  CHECK(decode_refusal(bytes, 4, 20) == "a frame with an unknown kind");
+  CHECK(decode_refusal(bytes, 4, 24) == "a frame with an unknown kind");
   CHECK(decode_refusal(bytes, 5, 6) == "a frame with an unknown carriage");
   CHECK(decode_refusal(bytes, 6, 4) == "a frame with an unknown element type");
   CHECK(decode_refusal(bytes, 7, 1) == "a frame with an unknown filling");

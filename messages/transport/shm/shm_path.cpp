@@ -10,14 +10,13 @@ namespace {
 /// The most regions that a peer needs: one for each tensor in use.
 constexpr size_t max_regions = 4096;
 
-constexpr uint64_t alignment = 64;
-
 } // namespace
 
 shm_path::shm_path(socket line, const path_terms& terms,
                    std::shared_ptr<shared_memory> memory, bool keeps_lent)
   : path(std::move(line), terms), memory_(std::move(memory)),
-    keeps_lent_(keeps_lent), copies_(terms.expected.bytes(), memory_) {
+    keeps_lent_(keeps_lent), copies_(terms.expected.bytes(), memory_),
+    activations_(terms.activations().bytes(), memory_) {
   // nop
 }
 
@@ -30,11 +29,12 @@ shm_path::~shm_path() {
 // -- out ----------------------------------------------------------------------
 
 /// The tensor in memory that the other end can map: itself, or a copy.
-payload shm_path::at_home(const payload& tensor) {
+payload shm_path::at_home(frame_kind kind, const payload& tensor) {
   auto bytes = tensor.bytes();
   if (memory_->find(bytes.data(), bytes.size()))
     return tensor;
-  auto memory = bytes.size() > terms().expected.bytes()
+  auto memory = has_activations(kind) ? activations_.take()
+                : bytes.size() > terms().expected.bytes()
                   ? memory_->take(bytes.size())
                   : copies_.take();
   auto* data = memory.get();
@@ -43,7 +43,7 @@ payload shm_path::at_home(const payload& tensor) {
 }
 
 void shm_path::place(frame_head& head, const payload& tensor, outgoing& out) {
-  auto lent = at_home(tensor);
+  auto lent = at_home(head.kind, tensor);
   auto where = memory_->find(lent.bytes().data(), lent.bytes().size());
   head.region = where->region->id;
   head.offset = where->offset;
@@ -88,8 +88,8 @@ payload shm_path::expect(const frame_head& head,
     throw path_error{"a tensor in a region that nobody has shown"};
   const auto& region = found->second;
   auto bytes = head.shape.bytes();
-  if (head.offset % alignment != 0 || head.offset > region->size() ||
-      bytes > region->size() - head.offset)
+  if (head.offset % size_of(head.shape.type) != 0 ||
+      head.offset > region->size() || bytes > region->size() - head.offset)
     throw path_error{"a tensor that reaches past its region"};
   auto* data = region->data() + head.offset;
   std::shared_ptr<const void> owner{

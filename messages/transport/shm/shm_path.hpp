@@ -37,13 +37,14 @@ private:
 
   void let_go(uint64_t number) override;
 
-  payload at_home(const payload& tensor);
+  payload at_home(frame_kind kind, const payload& tensor);
   void learn(const frame_head& head, std::vector<descriptor>& passed);
 
   std::shared_ptr<shared_memory> memory_;
   bool keeps_lent_;
-  payload_pool copies_;     ///< Of tensors that lie elsewhere.
-  std::set<uint64_t> told_; ///< Regions that the other end has.
+  payload_pool copies_;      ///< Of tensors that lie elsewhere.
+  payload_pool activations_; ///< The same for activations.
+  std::set<uint64_t> told_;  ///< Regions that the other end has.
   std::map<uint64_t, std::shared_ptr<const mapping>> known_; ///< Its regions.
   std::mutex lending_;
   std::map<uint64_t, payload> lent_; ///< By request.

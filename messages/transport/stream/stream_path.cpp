@@ -14,6 +14,7 @@ payload_shape sent_by(const path_terms& terms) {
 
 stream_path::stream_path(socket line, const path_terms& terms)
   : path(std::move(line), terms), arrivals_(terms.expected.bytes()),
+    activations_(terms.activations().bytes()),
     leaving_(terms.overlap, sent_by(terms)), coming_(terms.expected) {
   // nop
 }
@@ -22,13 +23,14 @@ stream_path::stream_path(socket line, const path_terms& terms)
 
 void stream_path::place(frame_head& head, const payload& tensor,
                         outgoing& out) {
-  if (auto number = leaving_.take(tensor)) {
+  auto weights = !has_activations(head.kind);
+  if (auto number = weights ? leaving_.take(tensor) : std::nullopt) {
     head.carried = carriage::ahead;
     head.region = *number;
     return;
   }
   head.carried = carriage::follows;
-  if (tensor.shape() == sent_by(terms()))
+  if (weights && tensor.shape() == sent_by(terms()))
     out.first = static_cast<size_t>(terms().first_sent);
   head.offset = out.first;
   out.tensor = tensor;
@@ -55,10 +57,10 @@ void stream_path::computed(double seconds) {
 
 // -- in -----------------------------------------------------------------------
 
-std::shared_ptr<std::byte> stream_path::take_memory() {
-  if (arrivals_.stats().in_use >= terms().most_tensors)
+std::shared_ptr<std::byte> stream_path::take_memory(payload_pool& from) {
+  if (from.stats().in_use >= terms().most_tensors)
     throw path_error{"too many tensors at a time"};
-  return arrivals_.take();
+  return from.take();
 }
 
 payload stream_path::expect(const frame_head& head, std::vector<descriptor>&,
@@ -68,7 +70,8 @@ payload stream_path::expect(const frame_head& head, std::vector<descriptor>&,
   auto bytes = static_cast<size_t>(head.shape.bytes());
   if (head.carried != carriage::follows || head.offset > bytes)
     throw path_error{"a tensor in memory that this path does not share"};
-  auto memory = take_memory();
+  auto memory =
+    take_memory(has_activations(head.kind) ? activations_ : arrivals_);
   auto* data = memory.get();
   follows = {{data, bytes}, static_cast<size_t>(head.offset)};
   return {head.shape, std::move(memory), data};

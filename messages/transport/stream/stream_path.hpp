@@ -28,7 +28,9 @@ protected:
   bool hands_out_early(const frame_head& head) const override;
 
   /// Memory for a tensor that arrives.
-  std::shared_ptr<std::byte> take_memory();
+  std::shared_ptr<std::byte> take_memory() { return take_memory(arrivals_); }
+
+  std::shared_ptr<std::byte> take_memory(payload_pool& from);
 
 private:
   std::span<std::byte> expect_piece(const frame_head& head) override;
@@ -39,6 +41,7 @@ private:
   void computed(double seconds) override;
 
   payload_pool arrivals_;
+  payload_pool activations_;
   pieces_out leaving_;
   pieces_in coming_;
 };

@@ -39,7 +39,20 @@ enum class frame_kind : uint8_t {
   give = 17,  ///< collective_give: add the offered gradient to the sum
   fetch = 18, ///< nothing: send the offered gradient as a push
   again = 19, ///< nothing: an answer did not arrive over NCCL
+
+  // Of remote modules; their tensors have any size up to that agreed:
+
+  forward = 20,  ///< pass_header, activations
+  backward = 21, ///< pass_header, gradients of activations
+  passed = 22,   ///< passed_header, the outcome
+  cancel = 23,   ///< lease_id: close its context
 };
+
+/// Whether the tensors of such frames are activations, or their gradients.
+constexpr bool has_activations(frame_kind kind) {
+  return kind == frame_kind::forward || kind == frame_kind::backward ||
+         kind == frame_kind::passed;
+}
 
 /// How the tensor of a frame is transferred.
 enum class carriage : uint8_t {
@@ -91,6 +104,53 @@ struct frame {
 /// Numbers in the byte order of the wire.
 void put_number(std::byte* target, uint64_t x);
 uint64_t get_number(const std::byte* from);
+
+/// How the tensor of a frame is divided: activations, and behind them running
+/// statistics.
+struct activation_parts {
+  std::vector<int64_t> sizes;
+  bool channels_last = false;
+  uint64_t statistics = 0; ///< Elements.
+};
+
+template <class Inspector>
+bool inspect(Inspector& f, activation_parts& x) {
+  return f.object(x).fields(f.field("sizes", x.sizes),
+                            f.field("channels_last", x.channels_last),
+                            f.field("statistics", x.statistics));
+}
+
+/// Of a call to a remote module.
+struct pass_header {
+  lease from;
+  version weights;
+  uint32_t segment = 0;
+  uint64_t first = 0;
+  bool last = true;
+  activation_parts parts;
+};
+
+template <class Inspector>
+bool inspect(Inspector& f, pass_header& x) {
+  return f.object(x).fields(
+    f.field("from", x.from), f.field("weights", x.weights),
+    f.field("segment", x.segment), f.field("first", x.first),
+    f.field("last", x.last), f.field("parts", x.parts));
+}
+
+/// Of its answer.
+struct passed_header {
+  bool cancelled = false;
+  real seconds;
+  activation_parts parts;
+};
+
+template <class Inspector>
+bool inspect(Inspector& f, passed_header& x) {
+  return f.object(x).fields(f.field("cancelled", x.cancelled),
+                            f.field("seconds", x.seconds),
+                            f.field("parts", x.parts));
+}
 
 /// The header of a frame that answers a request with an error.
 struct refusal {

@@ -64,7 +64,8 @@ auto path::make(frame_kind kind, transfer_id request,
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
   head.carried = carried;
-  if (tensor && terms_.sends(tensor.shape()) && carried == carriage::none)
+  if (tensor && tensor.shape().count > 0 && carried == carriage::none &&
+      terms_.sends(kind, tensor.shape()))
     place(head, tensor, out); // Of another, the shape says enough.
   auto numbers = let_gos_->take(max_let_gos);
   head.let_gos = static_cast<uint32_t>(numbers.size());
@@ -210,7 +211,7 @@ constexpr size_t news = 256u << 10;
 /// For an offer, and for frames without a tensor, the shape is enough.
 bool brings_tensor(frame_kind kind) {
   return kind == frame_kind::push || kind == frame_kind::release ||
-         kind == frame_kind::due;
+         kind == frame_kind::due || has_activations(kind);
 }
 
 } // namespace
@@ -246,7 +247,7 @@ std::optional<frame> path::receive_frame(const frame_head& head,
   auto more = numbers.size() + out.header.size() > 0;
   if (more && !line_.receive(rest, nullptr))
     throw path_error{"the connection ended in the middle of a frame"};
-  auto finite = receive_tensor(follows, head.shape.type);
+  auto finite = receive_tensor(head, follows);
   if (head.kind == frame_kind::piece)
     take_piece(finite);
   else if (finite)
@@ -257,9 +258,11 @@ std::optional<frame> path::receive_frame(const frame_head& head,
                                         : std::optional{std::move(out)};
 }
 
-std::optional<bool> path::receive_tensor(const incoming& what,
-                                         element_type type) {
-  auto checks = terms_.checks_numbers && type != element_type::byte;
+std::optional<bool> path::receive_tensor(const frame_head& head,
+                                         const incoming& what) {
+  auto type = head.shape.type;
+  auto checks = terms_.checks_numbers && type != element_type::byte &&
+                !has_activations(head.kind);
   auto finite = true;
   for (auto left :
        {what.bytes.subspan(what.first), what.bytes.first(what.first)})
@@ -278,7 +281,7 @@ std::optional<bool> path::receive_tensor(const incoming& what,
 path::incoming path::open_tensor(const frame_head& head,
                                  std::vector<descriptor>& passed, frame& out) {
   incoming follows;
-  auto fits = head.shape == terms_.expected;
+  auto fits = terms_.takes(head.kind, head.shape);
   if (head.kind == frame_kind::piece)
     follows.bytes = expect_piece(head);
   else if (head.carried == carriage::none && fits && head.shape.bytes() > 0 &&

@@ -12,6 +12,7 @@
 #include "messages/payload_memory.hpp"
 #include "messages/transport/wire/frame.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -45,14 +46,32 @@ struct path_terms {
   /// Whether tensors that come over the socket are searched for NaN and
   /// infinity on the way (`payload::finite`).
   bool checks_numbers = false;
+  /// The most elements of activations in a frame, either way; 0: none are sent.
+  uint64_t most_activations = 0;
 
-  bool sends(const payload_shape& what) const {
+  /// The largest shape of activations. They have the type of the weights.
+  payload_shape activations() const {
+    return {expected.type, most_activations};
+  }
+
+  bool sends(frame_kind kind, const payload_shape& what) const {
+    if (has_activations(kind))
+      return takes_activations(what);
     return what == expected || (whole.count > 0 && what == whole) ||
            (sent.count > 0 && what == sent);
   }
 
+  bool takes(frame_kind kind, const payload_shape& what) const {
+    return has_activations(kind) ? takes_activations(what) : what == expected;
+  }
+
   uint64_t most_region_bytes() const {
-    return expected.bytes() > whole.bytes() ? expected.bytes() : whole.bytes();
+    return std::max({expected.bytes(), whole.bytes(), activations().bytes()});
+  }
+
+private:
+  bool takes_activations(const payload_shape& what) const {
+    return what.type == expected.type && what.count <= most_activations;
   }
 };
 
@@ -242,7 +261,8 @@ private:
                                      std::vector<descriptor>& passed);
   incoming open_tensor(const frame_head& head, std::vector<descriptor>& passed,
                        frame& out);
-  std::optional<bool> receive_tensor(const incoming& what, element_type type);
+  std::optional<bool> receive_tensor(const frame_head& head,
+                                     const incoming& what);
   void hand_out(frame& out, incoming& follows);
 
   socket line_;

@@ -1,0 +1,91 @@
+#include "actors/links/module_frames.hpp"
+
+#include <cstring>
+
+namespace troupe {
+
+namespace {
+
+using transport::activation_parts;
+using transport::path_error;
+
+/// No header needs more.
+constexpr size_t most_dimensions = 16;
+
+activation_parts parts_of(const activations& what, const payload& statistics) {
+  return {what.sizes, what.channels_last, statistics.shape().count};
+}
+
+payload joined(const payload& numbers, const payload& statistics) {
+  if (statistics.shape().count == 0)
+    return numbers;
+  payload_shape shape{statistics.shape().type,
+                      numbers.shape().count + statistics.shape().count};
+  payload_buffer out{shape};
+  auto* target = out.bytes().data();
+  for (const auto& part : {numbers.bytes(), statistics.bytes()}) {
+    if (!part.empty())
+      std::memcpy(target, part.data(), part.size());
+    target += part.size();
+  }
+  return std::move(out).seal();
+}
+
+/// The numbers from `first` on; empty if there are none.
+payload slice_of(const payload& whole, uint64_t first, uint64_t count) {
+  if (count == 0)
+    return {};
+  auto type = whole.shape().type;
+  return {
+    {type, count}, whole.owner(), whole.bytes().data() + first * size_of(type)};
+}
+
+/// Divides a tensor; gives its statistics.
+payload divide(const activation_parts& parts, const payload& tensor,
+               activations& out) {
+  auto all = tensor ? tensor.shape().count : 0;
+  if (parts.statistics > all || parts.sizes.size() > most_dimensions)
+    throw path_error{"activations that do not fit their header"};
+  out.sizes = parts.sizes;
+  out.channels_last = parts.channels_last;
+  out.numbers = slice_of(tensor, 0, all - parts.statistics);
+  return slice_of(tensor, all - parts.statistics, parts.statistics);
+}
+
+} // namespace
+
+std::pair<transport::pass_header, payload> to_frame(const module_call& call) {
+  return {{call.from, call.weights, call.segment, call.first, call.last,
+           parts_of(call.inputs, call.statistics)},
+          joined(call.inputs.numbers, call.statistics)};
+}
+
+std::pair<transport::passed_header, payload>
+to_frame(const module_answer& answer) {
+  return {{answer.cancelled, answer.seconds,
+           parts_of(answer.outputs, answer.statistics)},
+          joined(answer.outputs.numbers, answer.statistics)};
+}
+
+module_call to_call(const transport::pass_header& header,
+                    const payload& tensor) {
+  module_call out;
+  out.from = header.from;
+  out.weights = header.weights;
+  out.segment = header.segment;
+  out.first = header.first;
+  out.last = header.last;
+  out.statistics = divide(header.parts, tensor, out.inputs);
+  return out;
+}
+
+module_answer to_answer(const transport::passed_header& header,
+                        const payload& tensor) {
+  module_answer out;
+  out.cancelled = header.cancelled;
+  out.seconds = header.seconds;
+  out.statistics = divide(header.parts, tensor, out.outputs);
+  return out;
+}
+
+} // namespace troupe
