@@ -42,9 +42,24 @@ compute_actor::behavior_type chain_state::make_behavior() {
 
 // -- a batch ------------------------------------------------------------------
 
-caf::result<gradient_report> chain_state::begin(const compute_task& task) try {
-  job next{task, self_->make_response_promise<gradient_report>(),
-           run_clock{self_},
+caf::result<gradient_report> chain_state::begin(const compute_task& task) {
+  auto asks = self_->make_response_promise<gradient_report>();
+  try {
+    job_ = make_job(task, asks);
+    open_contexts();
+    advance();
+  } catch (const std::exception& err) {
+    auto why = caf::make_error(errc::failed, one_line(err));
+    if (!job_)
+      asks.deliver(why);
+    give_up(why);
+    finish();
+  }
+  return asks;
+}
+
+auto chain_state::make_job(const compute_task& task, promise asks) -> job {
+  job next{task, std::move(asks), run_clock{self_},
            gradients_.take().narrow(0, 0, static_cast<int64_t>(own_count()))};
   next.samples = static_cast<uint64_t>(task.batch->targets.numel());
   auto size =
@@ -59,14 +74,7 @@ caf::result<gradient_report> chain_state::begin(const compute_task& task) try {
     statistics_of(next.gradient)
       .copy_(task.statistics ? to_tensor(task.statistics)
                              : statistics_of(to_tensor(task.weights)));
-  job_ = std::move(next);
-  auto asks = job_->asks;
-  open_contexts();
-  advance();
-  return asks;
-} catch (const std::exception& err) {
-  job_.reset();
-  return caf::make_error(errc::failed, one_line(err));
+  return next;
 }
 
 void chain_state::open_contexts() {

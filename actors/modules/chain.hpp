@@ -84,6 +84,7 @@ private:
   };
 
   caf::result<gradient_report> begin(const compute_task& task);
+  job make_job(const compute_task& task, promise asks);
   void open_contexts();
   void advance();
   bool is_ready(size_t segment) const;

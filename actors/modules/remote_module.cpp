@@ -83,8 +83,9 @@ auto remote_module_state::push(const push_header& header, const payload& own)
 payload remote_module_state::whole_of(const push_header& header,
                                       const payload& own) {
   auto found = contexts_.find(header.from);
-  if (found == contexts_.end() || !is_complete(found->second) ||
-      own.shape().count != parts_.own)
+  auto fits = own.shape().count == parts_.own && (own || parts_.own == 0);
+  if (found == contexts_.end() || !fits || !is_complete(found->second) ||
+      found->second.of != header.computed_on)
     return own;
   auto gradient = std::move(found->second.gradient);
   if (parts_.own > 0)
@@ -178,7 +179,11 @@ caf::error remote_module_state::open(const module_call& call) {
       return caf::make_error(errc::protocol_violation,
                              std::string{"the worker has too many batches in "
                                          "hand"});
+    if (call.from.count > parts_.most_samples)
+      return caf::make_error(errc::protocol_violation,
+                             std::string{"a batch is larger than any lease"});
     context fresh;
+    fresh.of = version_;
     fresh.weights = weights_;
     fresh.gradient = gradients_.take();
     fresh.cancel = std::make_shared<std::atomic<bool>>(false);

@@ -39,6 +39,7 @@ struct remote_module_parts {
   models::element_range range{};
   uint64_t own = 0;
   config::scalar_type dtype = config::scalar_type::float32;
+  uint64_t most_samples = 0;                 ///< Of a lease.
   payload_memory_ptr memory = heap_memory(); ///< For gradients.
   module_roster_ptr roster;                  ///< Of the server; or null.
 };
@@ -68,6 +69,7 @@ private:
   using module_result = caf::result<module_answer>;
 
   struct context {
+    version of;
     payload weights;
     at::Tensor gradient;
     cancel_ptr cancel;

@@ -4,6 +4,7 @@
 #include "actors/runtime/inline_answer.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/tensor_payload.hpp"
+#include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
@@ -51,7 +52,7 @@ std::unique_ptr<models::segment> stage_state::take_segment() {
 }
 
 void stage_state::begin(const stage_context_ptr& what) {
-  open_.insert_or_assign(what->from.id, open_context{what, nullptr, {}});
+  open_.insert_or_assign(what->from.id, open_context{what, nullptr, {}, 0});
 }
 
 void stage_state::end(lease_id which) {
@@ -94,11 +95,17 @@ activations stage_state::forward(open_context& at, const module_call& call) {
     batch.cancel = context.cancel.get();
     at.segment->begin(batch);
   }
+  auto inputs = to_tensor(call.inputs);
+  auto count = static_cast<uint64_t>(inputs.defined() ? inputs.size(0) : 0);
+  auto most = context.from.count;
+  if (count == 0 || count > most || call.first > most - count ||
+      at.samples > most - count)
+    throw run_error("a micro-batch that is not of its lease");
   auto drop = models::dropout_of(parts_.settings.training.seed, call.from,
                                  static_cast<int64_t>(call.first));
-  auto pass =
-    at.segment->forward(to_tensor(call.inputs), drop, call.first == 0);
+  auto pass = at.segment->forward(inputs, drop, call.first == 0);
   auto out = to_activations(pass.outputs);
+  at.samples += count;
   at.passes.insert_or_assign(call.first, std::move(pass));
   return out;
 }
@@ -107,6 +114,7 @@ activations stage_state::backward(open_context& at, const module_call& call) {
   auto pass = at.passes.extract(call.first);
   if (!pass)
     throw run_error("backward without a forward pass before it");
+  at.samples -= static_cast<uint64_t>(pass.mapped().inputs.size(0));
   auto inputs =
     at.segment->backward(pass.mapped(), pass.mapped().outputs,
                          to_tensor(call.inputs), {call.first == 0, call.last});

@@ -54,6 +54,7 @@ private:
     std::unique_ptr<models::segment> segment;
     /// Micro-batches between forward and backward, by their first sample.
     std::map<uint64_t, models::segment_pass> passes;
+    uint64_t samples = 0; ///< Of these.
   };
 
   void begin(const stage_context_ptr& what);

@@ -3,6 +3,7 @@
 #include "config/schema/policies.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
+#include "config/values/placement.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -187,6 +188,20 @@ uint32_t usable(const cpu_facts& cpus) {
   return cpus.bound ? cores : std::min(cores, cpus.allowed);
 }
 
+/// Computing threads of this process that work at the same time, where it does
+/// not share its cores with others that have as many.
+uint32_t threads_of_a_process(const config::settings& settings) {
+  const auto& parallel = settings.parallel;
+  if (parallel.mode == config::parallel_mode::pipeline) {
+    auto rules = config::parse_placement(settings.training.placement).size();
+    return std::max(1u, parallel.stages.value_or(static_cast<uint32_t>(rules)));
+  }
+  // The stages of all workers are here, wherever these are.
+  auto is_host = parallel.mode == config::parallel_mode::remote_forward &&
+                 settings.what == config::role::ps;
+  return is_host && !meets_on_loopback(settings) ? settings.cluster.workers : 1;
+}
+
 } // namespace
 
 int threads_share(const config::settings& settings, const cpu_facts& cpus) {
@@ -194,7 +209,8 @@ int threads_share(const config::settings& settings, const cpu_facts& cpus) {
     return static_cast<int>(settings.training.threads);
   if (settings.simulation.clock == config::clock_kind::virtual_time)
     return 1; // Results of sums depend on it.
-  auto share = std::min(usable(cpus) / sharers(settings, cpus), cpus.allowed);
+  auto share = std::min(usable(cpus) / sharers(settings, cpus), cpus.allowed) /
+               threads_of_a_process(settings);
   return static_cast<int>(std::max(1u, share));
 }
 

@@ -100,6 +100,7 @@ module_host_actor make_remote_module(caf::actor_system& system,
   parts.range = {0, plan.parameters + plan.all_statistics};
   parts.own = plan.own().count;
   parts.dtype = computing.settings.training.dtype;
+  parts.most_samples = computing.settings.training.batch_size;
   parts.roster = roster;
   return spawn<module_host_actor, remote_module_state>(
     system, placement::scheduled, std::move(parts));

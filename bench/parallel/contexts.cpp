@@ -65,6 +65,7 @@ public:
     out.segments = {spawn<stage_actor, stage_state>(
       system_, placement::detached, parts, classes, stage_place{})};
     out.range = {0, whole.layout().count()};
+    out.most_samples = 8;
     out.roster = roster_;
     module_ = spawn<module_host_actor, remote_module_state>(
       system_, placement::scheduled, std::move(out));

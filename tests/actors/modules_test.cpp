@@ -68,6 +68,7 @@ struct site {
     out.range = {0, plan.parameters + plan.all_statistics};
     out.own = plan.own().count;
     out.memory = memory;
+    out.most_samples = samples;
     out.roster = roster;
     module =
       actors.make<module_host_actor, remote_module_state>(std::move(out));
@@ -321,6 +322,27 @@ TEST_CASE("activations of a wrong shape are refused with one line") {
   call = it.call(3);
   call.inputs.sizes = {-1, std::numeric_limits<int64_t>::max()};
   CHECK(it.forward(call)->code() != errc::none);
+}
+
+TEST_CASE("a worker has no more samples in hand than its lease has") {
+  site it{all_remote};
+  it.pull(version{0});
+  auto call = it.call(1);
+  call.from.count = samples + 1;
+  CHECK(it.forward(call)->code() == errc::protocol_violation);
+  call.from.count = samples;
+  CHECK_FALSE(it.forward(call)->error);
+  call.first = 1; // Again as many.
+  CHECK(it.forward(call)->code() == errc::failed);
+}
+
+TEST_CASE("a push on another version than its context's is no such push") {
+  site it{all_remote};
+  auto weights = it.pull(version{4});
+  auto task = it.task(weights, 1, version{4});
+  auto found = it.compute(task);
+  task.computed_on = version{5};
+  CHECK(it.push(task, found.gradient).shape() == found.gradient.shape());
 }
 
 TEST_CASE("a push without a complete context goes on as it came") {

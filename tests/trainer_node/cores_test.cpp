@@ -58,6 +58,16 @@ TEST_CASE("threads are all cores of a machine of its own, a share of others") {
   auto given = one(worker);
   given.training.threads = 5;
   CHECK(threads_share(given, machine(2)) == 5);
+  auto piped = one(worker);
+  piped.parallel.mode = config::parallel_mode::pipeline;
+  piped.parallel.stages = 4;
+  CHECK(threads_share(piped, machine(8)) == 2);
+  piped.parallel.stages.reset();
+  piped.training.placement = "conv*=worker,*=worker";
+  CHECK(threads_share(piped, machine(8)) == 4);
+  auto host = one(config::role::ps); // Of four workers.
+  host.parallel.mode = config::parallel_mode::remote_forward;
+  CHECK(threads_share(host, machine(8)) == 2);
   auto timeless = one(config::role::simulate);
   timeless.simulation.clock = config::clock_kind::virtual_time;
   CHECK(threads_share(timeless, machine(64)) == 1);
