@@ -1,6 +1,7 @@
 // Networks in segments, beside LibTorch alone and beside workers that each
 // compute the whole network.
 
+#include "bench/peers/peers.hpp"
 #include "bench/topics.hpp"
 #include "bench/train/contenders.hpp"
 
@@ -54,19 +55,33 @@ void measure_remote_forward(const setting& how, report& out) {
             "server: mnist_net, batch 64 (target: 0.95 of two loops)");
   auto what = mnist_run(remote);
   contenders all{how, what};
-  auto rates =
-    alternate(what.name,
-              {{"remote/threads",
-                [&] {
-                  return all.in_one_process("async");
-                }},
-               {"loops",
-                [&] {
-                  return all.loops_in_one_process(with_mimalloc, "as_troupe");
-                }}},
-              how.quick ? 1 : what.rounds, out);
-  out.add(compare("parallel/remote_forward/threads", rates[0], "1/s",
-                  "two loops that share nothing", rates[1], better::higher));
+  std::vector<measured_run> runs{{"remote/threads",
+                                  [&] {
+                                    return all.in_one_process("async");
+                                  }},
+                                 {"remote/processes",
+                                  [&] {
+                                    return all.in_processes("async");
+                                  }},
+                                 {"loops", [&] {
+                                    return all.loops_in_one_process(
+                                      with_mimalloc, "as_troupe");
+                                  }}};
+  if (!how.python.empty())
+    runs.push_back({"rpc-remote", [&] {
+                      return rate_of_peer("rpc-remote", {}, how, what, all);
+                    }});
+  auto rates = alternate(what.name, runs, how.quick ? 1 : what.rounds, out);
+  const char* names[] = {"parallel/remote_forward/threads",
+                         "parallel/remote_forward/processes"};
+  for (size_t i = 0; i < 2; ++i) {
+    out.add(compare(names[i], rates[i], "1/s", "two loops that share nothing",
+                    rates[2], better::higher));
+    if (!how.python.empty())
+      out.add(compare(names[i] + std::string{"/rpc"}, rates[i], "1/s",
+                      "PyTorch's RPC, by its tutorial", rates[3],
+                      better::higher));
+  }
 }
 
 void measure_remote_control(const setting& how, report& out) {

@@ -2,6 +2,8 @@
 // train with two processes (peers.py), as they come and with an allocator that
 // keeps its memory.
 
+#include "bench/peers/peers.hpp"
+
 #include "apps/scratch_folder.hpp"
 #include "bench/topics.hpp"
 #include "bench/train/contenders.hpp"
@@ -15,9 +17,30 @@
 
 namespace troupe::bench {
 
-namespace {
-
 using words = std::vector<std::string>;
+
+double rate_of_peer(const std::string& mode, const words& before,
+                    const setting& how, const workload& what,
+                    const contenders& ours) {
+  app::scratch_folder scratch;
+  auto out = scratch.path() / "rate";
+  auto command = before;
+  for (const auto& word :
+       {how.python.string(), std::string{"-W"}, std::string{"ignore"},
+        std::string{TROUPE_BENCH_PEERS}, mode, what.name,
+        std::to_string(ours.batch_size()),
+        // A quarter comes before those that are timed.
+        std::to_string(ours.gradients_of_each() * 4 / 5), out.string()})
+    command.push_back(word);
+  run_child(command);
+  std::ifstream in{out};
+  double found = 0;
+  if (!(in >> found))
+    throw run_error("no rate in " + out.string());
+  return found;
+}
+
+namespace {
 
 /// The file of mimalloc that this program itself runs with; empty if none.
 std::string mimalloc_file() {
@@ -47,27 +70,6 @@ constexpr peer peers[] = {
   {"ddp", "sync", "DistributedDataParallel (gloo)"},
 };
 
-/// @param before What the command begins with: its environment.
-double rate_of_peer(const peer& one, const words& before, const setting& how,
-                    const workload& what, const contenders& ours) {
-  app::scratch_folder scratch;
-  auto out = scratch.path() / "rate";
-  auto command = before;
-  for (const auto& word :
-       {how.python.string(), std::string{"-W"}, std::string{"ignore"},
-        std::string{TROUPE_BENCH_PEERS}, std::string{one.mode}, what.name,
-        std::to_string(ours.batch_size()),
-        // A quarter comes before those that are timed.
-        std::to_string(ours.gradients_of_each() * 4 / 5), out.string()})
-    command.push_back(word);
-  run_child(command);
-  std::ifstream in{out};
-  double found = 0;
-  if (!(in >> found))
-    throw run_error("no rate in " + out.string());
-  return found;
-}
-
 /// Each peer as it comes, and with the memory kept.
 struct variant {
   const char* suffix; ///< Of the figure's name.
@@ -95,7 +97,8 @@ void compare_with_peers(const workload& what, const setting& how, report& out) {
   for (const auto& way : ways)
     for (const auto& one : peers)
       runs.push_back({one.mode + std::string{way.suffix}, [&] {
-                        return rate_of_peer(one, way.before, how, what, ours);
+                        return rate_of_peer(one.mode, way.before, how, what,
+                                            ours);
                       }});
   auto rates = alternate(what.name, runs, how.quick ? 1 : 5, out);
   auto theirs = rates.begin() + 2;

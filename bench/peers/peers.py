@@ -1,6 +1,8 @@
 """PyTorch's own ways to train with two processes, to be measured beside Troupe.
 
-    peers.py ddp|rpc-async|rpc-sync lenet|resnet18|wide BATCH STEPS OUT
+    peers.py ddp|rpc-async|rpc-sync|rpc-remote NETWORK BATCH STEPS OUT
+
+NETWORK is lenet, mnist_net, resnet18 or wide.
 
 Two workers with one thread each train the networks that Troupe trains, on
 random data in memory. Each makes a quarter of STEPS first, which is not timed.
@@ -9,7 +11,9 @@ processes find each other, must not exist yet.
 
 ddp: DistributedDataParallel over gloo. rpc-async, rpc-sync: a parameter server
 in a process of its own, as PyTorch's tutorials on RPC build it; workers send
-gradients and get weights back, at once or when both have sent theirs.
+gradients and get weights back, at once or when both have sent theirs. rpc-remote:
+the model stays there; workers call it, and distributed autograd and optimiser do
+the rest.
 """
 
 import os
@@ -25,11 +29,18 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
+from torch.distributed import autograd as dist_autograd
 from torch.distributed import rpc
+from torch.distributed.optim import DistributedOptimizer
 
 WORKERS = 2
 SERVER = "server"
-SHAPES = {"lenet": (1, 28, 28), "resnet18": (3, 32, 32), "wide": (1, 28, 28)}
+SHAPES = {
+    "lenet": (1, 28, 28),
+    "mnist_net": (1, 28, 28),
+    "resnet18": (3, 32, 32),
+    "wide": (1, 28, 28),
+}
 
 
 # -- networks ------------------------------------------------------------------
@@ -80,6 +91,22 @@ def lenet():
     )
 
 
+def mnist_net():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout2d(0.25),
+        nn.Flatten(),
+        nn.Linear(9216, 128),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(128, 10),
+    )
+
+
 def wide():
     return nn.Sequential(
         nn.Flatten(), nn.Linear(784, 14000), nn.ReLU(), nn.Linear(14000, 10)
@@ -88,7 +115,8 @@ def wide():
 
 def make_network(name):
     torch.manual_seed(1)
-    return {"lenet": lenet, "resnet18": resnet18, "wide": wide}[name]()
+    networks = [lenet, mnist_net, resnet18, wide]
+    return {one.__name__: one for one in networks}[name]()
 
 
 def make_optimizer(parameters):
@@ -169,7 +197,8 @@ def ddp_worker(rank, task):
 
 class Server:
     def __init__(self, task):
-        self.parameters = list(make_network(task.network).parameters())
+        self.network = make_network(task.network)
+        self.parameters = list(self.network.parameters())
         self.optimizer = make_optimizer(self.parameters)
         self.lock = threading.Lock()
         self.waiting = []
@@ -210,6 +239,14 @@ def push_and_wait(gradients):
         return answer
 
 
+def scores_of(inputs):
+    return server.network(inputs)
+
+
+def parameter_references():
+    return [rpc.RRef(x) for x in server.parameters]
+
+
 def note(times):
     with server.lock:
         server.times.append(times)
@@ -231,11 +268,16 @@ def rpc_node(rank, task, barrier):
         rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=task.meeting),
     )
     if rank < WORKERS:
-        rpc_worker(rank, task, barrier)
+        step = remote_step() if task.mode == "rpc-remote" else pushing_step(task)
+        times = time_steps(task, rank, step, barrier.wait)
+        rpc.rpc_sync(SERVER, note, (times,))
+        barrier.wait()
+        if rank == 0:
+            report(task, rpc.rpc_sync(SERVER, noted))
     rpc.shutdown()
 
 
-def rpc_worker(rank, task, barrier):
+def pushing_step(task):
     network = make_network(task.network)
     parameters = list(network.parameters())
     exchange = push if task.mode == "rpc-async" else push_and_wait
@@ -251,17 +293,30 @@ def rpc_worker(rank, task, barrier):
         load(rpc.rpc_sync(SERVER, exchange, ([x.grad for x in parameters],)))
 
     load(rpc.rpc_sync(SERVER, pull))
-    rpc.rpc_sync(SERVER, note, (time_steps(task, rank, step, barrier.wait),))
-    barrier.wait()
-    if rank == 0:
-        report(task, rpc.rpc_sync(SERVER, noted))
+    return step
+
+
+def remote_step():
+    references = rpc.rpc_sync(SERVER, parameter_references)
+    optimizer = DistributedOptimizer(
+        torch.optim.SGD, references, lr=1e-3, momentum=0.9
+    )
+
+    def step(inputs, targets):
+        with dist_autograd.context() as context:
+            scores = rpc.rpc_sync(SERVER, scores_of, (inputs,))
+            loss = nn.functional.cross_entropy(scores, targets)
+            dist_autograd.backward(context, [loss])
+            optimizer.step(context)
+
+    return step
 
 
 def main():
     task = Task(sys.argv[1:])
     if task.mode == "ddp":
         mp.spawn(ddp_worker, (task,), WORKERS)
-    elif task.mode in ("rpc-async", "rpc-sync"):
+    elif task.mode in ("rpc-async", "rpc-sync", "rpc-remote"):
         barrier = mp.get_context("spawn").Barrier(WORKERS)
         mp.spawn(rpc_node, (task, barrier), WORKERS + 1)
     else:

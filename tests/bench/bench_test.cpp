@@ -75,9 +75,9 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
   for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.01)"})
     for (std::string what : {"/pack", "/unpack"})
       CHECK(names.contains("transport/compression/" + how + what));
-  for (std::string part :
-       {"remote_forward/threads", "remote_control/step", "pipeline/speed_up",
-        "pipeline/rate", "contexts/memory"})
+  for (std::string part : {"remote_forward/threads", "remote_forward/processes",
+                           "remote_control/step", "pipeline/speed_up",
+                           "pipeline/rate", "contexts/memory"})
     CHECK(names.contains("parallel/" + part));
   for (std::string part :
        {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})

@@ -39,7 +39,7 @@ FOLDERS = (
     "apps/startup", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",
     "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",
-    "bench/parallel", "bench/peers", "bench/transport",
+    "bench/peers", "bench/parallel", "bench/transport",
 )
 
 # Folder -> (what nothing below it may include, why).

@@ -1,0 +1,21 @@
+#pragma once
+// PyTorch's own ways to train, as child processes. Whoever compares them calls
+// this; one thread.
+
+#include "bench/topics.hpp"
+#include "bench/train/contenders.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::bench {
+
+/// Samples a second of two workers of a peer; throws `run_error` if it fails.
+/// @param mode For peers.py.
+/// @param before What the command begins with: its environment.
+/// @param ours What it is compared with: as many gradients of as many samples.
+double rate_of_peer(const std::string& mode,
+                    const std::vector<std::string>& before, const setting& how,
+                    const workload& what, const contenders& ours);
+
+} // namespace troupe::bench
