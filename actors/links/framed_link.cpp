@@ -107,9 +107,7 @@ void framed_link_state::take(const transport::frame& what) try {
 template <class Header>
 void framed_link_state::answer(const transport::frame& what) {
   auto header = transport::read_header<Header>(what.header);
-  // Nothing is all that a worker needs whose network is elsewhere.
-  auto is_there = what.tensor || expected_.count == 0;
-  if (!open_.waits_for(what.request, header) || !is_there ||
+  if (!open_.waits_for(what.request, header) || !what.tensor ||
       what.tensor.shape() != expected_)
     throw transport::path_error{
       "the parameter server sent weights of another size"};

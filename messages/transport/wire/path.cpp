@@ -64,8 +64,7 @@ auto path::make(frame_kind kind, transfer_id request,
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
   head.carried = carried;
-  if (tensor && tensor.shape().count > 0 && carried == carriage::none &&
-      terms_.sends(kind, tensor.shape()))
+  if (tensor && carried == carriage::none && terms_.sends(kind, tensor.shape()))
     place(head, tensor, out); // Of another, the shape says enough.
   auto numbers = let_gos_->take(max_let_gos);
   head.let_gos = static_cast<uint32_t>(numbers.size());
