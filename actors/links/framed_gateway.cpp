@@ -27,7 +27,13 @@ framed_gateway_state::~framed_gateway_state() {
 
 path_end_actor::behavior_type framed_gateway_state::make_behavior() {
   self_->monitor(gateway_);
-  self_->set_down_handler([this](const caf::down_msg&) { self_->quit(); });
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    // Modules that end with a server that has finished say so in their answers.
+    if (down.source == gateway_.address())
+      self_->quit();
+    else if (down.reason != caf::exit_reason::user_shutdown)
+      self_->quit(down.reason);
+  });
   channel_->open(self_->system(), path_end_actor{self_});
   return {
     [this](frame_atom, const frame_ptr& what) { take(*what); },
@@ -81,6 +87,7 @@ void framed_gateway_state::push(const transport::frame& what) {
 const parameter_server_actor& framed_gateway_state::door() {
   if (make_modules_ && !modules_) {
     modules_ = make_modules_();
+    self_->monitor(modules_);
     door_ = parameter_server_actor{modules_};
   }
   return door_ ? door_ : server_;

@@ -11,11 +11,11 @@ joined_gradient_stream::joined_gradient_stream(std::vector<part> parts)
 }
 
 void joined_gradient_stream::begin(const payload& gradient) {
-  const auto* data = gradient.bytes().data();
+  uint64_t first = 0;
   for (const auto& [early_gradients, shape] : parts_) {
     if (early_gradients)
-      early_gradients->begin({shape, gradient.owner(), data});
-    data += shape.bytes();
+      early_gradients->begin(gradient.part(first, shape.count));
+    first += shape.count;
   }
 }
 

@@ -59,11 +59,11 @@ auto joined_link_state::push(const push_header& header, const payload& gradient)
   -> weights_result {
   auto answer = self_->make_response_promise<release_header, payload>();
   auto number = open(answer);
-  const auto* data = gradient.bytes().data();
+  uint64_t first = 0;
   for (size_t k = 0; k < parts_.parts.size(); ++k) {
-    payload_shape shape{parts_.type, parts_.parts[k].count};
-    ask(number, k, push_atom_v, header, payload{shape, gradient.owner(), data});
-    data += shape.bytes();
+    auto count = parts_.parts[k].count;
+    ask(number, k, push_atom_v, header, gradient.part(first, count));
+    first += count;
   }
   return answer;
 }

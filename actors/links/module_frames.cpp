@@ -31,15 +31,6 @@ payload joined(const payload& numbers, const payload& statistics) {
   return std::move(out).seal();
 }
 
-/// The numbers from `first` on; empty if there are none.
-payload slice_of(const payload& whole, uint64_t first, uint64_t count) {
-  if (count == 0)
-    return {};
-  auto type = whole.shape().type;
-  return {
-    {type, count}, whole.owner(), whole.bytes().data() + first * size_of(type)};
-}
-
 /// Divides a tensor; gives its statistics.
 payload divide(const activation_parts& parts, const payload& tensor,
                activations& out) {
@@ -48,8 +39,11 @@ payload divide(const activation_parts& parts, const payload& tensor,
     throw path_error{"activations that do not fit their header"};
   out.sizes = parts.sizes;
   out.channels_last = parts.channels_last;
-  out.numbers = slice_of(tensor, 0, all - parts.statistics);
-  return slice_of(tensor, all - parts.statistics, parts.statistics);
+  auto numbers = all - parts.statistics;
+  if (numbers > 0)
+    out.numbers = tensor.part(0, numbers);
+  return parts.statistics > 0 ? tensor.part(numbers, parts.statistics)
+                              : payload{};
 }
 
 } // namespace

@@ -70,10 +70,12 @@ auto chain_state::make_job(const compute_task& task, promise asks) -> job {
   for (uint32_t k = 0; k < count; ++k)
     next.segments.push_back(
       {cores::passes_of(parts_.schedule, k, count, next.micro_batches)});
-  if (parts_.statistics > 0)
-    statistics_of(next.gradient)
-      .copy_(task.statistics ? to_tensor(task.statistics)
-                             : statistics_of(to_tensor(task.weights)));
+  if (parts_.statistics > 0) {
+    next.statistics =
+      task.statistics ? task.statistics
+                      : task.weights.part(parts_.parameters, parts_.statistics);
+    statistics_of(next.gradient).copy_(to_tensor(next.statistics));
+  }
   return next;
 }
 
@@ -119,25 +121,21 @@ void chain_state::start(size_t segment) {
       micro_batch_of(job_->task.batch->inputs, pass.micro_batch));
   else
     call.inputs = std::move(work.inputs.extract(pass.micro_batch).mapped());
-  // Its owner changes them, while this one is kept for others.
-  if (forward && pass.micro_batch == 0 && !parts_.segments[segment].here &&
-      parts_.segments[segment].statistics.count > 0)
-    call.statistics =
-      to_payload(statistics_of(job_->gradient, segment).clone());
+  const auto& [here, statistics] = parts_.segments[segment];
+  if (forward && pass.micro_batch == 0 && !here && statistics.count > 0)
+    call.statistics = job_->statistics.part(statistics.first, statistics.count);
   work.busy = true;
   ++job_->busy;
-  auto then = [this, segment, pass](const module_answer& answer) {
-    take(segment, pass, answer);
-  };
-  auto otherwise = [this, segment](const caf::error& why) {
-    refuse(segment, why);
+  auto ask = [&](auto what) {
+    self_->request(where(segment), caf::infinite, what, call)
+      .then([this, segment, pass](
+              const module_answer& answer) { take(segment, pass, answer); },
+            [this, segment](const caf::error& why) { refuse(segment, why); });
   };
   if (forward)
-    self_->request(where(segment), caf::infinite, forward_atom_v, call)
-      .then(then, otherwise);
+    ask(forward_atom_v);
   else
-    self_->request(where(segment), caf::infinite, backward_atom_v, call)
-      .then(then, otherwise);
+    ask(backward_atom_v);
 }
 
 void chain_state::take(size_t segment, pipeline_pass pass,

@@ -76,6 +76,7 @@ private:
     at::Tensor gradient; ///< The worker's own, with the statistics.
     uint64_t samples = 0;
     uint32_t micro_batches = 0;
+    payload statistics{}; ///< Those that the batch begins with.
     double loss = 0;
     std::vector<segment_work> segments{};
     size_t busy = 0;   ///< Segments that have not answered.

@@ -37,6 +37,12 @@ public:
   /// Contexts that are open.
   uint64_t contexts() const { return contexts_; }
 
+  /// Modules that live.
+  size_t size() const {
+    std::lock_guard guard{mutex_};
+    return all_.size();
+  }
+
   /// Tells all that training is over.
   void end() const {
     std::lock_guard guard{mutex_};

@@ -112,10 +112,8 @@ void remote_module_state::pass_on(const release_header& header,
                                   const payload& weights, weights_promise to) {
   weights_ = weights;
   version_ = header.weights;
-  payload_shape own{weights.shape().type, parts_.own};
-  auto bytes = weights.bytes();
-  to.deliver(header, payload{own, weights.owner(),
-                             bytes.data() + bytes.size() - own.bytes()});
+  to.deliver(header,
+             weights.part(weights.shape().count - parts_.own, parts_.own));
 }
 
 void remote_module_state::refuse(const caf::error& why, weights_promise to) {

@@ -97,10 +97,9 @@ public:
   }
 
   std::optional<std::string> breach() {
-    auto most = remote_module_state::most_contexts * settings().cluster.workers;
-    if (parts_.modules && parts_.modules->contexts() > most)
-      return std::to_string(parts_.modules->contexts()) +
-             " contexts are open, of at most two for each worker";
+    if (parts_.modules)
+      if (auto found = breach_of_modules())
+        return found;
     return watch_->breach();
   }
 
@@ -119,6 +118,20 @@ public:
   const simulation::fault_counts& counts() const { return watch_->counts(); }
 
 private:
+  /// A module ends with its worker's link. Of a worker that is back there may
+  /// be two: the earlier link breaks when its silence is noticed.
+  std::optional<std::string> breach_of_modules() const {
+    size_t workers = settings().cluster.workers;
+    if (parts_.modules->size() > 2 * workers)
+      return std::to_string(parts_.modules->size()) +
+             " remote modules live, of at most two for each worker";
+    if (parts_.modules->contexts() >
+        parts_.modules->size() * remote_module_state::most_contexts)
+      return std::to_string(parts_.modules->contexts()) +
+             " contexts are open, of at most two for each module";
+    return std::nullopt;
+  }
+
   const config::settings& settings() const { return parts_.computing.settings; }
 
   caf::actor_clock& clock() const { return parts_.system.clock(); }

@@ -8,18 +8,6 @@
 
 namespace troupe::app {
 
-namespace {
-
-uint64_t micro_batch_size_of(const config::settings& settings) {
-  const auto& training = settings.training;
-  if (settings.parallel.mode != config::parallel_mode::pipeline)
-    return training.micro_batch_size.value_or(training.batch_size);
-  return training.batch_size / settings.parallel.micro_batches.value_or(
-                                 config::default_micro_batches);
-}
-
-} // namespace
-
 std::shared_ptr<const models::segment_plan>
 make_plan(const config::settings& settings, int64_t classes,
           const std::array<uint64_t, 3>& shape) {
@@ -42,8 +30,9 @@ stage_factory make_stages(caf::actor_system& system,
                           const std::shared_ptr<simulation::machine>& machine,
                           worker_id who) {
   const auto& settings = computing.settings;
-  auto passes = computing.plan->segments.size() *
-                (settings.training.batch_size / micro_batch_size_of(settings));
+  auto passes =
+    computing.plan->segments.size() *
+    (settings.training.batch_size / computing.plan->micro_batch_size);
   auto share = 1.0 / static_cast<double>(std::max<size_t>(passes, 1));
   auto stage = make_stages(system, computing);
   return [&system, stage, machine, who, share](const stage_place& where) {
@@ -70,7 +59,7 @@ compute_actor make_chain(caf::actor_system& system,
   out.statistics = plan.all_statistics;
   out.training = settings.training;
   out.schedule = settings.parallel.schedule;
-  out.micro_batch_size = micro_batch_size_of(settings);
+  out.micro_batch_size = plan.micro_batch_size;
   out.memory = computing.memory;
   for (size_t k = 0; k < plan.segments.size(); ++k) {
     const auto& segment = plan.segments[k];

@@ -35,6 +35,12 @@ void refuse_unavailable(const resolved& what) {
            "this release computes without CUDA; use --device cpu");
 }
 
+/// Whether this node has the settings of the whole cluster.
+bool sets_all(const settings& all) {
+  return all.what == role::simulate ||
+         (all.what == role::ps && !is_remote_shard(all));
+}
+
 bool joins(role what) {
   return what == role::worker || what == role::evaluator;
 }
@@ -116,9 +122,7 @@ void check_learning_rate(const resolved& all) {
 void check_recipe(const resolved& all) {
   const auto& values = all.values;
   const auto& training = values.training;
-  if (values.what != role::simulate && values.what != role::ps)
-    return;
-  if (is_remote_shard(values))
+  if (!sets_all(values))
     return;
   check_batch(all);
   check_learning_rate(all);
@@ -199,9 +203,7 @@ void check_pipeline(const resolved& all) {
 /// Only who decides for the cluster knows how the network is cut.
 void check_parallel(const resolved& all) {
   const auto& values = all.values;
-  auto decides = values.what == role::simulate ||
-                 (values.what == role::ps && !is_remote_shard(values));
-  if (!decides)
+  if (!sets_all(values))
     return;
   auto mode = values.parallel.mode;
   if (mode != parallel_mode::pipeline)
@@ -232,9 +234,7 @@ void check_parallel(const resolved& all) {
 void check_sharding(const resolved& all) {
   const auto& values = all.values;
   const auto& data = values.data;
-  auto decides = values.what == role::simulate ||
-                 (values.what == role::ps && !is_remote_shard(values));
-  if (!decides)
+  if (!sets_all(values))
     return;
   if (data.drop_last && data.sharding != sharding_kind::fixed)
     refuse(all, "data.drop-last",

@@ -1,12 +1,12 @@
 #include "models/engine/bfloat16_gain.hpp"
 
 #include "models/engine/compute.hpp"
+#include "models/engine/stopwatch.hpp"
 #include "models/scalar.hpp"
 
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #if defined(__aarch64__) && defined(__linux__)
@@ -69,11 +69,8 @@ public:
 private:
   /// Its time in seconds.
   double step(compute_engine& engine) {
-    auto begin = std::chrono::steady_clock::now();
-    engine.run(weights_, inputs_, targets_, gradient_);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         begin)
-      .count();
+    return seconds_of(
+      [&] { engine.run(weights_, inputs_, targets_, gradient_); });
   }
 
   std::array<uint64_t, 3> shape_;

@@ -3,6 +3,7 @@
 #include "config/text/failure.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/engine/segment.hpp"
+#include "models/engine/stopwatch.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/ops/full.h>
@@ -14,7 +15,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -24,17 +25,20 @@ namespace {
 
 constexpr size_t rounds = 5; ///< Of which the first are slower.
 
-double seconds_of(const std::function<void()>& f) {
+double median_seconds_of(const std::function<void()>& f) {
   std::array<double, rounds> all{};
-  for (auto& x : all) {
-    auto begin = std::chrono::steady_clock::now();
-    f();
-    std::chrono::duration<double> took =
-      std::chrono::steady_clock::now() - begin;
-    x = took.count();
-  }
+  for (auto& x : all)
+    x = seconds_of(f);
   std::ranges::sort(all);
   return all[rounds / 2];
+}
+
+uint64_t micro_batch_size_of(const config::settings& settings) {
+  const auto& training = settings.training;
+  if (settings.parallel.mode != config::parallel_mode::pipeline)
+    return training.micro_batch_size.value_or(training.batch_size);
+  return training.batch_size / settings.parallel.micro_batches.value_or(
+                                 config::default_micro_batches);
 }
 
 std::vector<placed_segment> stages_by_cost(const config::settings& settings,
@@ -47,11 +51,9 @@ std::vector<placed_segment> stages_by_cost(const config::settings& settings,
                       settings.training.network + "' can be cut into at most " +
                       std::to_string(parts) +
                       (parts == 1 ? " part" : " parts"));
-  auto size =
-    settings.training.batch_size /
-    settings.parallel.micro_batches.value_or(config::default_micro_batches);
-  auto costs = costs_of_parts(settings.training, classes, shape,
-                              static_cast<int64_t>(size));
+  auto costs =
+    costs_of_parts(settings.training, classes, shape,
+                   static_cast<int64_t>(micro_batch_size_of(settings)));
   std::vector<placed_segment> out;
   for (const auto& run : balanced_cuts(costs, stages))
     out.push_back({run, std::nullopt});
@@ -72,17 +74,15 @@ std::vector<placed_segment> segments_by(const config::settings& settings,
 uint64_t most_activations(const config::settings& settings, network& net,
                           const segment_plan& plan,
                           const std::vector<int64_t>& shape) {
-  const auto& training = settings.training;
-  auto batch = training.micro_batch_size.value_or(training.batch_size);
   auto of = [&](const at::Tensor& x, size_t segment) {
-    return batch * static_cast<uint64_t>(x.numel()) +
+    return plan.micro_batch_size * static_cast<uint64_t>(x.numel()) +
            plan.statistics[segment].count;
   };
   torch::NoGradGuard no_grad;
   net.module().eval();
   std::vector<int64_t> sizes{1};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
-  auto x = at::zeros(sizes, to_aten(training.dtype));
+  auto x = at::zeros(sizes, to_aten(settings.training.dtype));
   uint64_t out = 0;
   for (size_t k = 0; k < plan.segments.size(); ++k) {
     const auto& segment = plan.segments[k];
@@ -113,6 +113,7 @@ segment_plan make_segment_plan(const config::settings& settings,
   out.own_parameters = parameters_with_worker(*net, layout, out.segments);
   for (const auto& segment : out.segments)
     out.statistics.push_back(statistics_of(*net, layout, segment.parts));
+  out.micro_batch_size = micro_batch_size_of(settings);
   out.most_activations = most_activations(settings, *net, out, shape);
   out.classes = classes;
   out.description = describe(*net, out.segments);
@@ -143,7 +144,7 @@ std::vector<double> costs_of_parts(const config::training_settings& settings,
       auto statistics =
         at::full({static_cast<int64_t>(part.statistics().count)}, 1, type);
       at::Tensor next;
-      out.push_back(seconds_of([&] {
+      out.push_back(median_seconds_of([&] {
         part.begin({weights, gradient, statistics});
         auto pass = part.forward(x, {}, true);
         part.backward(pass, pass.outputs, at::ones_like(pass.outputs), {});

@@ -21,6 +21,7 @@ struct segment_plan {
   uint64_t parameters = 0;     ///< Elements of all parameters that are trained.
   uint64_t own_parameters = 0; ///< Those with the worker: the last ones.
   uint64_t all_statistics = 0; ///< Elements of all running statistics.
+  uint64_t micro_batch_size = 0; ///< Samples that go through it at a time.
   /// The most elements that go to a server, or come from it, in one pass:
   /// activations of a micro-batch, and running statistics.
   uint64_t most_activations = 0;

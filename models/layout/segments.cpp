@@ -30,6 +30,8 @@ std::vector<std::vector<std::string>> modules_of(network& net) {
   auto& all = out.emplace_back();
   for (const auto& child : net.module().named_children())
     all.push_back(child.key());
+  if (all.empty()) // A script whose parameters are its own.
+    all.push_back("network");
   return out;
 }
 
@@ -85,7 +87,7 @@ runs_of(const std::vector<const placement_rule*>& rules, Same same) {
 
 bool belongs(const std::string& name, network& net, const part_range& range) {
   const auto& parts = net.parts();
-  if (parts.empty())
+  if (range.first == 0 && range.last >= parts.size())
     return true;
   for (auto k = range.first; k < std::min(range.last, parts.size()); ++k)
     for (const auto& module : parts[k].modules)
@@ -168,10 +170,16 @@ flat_layout layout_of(const config::training_settings& settings,
 uint64_t parameters_with_worker(network& net, const flat_layout& layout,
                                 const std::vector<placed_segment>& segments) {
   uint64_t out = 0;
-  for (const auto& slot : layout.slots())
-    for (const auto& segment : segments)
-      if (!segment.server && belongs(slot.name, net, segment.parts))
-        out += slot.count;
+  for (const auto& slot : layout.slots()) {
+    auto its = std::ranges::find_if(segments, [&](const auto& segment) {
+      return belongs(slot.name, net, segment.parts);
+    });
+    if (its == segments.end())
+      throw usage_error("parameter " + slot.name +
+                        " is in none of the network's parts: it cannot be cut");
+    if (!its->server)
+      out += slot.count;
+  }
   return out;
 }
 

@@ -57,6 +57,7 @@ flat_layout layout_of(const config::training_settings& settings,
                       int64_t classes);
 
 /// Elements of the parameters that are with the worker, which are the last.
+/// @throws usage_error if a parameter is in none of the network's parts.
 uint64_t parameters_with_worker(network& net, const flat_layout& layout,
                                 const std::vector<placed_segment>& segments);
 

@@ -59,17 +59,38 @@ TEST_CASE("A pipeline is a worker in a process of its own") {
   process_fixture whole;
   auto local = whole.simulate(short_run + flags{"--micro-batch-size", "4"});
   check_end(local, 0);
+  // With --overlap other workers begin on weights that are still arriving.
+  for (const auto& path :
+       {flags{}, flags{"--transport", "stream", "--overlap", "on"}}) {
+    process_fixture on;
+    auto server = on.listening_server(short_run + two_stages);
+    auto one = on.worker(path);
+    auto other = on.worker(path);
+    check_end(server, 0);
+    check_end(one, 0);
+    check_end(other, 0);
+    CHECK(weights_of(on) == weights_of(whole));
+    auto share = on.summary()["bubble_share"].get<double>();
+    CHECK(share > 0);
+    CHECK(share < 1);
+  }
+}
+
+TEST_CASE("A script lives on the server as a whole") {
   process_fixture on;
-  auto server = on.listening_server(short_run + two_stages);
-  auto one = on.worker();
-  auto other = on.worker();
-  check_end(server, 0);
-  check_end(one, 0);
-  check_end(other, 0);
-  CHECK(weights_of(on) == weights_of(whole));
-  auto share = on.summary()["bubble_share"].get<double>();
-  CHECK(share > 0);
-  CHECK(share < 1);
+  auto file = (on.home() / "net.pt").string();
+  child writes{{TROUPE_WRITE_SCRIPT, file, "1"}, on.home() / "write"};
+  check_end(writes, 0);
+  const flags script{"--network", "script:" + file, "--allow-scripts"};
+  auto local = on.simulate(short_run + script);
+  check_end(local, 0);
+  process_fixture there;
+  auto all = there.simulate(short_run + script + remote);
+  check_end(all, 0);
+  CHECK(weights_of(there) == weights_of(on));
+  process_fixture cut;
+  check_refused(cut, script + flags{"--mode", "pipeline", "--stages", "2"}, 2,
+                "can be cut into at most 1 part");
 }
 
 TEST_CASE("The network is on the server, and workers in processes") {

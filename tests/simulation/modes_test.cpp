@@ -92,6 +92,14 @@ TEST_CASE("pipelines make the gradients of micro-batches") {
   }
 }
 
+TEST_CASE("segments compute in bfloat16 as whole networks do") {
+  auto settings = lenet + words{"--autocast", "bf16"};
+  auto whole = run(settings);
+  CHECK(run(settings + pipeline(2, 1)).sha256() == whole.sha256());
+  CHECK(run(settings + placed("conv*=ps:0,*=worker")).sha256() ==
+        whole.sha256());
+}
+
 TEST_CASE("a pipeline is idle for K - 1 micro-batches of M + K - 1") {
   for (uint32_t stages : {2u, 3u, 4u})
     for (uint32_t micro_batches : {1u, 2u, 8u})

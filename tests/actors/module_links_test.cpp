@@ -1,0 +1,187 @@
+// How calls to remote modules get across: as frames, and through the server's
+// end of a link.
+
+#include "actors/links/framed_gateway.hpp"
+#include "actors/links/module_frames.hpp"
+#include "config/text/failure.hpp"
+#include "tests/support/module_site.hpp"
+#include "tests/support/payloads.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+using transport::frame;
+using transport::frame_kind;
+
+namespace {
+
+/// Keeps the frames that the server's end sends.
+struct kept_frames final : frame_channel {
+  using frame_channel::send;
+
+  void open(caf::actor_system&, const path_end_actor&) override {
+    // nop
+  }
+
+  void send(frame what) override { sent.push_back(std::move(what)); }
+
+  void close(const std::string&) override {
+    // nop
+  }
+
+  std::vector<frame> sent;
+};
+
+/// The server's end of a worker's link, with frames by hand.
+struct far_side {
+  far_side() {
+    gateway = it.actors.stand_in<gateway_actor>([](auto*) {
+      return gateway_actor::behavior_type{
+        [](attach_atom, const parameter_server_actor&) {
+          return coordinator_actor{};
+        },
+        [](attach_atom, const chunk_end_actor&) {},
+        [](fetch_atom, const caf::strong_actor_ptr&) {},
+        [](credit_atom, transfer_id, uint64_t) {},
+      };
+    });
+    framed_gateway_parts parts{it.server.handle, gateway, channel};
+    parts.modules = [this] {
+      ++made;
+      return it.module;
+    };
+    end = it.actors.make<path_end_actor, framed_gateway_state>(parts);
+  }
+
+  template <class Header>
+  void say(frame_kind kind, uint64_t id, const Header& header,
+           payload tensor = {}) {
+    it.actors.tell(end, frame_atom_v,
+                   frame_ptr{std::make_shared<const frame>(frame{
+                     kind, transfer_id{id}, transport::write_header(header),
+                     std::move(tensor)})});
+  }
+
+  /// The worker pulls, and opens a context.
+  void open_context() {
+    say(frame_kind::pull, 1, pull_header{});
+    it.server->pulls.back().promise.deliver(release_header{},
+                                            to_payload(it.flat));
+    it.actors.run();
+    auto [header, tensor] = to_frame(it.call(1));
+    say(frame_kind::forward, 2, header, tensor);
+  }
+
+  module_site it{all_remote};
+  gateway_actor gateway;
+  std::shared_ptr<kept_frames> channel = std::make_shared<kept_frames>();
+  int made = 0;
+  path_end_actor end;
+};
+
+} // namespace
+
+TEST_CASE("a peer's modules are made for its first pull, and answer it") {
+  far_side on;
+  on.say(frame_kind::watch, 9, version{0}); // As an evaluator does.
+  CHECK(on.made == 0);
+  on.open_context();
+  CHECK(on.made == 1);
+  REQUIRE(on.channel->sent.size() == 2);
+  CHECK(on.channel->sent[0].kind == frame_kind::release);
+  CHECK(on.channel->sent[0].tensor.shape().count == 0); // All is remote.
+  CHECK(on.channel->sent[1].kind == frame_kind::passed);
+  CHECK(on.channel->sent[1].tensor.shape().count == samples * classes);
+  CHECK(on.it.roster->contexts() == 1);
+  on.say(frame_kind::cancel, 0, lease_id{1});
+  CHECK(on.it.roster->contexts() == 0);
+}
+
+TEST_CASE("modules end with the peer, and their contexts with them") {
+  far_side on;
+  on.open_context();
+  CHECK(on.it.roster->contexts() == 1);
+  on.it.actors.kill(on.gateway);
+  CHECK_FALSE(on.it.actors.alive(on.end));
+  CHECK_FALSE(on.it.actors.alive(on.it.module));
+  CHECK(on.it.roster->contexts() == 0);
+  CHECK(on.it.roster->size() == 0);
+}
+
+TEST_CASE("a link ends with modules that fail, not with those of a server that "
+          "has finished") {
+  far_side on;
+  on.open_context();
+  SECTION("that fail") {
+    on.it.actors.kill(on.it.module);
+    CHECK_FALSE(on.it.actors.alive(on.end));
+  }
+  SECTION("of a server that has finished") {
+    caf::anon_send_exit(on.it.module, caf::exit_reason::user_shutdown);
+    on.it.actors.run();
+    CHECK(on.it.actors.alive(on.end));
+  }
+}
+
+TEST_CASE("a peer that calls modules before it pulls is cut off") {
+  far_side on;
+  auto [header, tensor] = to_frame(on.it.call(1));
+  on.say(frame_kind::forward, 2, header, tensor);
+  CHECK_FALSE(on.it.actors.alive(on.end));
+}
+
+TEST_CASE("calls and answers keep all that they have as frames") {
+  for (uint64_t numbers : {0, 5})
+    for (uint64_t statistics : {0, 3}) {
+      module_call call;
+      call.from = {lease_id{1}, 2, 3, 4, 5};
+      call.weights = version{6};
+      call.segment = 7;
+      call.first = 8;
+      call.last = false;
+      if (numbers > 0)
+        call.inputs = {constant_payload(numbers, 1), {1, 5}, true};
+      if (statistics > 0)
+        call.statistics = constant_payload(statistics, 2);
+      auto [header, tensor] = to_frame(call);
+      CHECK(tensor.shape().count == numbers + statistics);
+      auto back = to_call(header, tensor);
+      CHECK(back.from == call.from);
+      CHECK(back.weights == call.weights);
+      CHECK(back.segment == 7);
+      CHECK(back.first == 8);
+      CHECK_FALSE(back.last);
+      CHECK(back.inputs.sizes == call.inputs.sizes);
+      CHECK(back.inputs.channels_last == call.inputs.channels_last);
+      CHECK(same_bytes(back.inputs.numbers, call.inputs.numbers));
+      CHECK(same_bytes(back.statistics, call.statistics));
+      module_answer answer{true, call.inputs, call.statistics, 0.5};
+      auto [outcome, what] = to_frame(answer);
+      auto there = to_answer(outcome, what);
+      CHECK(there.cancelled);
+      CHECK(there.seconds == 0.5);
+      CHECK(same_bytes(there.outputs.numbers, answer.outputs.numbers));
+      CHECK(same_bytes(there.statistics, answer.statistics));
+      header.parts.statistics = numbers + statistics + 1;
+      CHECK_THROWS_AS(to_call(header, tensor), transport::path_error);
+    }
+}
+
+TEST_CASE("activations keep the numbers, and the memory where they can") {
+  auto x = at::randn({2, 3, 4, 5});
+  for (const auto& one : {x, x.contiguous(at::MemoryFormat::ChannelsLast),
+                          at::randn({7}), at::randn({4, 6}).t()}) {
+    auto there = to_activations(one);
+    auto back = to_tensor(there);
+    CHECK(at::equal(back, one));
+    if (one.is_non_overlapping_and_dense() && one.dim() != 2) {
+      CHECK(back.const_data_ptr() == one.const_data_ptr());
+      CHECK(back.strides() == one.strides());
+    }
+  }
+  CHECK_FALSE(to_tensor(to_activations({})).defined());
+  auto wrong = to_activations(x);
+  wrong.sizes = {2, 3, 4};
+  CHECK_THROWS_AS(to_tensor(wrong), run_error);
+}
