@@ -186,7 +186,9 @@ using compute_actor = caf::typed_actor<
   // Computes forward and backward over one batch. Errors: failed.
   result<gradient_report>(compute_atom, compute_task),
   // The gradient requested last is no longer needed.
-  result<void>(cancel_atom)>;
+  result<void>(cancel_atom),
+  // The run is over for its worker.
+  result<void>(ended_atom, run_end)>;
 
 /// Computes segments of a network for one worker.
 using module_actor = caf::typed_actor<
@@ -206,6 +208,12 @@ using stage_actor = module_actor::extend<
 /// Computes the parts of a network that a shard owns, for one worker, in front
 /// of the shard: the worker's pushes and pulls go through it.
 using remote_module_actor = parameter_server_actor::extend_with<module_actor>;
+
+/// A remote module whose contexts can be read.
+using readable_module_actor = remote_module_actor::extend<
+  // Weights of a context, or its gradient once that is complete, in the outputs
+  // of the answer. Errors: protocol_violation, peer_lost.
+  result<module_answer>(fetch_atom, context_part)>;
 
 /// Evaluates weights on a thread of its own.
 using scorer_actor = caf::typed_actor<
@@ -303,7 +311,7 @@ using path_end_actor = caf::typed_actor<
 
 /// The link of a worker or an evaluator to a server in another process, and to
 /// the modules there.
-using framed_link_actor = remote_module_actor::extend_with<path_end_actor>;
+using framed_link_actor = readable_module_actor::extend_with<path_end_actor>;
 
 /// Reads frames from a path, on a thread of its own.
 using path_reader_actor = caf::typed_actor<

@@ -33,13 +33,33 @@ struct module_call {
   lease from;
   version weights;      ///< The trainer computes on this version.
   uint32_t segment = 0; ///< Which one of the network.
-  uint64_t first = 0;   ///< Of the micro-batch: where it begins in the lease.
-  bool last = true;     ///< Whether it is the lease's last.
-  activations inputs;   ///< Backward: the gradient of the outputs.
+  uint32_t server =
+    0; ///< Rank of the shard that has it; stays with the trainer.
+  uint64_t first = 0; ///< Of the micro-batch: where it begins in the lease.
+  bool last = true;   ///< Whether it is the lease's last.
+  activations inputs; ///< Backward: the gradient of the outputs.
   /// With the first forward pass of a lease, to an owner elsewhere: the running
   /// statistics of the segment to start from. Else empty.
   payload statistics;
 };
+
+/// Asks for numbers of a context, at the owner of the parameters: elements of
+/// the flat buffers.
+struct context_part {
+  lease_id from;
+  uint32_t server = 0;  ///< Rank of their shard.
+  bool gradient = true; ///< Else the weights on which it is computed.
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+template <class Inspector>
+bool inspect(Inspector& f, context_part& x) {
+  return f.object(x).fields(
+    f.field("from", x.from), f.field("server", x.server),
+    f.field("gradient", x.gradient), f.field("first", x.first),
+    f.field("count", x.count));
+}
 
 /// The answer to a call.
 struct module_answer {

@@ -96,6 +96,9 @@ struct registration_request {
   worker_id rank;        ///< The rank it wants to have, if `has_rank`.
   std::string transport; ///< How its tensors are sent, for the records.
   owned_data data;       ///< What its own files hold, if it has any.
+  /// It is told of the run's end when the last score is known, not when
+  /// training is over.
+  bool awaits_score = false;
 };
 
 /// The answer to a worker that registers.
@@ -109,6 +112,8 @@ struct registration {
 struct run_end {
   uint8_t status = 0; ///< Exit status of the receiver's process.
   std::string line;   ///< Why, for the user; empty when all went well.
+  /// Of the last version on the test set; NaN: not known.
+  real accuracy = std::numeric_limits<double>::quiet_NaN();
 
   bool failed() const { return status == 1 || status == 2; }
 };
@@ -268,7 +273,8 @@ template <class Inspector>
 bool inspect(Inspector& f, registration_request& x) {
   return f.object(x).fields(
     f.field("has_rank", x.has_rank), f.field("rank", x.rank),
-    f.field("transport", x.transport), f.field("data", x.data));
+    f.field("transport", x.transport), f.field("data", x.data),
+    f.field("awaits_score", x.awaits_score));
 }
 
 template <class Inspector>
@@ -281,7 +287,8 @@ bool inspect(Inspector& f, registration& x) {
 template <class Inspector>
 bool inspect(Inspector& f, run_end& x) {
   return f.object(x).fields(f.field("status", x.status),
-                            f.field("line", x.line));
+                            f.field("line", x.line),
+                            f.field("accuracy", x.accuracy));
 }
 
 template <class Inspector>

@@ -53,9 +53,16 @@ void framed_gateway_state::take(const transport::frame& what) try {
                                pull_atom_v,
                                read_header<pull_header>(what.header));
   case frame_kind::forward:
-    return pass(what, forward_atom_v);
-  case frame_kind::backward:
-    return pass(what, backward_atom_v);
+  case frame_kind::backward: {
+    auto call =
+      to_call(read_header<transport::pass_header>(what.header), what.tensor);
+    if (what.kind == frame_kind::forward)
+      return ask_modules(what.request, forward_atom_v, std::move(call));
+    return ask_modules(what.request, backward_atom_v, std::move(call));
+  }
+  case frame_kind::read:
+    return ask_modules(what.request, fetch_atom_v,
+                       read_header<context_part>(what.header));
   case frame_kind::cancel:
     if (modules_)
       self_->send(modules_, cancel_atom_v, read_header<lease_id>(what.header));
@@ -93,21 +100,19 @@ const parameter_server_actor& framed_gateway_state::door() {
   return door_ ? door_ : server_;
 }
 
-template <class Atom>
-void framed_gateway_state::pass(const transport::frame& what, Atom atom) {
-  auto call =
-    to_call(read_header<transport::pass_header>(what.header), what.tensor);
+template <class... Ts>
+void framed_gateway_state::ask_modules(transfer_id id, Ts&&... request) {
   if (!modules_)
     throw path_error{"a peer calls modules that are not here"};
   take_request();
-  self_->request(modules_, caf::infinite, atom, std::move(call))
+  self_->request(modules_, caf::infinite, std::forward<Ts>(request)...)
     .then(
-      [this, id = what.request](const module_answer& answer) {
+      [this, id](const module_answer& answer) {
         --open_;
         auto [header, tensor] = to_frame(answer);
         channel_->send(frame_kind::passed, id, header, std::move(tensor));
       },
-      [this, id = what.request](const caf::error& why) { refuse(id, why); });
+      [this, id](const caf::error& why) { refuse(id, why); });
 }
 
 void framed_gateway_state::take_request() {

@@ -42,8 +42,8 @@ public:
 private:
   void take(const transport::frame& what);
   void push(const transport::frame& what);
-  template <class Atom>
-  void pass(const transport::frame& what, Atom atom);
+  template <class... Ts>
+  void ask_modules(transfer_id id, Ts&&... request);
   const parameter_server_actor& door();
   void take_request();
 

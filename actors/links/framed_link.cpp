@@ -44,6 +44,11 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
     [this](cancel_atom, lease_id which) {
       channel_->send(frame_kind::cancel, {}, which);
     },
+    [this](fetch_atom, const context_part& part) {
+      auto answer = self_->make_response_promise<module_answer>();
+      channel_->send(frame_kind::read, open_.add(answer), part);
+      return answer;
+    },
     [this](frame_atom, const frame_ptr& what) { take(*what); },
     [this](detach_atom, const caf::error& why) { closed(why); },
     [this](credit_atom) { channel_->send_let_gos(); },

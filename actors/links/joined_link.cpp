@@ -1,6 +1,7 @@
 #include "actors/links/joined_link.hpp"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace troupe {
@@ -27,7 +28,7 @@ joined_link_state::~joined_link_state() {
     caf::anon_send_exit(part.link, caf::exit_reason::user_shutdown);
 }
 
-parameter_server_actor::behavior_type joined_link_state::make_behavior() {
+readable_module_actor::behavior_type joined_link_state::make_behavior() {
   for (const auto& part : parts_.parts)
     self_->monitor(part.link);
   self_->set_down_handler([this](const caf::down_msg& down) {
@@ -49,6 +50,20 @@ parameter_server_actor::behavior_type joined_link_state::make_behavior() {
     },
     [this, lead](score_atom, const score& found) {
       self_->send(lead, score_atom_v, found);
+    },
+    [this](forward_atom what, const module_call& call) {
+      return pass(what, call);
+    },
+    [this](backward_atom what, const module_call& call) {
+      return pass(what, call);
+    },
+    [this](fetch_atom what, const context_part& part) {
+      return pass(what, part);
+    },
+    [this](cancel_atom what, lease_id which) {
+      for (const auto& part : parts_.parts)
+        self_->send(caf::actor_cast<readable_module_actor>(part.link), what,
+                    which);
     },
   };
 }
@@ -93,6 +108,23 @@ void joined_link_state::ask(uint64_t number, size_t part,
           [this, number](const caf::error& why) { refuse(number, why); });
 }
 
+// -- modules ------------------------------------------------------------------
+
+// The lead, of rank 0, is the last.
+template <class Atom, class Request>
+caf::result<module_answer> joined_link_state::pass(Atom what,
+                                                   const Request& request) {
+  auto shards = parts_.parts.size();
+  if (request.server >= shards)
+    return caf::make_error(errc::protocol_violation,
+                           "there is no shard of rank " +
+                             std::to_string(request.server));
+  const auto& part =
+    parts_.parts[request.server == 0 ? shards - 1 : request.server - 1];
+  return self_->delegate(caf::actor_cast<readable_module_actor>(part.link),
+                         what, request);
+}
+
 // -- answers ------------------------------------------------------------------
 
 void joined_link_state::take(uint64_t number, size_t part,
@@ -115,6 +147,8 @@ void joined_link_state::take(uint64_t number, size_t part,
 }
 
 void joined_link_state::join(open_request what) {
+  if (what.answers.back().shape() == whole_) // Modules keep the other parts.
+    return what.asks.deliver(std::move(what.header), what.answers.back());
   if (auto view = views_.join(whole_, what.answers))
     return what.asks.deliver(std::move(what.header), *view);
   auto memory = memory_.take();

@@ -2,7 +2,8 @@
 // The link of a worker whose parameter server has shards in processes of their
 // own: one link to each shard, which look like a single one. A gradient is cut
 // into views. The parts of an answer are mapped side by side where they lie in
-// shared memory of this host, else copied into one buffer.
+// shared memory of this host, else copied into one buffer. Calls to modules go
+// to the shard that they name.
 //
 // An actor beside the worker; made by its session client. It ends with the
 // first of its links that ends, and then ends the others.
@@ -32,7 +33,7 @@ struct joined_link_parts {
 
 class joined_link_state {
 public:
-  using pointer = parameter_server_actor::stateful_pointer<joined_link_state>;
+  using pointer = readable_module_actor::stateful_pointer<joined_link_state>;
 
   static constexpr const char* name = "troupe.joined-link";
 
@@ -40,7 +41,7 @@ public:
 
   ~joined_link_state();
 
-  parameter_server_actor::behavior_type make_behavior();
+  readable_module_actor::behavior_type make_behavior();
 
 private:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
@@ -63,6 +64,8 @@ private:
             const payload& weights);
   void join(open_request what);
   void refuse(uint64_t number, const caf::error& why);
+  template <class Atom, class Request>
+  caf::result<module_answer> pass(Atom what, const Request& request);
 
   pointer self_;
   joined_link_parts parts_;

@@ -37,6 +37,10 @@ compute_actor::behavior_type chain_state::make_behavior() {
       give_up({});
       finish();
     },
+    // So that the stages that are linked to it end, too.
+    [this](ended_atom, const run_end&) {
+      self_->quit(caf::exit_reason::user_shutdown);
+    },
   };
 }
 
@@ -121,7 +125,8 @@ void chain_state::start(size_t segment) {
       micro_batch_of(job_->task.batch->inputs, pass.micro_batch));
   else
     call.inputs = std::move(work.inputs.extract(pass.micro_batch).mapped());
-  const auto& [here, statistics] = parts_.segments[segment];
+  const auto& [here, server, statistics] = parts_.segments[segment];
+  call.server = server;
   if (forward && pass.micro_batch == 0 && !here && statistics.count > 0)
     call.statistics = job_->statistics.part(statistics.first, statistics.count);
   work.busy = true;
@@ -166,6 +171,8 @@ void chain_state::take(size_t segment, pipeline_pass pass,
 }
 
 void chain_state::take_scores(uint32_t micro_batch, const activations& found) {
+  if (parts_.loss)
+    return ask_for_loss(micro_batch, found);
   models::guarded("computing a gradient", [&] {
     torch::AutoGradMode with_grad{true};
     auto scores = to_tensor(found).detach().set_requires_grad(true);
@@ -177,6 +184,34 @@ void chain_state::take_scores(uint32_t micro_batch, const activations& found) {
     job_->loss += loss.item<double>();
     job_->segments.back().gradients[micro_batch] = to_activations(gradient);
   });
+}
+
+void chain_state::ask_for_loss(uint32_t micro_batch,
+                               const activations& scores) {
+  module_call call;
+  call.from = job_->task.from;
+  call.weights = job_->task.computed_on;
+  call.first = first_of(micro_batch);
+  call.last = micro_batch + 1 == job_->micro_batches;
+  call.inputs = scores;
+  ++job_->busy;
+  self_->request(parts_.loss, caf::infinite, score_atom_v, std::move(call))
+    .then(
+      [this, micro_batch](const module_answer& answer) {
+        --job_->busy;
+        if (answer.cancelled)
+          give_up({});
+        else if (!job_->over)
+          job_->segments.back().gradients[micro_batch] = answer.outputs;
+        if (!job_->over)
+          advance();
+        finish();
+      },
+      [this](const caf::error& why) {
+        --job_->busy;
+        give_up(why);
+        finish();
+      });
 }
 
 // -- the end of a batch -------------------------------------------------------
@@ -201,8 +236,15 @@ void chain_state::give_up(const caf::error& why) {
   job_->over = true;
   job_->why = why;
   job_->task.cancel->store(true);
-  for (size_t k = 0; k < job_->segments.size(); ++k)
-    self_->send(where(k), cancel_atom_v, job_->task.from.id);
+  auto elsewhere = false;
+  for (const auto& segment : parts_.segments)
+    if (segment.here)
+      self_->send(segment.here, cancel_atom_v, job_->task.from.id);
+    else
+      elsewhere = true;
+  if (elsewhere)
+    self_->send(caf::actor_cast<module_actor>(job_->task.link), cancel_atom_v,
+                job_->task.from.id);
 }
 
 void chain_state::finish() {

@@ -27,9 +27,16 @@
 
 namespace troupe {
 
+/// Computes the loss of a chain in its place.
+using loss_actor = caf::typed_actor<
+  // Takes the scores of a micro-batch; the outputs of the answer are the
+  // gradient of the loss. Errors: failed.
+  caf::result<module_answer>(score_atom, module_call)>;
+
 /// A segment of the network, as the chain sees it.
 struct chain_link {
-  stage_actor here; ///< Null: at the other end of the worker's link.
+  stage_actor here;    ///< Null: at the other end of the worker's link.
+  uint32_t server = 0; ///< Then: the rank of its shard.
   /// Where its running statistics lie among all statistics.
   models::element_range statistics{};
 };
@@ -42,7 +49,8 @@ struct chain_parts {
   uint64_t statistics = 0;
   config::training_settings training;
   config::pipeline_order schedule = config::pipeline_order::gpipe;
-  uint64_t micro_batch_size = UINT64_MAX;    ///< Samples.
+  uint64_t micro_batch_size = UINT64_MAX; ///< Samples.
+  loss_actor loss; ///< Null: the chain computes cross entropy.
   payload_memory_ptr memory = heap_memory(); ///< For gradients.
 };
 
@@ -79,7 +87,7 @@ private:
     payload statistics{}; ///< Those that the batch begins with.
     double loss = 0;
     std::vector<segment_work> segments{};
-    size_t busy = 0;   ///< Segments that have not answered.
+    size_t busy = 0;   ///< Segments and losses that are asked for.
     bool over = false; ///< Cancelled, or failed for this reason:
     caf::error why{};
   };
@@ -93,6 +101,7 @@ private:
   void take(size_t segment, cores::pipeline_pass pass,
             const module_answer& answer);
   void take_scores(uint32_t micro_batch, const activations& scores);
+  void ask_for_loss(uint32_t micro_batch, const activations& scores);
   void refuse(size_t segment, const caf::error& why);
   void give_up(const caf::error& why);
   void finish();

@@ -14,7 +14,7 @@
 namespace troupe {
 
 /// A remote module, as its server's process sees it.
-using module_host_actor = remote_module_actor::extend<
+using module_host_actor = readable_module_actor::extend<
   // Training is over: closes all contexts and opens no more.
   caf::result<void>(ending_atom)>;
 

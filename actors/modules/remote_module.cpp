@@ -1,5 +1,6 @@
 #include "actors/modules/remote_module.hpp"
 
+#include "actors/modules/activations.hpp"
 #include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 
@@ -51,6 +52,7 @@ module_host_actor::behavior_type remote_module_state::make_behavior() {
     [this](forward_atom, const module_call& call) { return forward(call); },
     [this](backward_atom, const module_call& call) { return backward(call); },
     [this](cancel_atom, lease_id which) { close(which); },
+    [this](fetch_atom, const context_part& what) { return read(what); },
     [this](ending_atom) {
       over_ = true;
       close_all();
@@ -162,6 +164,26 @@ auto remote_module_state::backward(const module_call& call) -> module_result {
       },
       [promise](const caf::error& why) mutable { promise.deliver(why); });
   return promise;
+}
+
+// A copy of the gradient, since the server may write to what is pushed.
+auto remote_module_state::read(const context_part& what) const
+  -> module_result {
+  auto found = contexts_.find(what.from);
+  if (found == contexts_.end())
+    return module_answer{.cancelled = true};
+  const auto& at = found->second;
+  const auto& [first, count] = parts_.range;
+  if ((what.gradient && !is_complete(at)) ||
+      what.count > parts_.most_elements || what.first < first ||
+      what.count > count || what.first - first > count - what.count)
+    return caf::make_error(errc::protocol_violation,
+                           std::string{"numbers that the context does not "
+                                       "have"});
+  auto of = what.gradient ? at.gradient : to_tensor(at.weights);
+  auto part = of.narrow(0, static_cast<int64_t>(what.first - first),
+                        static_cast<int64_t>(what.count));
+  return module_answer{.outputs = to_activations(part.clone())};
 }
 
 caf::error remote_module_state::open(const module_call& call) {

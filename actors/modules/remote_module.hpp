@@ -40,6 +40,7 @@ struct remote_module_parts {
   uint64_t own = 0;
   config::scalar_type dtype = config::scalar_type::float32;
   uint64_t most_samples = 0;                 ///< Of a lease.
+  uint64_t most_elements = 0;                ///< Of an answer.
   payload_memory_ptr memory = heap_memory(); ///< For gradients.
   module_roster_ptr roster;                  ///< Of the server; or null.
 };
@@ -90,6 +91,7 @@ private:
 
   module_result forward(const module_call& call);
   module_result backward(const module_call& call);
+  module_result read(const context_part& what) const;
   caf::error open(const module_call& call);
   void close(lease_id which);
   void close_all();

@@ -151,6 +151,8 @@ private:
   recording::run_times times() const;
   void describe(proto::Manifest& out) const;
   std::optional<std::string> final_state_sha256() const;
+  /// The score of the newest version, if it is known.
+  std::optional<score> final_score() const;
   recording::summary make_summary() const;
 
   pointer self_;

@@ -233,6 +233,8 @@ void parameter_server_state::leave_run() {
   else if (ending_.status() == "stopped")
     status = exit_status::try_again;
   run_end how{static_cast<uint8_t>(status), ending_.line()};
+  if (auto found = final_score())
+    how.accuracy = found->accuracy;
   self_->send(coordinator_, ended_atom_v, how);
   shards_.stop(how);
   self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
@@ -277,10 +279,14 @@ std::optional<std::string> parameter_server_state::final_state_sha256() const {
   return state_sha256(now);
 }
 
+std::optional<score> parameter_server_state::final_score() const {
+  const auto& found = metrics_->last_score();
+  return found && found->weights == scheduler_.current() ? found : std::nullopt;
+}
+
 recording::summary parameter_server_state::make_summary() const {
   recording::summary out;
   const auto& settings = parts_.settings;
-  const auto& found = metrics_->last_score();
   metrics_->statistics().fill(out, times());
   out.status = ending_.status();
   out.policy = settings.policy.name;
@@ -288,7 +294,7 @@ recording::summary parameter_server_state::make_summary() const {
   out.epochs = metrics_->epochs();
   out.workers = settings.cluster.workers;
   out.shards = settings.cluster.shards;
-  if (found && found->weights == scheduler_.current()) {
+  if (auto found = final_score()) {
     out.final_loss = found->loss;
     out.final_accuracy = found->accuracy;
     if (!std::isnan(found->accuracy_top5))

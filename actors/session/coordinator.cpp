@@ -77,7 +77,7 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
         (rank ? " (rank " + to_string(*rank) + ")" : ""));
   auto seat = std::get<cores::seat>(place);
   self_->monitor(who);
-  workers_[seat.worker] = {who, seat.life};
+  workers_[seat.worker] = {who, seat.life, wish.awaits_score};
   ranks_[who.address()] = seat.worker;
   auto promise = self_->make_response_promise<registration>();
   self_
@@ -194,7 +194,8 @@ void coordinator_state::ping() {
 void coordinator_state::stop_workers() {
   ending_ = true;
   for (const auto& [id, who] : workers_)
-    self_->send(who.handle, stop_atom_v, run_end{});
+    if (!who.awaits_score)
+      self_->send(who.handle, stop_atom_v, run_end{});
 }
 
 void coordinator_state::close(const run_end& how) {
@@ -202,9 +203,15 @@ void coordinator_state::close(const run_end& how) {
     workers_.clear(), ranks_.clear(), evaluators_.clear();
   else
     self_->delayed_send(self_, to_timespan(grace), ended_atom_v, how);
-  if (!ended_)
+  if (!ended_) {
+    run_end told;
+    told.accuracy = how.accuracy;
+    for (const auto& [id, who] : workers_)
+      if (who.awaits_score)
+        self_->send(who.handle, stop_atom_v, told);
     for (const auto& who : evaluators_)
-      self_->send(who, stop_atom_v, run_end{});
+      self_->send(who, stop_atom_v, told);
+  }
   ended_ = how;
   leave_if_alone();
 }

@@ -43,6 +43,7 @@ private:
   struct worker {
     worker_actor handle;
     incarnation life;
+    bool awaits_score = false;
   };
 
   caf::result<registration> admit(const registration_request& wish,

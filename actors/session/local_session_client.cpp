@@ -106,9 +106,9 @@ void local_session_client_state::seat(const evaluator_actor& who) {
 void local_session_client_state::seat(const worker_actor& who) {
   self_
     ->request(parts_.with.coordinator, caf::infinite, register_atom_v,
-              registration_request{parts_.rank.has_value(),
-                                   parts_.rank.value_or(worker_id{0}),
-                                   parts_.transport, parts_.data},
+              registration_request{
+                parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
+                parts_.transport, parts_.data, parts_.awaits_score},
               who)
     .then(
       attempts_.in_this_one([this](const registration& as) {

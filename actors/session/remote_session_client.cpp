@@ -267,10 +267,11 @@ void remote_session_client_state::join_links() {
     parts.type = one.weights.type;
     parts.parts.push_back({to, one.weights.count});
   }
-  link_ = parts.parts.size() == 1
-            ? parts.parts.front().link
-            : spawn<parameter_server_actor, joined_link_state>(
-                self_->system(), placement::scheduled, std::move(parts));
+  link_ =
+    parts.parts.size() == 1
+      ? parts.parts.front().link
+      : parameter_server_actor{spawn<readable_module_actor, joined_link_state>(
+          self_->system(), placement::scheduled, std::move(parts))};
 }
 
 // Gradients that are compressed first are not sent early on any path.
@@ -303,9 +304,9 @@ void remote_session_client_state::keep_feedback() {
 
 void remote_session_client_state::seat(const worker_actor& who,
                                        const coordinator_actor& coordinator) {
-  registration_request wish{parts_.rank.has_value(),
-                            parts_.rank.value_or(worker_id{0}), paths_taken(),
-                            parts_.owns ? parts_.owns() : owned_data{}};
+  registration_request wish{
+    parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}), paths_taken(),
+    parts_.owns ? parts_.owns() : owned_data{}, parts_.awaits_score};
   self_
     ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
               wish, who)

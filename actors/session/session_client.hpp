@@ -52,6 +52,7 @@ struct local_session_client_parts {
   owned_data data{};             ///< For a worker with files of its own.
   link_factory tie;              ///< Makes the link; null: a plain local one.
   std::string transport = "inproc"; ///< How tensors are sent, for the records.
+  bool awaits_score = false;        ///< As in a worker's registration.
 
   // For runs whose links break and whose servers return, as between processes:
 
@@ -122,6 +123,7 @@ struct remote_session_client_parts {
   participant_factory make;
   /// The data that the worker has to itself; may be empty.
   std::function<owned_data()> owns;
+  bool awaits_score = false; ///< As in a worker's registration.
   supervisor_actor supervisor;
 };
 

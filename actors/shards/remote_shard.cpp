@@ -205,6 +205,8 @@ void remote_shard_state::end_training() {
   while (!requests_.empty())
     close(requests_.begin()->first, errc::shutting_down, "the run is over");
   held_.clear();
+  if (parts_.modules)
+    parts_.modules->end();
 }
 
 // -- transfer of its state ----------------------------------------------------

@@ -9,6 +9,7 @@
 // request runs it (actors/runtime/inline_execution.hpp).
 
 #include "actors/links/outgoing.hpp"
+#include "actors/modules/module_roster.hpp"
 #include "actors/shards/shard_model.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
@@ -29,6 +30,7 @@ struct remote_shard_parts {
   int threads = 1;       ///< Intra-op threads, if actors share one.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   shard_registrar_actor registrar;
+  module_roster_ptr modules; ///< Beside it; or null.
   /// Called once, when the run is over.
   std::function<void(const run_end&)> on_end;
 };

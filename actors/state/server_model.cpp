@@ -29,6 +29,20 @@ void fill_weights(const models::flat_layout& layout,
     fill(*slots, layout.dtype(), all, from.model, where, std::identity{}, flat);
 }
 
+/// Shards of ranks 1, 2, ... own what `[placement]` gives them.
+std::vector<models::element_range>
+cut_by_owners(const models::flat_layout& layout, uint32_t shards) {
+  std::vector<models::element_range> out(1);
+  uint64_t first = 0;
+  for (uint32_t rank = 1; rank < shards; ++rank) {
+    auto its = layout.owned().find(rank);
+    out.push_back({first, its == layout.owned().end() ? 0 : its->second});
+    first = out.back().end();
+  }
+  out.front() = {first, layout.parameter_count() - first};
+  return out;
+}
+
 } // namespace
 
 payload_shape shape_of(const models::flat_layout& layout) {
@@ -50,6 +64,8 @@ payload weights_of(const models::loaded_checkpoint& from,
 
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards) {
+  if (shards > 1 && !layout.owned().empty())
+    return cut_by_owners(layout, shards);
   auto out = models::cut(layout.parameter_count(),
                          models::size_of(layout.dtype()), shards);
   std::rotate(out.begin(), out.end() - 1, out.end());

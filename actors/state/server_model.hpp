@@ -43,7 +43,7 @@ payload weights_of(const models::loaded_checkpoint& from,
 
 /// How the parameters are cut into shards, by rank. Ranks 1, 2, ... come from
 /// the front, and the lead has the end, since it also has the statistics behind
-/// it.
+/// it. Where modules have owners, the ranges are those of the owners.
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards);
 

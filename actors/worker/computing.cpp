@@ -100,6 +100,7 @@ compute_actor::behavior_type compute_state::make_behavior() {
     [](cancel_atom) {
       // Nothing to do: the task has seen its flag.
     },
+    [this](ended_atom, const run_end&) { self_->quit(); },
   };
 }
 

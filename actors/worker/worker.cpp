@@ -74,7 +74,7 @@ caf::result<void> worker_state::write(version at, sequence settled) {
 void worker_state::leave(const run_end& how) {
   detach();
   self_->send(parts_.session, ended_atom_v, how);
-  self_->send_exit(parts_.compute, caf::exit_reason::user_shutdown);
+  self_->send(parts_.compute, ended_atom_v, how);
   self_->send_exit(parts_.loader, caf::exit_reason::user_shutdown);
   self_->quit();
 }

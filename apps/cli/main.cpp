@@ -2,6 +2,7 @@
 // its role, passes signals on, and turns the end of the run into an exit
 // status.
 
+#include "actors/modules/training.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
@@ -40,7 +41,7 @@ namespace {
 using namespace troupe;
 
 /// Seconds that actors have to end after the run; then the process exits
-/// anyway.
+/// anyway, unless a training loop of the program's own has still to return.
 constexpr auto grace = std::chrono::seconds(3);
 
 void configure(caf::actor_system_config& target,
@@ -174,7 +175,7 @@ exit_status run(const config::resolved& config,
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;
   while (system.registry().running() > 0) {
-    if (std::chrono::steady_clock::now() > deadline)
+    if (std::chrono::steady_clock::now() > deadline && !remote::is_training())
       leave_now(leave_with(how));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace troupe::app {
 
@@ -40,9 +41,15 @@ stage_factory make_stages(caf::actor_system& system,
 bool has_remote_modules(const computing_parts& computing);
 
 /// The compute actor of a worker whose network is in segments.
+/// @param loss In the place of the data's; or null.
 compute_actor make_chain(caf::actor_system& system,
                          const computing_parts& computing,
-                         const stage_factory& stages);
+                         const stage_factory& stages,
+                         const loss_actor& loss = {});
+
+/// The same for a program that trains with a loop of its own.
+compute_actor make_training_loop(caf::actor_system& system,
+                                 const computing_parts& computing);
 
 /// What the link of one worker leads to: the server, which has all shards, or
 /// the remote module before it.
@@ -57,11 +64,20 @@ far_end make_far_end(caf::actor_system& system,
                      const std::shared_ptr<simulation::machine>& machine,
                      worker_id who);
 
-/// Makes the remote module of a worker in another process; null if the server
+/// The shard before which remote modules stand.
+struct module_owner {
+  parameter_server_actor server;
+  /// Its rank, if other shards are in processes of their own; nothing: it has
+  /// all parts that are on servers.
+  std::optional<uint32_t> rank;
+  models::element_range range; ///< Its elements of the flat weights.
+  module_roster_ptr roster;
+};
+
+/// Makes the remote module of a worker in another process; null if the shard
 /// has no parts of the network.
 module_factory module_maker(caf::actor_system& system,
                             const computing_parts& computing,
-                            const lead_actor& server,
-                            const module_roster_ptr& roster);
+                            const module_owner& owner);
 
 } // namespace troupe::app

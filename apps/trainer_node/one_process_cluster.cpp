@@ -1,5 +1,6 @@
 #include "apps/trainer_node/one_process_cluster.hpp"
 
+#include "actors/modules/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/participants.hpp"
@@ -99,6 +100,7 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
         return make_worker(system, its, session);
       });
     parts.packs = packs;
+    parts.awaits_score = remote::registered_training() != nullptr;
     parts.data = owned_by(its);
     if (parts.data.samples > 0)
       parts.rank = worker_id{i};

@@ -1,6 +1,7 @@
 // The process of a worker or an evaluator.
 
 #include "actors/evaluator/follower.hpp"
+#include "actors/modules/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/session_client.hpp"
@@ -77,6 +78,7 @@ node start_participant(caf::actor_system& system,
   };
   parts.feedback_store = {
     settings.training.train_dir, settings.checkpoint.keep, {}};
+  parts.awaits_score = remote::registered_training() != nullptr;
   parts.supervisor = supervisor;
   auto owned = std::make_shared<owned_data>();
   parts.owns = [owned] {

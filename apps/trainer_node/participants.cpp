@@ -1,6 +1,7 @@
 #include "apps/trainer_node/participants.hpp"
 
 #include "actors/evaluator/evaluator.hpp"
+#include "actors/modules/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/worker/worker.hpp"
 #include "apps/lab/simulation/machine.hpp"
@@ -15,6 +16,8 @@ compute_actor make_compute(caf::actor_system& system,
   if (!computing.plan)
     return spawn<compute_actor, compute_state>(system, placement::detached,
                                                computing);
+  if (remote::registered_training())
+    return app::make_training_loop(system, computing);
   return app::make_chain(system, computing,
                          app::make_stages(system, computing));
 }

@@ -214,9 +214,15 @@ void publish_admission(caf::actor_system& system,
   admission.frozen = parts.frozen;
   admission.nccl = gpus.nccl;
   admission.collective = gpus.collective;
+  module_owner owner{parameter_server_actor{life.with.lead},
+                     {},
+                     {0, layout.count()},
+                     parts.modules};
   if (parts.remote_shards > 0) {
     auto ranges = cut_parameters(layout, cluster.shards);
     admission.weights.count -= ranges.front().first;
+    owner.rank = 0;
+    owner.range = {ranges.front().first, admission.weights.count};
     for (const auto& range : ranges)
       admission.shard_counts.push_back(range.count);
     auto roster = std::make_shared<shard_roster>();
@@ -227,8 +233,7 @@ void publish_admission(caf::actor_system& system,
                             cluster.liveness_timeout});
     put_under(supervisor, "registrar of the shards", admission.registrar);
   }
-  admission.modules =
-    module_maker(system, computing, life.with.lead, parts.modules);
+  admission.modules = module_maker(system, computing, owner);
   if (admission.modules) {
     admission.weights.count = computing.plan->own().count;
     admission.activations = {admission.weights.type,
@@ -358,8 +363,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
                             heap_memory(),
                             data.own,
                             parts.frozen};
-  if (simulate ||
-      settings.parallel.mode == config::parallel_mode::remote_forward)
+  if (simulate || config::may_have_modules(settings))
     computing.plan = make_plan(settings, data.classes, data.description.shape);
   if (has_remote_modules(computing))
     parts.modules = std::make_shared<module_roster>();

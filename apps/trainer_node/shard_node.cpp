@@ -5,9 +5,11 @@
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/shard_session_client.hpp"
 #include "actors/shards/remote_shard.hpp"
+#include "actors/state/server_model.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
+#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "messages/run_record.hpp"
 
@@ -27,6 +29,14 @@ struct shard_options {
   supervisor_actor supervisor;
   std::function<void(const run_end&)> on_end;
 };
+
+/// The elements of the flat weights that this shard has.
+models::element_range range_of(const config::settings& settings,
+                               int64_t classes) {
+  auto layout = models::layout_of(settings.training, classes);
+  return cut_parameters(layout, settings.cluster.shards)
+    .at(*settings.cluster.rank);
+}
 
 /// The shard for one life of the lead, and its admission for workers.
 open_shard make_shard(caf::actor_system& system, const shard_options& options,
@@ -53,10 +63,29 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
     parts.memory = transport::shared_or_heap(admission.memory);
   parts.registrar = registrar;
   parts.on_end = options.on_end;
+  computing_parts computing;
+  computing.settings = settings;
+  computing.threads = parts.threads;
+  if (config::may_have_modules(settings)) {
+    auto data = description_of(welcome).data;
+    computing.plan = make_plan(settings, data.classes, data.shape);
+    parts.modules = std::make_shared<module_roster>();
+  }
+  auto modules = parts.modules;
   auto shard = spawn<remote_shard_actor, remote_shard_state>(
     system, placement::scheduled, std::move(parts));
   put_under(options.supervisor,
             "parameter server shard " + std::to_string(*cluster.rank), shard);
+  if (computing.plan) {
+    auto range = range_of(settings, computing.plan->classes);
+    admission.modules = module_maker(
+      system, computing,
+      {parameter_server_actor{shard}, cluster.rank, range, modules});
+    // Workers have all of their own at the lead.
+    admission.weights.count = 0;
+    admission.parameters = 0;
+    admission.activations = {type, computing.plan->most_activations};
+  }
   admission.settings = settings;
   admission.description = description_of(welcome);
   admission.server = shard;

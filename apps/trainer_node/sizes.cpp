@@ -86,6 +86,15 @@ std::string activations_of(const config::settings& all,
 void require_shards(const config::resolved& config,
                     const models::flat_layout& layout) {
   auto width = models::size_of(layout.dtype());
+  if (config::has_remote_shards(config.values) && !layout.owned().empty()) {
+    auto ranges = cut_parameters(layout, config.values.cluster.shards);
+    for (size_t rank = 0; rank < ranges.size(); ++rank)
+      if (ranges[rank].count == 0)
+        throw usage_error(config.cite("parallel.placement") +
+                          ": the shard of rank " + std::to_string(rank) +
+                          " owns no parameter: give it one, or leave it out");
+    return;
+  }
   auto most = models::most_shards(layout.parameter_count(), width);
   if (config.values.cluster.shards > most)
     throw usage_error(config.cite("cluster.shards") + ": the weights of '" +

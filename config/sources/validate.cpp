@@ -12,6 +12,8 @@
 #include "config/values/script.hpp"
 #include "config/values/tar_shards.hpp"
 
+#include <algorithm>
+
 namespace troupe::config {
 
 namespace {
@@ -177,11 +179,6 @@ void check_pipeline(const resolved& all) {
   const auto& parallel = all.values.parallel;
   const auto& training = all.values.training;
   auto rules = parse_placement(training.placement);
-  for (const auto& rule : rules)
-    if (rule.server)
-      refuse(all, "parallel.placement",
-             "the stages of a pipeline are with its worker: say " +
-               in_quotes(rule.pattern + " = worker"));
   if (rules.empty() && !parallel.stages)
     refuse(all, "parallel.mode",
            "needs to know where the network is cut: give --stages K, or a "
@@ -198,6 +195,32 @@ void check_pipeline(const resolved& all) {
     refuse(all, "parallel.micro-batches",
            "must divide the batch of " + std::to_string(training.batch_size) +
              " samples");
+}
+
+/// What shards own, where modules live on them.
+void check_owners(const resolved& all) {
+  const auto& values = all.values;
+  auto rules = parse_placement(values.training.placement);
+  for (const auto& rule : rules)
+    if (rule.server.value_or(0) >= values.cluster.shards)
+      refuse(all, "parallel.placement",
+             "ps:" + std::to_string(*rule.server) + " is not one of the " +
+               std::to_string(values.cluster.shards) + " shards");
+  if (!has_remote_shards(values) || !may_have_modules(values))
+    return;
+  // Without rules all is on the first.
+  for (uint32_t rank = rules.empty() ? 1 : 0; rank < values.cluster.shards;
+       ++rank)
+    if (std::ranges::none_of(rules, [rank](const placement_rule& rule) {
+          return rule.server.value_or(0) == rank;
+        }))
+      refuse(all, "parallel.placement",
+             "gives no part of the network to the shard of rank " +
+               std::to_string(rank) +
+               ": add a line, as in 'fc* = ps:" + std::to_string(rank) + "'");
+  if (!values.training.freeze.empty())
+    refuse(all, "training.freeze",
+           "needs all modules of servers in one process: leave --rank out");
 }
 
 /// Only who decides for the cluster knows how the network is cut.
@@ -219,15 +242,8 @@ void check_parallel(const resolved& all) {
   }
   check_segments(all);
   if (mode == parallel_mode::pipeline)
-    return check_pipeline(all);
-  if (has_remote_shards(values))
-    refuse(all, "parallel.mode",
-           "needs all shards in one process in this release: leave --rank out");
-  for (const auto& rule : parse_placement(values.training.placement))
-    if (rule.server.value_or(0) >= values.cluster.shards)
-      refuse(all, "parallel.placement",
-             "ps:" + std::to_string(*rule.server) + " is not one of the " +
-               std::to_string(values.cluster.shards) + " shards");
+    check_pipeline(all);
+  check_owners(all);
 }
 
 /// Only who decides for the cluster knows how the data is shared out.

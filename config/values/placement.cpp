@@ -88,6 +88,14 @@ std::string to_string(const std::vector<placement_rule>& rules) {
   return join(out, ",");
 }
 
+bool may_have_modules(const settings& all) {
+  if (all.parallel.mode != parallel_mode::pipeline)
+    return all.parallel.mode == parallel_mode::remote_forward;
+  return std::ranges::any_of(
+    parse_placement(all.training.placement),
+    [](const placement_rule& rule) { return rule.server.has_value(); });
+}
+
 bool matches(const placement_rule& rule, const std::string& module) {
   return key_patterns{words_of(rule.pattern)}.match(module);
 }

@@ -3,6 +3,8 @@
 // "conv* = ps:0", "fc1 fc2 = ps:1:cpu", "head = worker". In one line, as
 // `--placement` takes it, rules stand between commas. Values; any thread.
 
+#include "config/text/settings.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +28,10 @@ std::vector<placement_rule> parse_placement(std::string_view text);
 
 /// "conv*=ps:0,head=worker": what `parse_placement` reads back.
 std::string to_string(const std::vector<placement_rule>& rules);
+
+/// Whether parts of the network live on parameter servers, as far as the
+/// settings tell: `--mode remote-forward` may leave all with the workers.
+bool may_have_modules(const settings& all);
 
 bool matches(const placement_rule& rule, const std::string& module);
 

@@ -159,20 +159,25 @@ void copy(const torch::nn::Module& module, const flat_layout& layout,
   }
 }
 
-/// Places the parameters that are trained by their owners.
-void order_by(const parameter_owner& owner, std::vector<parameter_slot>& all) {
+/// Places the parameters that are trained by their owners; gives the elements
+/// of each.
+std::map<uint32_t, uint64_t> order_by(const parameter_owner& owner,
+                                      std::vector<parameter_slot>& all) {
   std::map<uint32_t, std::vector<parameter_slot*>> owned;
   for (auto& x : all) {
     if (x.kind == tensor_kind::parameter && !x.frozen && x.same_as.empty()) {
       owned[owner(x.name)].push_back(&x);
     }
   }
+  std::map<uint32_t, uint64_t> out;
   uint64_t total = 0;
   for (const auto& [number, its] : owned) {
     for (auto* x : its) {
       x->offset = std::exchange(total, total + x->count);
+      out[number] += x->count;
     }
   }
+  return out;
 }
 
 at::Tensor part_of(const at::Tensor& flat, uint64_t first, uint64_t count) {
@@ -251,7 +256,7 @@ void flat_layout::take(std::vector<parameter_slot> all,
     }
   }
   if (owner) {
-    order_by(owner, all);
+    owned_ = order_by(owner, all);
   }
   std::map<std::string, uint64_t> places;
   for (auto& x : all) {

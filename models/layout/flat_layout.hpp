@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -112,6 +113,9 @@ public:
   /// Elements of the frozen buffer.
   uint64_t frozen_count() const noexcept { return frozen_; }
 
+  /// Elements of the parameters of each owner; empty: all have one.
+  const std::map<uint32_t, uint64_t>& owned() const noexcept { return owned_; }
+
   config::scalar_type dtype() const noexcept { return dtype_; }
 
   /// Bytes of one flat buffer.
@@ -156,6 +160,7 @@ private:
   uint64_t parameters_ = 0;
   uint64_t numbers_ = 0; ///< In statistics.
   uint64_t frozen_ = 0;
+  std::map<uint32_t, uint64_t> owned_;
   config::scalar_type dtype_ = config::scalar_type::float32;
 };
 

@@ -167,19 +167,23 @@ flat_layout layout_of(const config::training_settings& settings,
                    settings);
 }
 
+std::optional<uint32_t> owner_of(const std::string& parameter, network& net,
+                                 const std::vector<placed_segment>& segments) {
+  auto its = std::ranges::find_if(segments, [&](const auto& segment) {
+    return belongs(parameter, net, segment.parts);
+  });
+  if (its == segments.end())
+    throw usage_error("parameter " + parameter +
+                      " is in none of the network's parts: it cannot be cut");
+  return its->server;
+}
+
 uint64_t parameters_with_worker(network& net, const flat_layout& layout,
                                 const std::vector<placed_segment>& segments) {
   uint64_t out = 0;
-  for (const auto& slot : layout.slots()) {
-    auto its = std::ranges::find_if(segments, [&](const auto& segment) {
-      return belongs(slot.name, net, segment.parts);
-    });
-    if (its == segments.end())
-      throw usage_error("parameter " + slot.name +
-                        " is in none of the network's parts: it cannot be cut");
-    if (!its->server)
+  for (const auto& slot : layout.slots())
+    if (!owner_of(slot.name, net, segments))
       out += slot.count;
-  }
   return out;
 }
 

@@ -56,6 +56,11 @@ flat_layout layout_of(network& net, const config::training_settings& settings);
 flat_layout layout_of(const config::training_settings& settings,
                       int64_t classes);
 
+/// The shard that has a parameter; nothing: the worker.
+/// @throws usage_error if it is in none of the network's parts.
+std::optional<uint32_t> owner_of(const std::string& parameter, network& net,
+                                 const std::vector<placed_segment>& segments);
+
 /// Elements of the parameters that are with the worker, which are the last.
 /// @throws usage_error if a parameter is in none of the network's parts.
 uint64_t parameters_with_worker(network& net, const flat_layout& layout,

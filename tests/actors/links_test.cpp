@@ -219,7 +219,7 @@ TEST_CASE("parts of weights in memory of this host are not copied") {
   for (size_t i = 0; i < 2; ++i)
     what.parts.push_back({servers[i].handle, parts[i].shape().count});
   auto link =
-    actors.make<parameter_server_actor, joined_link_state>(std::move(what));
+    actors.make<readable_module_actor, joined_link_state>(std::move(what));
   auto gradient = random_payload(3 * page + 1, 1);
   auto answer = actors.ask<release_header, payload>(link, push_atom_v,
                                                     numbered(1), gradient);

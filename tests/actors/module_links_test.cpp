@@ -2,6 +2,7 @@
 // end of a link.
 
 #include "actors/links/framed_gateway.hpp"
+#include "actors/links/joined_link.hpp"
 #include "actors/links/module_frames.hpp"
 #include "config/text/failure.hpp"
 #include "tests/support/module_site.hpp"
@@ -129,6 +130,109 @@ TEST_CASE("a peer that calls modules before it pulls is cut off") {
   auto [header, tensor] = to_frame(on.it.call(1));
   on.say(frame_kind::forward, 2, header, tensor);
   CHECK_FALSE(on.it.actors.alive(on.end));
+}
+
+TEST_CASE("a peer reads the weights of its context, and its gradient when that "
+          "is complete") {
+  far_side on;
+  on.open_context();
+  auto read = [&on](uint64_t id, const context_part& what) {
+    on.say(frame_kind::read, id, what);
+    return on.channel->sent.back();
+  };
+  auto weights = read(3, {lease_id{1}, 0, false, 10, 20});
+  CHECK(weights.kind == frame_kind::passed);
+  CHECK(at::equal(to_tensor(weights.tensor), on.it.flat.narrow(0, 10, 20)));
+  CHECK(read(4, {lease_id{1}, 0, true, 0, 1}).kind == frame_kind::refusal);
+  auto call = on.it.call(1);
+  call.inputs = to_activations(at::ones({samples, classes}));
+  auto [header, tensor] = to_frame(call);
+  on.say(frame_kind::backward, 5, header, tensor);
+  auto gradient = read(6, {lease_id{1}, 0, true, 10, 20});
+  CHECK(gradient.kind == frame_kind::passed);
+  CHECK(gradient.tensor.shape().count == 20);
+  // More than is there, than is sent at a time, or of nobody.
+  auto all = on.it.plan.parameters;
+  auto most = on.it.plan.most_activations;
+  for (const auto& [first, count] : {std::pair{all - 5, uint64_t{6}},
+                                     {uint64_t{0}, most + 1},
+                                     {UINT64_MAX, uint64_t{2}}})
+    CHECK(read(7, {lease_id{1}, 0, true, first, count}).kind ==
+          frame_kind::refusal);
+  auto other = read(8, {lease_id{2}, 0, true, 0, 1});
+  CHECK(
+    transport::read_header<transport::passed_header>(other.header).cancelled);
+}
+
+TEST_CASE("with shards in several processes a call goes to the one that it "
+          "names") {
+  actor_fixture actors;
+  std::array<std::vector<std::string>, 3> heard;
+  std::vector<caf::typed_response_promise<release_header, payload>> pulls;
+  joined_link_parts parts;
+  for (auto& its : heard) {
+    auto shard = actors.stand_in<readable_module_actor>([&](auto* self) {
+      using weights = caf::result<release_header, payload>;
+      return readable_module_actor::behavior_type{
+        [](push_atom, const push_header&, const payload&) -> weights {
+          return caf::make_error(errc::failed);
+        },
+        [&pulls, self](pull_atom, const pull_header&) -> weights {
+          pulls.push_back(
+            self->template make_response_promise<release_header, payload>());
+          return pulls.back();
+        },
+        [](watch_atom, version) -> caf::result<watch_header, payload> {
+          return caf::make_error(errc::failed);
+        },
+        [](score_atom, const score&) {},
+        [&its](forward_atom, const module_call&) {
+          its.push_back("forward");
+          return module_answer{};
+        },
+        [&its](backward_atom, const module_call&) {
+          its.push_back("backward");
+          return module_answer{};
+        },
+        [&its](cancel_atom, lease_id) { its.push_back("cancel"); },
+        [&its](fetch_atom, const context_part&) {
+          its.push_back("read");
+          return module_answer{};
+        },
+      };
+    });
+    // Workers get nothing but their own part, from the lead.
+    parts.parts.push_back(
+      {parameter_server_actor{shard}, parts.parts.size() == 2 ? 5u : 0u});
+  }
+  auto link =
+    actors.make<readable_module_actor, joined_link_state>(std::move(parts));
+  module_call call;
+  call.server = 1;
+  auto forward = actors.ask<module_answer>(link, forward_atom_v, call);
+  call.server = 2;
+  auto backward = actors.ask<module_answer>(link, backward_atom_v, call);
+  call.server = 3;
+  auto nowhere = actors.ask<module_answer>(link, forward_atom_v, call);
+  auto read = actors.ask<module_answer>(link, fetch_atom_v, context_part{});
+  actors.run();
+  actors.tell(link, cancel_atom_v, lease_id{1});
+  auto pull =
+    actors.ask<release_header, payload>(link, pull_atom_v, pull_header{});
+  actors.run();
+  CHECK(nowhere->code() == errc::protocol_violation);
+  CHECK((heard[0] == std::vector<std::string>{"forward", "cancel"}));
+  CHECK((heard[1] == std::vector<std::string>{"backward", "cancel"}));
+  CHECK((heard[2] == std::vector<std::string>{"read", "cancel"}));
+  REQUIRE(pulls.size() == 3);
+  auto own = random_payload(5, 1);
+  payload_buffer nothing{{element_type::float32, 0}};
+  auto none = std::move(nothing).seal();
+  for (size_t k = 0; k < 3; ++k)
+    pulls[k].deliver(release_header{version{4}, {}, {}}, k == 2 ? own : none);
+  actors.run();
+  CHECK(pull->get<payload>().bytes().data() == own.bytes().data());
+  actors.kill(link);
 }
 
 TEST_CASE("calls and answers keep all that they have as frames") {

@@ -191,7 +191,7 @@ struct two_parts {
   part_stand_in shard = make_part(actors);
   part_stand_in lead = make_part(actors);
   parameter_server_actor link =
-    actors.make<parameter_server_actor, joined_link_state>(
+    actors.make<readable_module_actor, joined_link_state>(
       joined_link_parts{{{shard.handle, 3}, {lead.handle, 2}}});
 };
 

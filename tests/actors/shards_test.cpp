@@ -2,6 +2,8 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/state/checkpoint_writer.hpp"
+#include "actors/state/server_model.hpp"
+#include "models/layout/segments.hpp"
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -67,6 +69,26 @@ models::loaded_checkpoint written(server_fixture& from,
 }
 
 } // namespace
+
+TEST_CASE("shards own what [placement] gives them, and the lead the rest") {
+  config::training_settings settings;
+  settings.placement = "conv1=worker,conv2=ps:0,fc1=ps:2,*=ps:1";
+  auto layout = models::layout_of(settings, 10);
+  auto count_of = [&layout](const std::string& layer) {
+    uint64_t out = 0;
+    for (const auto& slot : layout.slots())
+      if (slot.name.starts_with(layer))
+        out += slot.count;
+    return out;
+  };
+  using ranges = std::vector<models::element_range>;
+  auto fc1 = count_of("fc1.");
+  auto fc2 = count_of("fc2.");
+  auto conv = count_of("conv");
+  CHECK((cut_parameters(layout, 3) ==
+         ranges{{fc2 + fc1, conv}, {0, fc2}, {fc2, fc1}}));
+  CHECK((cut_parameters(layout, 1) == ranges{{0, layout.count()}}));
+}
 
 TEST_CASE("any number of shards gives the bits of one") {
   auto are = GENERATE(where::in_one_process, where::in_processes);

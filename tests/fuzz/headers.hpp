@@ -60,6 +60,9 @@ bool with_header_of(transport::frame_kind kind, Read read) {
   case frame_kind::cancel:
     read(lease_id{});
     return true;
+  case frame_kind::read:
+    read(context_part{});
+    return true;
   case frame_kind::give:
     read(transport::collective_give{});
     return true;

@@ -72,8 +72,9 @@ auto fields(const score& x) {
 }
 
 auto fields(const registration_request& x) {
-  const auto& [has_rank, rank, transport, data] = x;
-  return std::tuple{has_rank, rank, transport, data.samples, data.digest};
+  const auto& [has_rank, rank, transport, data, awaits_score] = x;
+  return std::tuple{has_rank,     rank,        transport,
+                    data.samples, data.digest, awaits_score};
 }
 
 auto fields(const registration& x) {
@@ -82,8 +83,8 @@ auto fields(const registration& x) {
 }
 
 auto fields(const run_end& x) {
-  const auto& [status, line] = x;
-  return std::tuple{status, line};
+  const auto& [status, line, accuracy] = x;
+  return std::tuple{status, line, bits(accuracy)};
 }
 
 template <class T>
@@ -146,9 +147,9 @@ TEST_CASE("messages between worker and server come through the wire") {
 }
 
 TEST_CASE("messages of membership come through the wire") {
-  check_fields(registration_request{true, worker_id{2}, "tcp", {3, 4}});
+  check_fields(registration_request{true, worker_id{2}, "tcp", {3, 4}, true});
   check_fields(registration{worker_id{1}, incarnation{2}, incarnation{3}});
-  check_fields(run_end{3, "no space left on device"});
+  check_fields(run_end{3, "no space left on device", 0.75});
 }
 
 TEST_CASE("shapes come through the wire") {

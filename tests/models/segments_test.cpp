@@ -92,6 +92,8 @@ TEST_CASE("parameters lie by their owners, shards before the worker",
     CHECK(slot.offset == end);
     end += slot.count;
   }
+  CHECK(layout.owned().at(1) == layout.slots()[4].offset);
+  CHECK(plain.owned().empty());
   // Names and their order in files stay.
   REQUIRE(layout.state_dict().size() == plain.state_dict().size());
   for (size_t i = 0; i < plain.state_dict().size(); ++i)

@@ -60,6 +60,23 @@ if(NOT sha_of_weighted STREQUAL sha_of_replayed)
                       "${sha_of_replayed}")
 endif()
 
+# The tutorial's program: a server, two trainers with loops of their own and an
+# evaluator, each a process.
+run(bash ${CMAKE_CURRENT_LIST_DIR}/run_tutorial.sh ${WORK}/build/remote_trainer
+    ${WORK}/tutorial)
+string(REGEX MATCHALL "training complete!\naccuracy [.0-9]+" found "${out}")
+list(LENGTH found trainers)
+if(NOT trainers EQUAL 2)
+  message(FATAL_ERROR "two trainers should have told their accuracy:\n${out}")
+endif()
+file(READ ${WORK}/tutorial/run/summary.json summary)
+string(JSON status GET "${summary}" status)
+string(JSON contexts GET "${summary}" contexts_left)
+string(JSON accuracy GET "${summary}" final_accuracy)
+if(NOT status STREQUAL completed OR NOT contexts EQUAL 0 OR accuracy LESS 0.5)
+  message(FATAL_ERROR "the trainers have not learnt anything:\n${summary}")
+endif()
+
 set(installed ${WORK}/prefix/bin/trainer_node)
 run(${installed} --version)
 run(ldd ${installed})

@@ -131,6 +131,99 @@ TEST_CASE("The network is on the server, and workers in processes") {
     }
 }
 
+TEST_CASE("Modules are on shards in processes of their own, one by one or as a "
+          "pipeline") {
+  const flags resnet{"--network",
+                     "resnet20",
+                     "--dataset",
+                     "synthetic(shape=3x16x16,classes=4,"
+                     "samples=200)",
+                     "--workers",
+                     "2",
+                     "--batch-size",
+                     "8",
+                     "--max-steps",
+                     "5",
+                     "--threads",
+                     "1"};
+  const flags in_parts{"--micro-batch-size", "2"};
+  const flags pipeline{"--mode", "pipeline", "--micro-batches", "4"};
+  process_fixture whole;
+  auto local = whole.simulate(resnet + in_parts);
+  check_end(local, 0);
+  struct row {
+    int shards;
+    flags mode;
+    const char* placement;
+    const char* path;
+  };
+  const row table[] = {
+    {2, remote + in_parts, "layer*=ps:1,fc=ps:0,*=worker", "shm"},
+    {2, remote + in_parts, "layer1*=ps:1,*=ps:0", "stream"},
+    {3, remote + in_parts, "layer1*=ps:2,layer2*=ps:1,*=worker", "chunked"},
+    {2, pipeline, "layer3* fc=ps:0,layer2*=ps:1,*=worker", "auto"},
+    {3, pipeline + flags{"--schedule", "gpipe"},
+     "layer3* fc=ps:2,layer2*=ps:1,*=ps:0", "auto"},
+  };
+  for (const auto& [shards, mode, placement, path] : table) {
+    INFO(placement);
+    process_fixture on;
+    sharded_server all{on, shards,
+                       resnet + mode + flags{"--placement", placement}};
+    auto one = on.worker({"--transport", path});
+    auto other = on.worker({"--transport", path});
+    auto scores = on.evaluator({});
+    all.check_ends(0);
+    for (auto* who : {&one, &other, &scores})
+      check_end(*who, 0);
+    CHECK(weights_of(on) == weights_of(whole));
+    CHECK(on.summary()["shards"] == shards);
+    if (mode != remote + in_parts) {
+      auto share = on.summary()["bubble_share"].get<double>();
+      CHECK(share > 0);
+      CHECK(share < 1);
+    }
+  }
+}
+
+TEST_CASE("A trainer whose modules are on two shards dies, and a run goes on "
+          "after its shard") {
+  process_fixture on;
+  const flags what = flags{"--network",         "mnist_net",
+                           "--workers",         "2",
+                           "--policy",          "async",
+                           "--epochs",          "4",
+                           "--threads",         "1",
+                           "--checkpoint-freq", "5",
+                           "--placement",       "conv*=ps:1,*=ps:0"} +
+                     remote;
+  sharded_server first{on, 2, what};
+  auto one = on.worker();
+  auto other = on.worker();
+  for (uint64_t step : {4, 8, 12}) {
+    on.await(first.lead, "training", is_step(step));
+    other.signal(SIGKILL);
+    other.wait();
+    other = on.worker();
+  }
+  first.others.front().signal(SIGKILL);
+  first.others.front().wait();
+  check_end(first.lead, 1);
+  CHECK(first.lead.err().find("shard 1") != std::string::npos);
+  for (auto* who : {&one, &other}) { // Told of the end, or waiting.
+    who->signal(SIGKILL);
+    who->wait();
+  }
+  sharded_server again{on, 2, what + flags{"--resume", "auto"}};
+  one = on.worker();
+  other = on.worker();
+  again.check_ends(0);
+  check_end(one, 0);
+  check_end(other, 0);
+  check_completed(on, 4);
+  CHECK(on.summary()["contexts_left"] == 0);
+}
+
 TEST_CASE("A trainer that dies takes its contexts along") {
   process_fixture on;
   auto server = on.listening_server(flags{"--network", "mnist_net", "--workers",
@@ -253,8 +346,6 @@ TEST_CASE("What is wrong with a cut is one line") {
     {{"--mode", "pipeline", "--stages", "3", "--placement",
       "conv*=worker,*=worker"},
      "contradicts [placement], which has 2 lines"},
-    {{"--mode", "pipeline", "--placement", "conv*=ps:0,*=worker"},
-     "say 'conv* = worker'"},
     {{"--mode", "pipeline", "--placement", "conv1=worker,fc1=worker,*=worker"},
      "its modules must follow each other"},
     {{"--mode", "remote-forward", "--placement", "body=ps:0,*=worker"},
@@ -274,5 +365,22 @@ TEST_CASE("What is wrong with a cut is one line") {
   for (const auto& [what, line] : table) {
     process_fixture on;
     check_refused(on, what, 2, line);
+  }
+  const flags on_shards = flags{"--role", "ps", "--rank", "0"} + with_shards(2);
+  const row shards[] = {
+    {{}, "gives no part of the network to the shard of rank 1: add a line"},
+    {{"--placement", "*=ps:1"},
+     "gives no part of the network to the shard of rank 0: add a line"},
+    {{"--placement", "conv*=ps:1,*=ps:2"}, "ps:2 is not one of the 2 shards"},
+    {{"--placement", "conv*=ps:1,*=ps:0", "--freeze", "conv*"},
+     "needs all modules of servers in one process: leave --rank out"},
+  };
+  for (const auto& [what, line] : shards) {
+    process_fixture on;
+    auto who = on.start("lead", short_run + on_shards + remote + what);
+    check_end(who, 2);
+    INFO(who.report());
+    CHECK(who.err().find(line) != std::string::npos);
+    CHECK(std::ranges::count(who.err(), '\n') == 1);
   }
 }

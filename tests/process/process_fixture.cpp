@@ -14,9 +14,7 @@ namespace troupe::testing {
 namespace fs = std::filesystem;
 
 std::vector<std::string> trainer_node(const flags& more) {
-  std::vector<std::string> result{TROUPE_TRAINER_NODE};
-  result.insert(result.end(), more.begin(), more.end());
-  return result;
+  return flags{TROUPE_TRAINER_NODE} + more;
 }
 
 // -- what a run leaves --------------------------------------------------------
@@ -127,7 +125,12 @@ flags with_shards(int shards) {
 
 // -- the processes ------------------------------------------------------------
 
-process_fixture::process_fixture() : port_(std::to_string(free_port())) {
+process_fixture::process_fixture() : process_fixture(TROUPE_TRAINER_NODE) {
+  // nop
+}
+
+process_fixture::process_fixture(std::string program)
+  : program_(std::move(program)), port_(std::to_string(free_port())) {
   // nop
 }
 
@@ -137,7 +140,7 @@ child process_fixture::start(const std::string& name, const flags& more,
   if (options.folder.empty())
     options.folder = home();
   auto number = ++counts_[name];
-  return child{trainer_node(more),
+  return child{flags{program_} + more,
                home_ / (name + "." + std::to_string(number)), options};
 }
 
@@ -177,6 +180,20 @@ child process_fixture::simulate(const flags& more) {
   flags all{"--simulate", "--train-dir", run().string()};
   all.insert(all.end(), more.begin(), more.end());
   return start("simulate", all);
+}
+
+sharded_server::sharded_server(process_fixture& on, int shards,
+                               const flags& more)
+  : lead(
+      on.listening_server(flags{"--rank", "0"} + with_shards(shards) + more)) {
+  for (int k = 1; k < shards; ++k)
+    others.push_back(on.shard(k, with_shards(shards)));
+}
+
+void sharded_server::check_ends(int status) {
+  check_end(lead, status);
+  for (auto& one : others)
+    check_end(one, status);
 }
 
 size_t process_fixture::await(child& server, const std::string& what,

@@ -74,6 +74,9 @@ class process_fixture {
 public:
   process_fixture();
 
+  /// Starts another program than trainer_node, with the same command line.
+  explicit process_fixture(std::string program);
+
   std::filesystem::path run() const { return home_ / "run"; }
   std::filesystem::path home() const { return home_.path(); }
   const std::string& port() const { return port_; }
@@ -105,8 +108,19 @@ private:
   child is_member(const std::string& role, const flags& more);
 
   temporary_folder home_;
+  std::string program_;
   std::string port_;
   std::map<std::string, int> counts_;
+};
+
+/// The lead and the other shards of a run, each a process.
+struct sharded_server {
+  sharded_server(process_fixture& on, int shards, const flags& more);
+
+  void check_ends(int status);
+
+  child lead;
+  std::vector<child> others;
 };
 
 /// Waits for the end of a process and checks its exit status; a failure shows

@@ -10,25 +10,6 @@ using namespace troupe::testing;
 
 namespace {
 
-/// The lead and the other shards of a run.
-struct server {
-  server(process_fixture& on, int shards, const flags& more)
-    : lead(on.listening_server(flags{"--rank", "0"} + with_shards(shards) +
-                               more)) {
-    for (int k = 1; k < shards; ++k)
-      others.push_back(on.shard(k, with_shards(shards)));
-  }
-
-  void check_ends(int status) {
-    check_end(lead, status);
-    for (auto& one : others)
-      check_end(one, status);
-  }
-
-  child lead;
-  std::vector<child> others;
-};
-
 const flags two_epochs{"--policy",    "sync", "--workers", "2",
                        "--epochs",    "2",    "--seed",    "5",
                        "--optimizer", "adam", "--lr",      "0.001"};
@@ -46,7 +27,7 @@ json summary_of_one_process(const flags& what) {
 
 json summary_of(int shards, const flags& what) {
   process_fixture on;
-  server all{on, shards, what};
+  sharded_server all{on, shards, what};
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
   auto evaluator = on.evaluator({"--threads", "1"});
@@ -115,10 +96,10 @@ TEST_CASE("workers come and go while there are remote shards") {
   for (std::string policy : {"async", "ssp", "sync", "backup"}) {
     INFO(policy);
     process_fixture on;
-    server all{on,
-               2,
-               {"--policy", policy, "--workers", "2", "--epochs", "16",
-                "--checkpoint-freq", "10"}};
+    sharded_server all{on,
+                       2,
+                       {"--policy", policy, "--workers", "2", "--epochs", "16",
+                        "--checkpoint-freq", "10"}};
     auto stays = on.worker({"--threads", "1"});
     auto from = on.await(all.lead, "a member", is_kind("joined"));
     for (int i = 0; i < 3; ++i) {
@@ -145,7 +126,7 @@ TEST_CASE("a lead that is killed finds its shards again, and another number "
   process_fixture on;
   const flags what{"--workers",         "2",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "async"};
-  server all{on, 3, what};
+  sharded_server all{on, 3, what};
   std::vector<child> workers;
   for (int i = 0; i < 2; ++i)
     workers.push_back(on.worker());
@@ -172,7 +153,7 @@ TEST_CASE("a shard that dies ends the run with one line, and it can be "
   process_fixture on;
   const flags what{"--workers",         "1",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "async"};
-  server all{on, 2, what};
+  sharded_server all{on, 2, what};
   auto worker = on.worker();
   on.await(all.lead, "a checkpoint", is_kind("checkpoint"));
   all.others.front().kill();
@@ -191,7 +172,7 @@ TEST_CASE("a shard that dies ends the run with one line, and it can be "
 
 TEST_CASE("a signal to any shard stops the run with a checkpoint") {
   process_fixture on;
-  server all{
+  sharded_server all{
     on, 2, {"--workers", "1", "--epochs", "1000", "--policy", "async"}};
   auto worker = on.worker();
   on.await(all.lead, "an update", is_kind("update"));

@@ -370,6 +370,7 @@ make_session_client_stand_in(actor_fixture& actors) {
 
 struct compute_notes {
   int cancels = 0;
+  std::vector<run_end> ended;
   std::vector<compute_task> tasks;
   std::vector<caf::typed_response_promise<gradient_report>> promises;
 };
@@ -389,6 +390,10 @@ inline compute_stand_in make_compute_stand_in(actor_fixture& actors) {
         return seen->promises.back();
       },
       [seen](cancel_atom) { ++seen->cancels; },
+      [=](ended_atom, const run_end& how) {
+        seen->ended.push_back(how);
+        self->quit();
+      },
     };
   });
   return out;

@@ -63,6 +63,7 @@ struct module_site {
     out.own = plan.own().count;
     out.memory = memory;
     out.most_samples = samples;
+    out.most_elements = plan.most_activations;
     out.roster = roster;
     module =
       actors.make<module_host_actor, remote_module_state>(std::move(out));
@@ -75,7 +76,7 @@ struct module_site {
         {plan.segments[k].server
            ? stage_actor{}
            : counted(stage_of({plan.segments[k].parts, plan.own()}), k),
-         plan.statistics[k]});
+         0, plan.statistics[k]});
     out.parameters = plan.own_parameters;
     out.statistics = plan.all_statistics;
     out.training = parts.settings.training;

@@ -113,7 +113,8 @@ public:
     }
     joined.parts.push_back(
       {spawn_local_link(actors.system(), lead), lead_count});
-    link = actors.make<parameter_server_actor, joined_link_state>(joined);
+    link = parameter_server_actor{
+      actors.make<readable_module_actor, joined_link_state>(joined)};
   }
 
   void enlist(worker_id who, incarnation as) {

@@ -80,6 +80,7 @@ TEST_CASE("kinds of frames and carriages have these numbers") {
   CHECK(static_cast<int>(frame_kind::backward) == 21);
   CHECK(static_cast<int>(frame_kind::passed) == 22);
   CHECK(static_cast<int>(frame_kind::cancel) == 23);
+  CHECK(static_cast<int>(frame_kind::read) == 24);
   CHECK(static_cast<int>(carriage::new_region) == 3);
   CHECK(static_cast<int>(carriage::ahead) == 4);
   CHECK(static_cast<int>(carriage::device) == 5);

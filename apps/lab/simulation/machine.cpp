@@ -94,6 +94,7 @@ public:
     return {
       [this](compute_atom, const compute_task& task) { return begin(task); },
       [this](cancel_atom) { cancel(); },
+      [this](ended_atom, const run_end&) { self_->quit(); },
       [](load_atom, const lease& what) {
         static const auto nothing = std::make_shared<const data::batch>();
         return loaded_batch{what, nothing};

@@ -46,6 +46,7 @@ enum class frame_kind : uint8_t {
   backward = 21, ///< pass_header, gradients of activations
   passed = 22,   ///< passed_header, the outcome
   cancel = 23,   ///< lease_id: close its context
+  read = 24,     ///< context_part: send these numbers
 };
 
 /// Whether the tensors of such frames are activations, or their gradients.
