@@ -1,7 +1,8 @@
 #include "models/dropout.hpp"
 
+#include "models/kernels/kernels.hpp"
+
 #include <ATen/TensorOperators.h>
-#include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -13,25 +14,26 @@ namespace {
 constexpr uint64_t dropout_purpose = 0x80000000;
 
 template <class T>
-void fill(at::Tensor& mask, double share, at::Philox4_32& random) {
-  auto lowest = static_cast<uint64_t>(share * 0x1p32); // That stays.
-  auto scale = static_cast<T>(1 / (1 - share));
-  auto* to = mask.mutable_data_ptr<T>();
-  for (int64_t i = 0; i < mask.numel(); ++i)
-    to[i] = random() >= lowest ? scale : T{0};
+at::Tensor make_mask(const at::Tensor& x, double share, uint32_t layer,
+                     const dropout_key& key) {
+  auto mask =
+    at::empty(x.sizes(), x.options().dtype(c10::CppTypeToScalarType<T>::value));
+  kernels::dropout_terms<T> terms;
+  terms.seed = key.seed;
+  terms.subsequence = key.epoch << 32 | (key.first & 0xffffffff);
+  terms.block = (dropout_purpose + layer) << 32;
+  terms.lowest = static_cast<uint32_t>(share * 0x1p32);
+  terms.scale = static_cast<T>(1 / (1 - share));
+  kernels::fastest<T>().dropout(terms, mask.template mutable_data_ptr<T>(),
+                                static_cast<size_t>(mask.numel()));
+  return mask;
 }
 
 at::Tensor make_mask(const at::Tensor& x, double share, uint32_t layer,
                      const dropout_key& key) {
-  at::Philox4_32 random{key.seed, key.epoch << 32 | (key.first & 0xffffffff),
-                        (dropout_purpose + layer) << 32};
-  auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  auto mask = at::empty(x.sizes(), x.options().dtype(type));
-  if (type == at::kDouble)
-    fill<double>(mask, share, random);
-  else
-    fill<float>(mask, share, random);
-  return mask.to(x.scalar_type());
+  if (x.scalar_type() == at::kDouble)
+    return make_mask<double>(x, share, layer, key);
+  return make_mask<float>(x, share, layer, key).to(x.scalar_type());
 }
 
 } // namespace

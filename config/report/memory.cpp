@@ -12,17 +12,20 @@ namespace {
 
 /// Sizes in bytes.
 struct sizes {
-  uint64_t width;   ///< Of a number.
-  uint64_t version; ///< Weights with statistics; a gradient, too.
-  uint64_t frozen;  ///< Weights that are not trained.
-  uint64_t slots;   ///< All of the optimiser's.
+  uint64_t width;    ///< Of a number.
+  uint64_t version;  ///< Weights with statistics; a gradient, too.
+  uint64_t own;      ///< What a worker has of a version.
+  uint64_t contexts; ///< Gradients of one worker at its servers.
+  uint64_t frozen;   ///< Weights that are not trained.
+  uint64_t slots;    ///< All of the optimiser's.
   uint64_t error_feedback;
   uint64_t data;
 
   sizes(const settings& all, const model_size& of)
     : width(all.training.dtype == scalar_type::float64 ? 8 : 4),
       version((of.parameters + of.statistics) * width),
-      frozen(of.frozen * width),
+      own(version - of.with_servers * width),
+      contexts(of.with_servers > 0 ? 2 : 1), frozen(of.frozen * width),
       slots(of.parameters * slots_of(all.training) * width),
       error_feedback(
         parse_compression(all.cluster.compression).has_error_feedback()
@@ -62,10 +65,11 @@ role_memory server(std::string who, const settings& all, const sizes& each,
     return static_cast<uint64_t>(static_cast<double>(bytes) * share);
   };
   role_memory out{std::move(who), {}};
-  out.parts = {{"versions of the weights",
-                part((2 + versions_behind(all)) * each.version)},
-               {"optimiser", part(each.slots)},
-               {"gradients", part(all.cluster.workers * each.version)}};
+  out.parts = {
+    {"versions of the weights",
+     part((2 + versions_behind(all)) * each.version)},
+    {"optimiser", part(each.slots)},
+    {"gradients", part(all.cluster.workers * each.contexts * each.version)}};
   if (!leads)
     return out;
   out.parts.push_back({"frozen weights", each.frozen});
@@ -102,9 +106,9 @@ role_memory worker(const settings& all, const model_size& of,
   // weights arrive while the last ones are.
   return {
     "a worker",
-    {{"weights", 2 * each.version},
+    {{"weights", 2 * each.own},
      {"frozen weights", each.frozen},
-     {"gradients", 2 * each.version},
+     {"gradients", 2 * each.own},
      {"batches", 2 * batch_bytes(of, all.training.batch_size, each.width)},
      {"error feedback", 2 * each.error_feedback},
      {"data set", each.data}},

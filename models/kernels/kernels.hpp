@@ -1,8 +1,9 @@
 #pragma once
-// The loops of a parameter server over tensor memory, compiled once for each
-// useful instruction set. All versions give the same bits: each element is
-// computed by itself, in the order written down here, and no multiplication is
-// fused with an addition. Called by models/optim.
+// Loops over tensor memory, most of them of a parameter server, compiled once
+// for each useful instruction set. All versions give the same bits: each
+// element is computed by itself, in the order written down here, and no
+// multiplication is fused with an addition. Called by models/optim and
+// models/dropout.
 //
 // Nothing is checked; sizes and pointers are the caller's responsibility.
 // Arrays do not overlap, except that `next` may be `current`. Stateless; any
@@ -38,6 +39,18 @@ struct adam_terms {
   T root_scale = 1;   ///< sqrt(1 - beta2^t)
 };
 
+/// A stream of 32-bit numbers, four for each of its blocks, and which of them
+/// stay: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1,
+/// 2, 3", SC 2011), numbered as LibTorch's engine does.
+template <class T>
+struct dropout_terms {
+  uint64_t seed = 0;
+  uint64_t subsequence = 0;
+  uint64_t block = 0;  ///< The first. The last is below 2^64, too.
+  uint32_t lowest = 0; ///< Of the numbers that stay.
+  T scale = 1;
+};
+
 template <class T>
 struct loops {
   /// Whether there is neither NaN nor infinity.
@@ -58,6 +71,9 @@ struct loops {
 
   void (*adam)(const adam_terms<T>& terms, T* next, const T* current,
                const T* gradient, T* average, T* square, size_t count);
+
+  /// out[i] = scale where the i-th number of the stream stays, else 0.
+  void (*dropout)(const dropout_terms<T>& terms, T* out, size_t count);
 
   /// Copies with streaming stores, which bypass the caches, so that memory that
   /// is overwritten completely need not be read first. Other threads see it

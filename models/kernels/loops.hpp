@@ -210,6 +210,63 @@ void adam(const adam_terms<T>& terms, T* next, const T* current,
   }
 }
 
+// -- dropout ------------------------------------------------------------------
+
+/// So many blocks of random numbers at a time: word k of block i is [k][i].
+constexpr size_t blocks_at_a_time = 64;
+using random_blocks = uint32_t[4][blocks_at_a_time];
+
+/// Makes counters into random numbers, in ten rounds.
+inline void philox(random_blocks& x, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    for (size_t i = 0; i < blocks_at_a_time; ++i) {
+      auto a = uint64_t{0xd2511f53} * x[0][i];
+      auto b = uint64_t{0xcd9e8d57} * x[2][i];
+      x[0][i] = static_cast<uint32_t>(b >> 32) ^ x[1][i] ^ key0;
+      x[2][i] = static_cast<uint32_t>(a >> 32) ^ x[3][i] ^ key1;
+      x[1][i] = static_cast<uint32_t>(b);
+      x[3][i] = static_cast<uint32_t>(a);
+    }
+    key0 += 0x9e3779b9;
+    key1 += 0xbb67ae85;
+  }
+}
+
+template <class T>
+void dropout(const dropout_terms<T>& terms, T* out, size_t count) {
+  constexpr size_t step = 4 * blocks_at_a_time;
+  T kept[4][blocks_at_a_time];
+  T some[step];
+  auto scale = terms.scale;
+  auto block = terms.block;
+  while (count > 0) {
+    random_blocks x;
+    for (size_t i = 0; i < blocks_at_a_time; ++i, ++block) {
+      x[0][i] = static_cast<uint32_t>(block);
+      x[1][i] = static_cast<uint32_t>(block >> 32);
+      x[2][i] = static_cast<uint32_t>(terms.subsequence);
+      x[3][i] = static_cast<uint32_t>(terms.subsequence >> 32);
+    }
+    philox(x, static_cast<uint32_t>(terms.seed),
+           static_cast<uint32_t>(terms.seed >> 32));
+    for (size_t k = 0; k < 4; ++k)
+      for (size_t i = 0; i < blocks_at_a_time; ++i)
+        kept[k][i] = x[k][i] >= terms.lowest ? scale : T{0};
+    for (size_t i = 0; i < blocks_at_a_time; ++i) {
+      some[4 * i] = kept[0][i];
+      some[4 * i + 1] = kept[1][i];
+      some[4 * i + 2] = kept[2][i];
+      some[4 * i + 3] = kept[3][i];
+    }
+    auto n = count < step ? count : step;
+    __builtin_memcpy(out, some, n * sizeof(T));
+    if (n < step)
+      return;
+    out += step;
+    count -= step;
+  }
+}
+
 // -- memory -------------------------------------------------------------------
 
 #ifdef __AVX512F__
@@ -263,8 +320,10 @@ void stream(T* to, const T* from, size_t count) {
 } // namespace
 
 const loops<float> f32{finite<float>, sum<float>,  squares<float>,
-                       sgd<float>,    adam<float>, stream<float>};
+                       sgd<float>,    adam<float>, dropout<float>,
+                       stream<float>};
 const loops<double> f64{finite<double>, sum<double>,  squares<double>,
-                        sgd<double>,    adam<double>, stream<double>};
+                        sgd<double>,    adam<double>, dropout<double>,
+                        stream<double>};
 
 } // namespace troupe::models::kernels::TROUPE_INSTRUCTION_SET

@@ -1,14 +1,57 @@
 // Networks in segments: the chain beside a worker, stages, and the remote
 // module before a server, here a double.
 
+#include "models/networks/chain.hpp"
+#include "models/networks/registration.hpp"
+#include "tests/support/error_line.hpp"
 #include "tests/support/module_site.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <torch/nn/modules/linear.h>
 
 #include <limits>
 
 using namespace troupe;
 using namespace troupe::test;
+
+namespace {
+
+/// What comes out of its first part does not fit into its second.
+class misfit final : public models::chain_network {
+public:
+  explicit misfit(int64_t classes) : chain_network("misfit") {
+    torch::nn::Linear first{784, 16};
+    torch::nn::Linear last{15, classes};
+    module().register_module("first", first);
+    module().register_module("last", last);
+    add({"first"},
+        [first](const at::Tensor& x, const models::pass_context&) mutable {
+          return first(x.flatten(1));
+        });
+    add({"last"},
+        [last](const at::Tensor& x, const models::pass_context&) mutable {
+          return last(x);
+        });
+  }
+};
+
+const models::register_network mine{
+  {"misfit", {1, 28, 28}, 10, 0, [](int64_t number) {
+     return std::make_shared<misfit>(number);
+   }}};
+
+} // namespace
+
+TEST_CASE("stages whose shapes do not fit each other are one line") {
+  config::settings all;
+  all.training.network = "misfit";
+  all.training.placement = "first=worker,last=ps:0";
+  all.parallel.mode = config::parallel_mode::remote_forward;
+  CHECK(error_line<run_error>([&] {
+          models::make_segment_plan(all, 10, {1, 28, 28});
+        }) == "cutting the network failed: mat1 and mat2 shapes cannot be "
+              "multiplied (1x16 and 15x10)");
+}
 
 TEST_CASE("a push gets the gradient of its context") {
   for (const auto& placement :

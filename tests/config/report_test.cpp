@@ -219,6 +219,21 @@ TEST_CASE("shards in processes of their own share the memory", "[plan]") {
                         "3.0 MB\n"));
 }
 
+TEST_CASE("a worker has no memory for parameters that are with servers, and "
+          "servers have two contexts for each",
+          "[plan]") {
+  model_size model{1'000'000, 500, {}};
+  model.with_servers = 750'000;
+  auto all = parse(split("--check --role ps --mode remote-forward --workers 4 "
+                         "--evaluator false"))
+               .config;
+  CHECK_THAT(plan(all, model),
+             ContainsSubstring("gradients 32.0 MB") &&
+               ContainsSubstring("a worker 4.0 MB at most besides forward "
+                                 "and backward: weights 2.0 MB, gradients "
+                                 "2.0 MB\n"));
+}
+
 TEST_CASE("the example files are valid", "[examples]") {
   const std::string folder = TROUPE_EXAMPLES;
   auto cluster = folder + "/cluster.ini";

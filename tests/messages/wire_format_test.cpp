@@ -64,7 +64,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<module_call> == 238);
   CHECK(id_of<module_answer> == 239);
   CHECK(id_of<stage_context_ptr> == 240);
-  CHECK(caf::id_block::troupe_data::end == 241);
+  CHECK(id_of<context_part> == 241);
+  CHECK(caf::id_block::troupe_data::end == 242);
 }
 
 TEST_CASE("atoms have these ids") {

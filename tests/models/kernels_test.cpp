@@ -1,5 +1,6 @@
 #include "models/kernels/kernels.hpp"
 
+#include <ATen/core/PhiloxRNGEngine.h>
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
@@ -167,4 +168,28 @@ TEMPLATE_TEST_CASE("all instructions find what is not finite", "[kernels]",
       }
     }
   }
+}
+
+TEMPLATE_TEST_CASE("dropout masks are those of LibTorch's random numbers",
+                   "[kernels]", float, double) {
+  using T = TestType;
+  for (uint64_t seed : {0ull, 7ull, 0x123456789abcdef0ull})
+    // Beyond the last, the lower half of a block's number begins again.
+    for (uint64_t block : {0ull, 0x80000001ull << 32, 0xffff'fff8ull}) {
+      kernels::dropout_terms<T> terms{seed, seed ^ 0x5a5a5a5a5a5a, block,
+                                      0x4000'0000, T{4} / 3};
+      for (const auto& one : kernels::variants())
+        for (auto count : lengths)
+          if (one.usable) {
+            INFO(one.name << ", " << count << " elements");
+            std::vector<T> found(count + 1, T{9});
+            of<T>(one).dropout(terms, found.data(), count);
+            at::Philox4_32 random{seed, terms.subsequence, block};
+            std::vector<T> expected;
+            for (size_t i = 0; i < count; ++i)
+              expected.push_back(random() >= terms.lowest ? terms.scale : T{0});
+            expected.push_back(T{9}); // Beyond its end nothing is written.
+            CHECK(bits(found) == bits(expected));
+          }
+    }
 }

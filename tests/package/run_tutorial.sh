@@ -8,11 +8,12 @@ mkdir -p "$folder"
 
 "$program" --role ps --port 0 --train-dir "$folder/run" --mode remote-forward \
   --network tutorial_net --policy async --workers 2 --batch-size 16 --lr 0.03 \
-  --max-steps 240 --eval-every 240 --threads 1 > "$folder/ps.out" 2>&1 &
+  --max-steps 240 --eval-freq 240 --threads 1 > "$folder/ps.out" 2>&1 &
 server=$!
 for _ in $(seq 300); do
   port=$(sed -n 's/^listening .*:\([0-9]*\).*/\1/p' "$folder/ps.out" | head -n 1)
   [ -n "$port" ] && break
+  kill -0 "$server" 2> /dev/null || { cat "$folder/ps.out"; exit 1; }
   sleep 0.1
 done
 

@@ -109,7 +109,7 @@ TEST_CASE("a head that is none of ours is refused with a line") {
   auto bytes = encode(sample_head());
   CHECK(decode_refusal(bytes, 0, 0) == "what arrives is no frame");
   CHECK(decode_refusal(bytes, 4, 0) == "a frame with an unknown kind");
-  CHECK(decode_refusal(bytes, 4, 24) == "a frame with an unknown kind");
+  CHECK(decode_refusal(bytes, 4, 25) == "a frame with an unknown kind");
   CHECK(decode_refusal(bytes, 5, 6) == "a frame with an unknown carriage");
   CHECK(decode_refusal(bytes, 6, 4) == "a frame with an unknown element type");
   CHECK(decode_refusal(bytes, 7, 1) == "a frame with an unknown filling");
