@@ -13,7 +13,8 @@ ddp: DistributedDataParallel over gloo. rpc-async, rpc-sync: a parameter server
 in a process of its own, as PyTorch's tutorials on RPC build it; workers send
 gradients and get weights back, at once or when both have sent theirs. rpc-remote:
 the model stays there; workers call it, and distributed autograd and optimiser do
-the rest.
+the rest. There workers take turns: a step of one between forward and backward of
+another ends the program (pytorch/examples#780).
 """
 
 import os
@@ -256,7 +257,7 @@ def noted():
     return server.times
 
 
-def rpc_node(rank, task, barrier):
+def rpc_node(rank, task, barrier, turn):
     global server
     torch.set_num_threads(1)
     if rank == WORKERS:
@@ -268,7 +269,7 @@ def rpc_node(rank, task, barrier):
         rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=task.meeting),
     )
     if rank < WORKERS:
-        step = remote_step() if task.mode == "rpc-remote" else pushing_step(task)
+        step = remote_step(turn) if task.mode == "rpc-remote" else pushing_step(task)
         times = time_steps(task, rank, step, barrier.wait)
         rpc.rpc_sync(SERVER, note, (times,))
         barrier.wait()
@@ -296,14 +297,14 @@ def pushing_step(task):
     return step
 
 
-def remote_step():
+def remote_step(turn):
     references = rpc.rpc_sync(SERVER, parameter_references)
     optimizer = DistributedOptimizer(
         torch.optim.SGD, references, lr=1e-3, momentum=0.9
     )
 
     def step(inputs, targets):
-        with dist_autograd.context() as context:
+        with turn, dist_autograd.context() as context:
             scores = rpc.rpc_sync(SERVER, scores_of, (inputs,))
             loss = nn.functional.cross_entropy(scores, targets)
             dist_autograd.backward(context, [loss])
@@ -317,8 +318,8 @@ def main():
     if task.mode == "ddp":
         mp.spawn(ddp_worker, (task,), WORKERS)
     elif task.mode in ("rpc-async", "rpc-sync", "rpc-remote"):
-        barrier = mp.get_context("spawn").Barrier(WORKERS)
-        mp.spawn(rpc_node, (task, barrier), WORKERS + 1)
+        new = mp.get_context("spawn")
+        mp.spawn(rpc_node, (task, new.Barrier(WORKERS), new.Lock()), WORKERS + 1)
     else:
         sys.exit(f"no such way to train: {task.mode}")
 

@@ -295,3 +295,25 @@ TEST_CASE("at the end workers are told to stop, then evaluators, then the "
   CHECK(it.supervisor->ended[0].line == "disk full");
   CHECK_FALSE(it.actors.alive(it.coordinator));
 }
+
+TEST_CASE("a worker that awaits the last score is told of the end with it") {
+  office it{2};
+  auto plain = it.new_worker();
+  auto waits = it.new_worker();
+  it.enter(plain);
+  registration_request wish;
+  wish.awaits_score = true;
+  it.enter(waits, wish);
+  it.actors.tell(it.coordinator, ending_atom_v);
+  CHECK(plain->stopped.size() == 1);
+  CHECK(waits->stopped.empty());
+  it.actors.kill(plain.handle);
+  it.actors.tell(it.coordinator, ended_atom_v, run_end{1, "disk full", 0.75});
+  CHECK(plain->stopped.size() == 1);
+  REQUIRE(waits->stopped.size() == 1);
+  CHECK(waits->stopped[0].accuracy == 0.75);
+  CHECK_FALSE(waits->stopped[0].failed()); // That is the server's.
+  CHECK(it.supervisor->ended.empty());
+  it.actors.kill(waits.handle);
+  CHECK(it.supervisor->ended.size() == 1);
+}
