@@ -1,6 +1,5 @@
 #include "actors/modules/remote_module.hpp"
 
-#include "actors/modules/activations.hpp"
 #include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 
@@ -180,10 +179,14 @@ auto remote_module_state::read(const context_part& what) const
     return caf::make_error(errc::protocol_violation,
                            std::string{"numbers that the context does not "
                                        "have"});
-  auto of = what.gradient ? at.gradient : to_tensor(at.weights);
-  auto part = of.narrow(0, static_cast<int64_t>(what.first - first),
-                        static_cast<int64_t>(what.count));
-  return module_answer{.outputs = to_activations(part.clone())};
+  auto from = what.first - first;
+  auto size = static_cast<int64_t>(what.count);
+  auto part =
+    what.gradient
+      ? to_payload(
+          at.gradient.narrow(0, static_cast<int64_t>(from), size).clone())
+      : at.weights.part(from, what.count);
+  return module_answer{.outputs = {std::move(part), {size}}};
 }
 
 caf::error remote_module_state::open(const module_call& call) {

@@ -203,8 +203,10 @@ auto training_loop_state::read(const context_part& what) -> module_result {
                 {static_cast<int64_t>(what.count)}}};
 }
 
+// A lease may come a second time, before the loop has left the body of the
+// first: what it says there is not about the new batch, which it has not taken.
 bool training_loop_state::is_open(lease_id which) const {
-  return job_ && job_->task.from.id == which && !job_->over;
+  return job_ && job_->task.from.id == which && job_->taken && !job_->over;
 }
 
 // -- the chain ----------------------------------------------------------------

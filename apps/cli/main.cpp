@@ -41,7 +41,8 @@ namespace {
 using namespace troupe;
 
 /// Seconds that actors have to end after the run; then the process exits
-/// anyway, unless a training loop of the program's own has still to return.
+/// anyway, unless a training loop of the program's own has still to return;
+/// that one is waited for until a signal comes.
 constexpr auto grace = std::chrono::seconds(3);
 
 void configure(caf::actor_system_config& target,
@@ -175,7 +176,8 @@ exit_status run(const config::resolved& config,
   node = {};
   auto deadline = std::chrono::steady_clock::now() + grace;
   while (system.registry().running() > 0) {
-    if (std::chrono::steady_clock::now() > deadline && !remote::is_training())
+    auto late = std::chrono::steady_clock::now() > deadline;
+    if (late && (!remote::is_training() || signals.arrived()))
       leave_now(leave_with(how));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

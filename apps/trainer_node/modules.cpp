@@ -112,11 +112,10 @@ compute_actor make_training_loop(caf::actor_system& system,
   auto net =
     models::make_network(training.network, plan.classes, training.dtype);
   auto layout = models::layout_of(*net, training);
-  for (const auto& slot : layout.slots()) {
+  for (const auto& slot : layout.slots())
     out.parameters.push_back({slot.name, slot.shape,
                               models::owner_of(slot.name, *net, plan.segments),
                               slot.offset});
-  }
   out.own = plan.own();
   out.most_elements = plan.most_activations;
   out.dtype = training.dtype;

@@ -141,16 +141,7 @@ TEST_CASE("a server without frozen weights has no download") {
 
 TEST_CASE("a download fails with its server") {
   actor_fixture actors;
-  auto gateway = actors.stand_in<gateway_actor>([](auto*) {
-    return gateway_actor::behavior_type{
-      [](attach_atom, const parameter_server_actor&) {
-        return coordinator_actor{};
-      },
-      [](attach_atom, const chunk_end_actor&) {},
-      [](fetch_atom, const caf::strong_actor_ptr&) {},
-      [](credit_atom, transfer_id, uint64_t) {},
-    };
-  });
+  auto gateway = make_gateway_stand_in(actors);
   auto by = actors.make<download_actor, download_state>(10.0);
   auto got = actors.ask<payload>(by, fetch_atom_v, gateway, frozen_shape);
   actors.run();

@@ -37,16 +37,7 @@ struct kept_frames final : frame_channel {
 /// The server's end of a worker's link, with frames by hand.
 struct far_side {
   far_side() {
-    gateway = it.actors.stand_in<gateway_actor>([](auto*) {
-      return gateway_actor::behavior_type{
-        [](attach_atom, const parameter_server_actor&) {
-          return coordinator_actor{};
-        },
-        [](attach_atom, const chunk_end_actor&) {},
-        [](fetch_atom, const caf::strong_actor_ptr&) {},
-        [](credit_atom, transfer_id, uint64_t) {},
-      };
-    });
+    gateway = make_gateway_stand_in(it.actors);
     framed_gateway_parts parts{it.server.handle, gateway, channel};
     parts.modules = [this] {
       ++made;

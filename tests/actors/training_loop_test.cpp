@@ -2,19 +2,18 @@
 // and how it ends. Its thread waits for answers, so these actors have threads,
 // too.
 
-#include "actors/modules/activations.hpp"
-#include "actors/modules/remote_module.hpp"
 #include "actors/modules/training_loop.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
-#include "data/dataset.hpp"
 #include "models/engine/loss.hpp"
+#include "tests/support/module_site.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <caf/scoped_actor.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <cmath>
 #include <condition_variable>
@@ -24,14 +23,13 @@
 #include <vector>
 
 using namespace troupe;
+using namespace troupe::test;
 using remote::context;
 using remote::distributed_optimizer;
 using remote::training;
 
 namespace {
 
-constexpr int64_t kinds = 10;
-constexpr uint64_t size = 12;
 constexpr auto patience = std::chrono::seconds(60);
 
 /// What the loop's thread tells the test.
@@ -72,8 +70,8 @@ struct loop_site {
     at::set_num_threads(parts.threads);
     parts.settings.training.placement = placement;
     parts.settings.parallel.mode = config::parallel_mode::remote_forward;
-    plan = models::make_segment_plan(parts.settings, kinds, {1, 28, 28});
-    models::compute_engine whole{parts.settings.training, kinds};
+    plan = models::make_segment_plan(parts.settings, classes, {1, 28, 28});
+    models::compute_engine whole{parts.settings.training, classes};
     flat = at::empty({static_cast<int64_t>(whole.layout().count())});
     whole.initial_weights(flat, 3);
     server = make_server();
@@ -121,7 +119,7 @@ struct loop_site {
                                             : stage_actor{});
     out.range = {0, plan.parameters + plan.all_statistics};
     out.own = plan.own().count;
-    out.most_samples = size;
+    out.most_samples = samples;
     out.most_elements = 1000;
     out.roster = roster;
     return spawn<module_host_actor, remote_module_state>(
@@ -146,7 +144,7 @@ struct loop_site {
                                                std::move(chain));
     };
     const auto& training = parts.settings.training;
-    auto net = models::make_network(training.network, kinds, training.dtype);
+    auto net = models::make_network(training.network, classes, training.dtype);
     layout = models::layout_of(*net, training);
     for (const auto& slot : layout.slots())
       out.parameters.push_back({slot.name, slot.shape, {}, slot.offset});
@@ -158,7 +156,7 @@ struct loop_site {
 
   stage_actor stage_of(const stage_place& where) {
     return spawn<stage_actor, stage_state>(system, placement::detached, parts,
-                                           kinds, where);
+                                           classes, where);
   }
 
   /// Asks for weights, as a worker does, and gives the task that follows.
@@ -169,18 +167,9 @@ struct loop_site {
     self->request(module, patience, pull_atom_v, header)
       .receive(
         [&](const release_header& release, const payload& weights) {
-          out.computed_on = release.weights;
-          out.weights = weights;
+          out = task_of(lease, weights, release.weights);
         },
         [](const caf::error& why) { FAIL(caf::to_string(why)); });
-    auto batch = std::make_shared<data::batch>();
-    auto count = static_cast<int64_t>(size);
-    at::manual_seed(lease);
-    batch->inputs = at::randn({count, 1, 28, 28});
-    batch->targets = at::randint(kinds, {count}, at::kLong);
-    out.from = {lease_id{lease}, 0, 0, size};
-    out.batch = std::move(batch);
-    out.cancel = std::make_shared<std::atomic<bool>>(false);
     out.link = caf::actor_cast<caf::strong_actor_ptr>(module);
     return out;
   }
@@ -206,11 +195,7 @@ struct loop_site {
   }
 
   at::Tensor expected(const compute_task& what) {
-    models::compute_engine whole{parts.settings.training, kinds};
-    auto out = at::empty_like(flat);
-    whole.run(flat, what.batch->inputs, what.batch->targets, out, nullptr,
-              {what.from});
-    return out;
+    return gradient_of(parts.settings.training, flat, what);
   }
 
   bool ready = (init_messages(), true);
@@ -261,7 +246,7 @@ TEST_CASE("a loop makes the gradient that its worker makes without one") {
       auto task = at.task(lease);
       auto report = at.compute(task);
       CHECK(at.trouble == "");
-      CHECK(report.samples == size);
+      CHECK(report.samples == samples);
       CHECK(report.loss > 1);
       CHECK(at.roster->contexts() == 1);
       CHECK(at.push(task, report).equal(at.expected(task)));
@@ -296,6 +281,7 @@ TEST_CASE("a loop sees the gradients and the weights of its context") {
 
 TEST_CASE("a batch that is cancelled leaves the loop's body, and the next "
           "comes") {
+  auto lease = GENERATE(1, 2); // The same again, or another.
   diary of;
   std::mutex gate;
   std::unique_lock closed{gate};
@@ -318,9 +304,12 @@ TEST_CASE("a batch that is cancelled leaves the loop's body, and the next "
   at.self->send(at.loop, cancel_atom_v);
   answer.receive([](const gradient_report& report) { CHECK(report.cancelled); },
                  [](const caf::error& why) { FAIL(caf::to_string(why)); });
-  closed.unlock();
-  auto next = at.task(2); // Gives the lease back.
-  auto report = at.compute(next);
+  auto next = at.task(static_cast<uint64_t>(lease));
+  auto other = at.self->request(at.loop, patience, compute_atom_v, next);
+  closed.unlock(); // What the loop still says is about the first.
+  gradient_report report;
+  other.receive([&](const gradient_report& found) { report = found; },
+                [](const caf::error& why) { FAIL(caf::to_string(why)); });
   CHECK_FALSE(report.cancelled);
   CHECK(
     (of.read(3) == std::vector<std::string>{"forward", "forward", "backward"}));

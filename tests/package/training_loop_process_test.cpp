@@ -4,8 +4,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 using namespace troupe::testing;
 
@@ -99,6 +100,17 @@ TEST_CASE("A trainer with a loop of its own is stopped by a signal") {
   check_end(server, 0);
   check_end(other, 0);
   check_completed(on, 2);
+}
+
+TEST_CASE("A loop that does not return is waited for until a signal comes") {
+  process_fixture on{TROUPE_STUCK_TRAINER};
+  auto all = on.simulate(short_run + remote + flags{"--max-steps", "3"});
+  all.await("training is over");
+  std::this_thread::sleep_for(std::chrono::seconds(4)); // Others get 3 s.
+  CHECK(all.running());
+  all.signal(SIGTERM);
+  check_end(all, 0);
+  CHECK(on.summary()["status"] == "completed");
 }
 
 TEST_CASE("Settings that a loop of its own cannot serve are refused") {

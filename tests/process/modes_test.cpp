@@ -20,6 +20,15 @@ const flags short_run{"--network",    "mnist_net", "--workers",   "2",
                       "--batch-size", "16",        "--max-steps", "10",
                       "--threads",    "1"};
 
+/// Batch normalisation; the micro-batches are said apart.
+const flags resnet{
+  "--network",    "resnet20",
+  "--dataset",    "synthetic(shape=3x16x16,classes=4,samples=200)",
+  "--workers",    "2",
+  "--batch-size", "8",
+  "--max-steps",  "5",
+  "--threads",    "1"};
+
 std::string weights_of(process_fixture& on) {
   return on.summary()["weights_sha256"];
 }
@@ -94,30 +103,16 @@ TEST_CASE("A script lives on the server as a whole") {
 }
 
 TEST_CASE("The network is on the server, and workers in processes") {
-  const flags resnet{"--network",
-                     "resnet20",
-                     "--dataset",
-                     "synthetic(shape=3x16x16,classes=4,"
-                     "samples=200)",
-                     "--workers",
-                     "2",
-                     "--batch-size",
-                     "8",
-                     "--max-steps",
-                     "5",
-                     "--threads",
-                     "1",
-                     "--micro-batch-size",
-                     "4"};
   process_fixture whole;
-  auto local = whole.simulate(resnet);
+  auto what = resnet + flags{"--micro-batch-size", "4"};
+  auto local = whole.simulate(what);
   check_end(local, 0);
   for (const char* path : {"shm", "stream", "chunked"})
     for (const auto& placement :
          {flags{}, flags{"--placement", "layer1*=ps:0,*=worker"}}) {
       INFO(path);
       process_fixture on;
-      auto server = on.listening_server(resnet + remote + placement);
+      auto server = on.listening_server(what + remote + placement);
       auto one = on.worker({"--transport", path});
       auto other = on.worker({"--transport", path});
       auto scores = on.evaluator({});
@@ -133,19 +128,6 @@ TEST_CASE("The network is on the server, and workers in processes") {
 
 TEST_CASE("Modules are on shards in processes of their own, one by one or as a "
           "pipeline") {
-  const flags resnet{"--network",
-                     "resnet20",
-                     "--dataset",
-                     "synthetic(shape=3x16x16,classes=4,"
-                     "samples=200)",
-                     "--workers",
-                     "2",
-                     "--batch-size",
-                     "8",
-                     "--max-steps",
-                     "5",
-                     "--threads",
-                     "1"};
   const flags in_parts{"--micro-batch-size", "2"};
   const flags pipeline{"--mode", "pipeline", "--micro-batches", "4"};
   process_fixture whole;

@@ -399,6 +399,20 @@ inline compute_stand_in make_compute_stand_in(actor_fixture& actors) {
   return out;
 }
 
+/// The gateway of a peer whose messages nobody looks at.
+inline gateway_actor make_gateway_stand_in(actor_fixture& actors) {
+  return actors.stand_in<gateway_actor>([](auto*) {
+    return gateway_actor::behavior_type{
+      [](attach_atom, const parameter_server_actor&) {
+        return coordinator_actor{};
+      },
+      [](attach_atom, const chunk_end_actor&) {},
+      [](fetch_atom, const caf::strong_actor_ptr&) {},
+      [](credit_atom, transfer_id, uint64_t) {},
+    };
+  });
+}
+
 struct loader_notes {
   bool holds = false; ///< Answers only when the test does.
   std::vector<lease> leases;

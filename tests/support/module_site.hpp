@@ -37,6 +37,34 @@ struct alive_count {
   uint64_t now = 0, most = 0;
 };
 
+/// A batch of random samples, to be computed on a version.
+inline compute_task task_of(uint64_t lease, const payload& weights,
+                            version what) {
+  auto count = static_cast<int64_t>(samples);
+  auto batch = std::make_shared<data::batch>();
+  at::manual_seed(lease);
+  batch->inputs = at::randn({count, 1, 28, 28});
+  batch->targets = at::randint(classes, {count}, at::kLong);
+  compute_task out;
+  out.from = {lease_id{lease}, 0, 0, samples};
+  out.batch = batch;
+  out.weights = weights;
+  out.computed_on = what;
+  out.cancel = std::make_shared<std::atomic<bool>>(false);
+  return out;
+}
+
+/// The gradient of such a batch, of a network in one piece.
+inline at::Tensor gradient_of(const config::training_settings& training,
+                              const at::Tensor& flat,
+                              const compute_task& what) {
+  models::compute_engine whole{training, classes};
+  auto out = at::empty_like(flat);
+  whole.run(flat, what.batch->inputs, what.batch->targets, out, nullptr,
+            {what.from});
+  return out;
+}
+
 /// One worker's chain, and the remote module that it reaches, if any.
 struct module_site {
   explicit module_site(
@@ -127,17 +155,7 @@ struct module_site {
 
   compute_task task(const payload& weights, uint64_t lease = 1,
                     version what = version{0}) {
-    auto batch = std::make_shared<data::batch>();
-    at::manual_seed(static_cast<uint64_t>(lease));
-    batch->inputs = at::randn({static_cast<int64_t>(samples), 1, 28, 28});
-    batch->targets =
-      at::randint(classes, {static_cast<int64_t>(samples)}, at::kLong);
-    compute_task out;
-    out.from = {lease_id{lease}, 0, 0, samples};
-    out.batch = batch;
-    out.weights = weights;
-    out.computed_on = what;
-    out.cancel = std::make_shared<std::atomic<bool>>(false);
+    auto out = task_of(lease, weights, what);
     out.link = caf::actor_cast<caf::strong_actor_ptr>(module);
     return out;
   }
@@ -160,11 +178,7 @@ struct module_site {
   }
 
   at::Tensor expected(const compute_task& what) {
-    models::compute_engine whole{parts.settings.training, classes};
-    auto out = at::empty_like(flat);
-    whole.run(flat, what.batch->inputs, what.batch->targets, out, nullptr,
-              {what.from});
-    return out;
+    return gradient_of(parts.settings.training, flat, what);
   }
 
   module_call call(uint64_t lease, uint32_t segment = 0) {
