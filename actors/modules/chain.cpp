@@ -6,6 +6,7 @@
 #include "config/text/one_line.hpp"
 #include "data/dataset.hpp"
 #include "models/engine/guarded.hpp"
+#include "models/engine/intra_op.hpp"
 #include "models/engine/loss.hpp"
 
 #include <torch/autograd.h>
@@ -174,6 +175,7 @@ void chain_state::take_scores(uint32_t micro_batch, const activations& found) {
   if (parts_.loss)
     return ask_for_loss(micro_batch, found);
   models::guarded("computing a gradient", [&] {
+    models::intra_op_threads threads{parts_.threads};
     torch::AutoGradMode with_grad{true};
     auto scores = to_tensor(found).detach().set_requires_grad(true);
     auto targets = micro_batch_of(job_->task.batch->targets, micro_batch);

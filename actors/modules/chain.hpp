@@ -51,6 +51,7 @@ struct chain_parts {
   config::pipeline_order schedule = config::pipeline_order::gpipe;
   uint64_t micro_batch_size = UINT64_MAX; ///< Samples.
   loss_actor loss; ///< Null: the chain computes cross entropy.
+  int threads = 1; ///< LibTorch's, for that.
   payload_memory_ptr memory = heap_memory(); ///< For gradients.
 };
 

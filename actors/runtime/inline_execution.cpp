@@ -5,6 +5,7 @@
 #include <caf/resumable.hpp>
 #include <caf/scheduler/coordinator.hpp>
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -20,9 +21,14 @@ class inline_execution;
 /// The actors that this thread collects or runs.
 thread_local inline_execution* at_hand = nullptr;
 
-/// Messages that are handled for an actor at a time. More would keep the thread
+/// Messages that are handled for an actor at most. More would keep the thread
 /// from its own work when all ask the same actor.
-constexpr size_t at_a_time = 1;
+constexpr size_t at_a_time = 4;
+
+/// An actor that took longer for a message leaves the next to another thread.
+/// What is done sooner is not worth waking one, which interrupts a thread that
+/// computes.
+constexpr auto brief = std::chrono::milliseconds(1);
 
 class inline_execution final : public caf::execution_unit {
 public:
@@ -52,7 +58,7 @@ public:
     auto before = std::exchange(at_hand, this);
     while (!ready_.empty()) {
       auto* job = take();
-      if (job->resume(this, at_a_time) == caf::resumable::resume_later)
+      if (resume(job) == caf::resumable::resume_later)
         leave_to_others(job);
       else
         caf::intrusive_ptr_release(job);
@@ -61,6 +67,17 @@ public:
   }
 
 private:
+  /// Other actors that are ready go before the next message of this one.
+  caf::resumable::resume_result resume(caf::resumable* job) {
+    for (size_t handled = 1;; ++handled) {
+      auto began = std::chrono::steady_clock::now();
+      auto how = job->resume(this, 1);
+      if (how != caf::resumable::resume_later || handled == at_a_time ||
+          !ready_.empty() || std::chrono::steady_clock::now() - began > brief)
+        return how;
+    }
+  }
+
   caf::resumable* take() {
     auto* job = ready_.front();
     ready_.pop_front();

@@ -7,8 +7,8 @@
 // way costs more than the work of these actors, and usually takes the core from
 // a thread that computes while the core of the first one is idle. So the thread
 // itself runs the scheduled actors on the way: worker, link, parameter server.
-// Each of them handles one message; what else waits for it is left to the
-// scheduler's threads.
+// Each of them handles one message, or a few brief ones; what else waits for it
+// is left to the scheduler's threads. docs/design/0009.
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>

@@ -81,6 +81,7 @@ compute_actor make_chain(caf::actor_system& system,
   const auto& plan = *computing.plan;
   chain_parts out;
   out.loss = loss;
+  out.threads = computing.threads;
   out.parameters = plan.own_parameters;
   out.statistics = plan.all_statistics;
   out.training = settings.training;
