@@ -99,6 +99,8 @@ using remote_shard_actor = parameter_server_actor::extend<
   result<void>(credit_atom, transfer_id, uint64_t),
   // Drops these gradients without applying them.
   result<void>(refuse_atom, std::vector<push_id>),
+  // The squares of its part of the mean gradient of this step.
+  result<shard_squares>(norm_atom, shard_step),
   // Applies one step to its part of the weights.
   result<void>(order_atom, shard_step),
   // Answers this request of a worker with the current weights.

@@ -145,7 +145,14 @@ struct shard_step {
   /// The weight of each gradient in the mean: its samples times the factor that
   /// the policy gave it.
   std::vector<real> shares;
-  real lr; ///< Learning rate of this step.
+  real lr;        ///< Learning rate of this step.
+  real scale = 1; ///< Of the mean, where its norm is limited.
+};
+
+/// The squares of a shard's part of a step's mean gradient: numbers whose exact
+/// sum they are (models/optim/exact_sum.hpp).
+struct shard_squares {
+  std::vector<real> parts;
 };
 
 /// Describes the state of a shard at one version. Its payload holds the shard's
@@ -309,7 +316,13 @@ template <class Inspector>
 bool inspect(Inspector& f, shard_step& x) {
   return f.object(x).fields(f.field("makes", x.makes),
                             f.field("gradients", x.gradients),
-                            f.field("shares", x.shares), f.field("lr", x.lr));
+                            f.field("shares", x.shares), f.field("lr", x.lr),
+                            f.field("scale", x.scale));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, shard_squares& x) {
+  return f.object(x).fields(f.field("parts", x.parts));
 }
 
 template <class Inspector>

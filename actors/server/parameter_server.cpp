@@ -199,8 +199,15 @@ event parameter_server_state::tell(input&& what, cores::orders&& decided) {
 void parameter_server_state::carry_out(const event& at) {
   if (ending_.begun())
     return;
+  attempt([&] {
+    pipeline_.carry_out(at.decided, at.rates,
+                        [this, decided = at.decided] { answer(decided); });
+  });
+}
+
+void parameter_server_state::attempt(const std::function<void()>& what) {
   try {
-    act(at.decided, at.rates);
+    what();
   } catch (const std::exception& err) {
     if (ending_.is_closed()) // Nothing is left that could tell of it.
       throw;
@@ -208,9 +215,7 @@ void parameter_server_state::carry_out(const event& at) {
   }
 }
 
-void parameter_server_state::act(const cores::orders& decided,
-                                 const std::vector<double>& rates) {
-  pipeline_.carry_out(decided, rates);
+void parameter_server_state::answer(const cores::orders& decided) {
   if (decided.stop)
     return ending_.begin("completed", *decided.stop);
   for (const auto& ready : decided.release)

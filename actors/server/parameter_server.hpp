@@ -120,7 +120,8 @@ private:
   /// cannot be logged, the run fails.
   event tell(input&& what, cores::orders&& decided);
   void carry_out(const event& at);
-  void act(const cores::orders& decided, const std::vector<double>& rates);
+  void attempt(const std::function<void()>& what);
+  void answer(const cores::orders& decided);
   /// Tells the subscribers, then carries out the orders.
   void decide(input&& what, cores::orders&& decided = {});
 

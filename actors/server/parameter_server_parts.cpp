@@ -57,6 +57,9 @@ worker_requests_parts parameter_server_state::requests_parts() {
   out.decide.push = [this](const push_header& header, const payload& gradient) {
     take(header, gradient);
   };
+  out.is_open = [this] {
+    return pipeline_.is_open();
+  };
   out.decide.pull = [this](const pull_header& header) {
     take(header);
   };
@@ -74,6 +77,10 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   out.shards = &shards_;
   out.settled = [this](const push_id& id) {
     requests_.settle(id);
+  };
+  out.attempt = [this](const std::function<void()>& what) {
+    attempt(what);
+    requests_.go_on();
   };
   out.made = [this](version what) {
     last_update_ = self_->clock().now();

@@ -34,7 +34,8 @@ step_pipeline::rates_of(const std::vector<cores::update_order>& steps,
 }
 
 void step_pipeline::carry_out(const cores::orders& what,
-                              const std::vector<double>& rates) {
+                              const std::vector<double>& rates,
+                              std::function<void()> then) {
   std::vector<push_id> dropped;
   for (const auto& late : what.drop) {
     held_.erase(late.id);
@@ -42,26 +43,75 @@ void step_pipeline::carry_out(const cores::orders& what,
     dropped.push_back(late.id);
   }
   parts_.shards->drop(dropped);
+  then_ = std::move(then);
   for (size_t i = 0; i < what.updates.size(); ++i)
-    make(what.updates[i], rates.at(i));
+    ordered_.emplace_back(what.updates[i], rates.at(i));
+  proceed();
+}
+
+void step_pipeline::proceed() {
+  while (!ordered_.empty()) {
+    auto [order, rate] = std::move(ordered_.front());
+    ordered_.pop_front();
+    auto next = begin(order, rate);
+    if (!parts_.model->clips()) {
+      finish(std::move(next));
+      continue;
+    }
+    std::vector<double> shares{next.what.shares.begin(),
+                               next.what.shares.end()};
+    auto own = parts_.model->squares(next.gradients, shares);
+    if (parts_.shards->any())
+      return ask_for_norm(std::move(next), std::move(own));
+    next.what.scale = parts_.model->scale_of(own);
+    finish(std::move(next));
+  }
+  if (auto then = std::exchange(then_, nullptr))
+    then();
+}
+
+void step_pipeline::ask_for_norm(step next, models::exact_sum own) {
+  auto what = next.what;
+  parts_.shards->squares(what,
+                         [this, next = std::move(next), own = std::move(own)](
+                           const models::exact_sum& others) mutable {
+                           parts_.attempt([&] {
+                             own.add(others.parts());
+                             next.what.scale = parts_.model->scale_of(own);
+                             finish(std::move(next));
+                             proceed();
+                           });
+                         });
+}
+
+void step_pipeline::clear() {
+  held_.clear();
+  ordered_.clear();
+  then_ = nullptr;
+}
+
+auto step_pipeline::begin(const cores::update_order& order, double rate)
+  -> step {
+  step out{{order.makes, {}, {}, rate}, {}};
+  for (const auto& part : order.gradients) {
+    auto held = cores::take_held(held_, part.id);
+    out.what.gradients.push_back(part.id);
+    out.what.shares.push_back(static_cast<double>(held.samples) * part.weight);
+    out.gradients.push_back(std::move(held.gradient));
+    parts_.settled(part.id);
+  }
+  return out;
 }
 
 // The gradients are released before anybody is answered, so that their memory
 // is free for the next ones.
-void step_pipeline::make(const cores::update_order& step, double rate) {
-  std::vector<push_id> ids;
-  std::vector<payload> gradients;
-  std::vector<double> shares;
-  for (const auto& part : step.gradients) {
-    auto held = cores::take_held(held_, part.id);
-    ids.push_back(part.id);
-    gradients.push_back(std::move(held.gradient));
-    shares.push_back(static_cast<double>(held.samples) * part.weight);
-    parts_.settled(part.id);
-  }
-  parts_.shards->step(step.makes, std::move(ids), shares, rate);
-  parts_.model->step(step.makes, std::move(gradients), shares, rate);
-  parts_.made(step.makes);
+void step_pipeline::finish(step next) {
+  const auto& what = next.what;
+  std::vector<double> shares{what.shares.begin(), what.shares.end()};
+  parts_.shards->step(what);
+  parts_.model->step(what.makes, std::move(next.gradients), shares, what.lr,
+                     what.scale);
+  parts_.made(what.makes);
 }
 
 } // namespace troupe

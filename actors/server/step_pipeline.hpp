@@ -12,8 +12,10 @@
 #include "actors/state/server_model.hpp"
 #include "models/optim/learning_rate.hpp"
 
+#include <deque>
 #include <functional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -26,6 +28,9 @@ struct step_pipeline_parts {
   std::function<void(const push_id&)> settled;
   /// Called when a new version is published.
   std::function<void(version)> made;
+  /// Does what it is given after the call that led to it; the run fails if that
+  /// throws.
+  std::function<void(const std::function<void()>&)> attempt;
 };
 
 class step_pipeline {
@@ -41,12 +46,17 @@ public:
   std::vector<double> rates_of(const std::vector<cores::update_order>& steps,
                                double epochs, uint64_t samples) const;
 
-  /// Forgets the dropped gradients and makes the steps. Throws when a step
-  /// cannot be made.
-  void carry_out(const cores::orders& what, const std::vector<double>& rates);
+  /// Forgets the dropped gradients and makes the steps, then calls `then`. That
+  /// is at once, unless the norm of a gradient must be asked for at the other
+  /// shards. Throws when a step cannot be made.
+  void carry_out(const cores::orders& what, const std::vector<double>& rates,
+                 std::function<void()> then);
+
+  /// Whether `then` is still to be called. Nothing else can be carried out.
+  bool is_open() const { return then_ != nullptr; }
 
   /// Forgets all gradients: no more steps will be made.
-  void clear() { held_.clear(); }
+  void clear();
 
 private:
   /// A gradient that the policy has not yet decided on.
@@ -55,11 +65,21 @@ private:
     payload gradient;
   };
 
-  void make(const cores::update_order& step, double rate);
+  struct step {
+    shard_step what;
+    std::vector<payload> gradients;
+  };
+
+  void proceed();
+  void ask_for_norm(step next, models::exact_sum own);
+  step begin(const cores::update_order& order, double rate);
+  void finish(step next);
 
   step_pipeline_parts parts_;
   models::learning_rate rate_;
   std::unordered_map<push_id, held_push, cores::push_hash> held_;
+  std::deque<std::pair<cores::update_order, double>> ordered_;
+  std::function<void()> then_;
 };
 
 } // namespace troupe

@@ -48,13 +48,21 @@ auto worker_requests::pull(const pull_header& header) -> weights_result {
 
 // While the recorder cannot write, requests must wait: else notes would pile
 // up.
+bool worker_requests::is_held_up() const {
+  return parts_.notes->is_full() || parts_.is_open();
+}
+
 bool worker_requests::must_wait() const {
-  return !closed_ && (parts_.notes->is_full() || !waiting_.empty());
+  return !closed_ && (is_held_up() || !waiting_.empty());
 }
 
 void worker_requests::proceed() {
   parts_.notes->acknowledge();
-  while (!waiting_.empty() && !parts_.notes->is_full()) {
+  go_on();
+}
+
+void worker_requests::go_on() {
+  while (!waiting_.empty() && !is_held_up()) {
     auto next = std::move(waiting_.front());
     waiting_.pop_front();
     next();

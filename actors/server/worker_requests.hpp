@@ -37,6 +37,10 @@ struct worker_requests_parts {
   gradient_sums_ptr sums; ///< Gradients added up on the way; or null.
   /// Limits how far the recorder may lag: beyond that requests wait.
   cores::note_window* notes = nullptr;
+  /// Whether a decision is still being carried out: requests wait for its end.
+  std::function<bool()> is_open = [] {
+    return false;
+  };
   worker_requests_calls decide;
 };
 
@@ -54,6 +58,9 @@ public:
 
   /// The recorder has written a batch of notes: requests that waited go on.
   void proceed();
+
+  /// Requests that waited go on, unless they still must wait.
+  void go_on();
 
   // -- members ----------------------------------------------------------------
 
@@ -111,6 +118,7 @@ private:
   errc check(const push_header& header, const payload& gradient) const;
   caf::error refuse(const push_header& header, errc why);
   void hold(const request_id& id, weights_promise asks);
+  bool is_held_up() const;
   bool must_wait() const;
 
   void take_part(new_push one);

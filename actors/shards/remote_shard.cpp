@@ -79,6 +79,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
       for (const auto& id : which)
         held_.erase(id);
     },
+    [this](norm_atom, const shard_step& what) { return squares(what); },
     [this](order_atom, const shard_step& what) { return make(what); },
     [this](release_atom, const request_id& id, const release_header& header) {
       return release(id, header);
@@ -157,17 +158,37 @@ void remote_shard_state::close(worker_id who, errc why,
 
 // -- decisions of the lead ----------------------------------------------------
 
-// An error here ends this actor; the lead is told, with the reason.
-void remote_shard_state::make(const shard_step& what) try {
+auto remote_shard_state::gradients_of(const shard_step& what) const
+  -> step_gradients {
   if (what.makes != version_.next())
     throw run_error("told to make version " + to_string(what.makes) + " from " +
                     to_string(version_));
-  std::vector<payload> gradients;
+  step_gradients out{{}, {what.shares.begin(), what.shares.end()}};
   for (const auto& id : what.gradients)
-    gradients.push_back(held_.at(id));
+    out.all.push_back(held_.at(id));
+  return out;
+}
+
+// An error here, as in `make`, ends this actor; the lead is told, with the
+// reason.
+caf::result<shard_squares>
+remote_shard_state::squares(const shard_step& what) try {
+  auto [gradients, shares] = gradients_of(what);
+  shard_squares out;
+  auto sum = model_.squares(gradients, shares);
+  out.parts.assign(sum.parts().begin(), sum.parts().end());
+  return out;
+} catch (const std::exception& err) {
+  auto why = caf::make_error(errc::failed, one_line(err));
+  self_->quit(why);
+  return why;
+}
+
+void remote_shard_state::make(const shard_step& what) try {
+  auto [gradients, shares] = gradients_of(what);
   auto next = store_.step_buffer();
-  std::vector<double> shares{what.shares.begin(), what.shares.end()};
-  model_.apply(next, store_.newest()->flat, gradients, shares, what.lr);
+  model_.apply(next, store_.newest()->flat, gradients, shares, what.lr,
+               what.scale);
   store_.publish(what.makes, std::move(next));
   version_ = what.makes;
   for (const auto& id : what.gradients)

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -55,6 +56,11 @@ private:
     weights_promise asks;
   };
 
+  struct step_gradients {
+    std::vector<payload> all;
+    std::vector<double> shares;
+  };
+
   weights_result push(const push_header& header, const payload& part);
   weights_result pull(const pull_header& header);
   caf::error unwelcome(worker_id who, incarnation life) const;
@@ -65,6 +71,8 @@ private:
   void take(const chunk& piece);
   void load(const payload& flat);
   void credit(transfer_id id, uint64_t received);
+  step_gradients gradients_of(const shard_step& what) const;
+  caf::result<shard_squares> squares(const shard_step& what);
   void make(const shard_step& what);
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);

@@ -1,5 +1,7 @@
 #include "actors/shards/shard_group.hpp"
 
+#include <caf/policy/select_all.hpp>
+
 #include <memory>
 #include <utility>
 
@@ -90,6 +92,22 @@ void shard_group::drop_part(const push_id& gradient) {
     drop({gradient});
 }
 
+void shard_group::squares(const shard_step& of,
+                          std::function<void(const models::exact_sum&)> then) {
+  self_
+    ->fan_out_request<caf::policy::select_all>(shards_, caf::infinite,
+                                               norm_atom_v, of)
+    .await(
+      [then = std::move(then)](std::vector<shard_squares> found) {
+        models::exact_sum sum;
+        for (const auto& one : found)
+          for (double part : one.parts)
+            sum.add(part);
+        then(sum);
+      },
+      on_trouble_);
+}
+
 // -- decisions ----------------------------------------------------------------
 
 void shard_group::drop(const std::vector<push_id>& which) {
@@ -97,13 +115,9 @@ void shard_group::drop(const std::vector<push_id>& which) {
     tell_all(refuse_atom_v, which);
 }
 
-void shard_group::step(version makes, std::vector<push_id> gradients,
-                       std::span<const double> shares, double lr) {
+void shard_group::step(const shard_step& what) {
   if (any())
-    tell_all(order_atom_v, shard_step{makes,
-                                      std::move(gradients),
-                                      {shares.begin(), shares.end()},
-                                      lr});
+    tell_all(order_atom_v, what);
 }
 
 void shard_group::release(const request_id& id, const release_header& header) {

@@ -10,10 +10,10 @@
 
 #include "actors/shards/shard_fetch.hpp"
 #include "messages/interfaces.hpp"
+#include "models/optim/exact_sum.hpp"
 
 #include <functional>
 #include <map>
-#include <span>
 #include <vector>
 
 namespace troupe {
@@ -53,11 +53,15 @@ public:
   /// The lead refuses its part, whatever the other shards report.
   void refuse(const request_id& id, const push_id& gradient);
 
+  /// Asks for the squares of the other shards' parts of a step's mean gradient.
+  /// `then` gets their sum; until it was called the lead handles no message.
+  void squares(const shard_step& of,
+               std::function<void(const models::exact_sum&)> then);
+
   // -- decisions --------------------------------------------------------------
 
   void drop(const std::vector<push_id>& which);
-  void step(version makes, std::vector<push_id> gradients,
-            std::span<const double> shares, double lr);
+  void step(const shard_step& what);
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
 

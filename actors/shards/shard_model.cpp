@@ -3,6 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "models/optim/aggregate.hpp"
+#include "models/optim/clipping.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -83,25 +84,39 @@ bool shard_model::sound(const payload& gradient) const {
   return !optimizer_ || models::all_finite(own(to_tensor(gradient)), across_);
 }
 
+auto shard_model::parts_of(std::span<const payload> gradients,
+                           std::span<const double> shares) const -> mean_parts {
+  mean_parts out;
+  const std::byte* before = nullptr;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const auto* data = gradients[i].bytes().data();
+    if (std::exchange(before, data) == data) {
+      out.shares.back() += shares[i]; // They came already added up.
+      continue;
+    }
+    out.gradients.push_back(own(to_tensor(gradients[i])));
+    out.shares.push_back(shares[i]);
+  }
+  return out;
+}
+
 void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
                         std::span<const payload> gradients,
                         std::span<const double> shares, double lr,
                         double scale) {
   if (!optimizer_)
     return;
-  std::vector<at::Tensor> parts;
-  std::vector<double> of_each;
-  const std::byte* before = nullptr;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const auto* data = gradients[i].bytes().data();
-    if (std::exchange(before, data) == data) {
-      of_each.back() += shares[i]; // They came already added up.
-      continue;
-    }
-    parts.push_back(own(to_tensor(gradients[i])));
-    of_each.push_back(shares[i]);
-  }
-  optimizer_->step(own(next), own(current), parts, of_each, lr, scale, across_);
+  auto parts = parts_of(gradients, shares);
+  optimizer_->step(own(next), own(current), parts.gradients, parts.shares, lr,
+                   scale, across_);
+}
+
+models::exact_sum shard_model::squares(std::span<const payload> gradients,
+                                       std::span<const double> shares) const {
+  if (!optimizer_)
+    return {};
+  auto parts = parts_of(gradients, shares);
+  return models::squares_of_mean(parts.gradients, parts.shares);
 }
 
 void shard_model::save(std::span<const at::Tensor> slots) const {

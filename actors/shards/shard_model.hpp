@@ -11,6 +11,7 @@
 #include "messages/payload.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/layout/shard_cuts.hpp"
+#include "models/optim/exact_sum.hpp"
 #include "models/optim/lanes.hpp"
 #include "models/optim/optimizer.hpp"
 #include "models/storage/checkpoint.hpp"
@@ -73,6 +74,10 @@ public:
              std::span<const payload> gradients, std::span<const double> shares,
              double lr, double scale = 1);
 
+  /// The squares of this range of that mean.
+  models::exact_sum squares(std::span<const payload> gradients,
+                            std::span<const double> shares) const;
+
   /// The optimiser; null without weights.
   const models::optimizer* optimizer() const { return optimizer_.get(); }
 
@@ -81,6 +86,14 @@ public:
   void save(std::span<const at::Tensor> slots) const;
 
 private:
+  /// This range of the gradients of a step, and their shares.
+  struct mean_parts {
+    std::vector<at::Tensor> gradients;
+    std::vector<double> shares;
+  };
+
+  mean_parts parts_of(std::span<const payload> gradients,
+                      std::span<const double> shares) const;
   at::Tensor own(const at::Tensor& buffer) const { return own(buffer, first_); }
   at::Tensor own(const at::Tensor& buffer, uint64_t first) const;
 

@@ -175,15 +175,8 @@ bool server_model::sound(const payload& gradient) const {
           models::all_finite(statistics_of(to_tensor(gradient))));
 }
 
-double server_model::scale_of(std::span<const payload> gradients,
-                              std::span<const double> shares) const {
-  if (!settings_.clip_norm || !has_weights())
-    return 1;
-  std::vector<at::Tensor> all;
-  for (const auto& gradient : gradients)
-    all.push_back(to_tensor(gradient));
-  return models::clip_scale(*settings_.clip_norm, all, shares,
-                            layout_->parameter_count());
+double server_model::scale_of(const models::exact_sum& squares) const {
+  return models::clip_scale(*settings_.clip_norm, squares.value());
 }
 
 void server_model::apply(const at::Tensor& next,
@@ -201,8 +194,8 @@ void server_model::apply(const at::Tensor& next,
 }
 
 void server_model::step(version makes, std::vector<payload> gradients,
-                        std::span<const double> shares, double lr) {
-  auto scale = scale_of(gradients, shares);
+                        std::span<const double> shares, double lr,
+                        double scale) {
   auto next = next_buffer();
   apply(next, gradients, shares, lr, scale);
   gradients.clear();

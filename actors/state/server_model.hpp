@@ -111,10 +111,18 @@ public:
   /// The newest version as a tensor, for reading only.
   at::Tensor newest_flat() const;
 
-  /// The factor for the mean of the gradients in a step, on all shards: below 1
+  /// Whether the norm of a step's mean gradient is limited.
+  bool clips() const { return settings_.clip_norm && has_weights(); }
+
+  /// The squares of the lead's part of a step's mean gradient.
+  models::exact_sum squares(std::span<const payload> gradients,
+                            std::span<const double> shares) const {
+    return part_.squares(gradients, shares);
+  }
+
+  /// The factor for a mean gradient with these squares, on all shards: below 1
   /// where its norm would exceed the limit of the settings.
-  double scale_of(std::span<const payload> gradients,
-                  std::span<const double> shares) const;
+  double scale_of(const models::exact_sum& squares) const;
 
   /// The lead's part of a step from the newest version into `next`. Its running
   /// statistics come from those behind the gradients.
@@ -127,7 +135,7 @@ public:
   /// All of a step: the lead's part of the next version from these gradients,
   /// which are released before the version is published.
   void step(version makes, std::vector<payload> gradients,
-            std::span<const double> shares, double lr);
+            std::span<const double> shares, double lr, double scale = 1);
 
   /// Adds the weights and the optimiser's counts to a snapshot, and memory for
   /// its slots; does nothing without weights. Returns that memory: the caller

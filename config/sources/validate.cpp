@@ -132,9 +132,6 @@ void check_recipe(const resolved& all) {
       training.weight_decay == 0)
     refuse(all, "training.weight-decay-exclude",
            "needs a weight-decay above 0");
-  if (training.clip_norm && has_remote_shards(values))
-    refuse(all, "training.clip-norm",
-           "needs the whole gradient in one process: leave --rank out");
   if (training.autocast == autocast_kind::bf16 &&
       training.dtype != scalar_type::float32)
     refuse(all, "training.autocast", "needs --dtype float32");

@@ -1,6 +1,7 @@
 #include "models/optim/clipping.hpp"
 
 #include "models/kernels/kernels.hpp"
+#include "models/layout/shard_cuts.hpp"
 #include "models/optim/aggregate.hpp"
 
 #include <algorithm>
@@ -11,27 +12,30 @@ namespace troupe::models {
 namespace {
 
 template <class T>
-double sum_of_squares(std::span<const at::Tensor> gradients,
-                      std::span<const double> shares, size_t count) {
-  // The same for any number of gradients, since it fixes the bits of the sum.
-  constexpr size_t block = 8 * 1024 / sizeof(T);
+exact_sum squares(std::span<const at::Tensor> gradients,
+                  std::span<const double> shares) {
+  constexpr size_t block = cut_alignment / sizeof(T);
   blocked_mean<T> mean{gradients, shares};
-  double out = 0;
+  auto count = static_cast<size_t>(gradients.front().numel());
+  exact_sum out;
   for (size_t first = 0; first < count; first += block) {
     auto n = std::min(block, count - first);
-    out += kernels::fastest<T>().squares(mean.at(first, n), n);
+    out.add(kernels::fastest<T>().squares(mean.at(first, n), n));
   }
   return out;
 }
 
 } // namespace
 
-double clip_scale(double limit, std::span<const at::Tensor> gradients,
-                  std::span<const double> shares, uint64_t count) {
+exact_sum squares_of_mean(std::span<const at::Tensor> gradients,
+                          std::span<const double> shares) {
   auto wide =
     !gradients.empty() && gradients.front().scalar_type() == at::kDouble;
-  auto squares = wide ? sum_of_squares<double>(gradients, shares, count)
-                      : sum_of_squares<float>(gradients, shares, count);
+  return wide ? squares<double>(gradients, shares)
+              : squares<float>(gradients, shares);
+}
+
+double clip_scale(double limit, double squares) {
   return std::min(1.0, limit / (std::sqrt(squares) + 1e-6));
 }
 

@@ -1,21 +1,26 @@
 #pragma once
-// Gradient clipping by norm. Pure functions; any thread.
+// Gradient clipping by norm, as torch.nn.utils.clip_grad_norm_ does it. Pure
+// functions; any thread.
+
+#include "models/optim/exact_sum.hpp"
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <span>
 
 namespace troupe::models {
 
-/// The factor for the mean of these gradients, weighted by shares, that limits
-/// its L2 norm to `limit`, as torch.nn.utils.clip_grad_norm_ does. One pass
-/// that reads them, in blocks and in order, so that the number of shards does
-/// not change the bits.
-/// @param gradients Flat float32 or float64 CPU buffers, of which the first
-/// `count` elements are used.
+/// The sum of the squares of the mean of these gradients, weighted by shares.
+/// One pass that reads them, in blocks that no cut into shards divides
+/// (models/layout/shard_cuts.hpp). The sum is exact over blocks, so that the
+/// number of shards does not change the bits of the norm.
+/// @param gradients Flat float32 or float64 CPU buffers.
 /// @throws run_error if sizes or dtypes differ, or there are no samples.
-double clip_scale(double limit, std::span<const at::Tensor> gradients,
-                  std::span<const double> shares, uint64_t count);
+exact_sum squares_of_mean(std::span<const at::Tensor> gradients,
+                          std::span<const double> shares);
+
+/// The factor that limits a gradient's L2 norm to `limit`.
+/// @param squares The sum of the squares of its elements.
+double clip_scale(double limit, double squares);
 
 } // namespace troupe::models

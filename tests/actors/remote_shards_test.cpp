@@ -4,20 +4,38 @@
 #include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <optional>
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
 
-std::unique_ptr<server_fixture> open_remote(uint32_t shards,
-                                            const char* policy) {
+std::unique_ptr<server_fixture>
+open_remote(uint32_t shards, const char* policy,
+            std::optional<double> clip_norm = {}) {
   auto out = std::make_unique<server_fixture>();
-  out->remote_shards = true;
+  out->remote_shards = shards > 1;
   out->settings.cluster.shards = shards;
   out->settings.policy.name = policy;
+  out->settings.training.clip_norm = clip_norm;
   out->open(2);
   return out;
+}
+
+/// The weights after a few steps of two workers.
+payload after_steps(server_fixture& on) {
+  for (auto x : {0.25f, -1.f / 3, 0.7f}) {
+    on.push(w0, x);
+    on.push(w1, -x / 5);
+    for (auto who : {w0, w1}) {
+      REQUIRE(on.players[who].asks->values);
+      on.settle(who);
+    }
+  }
+  return on.players[w1].asks->get<payload>();
 }
 
 /// The part of the first remote shard of a gradient that is all `x`.
@@ -102,6 +120,46 @@ TEST_CASE("what comes twice to a shard is refused") {
   same->push(w1, 1);
   CHECK(same_bytes(on->players[w1].asks->get<payload>(),
                    same->players[w1].asks->get<payload>()));
+}
+
+TEST_CASE("a step is clipped by its norm over all shards, to the bit") {
+  const auto* policy = GENERATE("sync", "async", "ssp");
+  auto whole = after_steps(*open_remote(1, policy, 2));
+  CHECK_FALSE(same_bytes(whole, after_steps(*open_remote(1, policy))));
+  for (uint32_t shards : {2, 3, 5}) {
+    INFO(shards);
+    auto on = open_remote(shards, policy, 2);
+    CHECK(same_bytes(whole, after_steps(*on)));
+  }
+}
+
+TEST_CASE("what comes while a norm is asked for waits for the step") {
+  auto on = open_remote(2, "async", 2);
+  auto late = on->next_header(w1);
+  // Both parts are there before the shard has answered for the first step.
+  for (auto who : {w0, w1}) {
+    auto header = who == w1 ? late : on->next_header(who);
+    auto part = constant_payload(on->part_sizes[0], 0.5f);
+    on->actors.ask<release_header, payload>(on->remote[0], push_atom_v, header,
+                                            part);
+    on->actors.ask<release_header, payload>(
+      on->lead, push_atom_v, header,
+      constant_payload(lenet_size - on->part_sizes[0], 0.5f));
+  }
+  on->actors.run();
+  CHECK(on->recorder->of<notes::update>().size() == 2);
+}
+
+TEST_CASE("a shard that is lost while its norm is asked for ends the run") {
+  auto on = open_remote(2, "async", 2);
+  auto header = on->next_header(w0);
+  push_part(*on, header, 0.5f);
+  on->actors.ask<release_header, payload>(
+    on->lead, push_atom_v, header,
+    constant_payload(lenet_size - on->part_sizes[0], 0.5f));
+  caf::anon_send_exit(on->remote[0], caf::exit_reason::kill);
+  on->actors.run();
+  CHECK(on->summary().status == "failed");
 }
 
 TEST_CASE("a shard that misses an order ends the run") {

@@ -255,8 +255,9 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
   decided.updates.back().rate_factor = 0.25;
   auto rates = uut.rates_of(decided.updates, 0, 1000);
   CHECK(rates == std::vector<double>{0.5, 0.125});
-  uut.carry_out(decided, rates);
-  CHECK(happened == strings{"2", "1", "makes 1", "0", "makes 2"});
+  uut.carry_out(decided, rates, [&] { happened.push_back("then"); });
+  CHECK(happened == strings{"2", "1", "makes 1", "0", "makes 2", "then"});
+  CHECK_FALSE(uut.is_open());
 }
 
 // -- versions for evaluators --------------------------------------------------
@@ -431,6 +432,9 @@ struct requests_of_workers : part_host {
     out.model = &model;
     out.shards = &none;
     out.notes = &notes;
+    out.is_open = [this] {
+      return is_open;
+    };
     out.decide.push = [this](const push_header& header, const payload&) {
       decided.push_back("push " + to_string(header.id.worker));
     };
@@ -449,6 +453,7 @@ struct requests_of_workers : part_host {
   cores::note_window notes{2, 1};
   worker_stand_in worker = make_worker_stand_in(actors);
   strings decided;
+  bool is_open = false;
   worker_requests uut;
 };
 
@@ -463,6 +468,17 @@ TEST_CASE("a request is held until the policy releases its worker") {
   on.actors.run();
   REQUIRE(asks->values);
   CHECK(asks->get<release_header>().weights == version{4});
+}
+
+TEST_CASE("a request waits until a decision was carried out") {
+  requests_of_workers on;
+  on.is_open = true;
+  on.pulls(worker_id{0});
+  on.uut.go_on();
+  CHECK(on.decided.empty());
+  on.is_open = false;
+  on.uut.go_on();
+  CHECK(on.decided == strings{"pull 0"});
 }
 
 TEST_CASE("strangers, and messages to an earlier server, are refused") {

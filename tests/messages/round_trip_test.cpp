@@ -46,8 +46,13 @@ auto fields(const part_report& x) {
 }
 
 auto fields(const shard_step& x) {
-  const auto& [makes, gradients, samples, lr] = x;
-  return std::tuple{makes, gradients, samples, lr.value};
+  const auto& [makes, gradients, samples, lr, scale] = x;
+  return std::tuple{makes, gradients, samples, lr.value, scale.value};
+}
+
+auto fields(const shard_squares& x) {
+  const auto& [parts] = x;
+  return std::tuple{parts};
 }
 
 auto fields(const shard_state& x) {
@@ -137,7 +142,8 @@ TEST_CASE("messages between worker and server come through the wire") {
   push_id gradient{worker_id{1}, incarnation{2}, sequence{4}};
   check_fields(asked);
   check_fields(part_report{shard_id{5}, asked, gradient, false});
-  check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1});
+  check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1, 0.2});
+  check_fields(shard_squares{{0x1p-80, 3.5}});
   check_fields(shard_state{version{9}, 10, true, {11, 12, 14, 20}});
   check_fields(
     release_header{version{1}, incarnation{2}, {first_lease, second_lease}});

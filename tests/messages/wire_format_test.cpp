@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 12);
+  CHECK(protocol_version == 13);
 }
 
 TEST_CASE("types have these ids") {
@@ -65,7 +65,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<module_answer> == 239);
   CHECK(id_of<stage_context_ptr> == 240);
   CHECK(id_of<context_part> == 241);
-  CHECK(caf::id_block::troupe_data::end == 242);
+  CHECK(id_of<shard_squares> == 242);
+  CHECK(caf::id_block::troupe_data::end == 243);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -110,7 +111,8 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<fetch_atom> == 438);
   CHECK(id_of<forward_atom> == 439);
   CHECK(id_of<backward_atom> == 440);
-  CHECK(caf::id_block::troupe_atoms::end == 441);
+  CHECK(id_of<norm_atom> == 441);
+  CHECK(caf::id_block::troupe_atoms::end == 442);
 }
 
 TEST_CASE("handles of actors have these ids") {

@@ -187,7 +187,7 @@ TEST_CASE("a step's mean gradient is clipped as clip_grad_norm_ does",
   torch::nn::utils::clip_grad_norm_(std::vector{parameter}, limit);
   auto kept = gradients.front().clone();
   auto weights = at::zeros({count}, to_aten(dtype));
-  auto scale = clip_scale(limit, gradients, shares, count);
+  auto scale = clip_scale(limit, squares_of_mean(gradients, shares).value());
   CHECK((scale == 1) == (limit > 1e3));
   uut->step(weights, weights, gradients, shares, 1, scale);
   CHECK(at::allclose(weights, -parameter.grad(), 1e-5, 1e-7));

@@ -92,14 +92,24 @@ TEST_CASE("remote shards have the rate of a step and its exclusions") {
   CHECK(summary_of(2, decaying)["weights_sha256"] != one["weights_sha256"]);
 }
 
+TEST_CASE("remote shards limit the norm of the whole gradient") {
+  auto clipped = two_epochs + flags{"--clip-norm", "0.5"};
+  auto one = summary_of_one_process(clipped);
+  check_same(summary_of(3, clipped), one);
+  CHECK(one["weights_sha256"] != summary_of(2, two_epochs)["weights_sha256"]);
+}
+
 TEST_CASE("workers come and go while there are remote shards") {
   for (std::string policy : {"async", "ssp", "sync", "backup"}) {
     INFO(policy);
+    flags clip;
+    if (policy == "async" || policy == "backup")
+      clip = {"--clip-norm", "1"};
     process_fixture on;
-    sharded_server all{on,
-                       2,
-                       {"--policy", policy, "--workers", "2", "--epochs", "16",
-                        "--checkpoint-freq", "10"}};
+    sharded_server all{on, 2,
+                       flags{"--policy", policy, "--workers", "2", "--epochs",
+                             "16", "--checkpoint-freq", "10"} +
+                         clip};
     auto stays = on.worker({"--threads", "1"});
     auto from = on.await(all.lead, "a member", is_kind("joined"));
     for (int i = 0; i < 3; ++i) {
