@@ -113,7 +113,9 @@ void measure_pipeline(const setting& how, report& out) {
             "micro-batches: ResNet-18 at 32x32, batch 64 (target: 0.9)");
   auto piped = pipeline_run(
     1, {"--mode", "pipeline", "--stages", "2", "--micro-batches", "8"});
-  auto whole = pipeline_run(1, {"--micro-batch-size", how.quick ? "2" : "8"});
+  // One thread for it, as for each stage and for each loop.
+  auto whole = pipeline_run(
+    1, {"--threads", "1", "--micro-batch-size", how.quick ? "2" : "8"});
   auto loops = pipeline_run(2, {});
   auto loop = pipeline_run(1, {});
   contenders pipeline{how, piped};
@@ -126,7 +128,7 @@ void measure_pipeline(const setting& how, report& out) {
                 [&] {
                   return pipeline.in_one_process("sync");
                 }},
-               {"unsplit, same micro-batches",
+               {"unsplit, same micro-batches, one thread",
                 [&] {
                   return unsplit.in_one_process("sync");
                 }},
