@@ -6,6 +6,7 @@
 #include "actors/recording/console.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
+#include "apps/cli/joint_end.hpp"
 #include "apps/cli/list_datasets.hpp"
 #include "apps/cli/list_networks.hpp"
 #include "apps/cli/signals.hpp"
@@ -31,6 +32,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -63,10 +65,8 @@ void configure(caf::actor_system_config& target,
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,
-                const app::earlier_start& earlier, app::signal_pump& signals) {
-  auto on_end = [&signals](const run_end& how) {
-    signals.end(how);
-  };
+                const app::earlier_start& earlier, app::signal_pump& signals,
+                const app::end_callback& on_end) {
   switch (config.values.what) {
   case config::role::worker:
     return app::start_participant(system, config, on_end);
@@ -120,9 +120,10 @@ exit_status complain_of(const std::exception& err) {
 app::node start_or_leave(caf::actor_system& system,
                          const config::resolved& config,
                          const app::earlier_start& earlier,
-                         app::signal_pump& signals) {
+                         app::signal_pump& signals,
+                         const app::end_callback& on_end) {
   try {
-    return start(system, config, earlier, signals);
+    return start(system, config, earlier, signals, on_end);
   } catch (const std::exception& err) {
     leave_now(complain_of(err));
   }
@@ -162,6 +163,29 @@ exit_status run_evaluation(const config::resolved& config) {
   return app::evaluate(config, [&] { return signals.arrived(); });
 }
 
+/// The worker of a peer, in an actor system of its own: a system cannot connect
+/// to itself, and so the worker reaches the shard of its node as it reaches all
+/// others.
+class own_worker {
+public:
+  own_worker(config::resolved config, const app::end_callback& on_end) {
+    config.values.what = config::role::worker;
+    configure(settings_, config.values);
+    system_.emplace(settings_);
+    system_->await_actors_before_shutdown(false);
+    node_ = app::start_participant(*system_, config, on_end);
+  }
+
+  void stop() { node_.stop(); }
+
+  size_t running() { return system_->registry().running(); }
+
+private:
+  caf::actor_system_config settings_;
+  std::optional<caf::actor_system> system_;
+  app::node node_;
+};
+
 exit_status run(const config::resolved& config,
                 const app::earlier_start& earlier) {
   require_files(config.values);
@@ -171,11 +195,27 @@ exit_status run(const config::resolved& config,
   app::signal_pump signals;
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
-  auto node = start_or_leave(system, config, earlier, signals);
+  app::joint_end both{[&](const run_end& how) {
+    signals.end(how);
+  }};
+  auto peer = config::is_peer(config.values);
+  auto node =
+    start_or_leave(system, config, earlier, signals, [&](const run_end& how) {
+      peer ? both.shard_ended(how) : signals.end(how);
+    });
+  std::optional<own_worker> worker;
+  if (peer)
+    worker.emplace(config, [&](const run_end& how) {
+      if (how.status != 0)
+        complain(how.line);
+      both.worker_ended({how.status, {}});
+    });
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   node = {};
+  if (worker)
+    worker->stop();
   auto deadline = std::chrono::steady_clock::now() + grace;
-  while (system.registry().running() > 0) {
+  while (system.registry().running() > 0 || (worker && worker->running() > 0)) {
     auto late = std::chrono::steady_clock::now() > deadline;
     if (late && (!remote::is_training() || signals.arrived()))
       leave_now(leave_with(how));

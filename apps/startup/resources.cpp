@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 #include <variant>
 
@@ -50,6 +51,29 @@ bool can_listen(const std::string& host, uint16_t port) {
   close(fd);
   freeaddrinfo(found);
   return can;
+}
+
+// Nothing is sent: connecting a datagram socket only chooses the way.
+std::string address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0)
+    throw run_error("the host " + host + " cannot be looked up");
+  std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all{found, freeaddrinfo};
+  auto fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage here{};
+  socklen_t size = sizeof here;
+  auto* at = reinterpret_cast<sockaddr*>(&here);
+  auto there = connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+               getsockname(fd, at, &size) == 0;
+  close(fd);
+  char text[NI_MAXHOST];
+  if (!there ||
+      getnameinfo(at, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+    throw run_error("there is no way to the host " + host);
+  return text;
 }
 
 std::shared_ptr<transport::shared_memory>

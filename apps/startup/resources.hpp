@@ -32,6 +32,10 @@ void keep_tensor_memory(const config::settings& settings);
 /// looked up: the error comes when the socket is opened.
 bool can_listen(const std::string& host, uint16_t port);
 
+/// This machine's address on the way to a host. Throws `run_error` if the host
+/// cannot be looked up.
+std::string address_towards(const std::string& host);
+
 /// Memory that others on this host may read, if the settings allow shared
 /// memory for tensors; else null.
 std::shared_ptr<transport::shared_memory>

@@ -26,6 +26,9 @@ config::address listens_at(const config::cluster_settings& cluster) {
                : config::parse_address(cluster.listen);
   if (out.host == "localhost")
     out.host = "127.0.0.1";
+  auto is_peer = cluster.topology == config::topology_kind::peers;
+  if (is_peer && cluster.rank > 0u && cluster.listen.empty())
+    return {address_towards(out.host), 0};
   return out;
 }
 

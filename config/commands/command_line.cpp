@@ -31,8 +31,10 @@ struct start {
     append(weakest, all);
     auto result = resolve(weakest);
     result.values.what = what;
-    if (by)
-      assign_role(result, *by);
+    if (what == role::automatic)
+      assign_role(result, by ? &*by : nullptr);
+    else
+      fit_topology(result);
     return result;
   }
 };
@@ -44,7 +46,8 @@ start gather(command_line& flags, const environment& variables) {
     append(out.all, from_file(*flags.file));
   if (flags.what == role::automatic) {
     out.by = read_launch(variables);
-    append(out.all, out.by->meeting_point);
+    if (out.by)
+      append(out.all, out.by->meeting_point);
   }
   append(out.all, from_environment(variables));
   append(out.all, std::move(flags.keys));

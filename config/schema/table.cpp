@@ -34,6 +34,13 @@ void add_cluster(std::vector<key>& table) {
          "where a parameter server shard with a rank above 0 listens",
          host_and_port);
   at.add(
+    "topology", &s::topology, scope::node, "",
+    "peers: every node is a worker and has a shard of the weights, none is "
+    "only a server; with --role auto or --simulate");
+  at.add("init-method", &s::init_method, scope::node, "URL",
+         "where the nodes of a --role auto launch meet: env:// or "
+         "tcp://HOST:PORT");
+  at.add(
     "evaluator", &s::evaluator, scope::node, "BOOL",
     "whether the cluster has an evaluator; not given: --simulate brings one, "
     "--role auto makes none");

@@ -91,7 +91,7 @@ std::string several_hosts(const environment& all, const launcher& by,
 
 } // namespace
 
-launch read_launch(const environment& variables) {
+std::optional<launch> read_launch(const environment& variables) {
   for (const auto& by : launchers) {
     if (variable(variables, by.rank).empty() ||
         variable(variables, by.processes).empty())
@@ -112,12 +112,83 @@ launch read_launch(const environment& variables) {
     result.several_hosts = several_hosts(variables, by, result.processes);
     return result;
   }
-  throw usage_error("--role auto: no launch environment (RANK and WORLD_SIZE, "
-                    "OMPI_COMM_WORLD_RANK and _SIZE, or SLURM_PROCID and "
-                    "SLURM_NTASKS); give --role ps, worker or evaluator");
+  return std::nullopt;
 }
 
-void assign_role(resolved& all, const launch& by) {
+namespace {
+
+/// Host and port of --init-method, if it has any.
+void take_init_method(resolved& all) {
+  constexpr std::string_view tcp = "tcp://";
+  const auto& method = all.values.cluster.init_method;
+  if (method == "env://")
+    return;
+  if (!method.starts_with(tcp))
+    throw usage_error(all.cite("cluster.init-method") +
+                      ": must be env:// or tcp://HOST:PORT");
+  try {
+    auto where = parse_address(method.substr(tcp.size()));
+    const auto& from = all.origin_of("cluster.init-method");
+    all.take({&key_of("cluster.host"), where.host, from});
+    all.take({&key_of("cluster.port"), std::to_string(where.port), from});
+  } catch (const bad_value& why) {
+    throw usage_error(all.cite("cluster.init-method") + ": " + why.what());
+  }
+}
+
+/// A start by hand: the settings say which node this is, and of how many.
+launch launch_of(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  if (cluster.topology != topology_kind::peers || !cluster.rank ||
+      !all.is_explicit("cluster.workers"))
+    throw usage_error(
+      "--role auto: no launch environment (RANK and WORLD_SIZE, "
+      "OMPI_COMM_WORLD_RANK and _SIZE, or SLURM_PROCID and SLURM_NTASKS); give "
+      "--role ps, worker or evaluator, or --topology peers with --rank and "
+      "--workers");
+  if (*cluster.rank >= cluster.workers)
+    throw usage_error(all.cite("cluster.rank") + ": must be below --workers " +
+                      std::to_string(cluster.workers));
+  launch out;
+  out.rank = *cluster.rank;
+  out.processes = cluster.workers;
+  out.rank_variable = "--rank";
+  out.processes_variable = "--workers";
+  return out;
+}
+
+/// A process of a cluster in which every node is a worker and a shard.
+void assign_peer(resolved& all, const launch& by, const std::string& size) {
+  auto nodes = by.processes;
+  auto take = [&](const char* id, uint32_t number,
+                  const std::string& variable) {
+    all.take(
+      {&key_of(id), std::to_string(number), {source::environment, variable}});
+  };
+  if (all.values.cluster.evaluator.value_or(false) && nodes-- == 1)
+    throw usage_error(size + ": --role auto needs an evaluator and at least "
+                             "one peer");
+  for (auto id : {"cluster.workers", "cluster.shards"}) {
+    auto given = key_of(id).get(all.values);
+    if (all.is_explicit(id) && given != std::to_string(nodes))
+      throw usage_error(all.cite(id) + ": does not fit " + size +
+                        ", which makes " + std::to_string(nodes) +
+                        " peers with a worker and a shard each");
+  }
+  for (auto id : {"cluster.workers", "cluster.shards"})
+    take(id, nodes, by.processes_variable);
+  fill_in_batch_size(all);
+  auto peer = by.rank < nodes;
+  all.values.what = peer ? role::ps : role::evaluator;
+  if (peer)
+    take("cluster.rank", by.rank, by.rank_variable);
+}
+
+} // namespace
+
+void assign_role(resolved& all, const launch* given) {
+  take_init_method(all);
+  auto by = given ? *given : launch_of(all);
   auto& cluster = all.values.cluster;
   if (!by.several_hosts.empty() && is_loopback(cluster.host))
     throw usage_error(all.cite("cluster.host") +
@@ -126,11 +197,13 @@ void assign_role(resolved& all, const launch& by) {
                       std::to_string(by.processes) +
                       " says that there are others: give --host or MASTER_ADDR "
                       "with the host of process 0");
+  auto size = by.processes_variable + "=" + std::to_string(by.processes);
+  if (cluster.topology == topology_kind::peers)
+    return assign_peer(all, by, size);
   auto with_evaluator = cluster.evaluator.value_or(false);
   auto others = with_evaluator ? 2u : 1u;
   auto wanted = std::string{"a parameter server"} +
                 (with_evaluator ? ", an evaluator" : "") + " and ";
-  auto size = by.processes_variable + "=" + std::to_string(by.processes);
   if (by.processes <= others)
     throw usage_error(size + ": --role auto needs " + wanted +
                       "at least one worker");
@@ -151,6 +224,23 @@ void assign_role(resolved& all, const launch& by) {
     all.take({&key_of("cluster.rank"),
               std::to_string(by.rank - 1),
               {source::environment, by.rank_variable}});
+}
+
+void fit_topology(resolved& all) {
+  const auto& values = all.values;
+  const auto& cluster = values.cluster;
+  if (cluster.topology != topology_kind::peers || values.what == role::none)
+    return;
+  if (values.what != role::simulate)
+    throw usage_error(all.cite("cluster.topology") +
+                      ": a peer is worker and server in one: use --role auto "
+                      "instead of --role " +
+                      print(values.what));
+  if (all.is_explicit("cluster.shards") && cluster.shards != cluster.workers)
+    throw usage_error(all.cite("cluster.shards") +
+                      ": peers have as many shards as workers, " +
+                      std::to_string(cluster.workers));
+  all.values.cluster.shards = cluster.workers;
 }
 
 } // namespace troupe::config

@@ -15,6 +15,10 @@
 // the evaluator. `workers` is the number of remaining processes; if given, it
 // must agree. torchrun itself listens on MASTER_PORT, so with it we use the
 // next port.
+//
+// With `--topology peers` every process but that evaluator is a worker and a
+// shard, and rank 0 also leads. Without a launcher, --rank and --workers say
+// which of how many a process is.
 
 #include "config/sources/resolve.hpp"
 
@@ -35,12 +39,19 @@ struct launch {
   std::vector<given> meeting_point;
 };
 
-/// Reads the launch variables. Throws `usage_error` when there are none, or
-/// when they make no sense.
-launch read_launch(const environment& variables);
+/// Reads the launch variables; nothing when there are none. Throws
+/// `usage_error` when they make no sense.
+std::optional<launch> read_launch(const environment& variables);
 
 /// Sets role, rank and number of workers. Throws `usage_error` when the launch
-/// does not fit the settings.
-void assign_role(resolved& all, const launch& by);
+/// does not fit the settings, or when there is none and the settings do not
+/// say.
+/// @param by The launcher; or null.
+void assign_role(resolved& all, const launch* by);
+
+/// The same for a process whose role is given: `--simulate` has a shard beside
+/// each worker if its nodes are peers. Throws `usage_error` for other roles,
+/// which are no peers.
+void fit_topology(resolved& all);
 
 } // namespace troupe::config

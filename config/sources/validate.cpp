@@ -66,7 +66,8 @@ void check_rank(const resolved& all) {
     refuse(all, "cluster.rank",
            "must be below the number of shards, " +
              std::to_string(cluster.shards));
-  if (is_remote_shard(all.values) && cluster.listen.empty())
+  if (is_remote_shard(all.values) && !is_peer(all.values) &&
+      cluster.listen.empty())
     refuse(all, "cluster.rank",
            "a shard in a process of its own has an address of its own: give it "
            "with --listen HOST:PORT");
@@ -231,6 +232,12 @@ void check_parallel(const resolved& all) {
          {"parallel.stages", "parallel.micro-batches", "parallel.schedule"})
       if (key_of(id).get(values) != key_of(id).get(settings{}))
         refuse(all, id, "is for --mode pipeline");
+  if (values.cluster.topology == topology_kind::peers &&
+      (mode == parallel_mode::remote_forward ||
+       !values.training.placement.empty()))
+    refuse(all, "cluster.topology",
+           "peers compute the whole network each, and no server computes for "
+           "them: leave --mode and [placement] out");
   if (mode == parallel_mode::data_parallel) {
     if (!values.training.placement.empty())
       refuse(all, "parallel.placement",
@@ -337,7 +344,7 @@ void check_network(const resolved& all) {
            "everybody on those may be trusted, or use auto");
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);
-  if (is_remote_shard(all.values) &&
+  if (is_remote_shard(all.values) && !cluster.listen.empty() &&
       !is_loopback(parse_address(cluster.listen).host))
     refuse(all, "cluster.listen", open_to_all);
 }

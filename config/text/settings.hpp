@@ -90,6 +90,12 @@ enum class overlap_rule : uint8_t {
   off
 };
 
+/// Which processes have shards of the weights.
+enum class topology_kind : uint8_t {
+  star, ///< Parameter servers, which do not train.
+  peers ///< Every node is a worker and has a shard; node 0 also leads.
+};
+
 /// [cluster] Where the cluster meets and how long it waits.
 struct cluster_settings {
   std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
@@ -99,6 +105,10 @@ struct cluster_settings {
   uint32_t shards = 1;          ///< Parameter server shards.
   std::optional<uint32_t> rank; ///< This node's; else the lead assigns it.
   std::string listen;           ///< HOST:PORT of a PS shard with rank > 0.
+  topology_kind topology = topology_kind::star;
+  /// Where nodes of a `--role auto` launch meet, as torch spells it: env:// or
+  /// tcp://HOST:PORT.
+  std::string init_method = "env://";
   /// Whether the cluster has an evaluator. If not given, `--simulate` has one,
   /// and no process of a `--role auto` launch is one.
   std::optional<bool> evaluator;
@@ -281,6 +291,11 @@ struct settings {
 inline bool has_remote_shards(const settings& all) {
   return all.what == role::ps && all.cluster.shards > 1 &&
          all.cluster.rank == 0u;
+}
+
+/// Whether this process is a worker, too.
+inline bool is_peer(const settings& all) {
+  return all.what == role::ps && all.cluster.topology == topology_kind::peers;
 }
 
 /// Whether this is a remote shard.

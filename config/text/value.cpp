@@ -35,6 +35,11 @@ constexpr std::array overlap_words{
   choice<overlap_rule>{overlap_rule::off, "off"},
 };
 
+constexpr std::array topology_words{
+  choice<topology_kind>{topology_kind::star, "star"},
+  choice<topology_kind>{topology_kind::peers, "peers"},
+};
+
 constexpr std::array bad_sample_words{
   choice<bad_sample_rule>{bad_sample_rule::fail, "fail"},
   choice<bad_sample_rule>{bad_sample_rule::skip, "skip"},
@@ -122,6 +127,10 @@ choices<buffers_rule> words(buffers_rule) {
 
 choices<overlap_rule> words(overlap_rule) {
   return overlap_words;
+}
+
+choices<topology_kind> words(topology_kind) {
+  return topology_words;
 }
 
 choices<bad_sample_rule> words(bad_sample_rule) {

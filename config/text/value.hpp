@@ -46,6 +46,7 @@ choices<sharding_kind> words(sharding_kind);
 choices<decay_exclusion> words(decay_exclusion);
 choices<autocast_kind> words(autocast_kind);
 choices<overlap_rule> words(overlap_rule);
+choices<topology_kind> words(topology_kind);
 choices<best_rule> words(best_rule);
 choices<parallel_mode> words(parallel_mode);
 choices<pipeline_order> words(pipeline_order);

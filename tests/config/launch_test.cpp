@@ -52,6 +52,61 @@ TEST_CASE("the last process is the evaluator when asked for", "[launch]") {
   CHECK(last.values.cluster.rank == std::nullopt);
 }
 
+TEST_CASE("peers are workers and shards", "[launch]") {
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    auto peer =
+      launched(torchrun(static_cast<int>(rank), 3), "--topology peers");
+    CHECK(is_peer(peer.values));
+    CHECK(is_remote_shard(peer.values) == (rank > 0));
+    CHECK(has_remote_shards(peer.values) == (rank == 0));
+    CHECK(peer.values.cluster.rank == rank);
+    CHECK(peer.values.cluster.workers == 3);
+    CHECK(peer.values.cluster.shards == 3);
+  }
+  auto last = launched(torchrun(2, 3), "--topology peers --evaluator");
+  CHECK(last.values.what == role::evaluator);
+  CHECK(last.values.cluster.workers == 2);
+  auto alone = launched(torchrun(0, 1), "--topology peers");
+  CHECK(is_peer(alone.values));
+  auto here = parse(split("--simulate --topology peers --workers 3")).config;
+  CHECK(here.values.cluster.shards == 3);
+}
+
+TEST_CASE("peers can be started by hand", "[launch]") {
+  auto uut = launched({}, "--topology peers --rank 1 --workers 4 "
+                          "--init-method tcp://127.0.0.1:29500");
+  CHECK(is_remote_shard(uut.values));
+  CHECK(uut.values.cluster.port == 29500);
+  CHECK(uut.values.cluster.shards == 4);
+  auto by_port = launched({}, "--topology peers --rank 0 --workers 1 --port 0");
+  CHECK(is_peer(by_port.values));
+}
+
+TEST_CASE("peers that do not fit are refused in one line", "[launch]") {
+  const std::string peers = "--topology peers ";
+  CHECK(launch_complaint({}, peers).starts_with("--role auto: no launch"));
+  CHECK(launch_complaint({}, peers + "--rank 4 --workers 4") ==
+        "--rank 4: must be below --workers 4");
+  CHECK(launch_complaint(torchrun(0, 3), peers + "--shards 2") ==
+        "--shards 2: does not fit WORLD_SIZE=3, which makes 3 peers with a "
+        "worker and a shard each");
+  CHECK(launch_complaint(torchrun(0, 1), peers + "--evaluator") ==
+        "WORLD_SIZE=1: --role auto needs an evaluator and at least one peer");
+  CHECK(launch_complaint(torchrun(0, 2), "--init-method udp://x") ==
+        "--init-method udp://x: must be env:// or tcp://HOST:PORT");
+  CHECK(launch_complaint(torchrun(0, 2), peers + "--mode remote-forward") ==
+        "--topology peers: peers compute the whole network each, and no server "
+        "computes for them: leave --mode and [placement] out");
+  auto said = [](const std::string& line) {
+    return complaint([&] { parse(split(line)); });
+  };
+  CHECK(said("--role worker --topology peers") ==
+        "--topology peers: a peer is worker and server in one: use --role auto "
+        "instead of --role worker");
+  CHECK(said("--simulate --topology peers --workers 2 --shards 3") ==
+        "--shards 3: peers have as many shards as workers, 2");
+}
+
 TEST_CASE("the launcher says where to meet, unless told otherwise",
           "[launch]") {
   auto all = launched(torchrun(0, 2));

@@ -14,6 +14,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.shards", "2"},
     {"cluster.rank", "3"},
     {"cluster.listen", "[::1]:4243"},
+    {"cluster.topology", "peers"},
+    {"cluster.init-method", "tcp://127.0.0.1:29500"},
     {"cluster.evaluator", "true"},
     {"cluster.insecure-network", "true"},
     {"cluster.join-timeout", "12.5"},

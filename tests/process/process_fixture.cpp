@@ -252,4 +252,12 @@ uint64_t wished(const char* variable, uint64_t otherwise) {
   return wish != nullptr ? std::stoull(wish) : otherwise;
 }
 
+void check_same_result(const json& found, const json& expected) {
+  INFO(found.dump(2));
+  for (auto key : {"weights_sha256", "state_sha256", "steps", "final_loss",
+                   "final_accuracy", "samples_applied"})
+    CHECK(found[key] == expected[key]);
+  CHECK(found["state_sha256"].is_string());
+}
+
 } // namespace troupe::testing

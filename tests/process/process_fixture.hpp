@@ -69,6 +69,10 @@ uint64_t settled_in(const std::filesystem::path& checkpoint);
 /// A number from the environment, for tests that can run for longer.
 uint64_t wished(const char* variable, uint64_t otherwise);
 
+/// Checks that two runs have ended with the same weights, optimiser's state and
+/// scores.
+void check_same_result(const json& found, const json& expected);
+
 /// The processes of one run on this machine.
 class process_fixture {
 public:
