@@ -87,11 +87,16 @@ void shard_session_client_state::stop() {
   self_->send(registrar_, leave_atom_v, parts_.rank);
 }
 
+// The shard may not have come to the lead's last message yet, which says how
+// the run has ended.
 void shard_session_client_state::lost() {
-  drop_shard();
+  registrar_ = shard_registrar_actor{};
   if (stops_)
     return end({static_cast<uint8_t>(exit_status::try_again), {}});
-  retry("the connection is lost");
+  self_->run_delayed(to_timespan(for_last_words), attempts_.in_this_one([this] {
+    drop_shard();
+    retry("the connection is lost");
+  }));
 }
 
 void shard_session_client_state::drop_shard() {

@@ -45,6 +45,10 @@ public:
 
   static constexpr const char* name = "troupe.shard-session-client";
 
+  /// Seconds that the shard has, when the lead is lost, for what it has
+  /// received.
+  static constexpr double for_last_words = 0.5;
+
   shard_session_client_state(pointer self, shard_session_client_parts parts);
 
   session_client_actor::behavior_type make_behavior();

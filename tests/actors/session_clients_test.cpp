@@ -15,6 +15,8 @@
 
 #include <future>
 #include <new>
+#include <optional>
+#include <thread>
 
 using namespace troupe;
 
@@ -49,21 +51,38 @@ parameter_server_actor make_server(caf::actor_system& system) {
   });
 }
 
-shard_registrar_actor make_registrar(caf::actor_system& system) {
-  return system.spawn(
-    [](shard_registrar_actor::pointer) -> shard_registrar_actor::behavior_type {
-      return {
-        [](register_atom, shard_id, const std::string&, uint16_t,
-           const remote_shard_actor&) {},
-        [](begun_atom, shard_id) {},
-        [](chunk_atom, shard_id, const chunk&) {},
-        [](credit_atom, shard_id, transfer_id, uint64_t) {},
-        [](state_atom, const shard_fetch_ptr&) {},
-        [](leave_atom, shard_id) {},
-        [](tick_atom) {},
-        [](stop_atom, const run_end&) {},
+/// Keeps the promise when a shard registers.
+shard_registrar_actor make_registrar(caf::actor_system& system,
+                                     std::promise<void>& registered) {
+  return system.spawn([&registered](shard_registrar_actor::pointer)
+                        -> shard_registrar_actor::behavior_type {
+    return {
+      [&registered](register_atom, shard_id, const std::string&, uint16_t,
+                    const remote_shard_actor&) { registered.set_value(); },
+      [](begun_atom, shard_id) {},
+      [](chunk_atom, shard_id, const chunk&) {},
+      [](credit_atom, shard_id, transfer_id, uint64_t) {},
+      [](state_atom, const shard_fetch_ptr&) {},
+      [](leave_atom, shard_id) {},
+      [](tick_atom) {},
+      [](stop_atom, const run_end&) {},
+    };
+  });
+}
+
+/// A shard that is busy for a while when it is pinged.
+remote_shard_actor make_busy_shard(caf::actor_system& system,
+                                   const session_client_actor& session,
+                                   std::chrono::milliseconds busy) {
+  return caf::actor_cast<remote_shard_actor>(
+    system.spawn([=](caf::event_based_actor*) {
+      return caf::behavior{
+        [=](ping_atom) { std::this_thread::sleep_for(busy); },
+        [=](stop_atom, const run_end& how) {
+          caf::anon_send(session, ended_atom_v, how);
+        },
       };
-    });
+    }));
 }
 
 /// A server's process, and a node's, in one.
@@ -74,7 +93,7 @@ public:
     parts.settings.cluster.shards = 2;
     parts.weights = parts.whole = {element_type::float32, 10};
     parts.server = server_ = make_server(there_);
-    parts.registrar = registrar_ = make_registrar(there_);
+    parts.registrar = registrar_ = make_registrar(there_, registered_);
     parts.shard_counts = {5, 5};
     door_ = spawn<admission_actor, admission_state>(
       there_, placement::scheduled, std::move(parts));
@@ -133,6 +152,44 @@ public:
     return wait();
   }
 
+  /// The lead says how the run has ended, and is gone before its shard has come
+  /// to that.
+  run_end end_of_shard_after(std::chrono::milliseconds busy) {
+    shard_session_client_parts parts;
+    parts.host = "127.0.0.1";
+    parts.port = port_;
+    parts.rank = shard_id{1};
+    parts.connect_timeout = 1;
+    parts.hello = hello("ps");
+    parts.hello.set_rank(1);
+    parts.supervisor = supervisor_;
+    parts.make = [this, busy](const proto::Welcome&,
+                              const shard_registrar_actor&,
+                              const session_client_actor& session) {
+      open_shard out;
+      out.host = "127.0.0.1";
+      out.close = [this] {
+        if (!closed_at_)
+          closed_at_ = std::chrono::steady_clock::now();
+      };
+      out.handle = make_busy_shard(here_, session, busy);
+      caf::anon_send(out.handle, ping_atom_v);
+      caf::anon_send(out.handle, stop_atom_v, run_end{});
+      return out;
+    };
+    spawn<session_client_actor, shard_session_client_state>(
+      here_, placement::detached, std::move(parts));
+    registered_.get_future().wait();
+    lost_at_ = std::chrono::steady_clock::now();
+    caf::anon_send_exit(registrar_, caf::exit_reason::kill);
+    return wait();
+  }
+
+  /// How long the shard was there after its lead.
+  std::chrono::steady_clock::duration patience() const {
+    return closed_at_.value() - lost_at_;
+  }
+
 private:
   static proto::Hello hello(const std::string& role) {
     proto::Hello out;
@@ -154,6 +211,9 @@ private:
   caf::actor_system here_{config_};
   caf::actor_system there_{config_there_};
   std::promise<run_end> end_;
+  std::promise<void> registered_;
+  std::chrono::steady_clock::time_point lost_at_;
+  std::optional<std::chrono::steady_clock::time_point> closed_at_; ///< First.
   parameter_server_actor server_;
   shard_registrar_actor registrar_;
   admission_actor door_;
@@ -187,6 +247,15 @@ TEST_CASE("whatever keeps a worker from being made ends its process") {
   check_all([](two_nodes& on, std::function<void()> make) {
     return on.end_of_worker(std::move(make));
   });
+}
+
+TEST_CASE("a shard hears how the run ended though its lead is gone already") {
+  two_nodes on;
+  constexpr std::chrono::milliseconds busy{200};
+  auto how = on.end_of_shard_after(busy);
+  CHECK(how.status == 0);
+  CHECK(how.line.empty());
+  CHECK(on.patience() > busy / 2);
 }
 
 TEST_CASE("whatever keeps a shard from being made ends its process") {
