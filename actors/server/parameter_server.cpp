@@ -13,10 +13,12 @@ namespace troupe {
 parameter_server_state::parameter_server_state(pointer self,
                                                parameter_server_parts parts)
   : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
-    shards_(self, parts_.remote_shards,
-            [this](const caf::error& why) {
-              ending_.fail("a parameter server shard failed: " + text_of(why));
-            }),
+    shards_(
+      self, parts_.remote_shards,
+      [this](const caf::error& why) {
+        ending_.fail("a parameter server shard failed: " + text_of(why));
+      },
+      parts_.settings.cluster.liveness_timeout),
     scheduler_(make_step_scheduler(parts_)), clock_(self), best_(parts_.best),
     log_(parts_.event_log ? std::make_shared<event_log_writer>(
                               parts_.event_log, self->clock().now())
@@ -196,8 +198,9 @@ event parameter_server_state::tell(input&& what, cores::orders&& decided) {
   return at;
 }
 
+// A decision is open after its shard is lost, until the run ends for that.
 void parameter_server_state::carry_out(const event& at) {
-  if (ending_.begun())
+  if (ending_.begun() || pipeline_.is_open())
     return;
   attempt([&] {
     pipeline_.carry_out(at.decided, at.rates,

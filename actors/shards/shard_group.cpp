@@ -1,5 +1,7 @@
 #include "actors/shards/shard_group.hpp"
 
+#include "actors/runtime/run_clock.hpp"
+
 #include <caf/policy/select_all.hpp>
 
 #include <memory>
@@ -95,7 +97,7 @@ void shard_group::drop_part(const push_id& gradient) {
 void shard_group::squares(const shard_step& of,
                           std::function<void(const models::exact_sum&)> then) {
   self_
-    ->fan_out_request<caf::policy::select_all>(shards_, caf::infinite,
+    ->fan_out_request<caf::policy::select_all>(shards_, to_timespan(patience_),
                                                norm_atom_v, of)
     .await(
       [then = std::move(then)](std::vector<shard_squares> found) {
@@ -105,7 +107,10 @@ void shard_group::squares(const shard_step& of,
             sum.add(part);
         then(sum);
       },
-      on_trouble_);
+      [this](const caf::error& why) {
+        self_->run_delayed(to_timespan(for_the_reason),
+                           [this, why] { on_trouble_(why); });
+      });
 }
 
 // -- decisions ----------------------------------------------------------------

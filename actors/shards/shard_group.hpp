@@ -22,10 +22,16 @@ class shard_group {
 public:
   using then_sound = std::function<void(bool)>;
 
-  /// @param on_trouble Called when states cannot be transferred.
+  /// Seconds for the news why a shard is lost, which comes from the registrar.
+  static constexpr double for_the_reason = 1;
+
+  /// @param on_trouble Called when a shard does not do what it must.
+  /// @param patience Seconds that a shard has to say a norm.
   shard_group(lead_actor::pointer self, uint32_t count,
-              std::function<void(const caf::error&)> on_trouble)
-    : self_(self), count_(count), on_trouble_(std::move(on_trouble)) {
+              std::function<void(const caf::error&)> on_trouble,
+              double patience = 60)
+    : self_(self), count_(count), on_trouble_(std::move(on_trouble)),
+      patience_(patience) {
     // nop
   }
 
@@ -54,7 +60,8 @@ public:
   void refuse(const request_id& id, const push_id& gradient);
 
   /// Asks for the squares of the other shards' parts of a step's mean gradient.
-  /// `then` gets their sum; until it was called the lead handles no message.
+  /// `then` gets their sum; until it was called the lead handles no message. It
+  /// is never called if a shard fails.
   void squares(const shard_step& of,
                std::function<void(const models::exact_sum&)> then);
 
@@ -101,6 +108,7 @@ private:
   lead_actor::pointer self_;
   uint32_t count_;
   std::function<void(const caf::error&)> on_trouble_;
+  double patience_;
   shard_registrar_actor registrar_;
   std::vector<remote_shard_actor> shards_;
   std::map<worker_id, open_request> open_;

@@ -160,6 +160,9 @@ TEST_CASE("a shard that is lost while its norm is asked for ends the run") {
   caf::anon_send_exit(on->remote[0], caf::exit_reason::kill);
   on->actors.run();
   CHECK(on->summary().status == "failed");
+  auto line =
+    std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
+  CHECK(line.find("parameter server shard 1 at here:1 is lost") == 0);
 }
 
 TEST_CASE("a shard that misses an order ends the run") {

@@ -260,6 +260,29 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
   CHECK_FALSE(uut.is_open());
 }
 
+TEST_CASE("a shard has a while to say its norm, then there is trouble") {
+  part_host on;
+  std::vector<caf::error> troubles;
+  shard_group uut{on.self, 1,
+                  [&](const caf::error& why) { troubles.push_back(why); }, 5};
+  std::vector<caf::response_promise> unanswered;
+  auto silent = on.actors.system().spawn([&](caf::event_based_actor* self) {
+    return caf::behavior{[&, self](norm_atom, const shard_step&) {
+      unanswered.push_back(self->make_response_promise());
+    }};
+  });
+  uut.begin({}, {caf::actor_cast<remote_shard_actor>(silent)});
+  uut.squares({}, [](const models::exact_sum&) { FAIL("there is none"); });
+  on.actors.advance(4.9);
+  CHECK(unanswered.size() == 1);
+  CHECK(troubles.empty());
+  on.actors.advance(0.2 + shard_group::for_the_reason);
+  REQUIRE(troubles.size() == 1);
+  CHECK(troubles[0] == caf::sec::request_timeout);
+  caf::anon_send_exit(silent, caf::exit_reason::kill);
+  on.actors.run();
+}
+
 // -- versions for evaluators --------------------------------------------------
 
 TEST_CASE("an evaluator waits for the next version that is due, or the last") {

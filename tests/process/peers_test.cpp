@@ -114,8 +114,8 @@ TEST_CASE("each policy trains on peers, and applies each sample once") {
 
 TEST_CASE("a peer that dies ends the run with one line, and the peers resume "
           "it") {
-  const flags what{"--policy",          "async", "--epochs", "12",
-                   "--checkpoint-freq", "10"};
+  const flags what{"--policy",          "async", "--epochs",    "12",
+                   "--checkpoint-freq", "10",    "--clip-norm", "5"};
   process_fixture on;
   auto all = start_peers(on, 3, what);
   on.await(all[0], "a checkpoint", is_kind("checkpoint"));
