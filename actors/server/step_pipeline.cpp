@@ -58,9 +58,7 @@ void step_pipeline::proceed() {
       finish(std::move(next));
       continue;
     }
-    std::vector<double> shares{next.what.shares.begin(),
-                               next.what.shares.end()};
-    auto own = parts_.model->squares(next.gradients, shares);
+    auto own = parts_.model->squares(next.gradients, next.shares);
     if (parts_.shards->any())
       return ask_for_norm(std::move(next), std::move(own));
     next.what.scale = parts_.model->scale_of(own);
@@ -92,14 +90,15 @@ void step_pipeline::clear() {
 
 auto step_pipeline::begin(const cores::update_order& order, double rate)
   -> step {
-  step out{{order.makes, {}, {}, rate}, {}};
+  step out{{order.makes, {}, {}, rate}, {}, {}};
   for (const auto& part : order.gradients) {
     auto held = cores::take_held(held_, part.id);
     out.what.gradients.push_back(part.id);
-    out.what.shares.push_back(static_cast<double>(held.samples) * part.weight);
+    out.shares.push_back(static_cast<double>(held.samples) * part.weight);
     out.gradients.push_back(std::move(held.gradient));
     parts_.settled(part.id);
   }
+  out.what.shares.assign(out.shares.begin(), out.shares.end());
   return out;
 }
 
@@ -107,10 +106,9 @@ auto step_pipeline::begin(const cores::update_order& order, double rate)
 // is free for the next ones.
 void step_pipeline::finish(step next) {
   const auto& what = next.what;
-  std::vector<double> shares{what.shares.begin(), what.shares.end()};
   parts_.shards->step(what);
-  parts_.model->step(what.makes, std::move(next.gradients), shares, what.lr,
-                     what.scale);
+  parts_.model->step(what.makes, std::move(next.gradients), next.shares,
+                     what.lr, what.scale);
   parts_.made(what.makes);
 }
 

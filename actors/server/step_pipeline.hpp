@@ -68,6 +68,7 @@ private:
   struct step {
     shard_step what;
     std::vector<payload> gradients;
+    std::vector<double> shares; ///< As in `what`, for the model.
   };
 
   void proceed();

@@ -117,13 +117,10 @@ exit_status complain_of(const std::exception& err) {
 
 /// Ends the process, because nothing would stop the actors that already run
 /// when a later one cannot start.
-app::node start_or_leave(caf::actor_system& system,
-                         const config::resolved& config,
-                         const app::earlier_start& earlier,
-                         app::signal_pump& signals,
-                         const app::end_callback& on_end) {
+template <class F>
+auto or_leave(F start) {
   try {
-    return start(system, config, earlier, signals, on_end);
+    return start();
   } catch (const std::exception& err) {
     leave_now(complain_of(err));
   }
@@ -199,16 +196,19 @@ exit_status run(const config::resolved& config,
     signals.end(how);
   }};
   auto peer = config::is_peer(config.values);
-  auto node =
-    start_or_leave(system, config, earlier, signals, [&](const run_end& how) {
+  auto node = or_leave([&] {
+    return start(system, config, earlier, signals, [&](const run_end& how) {
       peer ? both.shard_ended(how) : signals.end(how);
     });
+  });
   std::optional<own_worker> worker;
   if (peer)
-    worker.emplace(config, [&](const run_end& how) {
-      if (how.status != 0)
-        complain(how.line);
-      both.worker_ended({how.status, {}});
+    or_leave([&] {
+      worker.emplace(config, [&](const run_end& how) {
+        if (how.status != 0)
+          complain(how.line);
+        both.worker_ended({how.status, {}});
+      });
     });
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   node = {};

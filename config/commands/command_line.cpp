@@ -32,7 +32,7 @@ struct start {
     auto result = resolve(weakest);
     result.values.what = what;
     if (what == role::automatic)
-      assign_role(result, by ? &*by : nullptr);
+      assign_role(result, by);
     else
       fit_topology(result);
     return result;

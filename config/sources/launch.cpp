@@ -186,7 +186,7 @@ void assign_peer(resolved& all, const launch& by, const std::string& size) {
 
 } // namespace
 
-void assign_role(resolved& all, const launch* given) {
+void assign_role(resolved& all, const std::optional<launch>& given) {
   take_init_method(all);
   auto by = given ? *given : launch_of(all);
   auto& cluster = all.values.cluster;

@@ -46,8 +46,7 @@ std::optional<launch> read_launch(const environment& variables);
 /// Sets role, rank and number of workers. Throws `usage_error` when the launch
 /// does not fit the settings, or when there is none and the settings do not
 /// say.
-/// @param by The launcher; or null.
-void assign_role(resolved& all, const launch* by);
+void assign_role(resolved& all, const std::optional<launch>& by);
 
 /// The same for a process whose role is given: `--simulate` has a shard beside
 /// each worker if its nodes are peers. Throws `usage_error` for other roles,

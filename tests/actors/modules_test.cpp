@@ -1,15 +1,20 @@
 // Networks in segments: the chain beside a worker, stages, and the remote
 // module before a server, here a double.
 
+#include "models/engine/intra_op.hpp"
 #include "models/networks/chain.hpp"
 #include "models/networks/registration.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/module_site.hpp"
 
+#include <ATen/record_function.h>
 #include <catch2/catch_test_macros.hpp>
 #include <torch/nn/modules/linear.h>
 
 #include <limits>
+#include <memory>
+#include <string>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -40,6 +45,35 @@ const models::register_network mine{
      return std::make_shared<misfit>(number);
    }}};
 
+/// The threads that LibTorch may use for each loss of this thread.
+class threads_of_losses {
+public:
+  threads_of_losses() {
+    seen_.clear();
+    handle_ =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(on_function)
+                                   .scopes({at::RecordScope::FUNCTION}));
+  }
+
+  ~threads_of_losses() { at::removeCallback(handle_); }
+
+  threads_of_losses(const threads_of_losses&) = delete;
+  threads_of_losses& operator=(const threads_of_losses&) = delete;
+
+  const std::vector<int>& seen() const { return seen_; }
+
+private:
+  static std::unique_ptr<at::ObserverContext>
+  on_function(const at::RecordFunction& f) {
+    if (f.name() == std::string{"aten::cross_entropy_loss"})
+      seen_.push_back(at::get_num_threads());
+    return nullptr;
+  }
+
+  static inline std::vector<int> seen_;
+  at::CallbackHandle handle_;
+};
+
 } // namespace
 
 TEST_CASE("stages whose shapes do not fit each other are one line") {
@@ -68,6 +102,16 @@ TEST_CASE("a push gets the gradient of its context") {
     CHECK(it.roster->contexts() == 0);
     CHECK(at::equal(to_tensor(whole), it.expected(task)));
   }
+}
+
+TEST_CASE("a chain computes its loss with the threads that it was given") {
+  module_site it{all_remote};
+  auto task = it.task(it.pull(version{0}));
+  models::intra_op_threads of_the_caller{3};
+  threads_of_losses losses;
+  it.compute(task);
+  CHECK(losses.seen() == std::vector{1});
+  CHECK(at::get_num_threads() == 3);
 }
 
 TEST_CASE("a version stays while its context is open, and no longer") {

@@ -137,17 +137,21 @@ TEST_CASE("what comes while a norm is asked for waits for the step") {
   auto on = open_remote(2, "async", 2);
   auto late = on->next_header(w1);
   // Both parts are there before the shard has answered for the first step.
+  std::vector<weights_answer> answers;
   for (auto who : {w0, w1}) {
     auto header = who == w1 ? late : on->next_header(who);
-    auto part = constant_payload(on->part_sizes[0], 0.5f);
-    on->actors.ask<release_header, payload>(on->remote[0], push_atom_v, header,
-                                            part);
+    auto rest = lenet_size - on->part_sizes[0];
     on->actors.ask<release_header, payload>(
-      on->lead, push_atom_v, header,
-      constant_payload(lenet_size - on->part_sizes[0], 0.5f));
+      on->remote[0], push_atom_v, header,
+      constant_payload(on->part_sizes[0], 0.5f));
+    answers.push_back(on->actors.ask<release_header, payload>(
+      on->lead, push_atom_v, header, constant_payload(rest, 0.5f)));
   }
   on->actors.run();
-  CHECK(on->recorder->of<notes::update>().size() == 2);
+  for (uint64_t i = 0; i < 2; ++i) {
+    REQUIRE(answers[i]->values);
+    CHECK(answers[i]->get<release_header>().weights == version{i + 1});
+  }
 }
 
 TEST_CASE("a shard that is lost while its norm is asked for ends the run") {

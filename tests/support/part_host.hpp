@@ -1,0 +1,111 @@
+#pragma once
+// What the tests of one part of the parameter server need around it. No
+// weights: versions are only counted.
+
+#include "actors/server/parameter_server.hpp"
+#include "actors/server/version_feed.hpp"
+#include "actors/server/worker_requests.hpp"
+#include "tests/support/doubles.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+using strings = std::vector<std::string>;
+using weights_answer = answer_ptr<release_header, payload>;
+using watch_answer = answer_ptr<watch_header, payload>;
+
+/// The actor that a part lives in, and what most parts need.
+struct part_host {
+  part_host() {
+    handle = actors.stand_in<lead_actor>([this](lead_actor::pointer me) {
+      self = me;
+      return behavior();
+    });
+    actors.run();
+  }
+
+  lead_actor::behavior_type behavior() {
+    return {
+      [this](push_atom, const push_header& header, const payload& gradient) {
+        return push(header, gradient);
+      },
+      [this](pull_atom, const pull_header& header) { return pull(header); },
+      [this](watch_atom, version after) { return watch(after); },
+      [](score_atom, const score&) {},
+      [](coordinator_atom, const coordinator_actor&) {},
+      [](shards_atom, const shard_registrar_actor&,
+         const std::vector<remote_shard_actor>&) {},
+      [](report_atom, const part_report&) {},
+      [](enlist_atom, worker_id, incarnation, const std::string&,
+         const owned_data&, const worker_actor&) {},
+      [](join_atom, const std::vector<worker_id>&) {},
+      [](leave_atom, worker_id, incarnation, const std::string&) {},
+      [](evaluators_atom, uint32_t) {},
+      [](refuse_atom, const std::string&) {},
+      [](tick_atom) {},
+      [](stop_atom) {},
+    };
+  }
+
+  watch_answer asks_after(uint64_t seen) {
+    auto out =
+      actors.ask<watch_header, payload>(handle, watch_atom_v, version{seen});
+    actors.run();
+    return out;
+  }
+
+  weights_answer pulls(worker_id who, incarnation server = incarnation{1}) {
+    auto out = actors.ask<release_header, payload>(
+      handle, pull_atom_v,
+      pull_header{who, incarnation{1}, server, lease_id{0}});
+    actors.run();
+    return out;
+  }
+
+  actor_fixture actors;
+  lead_actor::pointer self = nullptr;
+  lead_actor handle;
+  server_model model;
+  std::function<worker_requests::weights_result(const push_header&,
+                                                const payload&)>
+    push;
+  std::function<worker_requests::weights_result(const pull_header&)> pull;
+  std::function<version_feed::watch_result(version)> watch;
+};
+
+inline push_id push_of(uint32_t worker, uint64_t number) {
+  return {worker_id{worker}, incarnation{1}, sequence{number}};
+}
+
+inline push_header push_header_of(const push_id& id, uint64_t samples = 8) {
+  push_header out;
+  out.id = id;
+  out.samples = samples;
+  out.server = incarnation{1};
+  return out;
+}
+
+/// A step that is made of these.
+inline cores::update_order step_of(uint64_t makes,
+                                   const std::vector<push_id>& of) {
+  cores::update_order out;
+  out.makes = version{makes};
+  for (const auto& id : of)
+    out.gradients.push_back({id, 0, 1});
+  return out;
+}
+
+/// Two workers, asynchronous, over 1,000 samples.
+inline parameter_server_parts two_workers() {
+  parameter_server_parts out;
+  out.settings.policy.name = "async";
+  out.settings.cluster.workers = 2;
+  out.settings.training.batch_size = 8;
+  out.samples = 1000;
+  return out;
+}
+
+} // namespace troupe::test
