@@ -27,6 +27,13 @@ bool inspect(Inspector& f, lease& x) {
                             f.field("count", x.count), f.field("part", x.part));
 }
 
+/// The part of a lease's samples that one replica of a worker computes.
+struct replica_part {
+  uint64_t first = 0; ///< Of its samples, in the order of the lease.
+  uint64_t count = 0;
+  uint64_t of = 0; ///< Samples of all replicas; 0: one replica has them all.
+};
+
 /// What a worker that has files of its own tells about its training samples.
 struct owned_data {
   uint64_t samples = 0; ///< 0: it has none of its own.

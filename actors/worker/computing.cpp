@@ -2,15 +2,16 @@
 
 #include "actors/recording/console.hpp"
 #include "actors/runtime/inline_answer.hpp"
-#include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/one_line.hpp"
+#include "models/engine/replicas.hpp"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <utility>
 
 namespace troupe {
 
@@ -78,37 +79,54 @@ payload kept_statistics(const models::flat_layout& layout,
 
 // -- gradients ----------------------------------------------------------------
 
-compute_state::compute_state(pointer self, const computing_parts& parts)
+compute_state::compute_state(pointer self, const computing_parts& parts,
+                             std::vector<compute_actor> others)
   : self_(self), threads_(parts.threads),
     rule_(parts.settings.training.buffers),
     engine_(make_engine(parts, parts.data.train->classes())),
     gradients_(engine_.layout().count(), engine_.layout().dtype(),
-               parts.memory) {
+               parts.memory),
+    others_(std::move(others)) {
   // nop
 }
 
 compute_actor::behavior_type compute_state::make_behavior() {
   at::set_num_threads(threads_);
+  for (const auto& other : others_)
+    self_->link_to(other);
   return {
     // The answer may cause the server's step, which works in place if nobody
     // holds the weights any more.
-    [this](compute_atom, compute_task& task) {
-      auto found = compute(task);
-      task = {};
-      return answer_inline(*self_, std::move(found));
+    [this](compute_atom, compute_task& task) -> caf::result<gradient_report> {
+      auto what = std::exchange(task, {});
+      return others_.empty() ? alone(std::move(what)) : share(std::move(what));
     },
     [](cancel_atom) {
       // Nothing to do: the task has seen its flag.
     },
-    [this](ended_atom, const run_end&) { self_->quit(); },
+    [this](ended_atom, const run_end& end) {
+      for (const auto& other : others_)
+        self_->send(other, ended_atom_v, end);
+      self_->quit();
+    },
   };
 }
 
-caf::expected<gradient_report>
-compute_state::compute(const compute_task& task) try {
-  run_clock clock{self_};
+caf::result<gradient_report> compute_state::alone(compute_task task) {
   auto gradient = gradients_.take();
+  auto found = compute(task, gradient);
+  task = {};
+  if (found)
+    found->gradient = to_payload(std::move(gradient));
+  return answer_inline(*self_, std::move(found));
+}
+
+caf::expected<gradient_report>
+compute_state::compute(const compute_task& task,
+                       const at::Tensor& gradient) try {
+  run_clock clock{self_};
   auto about = context_of(task.from, task.statistics);
+  about.part = task.part;
   double waited = 0;
   if (task.weights.arriving())
     about.arriving = [&, progress = task.weights.arriving()](uint64_t first,
@@ -126,7 +144,6 @@ compute_state::compute(const compute_task& task) try {
   gradient_report report;
   report.cancelled = found.cancelled;
   report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
-  report.gradient = to_payload(std::move(gradient));
   report.samples = found.samples;
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_) - waited;
@@ -134,6 +151,78 @@ compute_state::compute(const compute_task& task) try {
   if (task.early_gradients && !report.cancelled)
     task.early_gradients->computed(report.seconds);
   return report;
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
+// -- replicas -----------------------------------------------------------------
+
+namespace {
+
+/// What a replica computes of a batch. Its gradient is not sent early: it is
+/// not yet the worker's.
+compute_task task_for(const compute_task& whole, const replica_part& part) {
+  auto out = whole;
+  auto cut = [&part](const at::Tensor& all) {
+    return all.narrow(0, static_cast<int64_t>(part.first),
+                      static_cast<int64_t>(part.count));
+  };
+  out.batch = std::make_shared<const data::batch>(data::batch{
+    cut(whole.batch->inputs), cut(whole.batch->targets), part.count});
+  out.part = part;
+  out.early_gradients = nullptr;
+  return out;
+}
+
+} // namespace
+
+caf::result<gradient_report> compute_state::share(compute_task task) {
+  auto parts = models::cut_batch(task.batch->samples,
+                                 static_cast<uint32_t>(others_.size() + 1));
+  auto asks = self_->make_response_promise<gradient_report>();
+  shared_ = shared_batch{asks, run_clock{self_}, gradients_.take()};
+  shared_->found.resize(parts.size(), gradient_report{});
+  shared_->open = parts.size();
+  for (size_t k = 1; k < parts.size(); ++k)
+    self_
+      ->request(others_[k - 1], caf::infinite, compute_atom_v,
+                task_for(task, parts[k]))
+      .then([this, k](gradient_report& found) { take(k, std::move(found)); },
+            [this, k](caf::error& why) { take(k, std::move(why)); });
+  auto own = task_for(task, parts.front());
+  task = {};
+  take(0, compute(own, shared_->gradient));
+  return asks;
+}
+
+void compute_state::take(size_t part, caf::expected<gradient_report> found) {
+  shared_->found[part] = std::move(found);
+  if (--shared_->open > 0)
+    return;
+  auto done = *std::exchange(shared_, std::nullopt);
+  auto sum = add_up(done);
+  run_inline(self_->system(), [&] { done.asks.deliver(std::move(sum)); });
+}
+
+caf::expected<gradient_report> compute_state::add_up(shared_batch& done) try {
+  auto sum = done.found.front();
+  for (size_t k = 1; sum && k < done.found.size(); ++k) {
+    const auto& next = done.found[k];
+    if (!next)
+      return next.error();
+    sum->cancelled |= next->cancelled;
+    sum->samples += next->samples;
+    sum->loss = sum->loss + next->loss;
+    sum->waited = std::max<double>(sum->waited, next->waited);
+    if (!sum->cancelled)
+      models::add_replica(engine_.layout(), done.gradient,
+                          to_tensor(next->gradient));
+  }
+  if (sum) {
+    sum->gradient = to_payload(std::move(done.gradient));
+    sum->seconds = done.clock.elapsed(self_) - sum->waited;
+  }
+  return sum;
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
 }

@@ -3,6 +3,7 @@
 // thread of its own. They are made together with the worker or evaluator that
 // they serve, and end with it.
 
+#include "actors/runtime/run_clock.hpp"
 #include "config/text/settings.hpp"
 #include "data/dataset.hpp"
 #include "data/sampling/permutation.hpp"
@@ -13,6 +14,7 @@
 #include "models/layout/flat_pool.hpp"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -63,25 +65,45 @@ score score_of(version what, const models::evaluation_result& found,
 models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
                                 config::scalar_type dtype);
 
-/// Computes gradients.
+/// Computes gradients. With others it is the first of several replicas of the
+/// network: each computes a part of the batch, and it adds up the gradients.
 class compute_state {
 public:
   using pointer = compute_actor::stateful_pointer<compute_state>;
 
   static constexpr const char* name = "troupe.compute";
 
-  compute_state(pointer self, const computing_parts& parts);
+  /// @param others The replicas beside this one, which end with it.
+  compute_state(pointer self, const computing_parts& parts,
+                std::vector<compute_actor> others = {});
 
   compute_actor::behavior_type make_behavior();
 
 private:
-  caf::expected<gradient_report> compute(const compute_task& task);
+  /// A batch that several replicas share.
+  struct shared_batch {
+    caf::typed_response_promise<gradient_report> asks;
+    run_clock clock;
+    at::Tensor gradient; ///< Of this replica, and then of all.
+    /// By part of the batch; that of this replica is without its gradient.
+    std::vector<caf::expected<gradient_report>> found{};
+    size_t open = 0; ///< Of these.
+  };
+
+  caf::expected<gradient_report> compute(const compute_task& task,
+                                         const at::Tensor& gradient);
+  caf::result<gradient_report> alone(compute_task task);
+  caf::result<gradient_report> share(compute_task task);
+  void take(size_t part, caf::expected<gradient_report> found);
+  caf::expected<gradient_report> add_up(shared_batch& done);
 
   pointer self_;
   int threads_;
   config::buffers_rule rule_;
   models::compute_engine engine_;
   models::flat_pool gradients_;
+  std::vector<compute_actor> others_;
+  std::optional<shared_batch> shared_;
 };
 
 /// Scores weights over the test set.

@@ -199,7 +199,8 @@ uint32_t threads_of_a_process(const config::settings& settings) {
   // The stages of all workers are here, wherever these are.
   auto is_host = parallel.mode == config::parallel_mode::remote_forward &&
                  settings.what == config::role::ps;
-  return is_host && !meets_on_loopback(settings) ? settings.cluster.workers : 1;
+  return is_host && !meets_on_loopback(settings) ? settings.cluster.workers
+                                                 : parallel.replicas;
 }
 
 } // namespace

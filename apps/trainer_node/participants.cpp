@@ -11,11 +11,23 @@ namespace troupe {
 
 namespace {
 
+/// Only the first one's gradients leave the process.
+compute_actor make_replicas(caf::actor_system& system,
+                            const computing_parts& computing) {
+  auto other = computing;
+  other.memory = heap_memory();
+  std::vector<compute_actor> others;
+  for (uint32_t k = 1; k < computing.settings.parallel.replicas; ++k)
+    others.push_back(
+      spawn<compute_actor, compute_state>(system, placement::detached, other));
+  return spawn<compute_actor, compute_state>(system, placement::detached,
+                                             computing, others);
+}
+
 compute_actor make_compute(caf::actor_system& system,
                            const computing_parts& computing) {
   if (!computing.plan)
-    return spawn<compute_actor, compute_state>(system, placement::detached,
-                                               computing);
+    return make_replicas(system, computing);
   if (remote::registered_training())
     return app::make_training_loop(system, computing);
   return app::make_chain(system, computing,

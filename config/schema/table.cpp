@@ -38,8 +38,8 @@ void add_cluster(std::vector<key>& table) {
     "peers: every node is a worker and has a shard of the weights, none is "
     "only a server; with --role auto or --simulate");
   at.add("init-method", &s::init_method, scope::node, "URL",
-         "where the nodes of a --role auto launch meet: env:// or "
-         "tcp://HOST:PORT");
+         "where the nodes of a --role auto launch meet: env://, "
+         "tcp://HOST:PORT or file:///PATH");
   at.add(
     "evaluator", &s::evaluator, scope::node, "BOOL",
     "whether the cluster has an evaluator; not given: --simulate brings one, "
@@ -196,6 +196,10 @@ void add_parallel(std::vector<key>& table) {
   at.add("schedule", &s::schedule, scope::cluster, "",
          "pipeline: gpipe: all micro-batches forward, then all backward; 1f1b: "
          "at most K between forward and backward");
+  at.add("replicas", &s::replicas, scope::cluster, "R",
+         "data-parallel: copies of the network in a worker, each with threads "
+         "of its own; each batch is divided among them",
+         from{1, 4096});
   section_of placed{table, "parallel", &settings::training};
   placed.add("placement", &training_settings::placement, scope::cluster,
              "PATTERN=ps:RANK|worker[,...]",

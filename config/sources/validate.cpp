@@ -242,8 +242,17 @@ void check_parallel(const resolved& all) {
     if (!values.training.placement.empty())
       refuse(all, "parallel.placement",
              "is for --mode remote-forward and --mode pipeline");
+    if (values.parallel.replicas > values.training.batch_size)
+      refuse(all, "parallel.replicas",
+             "share a batch, and that has " +
+               std::to_string(values.training.batch_size) +
+               " samples: use as many replicas at most");
     return;
   }
+  if (values.parallel.replicas > 1)
+    refuse(all, "parallel.replicas",
+           "are copies of the whole network; with --mode " + print(mode) +
+             " leave it out");
   check_segments(all);
   if (mode == parallel_mode::pipeline)
     check_pipeline(all);

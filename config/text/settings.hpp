@@ -183,6 +183,8 @@ struct parallel_settings {
   std::optional<uint32_t> stages;        ///< K, of a pipeline.
   std::optional<uint32_t> micro_batches; ///< M, of a batch in a pipeline.
   pipeline_order schedule = pipeline_order::one_forward_one_backward;
+  /// Copies of the network in a worker, which share each batch.
+  uint32_t replicas = 1;
 
   bool operator==(const parallel_settings&) const = default;
 };

@@ -92,14 +92,17 @@ struct compute_engine::state {
   }
 
   gradient_result run(const at::Tensor& inputs, const at::Tensor& targets,
-                      const lease& from) {
+                      const batch_context& about) {
     gradient_result result;
     auto count = targets.numel();
+    auto of = about.part.of == 0 ? count : static_cast<int64_t>(about.part.of);
+    auto before = static_cast<int64_t>(about.part.first);
     for (int64_t first = 0; first == 0 || first < count; first += part_size) {
       auto n = std::min(part_size, count - first);
-      result.loss += run_part(
-        inputs.narrow(0, first, n), targets.narrow(0, first, n), count,
-        dropout_of(seed, from, first), {first == 0, first + n >= count});
+      result.loss +=
+        run_part(inputs.narrow(0, first, n), targets.narrow(0, first, n), of,
+                 dropout_of(seed, about.from, before + first),
+                 {first == 0, first + n >= count});
     }
     result.samples = static_cast<uint64_t>(count);
     return result;
@@ -148,7 +151,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
       batch.arriving = about.arriving ? &about.arriving : nullptr;
       batch.ready = about.ready ? &about.ready : nullptr;
       state_->all.begin(batch);
-      return state_->run(inputs, targets, about.from);
+      return state_->run(inputs, targets, about);
     } catch (const cancelled&) {
       return gradient_result{.cancelled = true};
     }

@@ -38,6 +38,9 @@ struct batch_context {
   /// Called during backward: the gradient from this element to its end is
   /// final. The last call has 0.
   std::function<void(uint64_t first)> ready = nullptr;
+  /// Where the batch is a part of another: gradient and loss are its share in
+  /// the means over all samples of that one.
+  replica_part part = {};
 };
 
 /// The score of weights over a data set.

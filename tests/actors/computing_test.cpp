@@ -1,5 +1,5 @@
-// The compute actor, with a path that sends gradients early and weights that
-// are still arriving.
+// The compute actor, with a path that sends gradients early, weights that are
+// still arriving, and as one of several replicas.
 
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
@@ -7,10 +7,13 @@
 #include "actors/worker/computing.hpp"
 #include "data/dataset.hpp"
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -41,33 +44,47 @@ struct shop {
     two_threads() { allow_inline_execution(*this, 2); }
   };
 
-  shop()
+  /// @param beside Replicas beside the first.
+  explicit shop(size_t beside = 0)
     : parts{{}, data::load_dataset({}, 1)},
       engine(parts.settings.training, 10), weights{{element_type::float32,
                                                     engine.layout().count()}} {
     engine.initial_weights(to_tensor(weights), 1);
-    compute =
-      spawn<compute_actor, compute_state>(system, placement::detached, parts);
+    for (size_t k = 0; k < beside; ++k)
+      others.push_back(spawn<compute_actor, compute_state>(
+        system, placement::detached, parts));
+    compute = spawn<compute_actor, compute_state>(system, placement::detached,
+                                                  parts, others);
   }
 
   ~shop() { caf::anon_send_exit(compute, caf::exit_reason::user_shutdown); }
 
-  gradient_report run(const payload& from,
-                      gradient_stream_ptr early_gradients) {
+  compute_task task_on(const payload& from) const {
     compute_task task;
     task.from = {lease_id{1}, 0, 0, 16};
     task.batch = std::make_shared<const data::batch>(
       parts.data.train->gather_range(0, 16, config::scalar_type::float32));
     task.weights = from;
     task.cancel = std::make_shared<std::atomic<bool>>(false);
+    return task;
+  }
+
+  gradient_report run(const payload& from,
+                      gradient_stream_ptr early_gradients) {
+    auto task = task_on(from);
     task.early_gradients = std::move(early_gradients);
-    gradient_report out;
     std::string trouble;
+    auto out = run(task, trouble);
+    CHECK(trouble == "");
+    return out;
+  }
+
+  gradient_report run(const compute_task& task, std::string& trouble) {
+    gradient_report out;
     caf::scoped_actor self{system};
     self->request(compute, std::chrono::seconds(60), compute_atom_v, task)
       .receive([&](const gradient_report& found) { out = found; },
                [&](const caf::error& why) { trouble = caf::to_string(why); });
-    CHECK(trouble == "");
     return out;
   }
 
@@ -77,6 +94,7 @@ struct shop {
   payload_buffer weights;
   two_threads settings;
   caf::actor_system system{settings};
+  std::vector<compute_actor> others;
   compute_actor compute;
 };
 
@@ -126,6 +144,65 @@ TEST_CASE("a compute actor begins on weights that are arriving, and says how "
     CHECK(it.run({coming.shape(), coming.owner(), coming.bytes().data(), never},
                  nullptr)
             .cancelled);
+  }
+}
+
+TEST_CASE(
+  "replicas make one gradient, which is not sent before it is the sum") {
+  shop alone;
+  auto weights = std::move(alone.weights).seal();
+  auto expected = alone.run(weights, nullptr);
+  for (size_t beside : {1, 2, 15, 20}) {
+    INFO(beside);
+    shop it{beside};
+    auto early = std::make_shared<listener>();
+    auto found = it.run(weights, early);
+    CHECK(found.samples == 16);
+    CHECK(std::abs(found.loss - expected.loss) < 1e-5);
+    CHECK(at::allclose(to_tensor(found.gradient), to_tensor(expected.gradient),
+                       1e-4, 1e-6));
+    CHECK(early->told.empty());
+    // In the order of the parts, whoever was first.
+    auto again = it.run(weights, nullptr);
+    CHECK(at::equal(to_tensor(again.gradient), to_tensor(found.gradient)));
+  }
+}
+
+TEST_CASE("replicas cancel and fail as one, and are there for the next batch") {
+  shop it{2};
+  auto weights = std::move(it.weights).seal();
+  std::string trouble;
+  auto cancelled = it.task_on(weights);
+  *cancelled.cancel = true;
+  CHECK(it.run(cancelled, trouble).cancelled);
+  CHECK(trouble == "");
+  // A class that the network does not have, in the last replica's part.
+  auto bad = it.task_on(weights);
+  auto targets = bad.batch->targets.clone();
+  targets[15] = 77;
+  bad.batch = std::make_shared<const data::batch>(
+    data::batch{bad.batch->inputs, targets, 16});
+  it.run(bad, trouble);
+  CHECK(trouble.find("out of bounds") != std::string::npos);
+  CHECK(it.run(weights, nullptr).samples == 16);
+}
+
+TEST_CASE("replicas end with the first") {
+  shop it{2};
+  caf::scoped_actor self{it.system};
+  auto by_message = GENERATE(true, false);
+  for (const auto& other : it.others)
+    self->monitor(other);
+  it.others.clear();
+  if (by_message)
+    self->send(it.compute, ended_atom_v, run_end{});
+  else
+    self->send_exit(it.compute, caf::exit_reason::user_shutdown);
+  for (int left = 2; left > 0; --left) {
+    auto ended = false;
+    self->receive([&](const caf::down_msg&) { ended = true; },
+                  caf::after(std::chrono::seconds(60)) >> [] {});
+    CHECK(ended);
   }
 }
 

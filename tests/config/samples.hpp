@@ -63,6 +63,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"parallel.stages", "3"},
     {"parallel.micro-batches", "4"},
     {"parallel.schedule", "gpipe"},
+    {"parallel.replicas", "2"},
     {"parallel.placement", "conv*=ps:0,head=worker"},
     {"data.dataset", "mnist"},
     {"data.data-dir", "/data/mnist,v1(a)"},

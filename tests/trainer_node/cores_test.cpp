@@ -65,6 +65,9 @@ TEST_CASE("threads are all cores of a machine of its own, a share of others") {
   piped.parallel.stages.reset();
   piped.training.placement = "conv*=worker,*=worker";
   CHECK(threads_share(piped, machine(8)) == 4);
+  auto replicas = one(worker);
+  replicas.parallel.replicas = 2;
+  CHECK(threads_share(replicas, machine(8)) == 4);
   auto host = one(config::role::ps); // Of four workers.
   host.parallel.mode = config::parallel_mode::remote_forward;
   CHECK(threads_share(host, machine(8)) == 2);

@@ -4,6 +4,7 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/one_line.hpp"
+#include "models/engine/replicas.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -17,6 +18,7 @@ namespace troupe::simulation {
 replica::replica(const computing_parts& parts)
   : dtype_(parts.settings.training.dtype),
     rule_(parts.settings.training.buffers),
+    parts_(parts.settings.parallel.replicas),
     engine_(make_engine(parts, parts.data.train->classes())),
     gradients_(engine_.layout().count(), engine_.layout().dtype()) {
   for (const auto& own : parts.own_data)
@@ -36,14 +38,26 @@ gradient_report replica::compute(const lease& from, const payload& weights,
   auto indices =
     order.lease_indices(from.epoch, from.first, from.count, from.part);
   auto batch = train->gather(indices, dtype_, from.epoch);
-  auto gradient = gradients_.take();
-  auto found = engine_.run(to_tensor(weights), batch.inputs, batch.targets,
-                           gradient, nullptr, context_of(from, statistics));
   gradient_report report;
-  report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
-  report.gradient = to_payload(std::move(gradient));
-  report.samples = found.samples;
-  report.loss = found.loss;
+  at::Tensor sum;
+  auto about = context_of(from, statistics);
+  for (const auto& part : models::cut_batch(batch.samples, parts_)) {
+    about.part = part;
+    auto first = static_cast<int64_t>(part.first);
+    auto count = static_cast<int64_t>(part.count);
+    auto gradient = gradients_.take();
+    auto found = engine_.run(
+      to_tensor(weights), batch.inputs.narrow(0, first, count),
+      batch.targets.narrow(0, first, count), gradient, nullptr, about);
+    report.samples += found.samples;
+    report.loss = report.loss + found.loss;
+    if (sum.defined())
+      models::add_replica(engine_.layout(), sum, gradient);
+    else
+      sum = gradient;
+  }
+  report.statistics = kept_statistics(engine_.layout(), rule_, sum);
+  report.gradient = to_payload(std::move(sum));
   report.skipped = train->newly_skipped().size();
   return report;
 }

@@ -41,6 +41,7 @@ private:
   config::scalar_type dtype_;
   std::vector<source> sources_; ///< One for each rank, or one for all.
   config::buffers_rule rule_;
+  uint32_t parts_; ///< Of a batch, each computed by a replica of its worker.
   models::compute_engine engine_;
   models::flat_pool gradients_;
 };
