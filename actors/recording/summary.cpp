@@ -73,6 +73,8 @@ std::string to_json(const summary& what) {
     {"seed", what.seed},
     {"sharding", what.sharding},
     {"transport", what.transport},
+    {"bytes_sent_per_step", value_or_null(what.bytes_sent_per_step)},
+    {"bytes_received_per_step", value_or_null(what.bytes_received_per_step)},
     {"changes", list_of(what.changes)},
     {"troupe_version", what.troupe_version},
   };

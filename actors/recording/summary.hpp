@@ -59,6 +59,10 @@ struct summary {
   uint64_t seed = 0;
   std::string sharding;                         ///< leased | static | local
   std::map<std::string, std::string> transport; ///< "worker-0": "inproc"
+  /// Tensors that each node sends to others and gets from them, by rank;
+  /// nothing where parts of the network are on servers, or without a step.
+  std::optional<std::vector<double>> bytes_sent_per_step;
+  std::optional<std::vector<double>> bytes_received_per_step;
   /// Settings that the user changed when the run was resumed.
   std::vector<config::change> changes;
   std::string troupe_version;

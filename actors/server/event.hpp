@@ -60,6 +60,7 @@ struct arrived {
   lease from; ///< According to the server's ledger.
   errc refused = errc::none;
   std::string reason{}; ///< Why it was refused, as text for people.
+  uint64_t bytes = 0;   ///< Of the part of it that the lead got.
 };
 
 struct scored {

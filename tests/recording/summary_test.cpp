@@ -62,6 +62,14 @@ const std::string expected_text = R"({
     "worker-0": "inproc",
     "worker-1": "chunked"
   },
+  "bytes_sent_per_step": [
+    1024.5,
+    0.0
+  ],
+  "bytes_received_per_step": [
+    0.0,
+    1024.5
+  ],
   "changes": [],
   "troupe_version": "0.1.0"
 }
@@ -102,6 +110,8 @@ TEST_CASE("a summary has all its keys in their order") {
   x.seed = 1;
   x.sharding = "static";
   x.transport = {{"worker-0", "inproc"}, {"worker-1", "chunked"}};
+  x.bytes_sent_per_step = {1024.5, 0};
+  x.bytes_received_per_step = {0, 1024.5};
   x.troupe_version = "0.1.0";
   CHECK(to_json(x) == expected_text);
 }
@@ -110,7 +120,8 @@ TEST_CASE("what a run does not have is null") {
   auto text = to_json(summary{});
   for (const auto* key : {"virtual_seconds", "final_loss", "final_accuracy",
                           "final_accuracy_top5", "best_accuracy", "best_step",
-                          "best_weights", "weights_sha256", "state_sha256"})
+                          "best_weights", "weights_sha256", "state_sha256",
+                          "bytes_sent_per_step", "bytes_received_per_step"})
     CHECK_THAT(text, Catch::Matchers::ContainsSubstring(
                        "\"" + std::string{key} + "\": null"));
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"transport\": {}"));
