@@ -36,6 +36,7 @@ constexpr part parts[] = {
   {"parallel/remote_control", bench::measure_remote_control},
   {"parallel/pipeline", bench::measure_pipeline},
   {"parallel/contexts", bench::measure_contexts},
+  {"parallel/peers", bench::measure_peer_nodes},
   {"peers/lenet", bench::compare_lenet},
   {"peers/resnet18", bench::compare_resnet},
   {"peers/wide", bench::compare_wide},

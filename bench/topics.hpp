@@ -42,7 +42,8 @@ void measure_lenet(const setting& how, report& out);
 void measure_resnet(const setting& how, report& out);
 void measure_wide(const setting& how, report& out);
 
-// -- parallel: networks in segments -------------------------------------------
+// -- parallel: networks in segments, peers
+// -------------------------------------------
 
 /// Remote modules, next to LibTorch alone.
 void measure_remote_forward(const setting& how, report& out);
@@ -52,6 +53,9 @@ void measure_remote_control(const setting& how, report& out);
 
 /// A pipeline, next to LibTorch alone.
 void measure_pipeline(const setting& how, report& out);
+
+/// Peers, next to a server with workers and to DistributedDataParallel.
+void measure_peer_nodes(const setting& how, report& out);
 
 /// Memory after contexts that nobody finished.
 void measure_contexts(const setting& how, report& out);

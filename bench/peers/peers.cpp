@@ -1,6 +1,6 @@
 // Two workers and a parameter server in processes, beside PyTorch's own ways to
-// train with two processes (peers.py), as they come and with an allocator that
-// keeps its memory.
+// train with several processes (peers.py), as they come and with an allocator
+// that keeps its memory.
 
 #include "bench/peers/peers.hpp"
 
@@ -30,7 +30,8 @@ double rate_of_peer(const std::string& mode, const words& before,
         std::string{TROUPE_BENCH_PEERS}, mode, what.name,
         std::to_string(ours.batch_size()),
         // A quarter comes before those that are timed.
-        std::to_string(ours.gradients_of_each() * 4 / 5), out.string()})
+        std::to_string(ours.gradients_of_each() * 4 / 5), out.string(),
+        std::to_string(what.workers)})
     command.push_back(word);
   run_child(command);
   std::ifstream in{out};
@@ -57,6 +58,17 @@ words keeping_memory(const std::string& mimalloc) {
           "MIMALLOC_RESERVE_OS_MEMORY=4294967296", "MIMALLOC_ALLOW_DECOMMIT=0"};
 }
 
+} // namespace
+
+std::vector<peer_variant> peer_variants() {
+  std::vector<peer_variant> out{{"", "", {}}};
+  if (auto file = mimalloc_file(); !file.empty())
+    out.push_back({"/mimalloc", ", memory kept", keeping_memory(file)});
+  return out;
+}
+
+namespace {
+
 /// A way of PyTorch's to train.
 struct peer {
   const char* mode;   ///< For peers.py.
@@ -70,23 +82,9 @@ constexpr peer peers[] = {
   {"ddp", "sync", "DistributedDataParallel (gloo)"},
 };
 
-/// Each peer as it comes, and with the memory kept.
-struct variant {
-  const char* suffix; ///< Of the figure's name.
-  const char* shown;
-  words before;
-};
-
-std::vector<variant> variants() {
-  std::vector<variant> out{{"", "", {}}};
-  if (auto file = mimalloc_file(); !file.empty())
-    out.push_back({"/mimalloc", ", memory kept", keeping_memory(file)});
-  return out;
-}
-
 void compare_with_peers(const workload& what, const setting& how, report& out) {
   contenders ours{how, what};
-  auto ways = variants();
+  auto ways = peer_variants();
   std::vector<measured_run> runs{{"async",
                                   [&] {
                                     return ours.in_processes("async");

@@ -10,7 +10,16 @@
 
 namespace troupe::bench {
 
-/// Samples a second of two workers of a peer; throws `run_error` if it fails.
+/// How a peer is run: as it comes, or so that it keeps its memory.
+struct peer_variant {
+  const char* suffix; ///< Of the figure's name.
+  const char* shown;
+  std::vector<std::string> before; ///< What the command begins with.
+};
+
+std::vector<peer_variant> peer_variants();
+
+/// Samples a second of the workers of a peer; throws `run_error` if it fails.
 /// @param mode For peers.py.
 /// @param before What the command begins with: its environment.
 /// @param ours What it is compared with: as many gradients of as many samples.

@@ -1,17 +1,17 @@
-"""PyTorch's own ways to train with two processes, to be measured beside Troupe.
+"""PyTorch's own ways to train with several processes, to be measured beside Troupe.
 
-    peers.py ddp|rpc-async|rpc-sync|rpc-remote NETWORK BATCH STEPS OUT
+    peers.py ddp|rpc-async|rpc-sync|rpc-remote NETWORK BATCH STEPS OUT [WORKERS]
 
 NETWORK is lenet, mnist_net, resnet18 or wide.
 
-Two workers with one thread each train the networks that Troupe trains, on
+WORKERS (2) workers with one thread each train the networks that Troupe trains, on
 random data in memory. Each makes a quarter of STEPS first, which is not timed.
-Writes the samples a second of both together to OUT; OUT.meeting, by which the
+Writes the samples a second of all together to OUT; OUT.meeting, by which the
 processes find each other, must not exist yet.
 
 ddp: DistributedDataParallel over gloo. rpc-async, rpc-sync: a parameter server
 in a process of its own, as PyTorch's tutorials on RPC build it; workers send
-gradients and get weights back, at once or when both have sent theirs. rpc-remote:
+gradients and get weights back, at once or when all have sent theirs. rpc-remote:
 the model stays there; workers call it, and distributed autograd and optimiser do
 the rest. There workers take turns: a step of one between forward and backward of
 another ends the program (pytorch/examples#780).
@@ -34,7 +34,7 @@ from torch.distributed import autograd as dist_autograd
 from torch.distributed import rpc
 from torch.distributed.optim import DistributedOptimizer
 
-WORKERS = 2
+WORKERS = int(sys.argv[6]) if len(sys.argv) > 6 else 2
 SERVER = "server"
 SHAPES = {
     "lenet": (1, 28, 28),

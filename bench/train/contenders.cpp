@@ -94,6 +94,24 @@ double contenders::in_processes(const std::string& policy) const {
   return rate_of(scratch.path(), updates(policy));
 }
 
+double contenders::as_peers(const std::string& policy) const {
+  app::scratch_folder scratch;
+  auto port = std::to_string(free_port());
+  std::vector<std::unique_ptr<child>> all;
+  for (uint64_t rank = 0; rank < what_.workers; ++rank) {
+    auto peer = node(policy, scratch.path());
+    words role{"--role",        "auto",
+               "--topology",    "peers",
+               "--rank",        std::to_string(rank),
+               "--init-method", "tcp://127.0.0.1:" + port};
+    peer.insert(peer.begin() + 1, role.begin(), role.end());
+    all.push_back(std::make_unique<child>(peer));
+  }
+  for (auto& one : all)
+    one->wait();
+  return rate_of(scratch.path(), updates(policy));
+}
+
 double contenders::faults_in_one_process(const std::string& policy) const {
   auto faults = [&](uint64_t gradients) {
     app::scratch_folder scratch;

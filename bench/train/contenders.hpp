@@ -54,6 +54,9 @@ public:
 
   double in_processes(const std::string& policy) const;
 
+  /// Each process a worker and a shard.
+  double as_peers(const std::string& policy) const;
+
   /// Page faults of a gradient, the start of the process left out: by two runs
   /// of different length.
   double faults_in_one_process(const std::string& policy) const;

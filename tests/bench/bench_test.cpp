@@ -75,9 +75,12 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
   for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.01)"})
     for (std::string what : {"/pack", "/unpack"})
       CHECK(names.contains("transport/compression/" + how + what));
-  for (std::string part : {"remote_forward/threads", "remote_forward/processes",
-                           "remote_control/step", "pipeline/speed_up",
-                           "pipeline/rate", "contexts/memory"})
+  for (std::string part :
+       {"remote_forward/threads", "remote_forward/processes",
+        "remote_control/step", "pipeline/speed_up", "pipeline/rate",
+        "contexts/memory", "peers/lenet/star", "peers/resnet18/star",
+        "peers/wide/star", "peers/wide/stream/2/star",
+        "peers/wide/stream/4/star"})
     CHECK(names.contains("parallel/" + part));
   for (std::string part :
        {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})
@@ -121,7 +124,7 @@ TEST_CASE("a topic that is not there is named in one line") {
         "transport/overlap, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
         "parallel/remote_forward, parallel/remote_control, "
-        "parallel/pipeline, parallel/contexts, "
+        "parallel/pipeline, parallel/contexts, parallel/peers, "
         "peers/lenet, peers/resnet18, peers/wide, "
         "simulate/policy_events, "
         "simulate/growth, "
