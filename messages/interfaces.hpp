@@ -161,6 +161,8 @@ using lead_actor = parameter_server_actor::extend<
   result<void>(evaluators_atom, uint32_t),
   // The run directory cannot be written, so the run fails; the text says why.
   result<void>(refuse_atom, std::string),
+  // Shards are lost: this life of the run ends so, and perhaps another begins.
+  result<void>(ended_atom, run_end),
   // Timer: the last score is overdue.
   result<void>(tick_atom),
   // A signal arrived: ends the run with a checkpoint, a last score and the

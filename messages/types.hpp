@@ -114,6 +114,9 @@ struct run_end {
   std::string line;   ///< Why, for the user; empty when all went well.
   /// Of the last version on the test set; NaN: not known.
   real accuracy = std::numeric_limits<double>::quiet_NaN();
+  /// Of peers that have lost others: the nodes that go on together, by their
+  /// ranks so far; empty: the run is over.
+  std::vector<shard_id> next{};
 
   bool failed() const { return status == 1 || status == 2; }
 };
@@ -204,7 +207,7 @@ using cancel_ptr = std::shared_ptr<std::atomic<bool>>;
 /// One gradient to compute.
 struct compute_task {
   lease from;
-  batch_ptr batch; ///< The samples of the lease.
+  batch_ptr batch; ///< The samples of the lease, or of `part`.
   payload weights;
   /// The running statistics to start from; empty: those in the weights.
   payload statistics;
@@ -215,6 +218,7 @@ struct compute_task {
   /// The worker's link. Parts of the network may live at its other end: then it
   /// is a `module_actor`, too.
   caf::strong_actor_ptr link;
+  replica_part part{};
 };
 
 /// The result of a compute task.
@@ -293,9 +297,9 @@ bool inspect(Inspector& f, registration& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, run_end& x) {
-  return f.object(x).fields(f.field("status", x.status),
-                            f.field("line", x.line),
-                            f.field("accuracy", x.accuracy));
+  return f.object(x).fields(
+    f.field("status", x.status), f.field("line", x.line),
+    f.field("accuracy", x.accuracy), f.field("next", x.next));
 }
 
 template <class Inspector>

@@ -24,6 +24,8 @@ parameter_server_state::parameter_server_state(pointer self,
                               parts_.event_log, self->clock().now())
                           : nullptr),
     metrics_(std::make_shared<run_metrics>(metrics_parts())),
+    traffic_(std::make_shared<node_traffic>(bytes_of_nodes(),
+                                            parts_.settings.cluster.workers)),
     requests_(requests_parts()), pipeline_(pipeline_parts()),
     feed_(feed_parts()),
     checkpoints_(schedule_parts(), parts_.resumed
@@ -40,6 +42,7 @@ parameter_server_state::parameter_server_state(pointer self,
   parts_.first.reset(); // Their memory is as large as the model's.
   events_.subscribe(log_);
   events_.subscribe(metrics_);
+  events_.subscribe(traffic_);
   events_.subscribe(parts_.observer);
 }
 
@@ -74,6 +77,11 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
       set_evaluators(evaluators);
     },
     [this](refuse_atom, const std::string& line) { fail_for_others(line); },
+    [this](ended_atom, const run_end& how) {
+      if (!ending_.is_closed() && ending_.status() != "stopped")
+        next_ = how.next;
+      fail_for_others(how.line);
+    },
     [this](tick_atom) { ending_.scored(); },
     [this](stop_atom) { stop(); },
   };
@@ -95,8 +103,9 @@ void parameter_server_state::take(const push_header& header,
                                   const payload& gradient) {
   pipeline_.hold(header, gradient);
   auto from = lease_of(header);
-  decide(inputs::arrived{header, from},
-         scheduler_.push({header.id, header.computed_on, header.from}));
+  decide(
+    inputs::arrived{header, from, errc::none, {}, gradient.shape().bytes()},
+    scheduler_.push({header.id, header.computed_on, header.from}));
 }
 
 void parameter_server_state::take(const pull_header& header) {

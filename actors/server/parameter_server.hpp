@@ -20,6 +20,7 @@
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
 #include "actors/server/event_log_writer.hpp"
+#include "actors/server/node_traffic.hpp"
 #include "actors/server/run_ending.hpp"
 #include "actors/server/run_metrics.hpp"
 #include "actors/server/step_pipeline.hpp"
@@ -140,6 +141,7 @@ private:
 
   // (parameter_server_parts.cpp)
   run_metrics_parts metrics_parts();
+  node_bytes bytes_of_nodes() const;
   worker_requests_parts requests_parts();
   step_pipeline_parts pipeline_parts();
   version_feed_parts feed_parts();
@@ -171,9 +173,11 @@ private:
   uint32_t contexts_waited_ = 0;           ///< Times, at the end of the run.
   /// With remote shards: the digest of the version that the run ends with.
   std::optional<std::string> state_sha256_;
+  std::vector<shard_id> next_; ///< As in `run_end`.
 
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;
+  std::shared_ptr<node_traffic> traffic_;
   event_stream events_;
   worker_requests requests_;
   step_pipeline pipeline_;

@@ -8,6 +8,7 @@
 #include "config/text/value.hpp"
 #include "config/text/version.hpp"
 #include "config/values/compression.hpp"
+#include "config/values/placement.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,6 +44,25 @@ run_metrics_parts parameter_server_state::metrics_parts() {
   out.tell = [this](const note_ptr& what) {
     tell_recorder(what);
   };
+  return out;
+}
+
+// The statistics behind the parameters are the lead's.
+node_bytes parameter_server_state::bytes_of_nodes() const {
+  node_bytes out;
+  if (!model_.has_weights())
+    return out;
+  const auto& cluster = parts_.settings.cluster;
+  const auto& layout = *model_.layout();
+  auto ranges = cut_parameters(layout, cluster.shards);
+  ranges.front().count += layout.count() - layout.parameter_count();
+  auto bytes_in = [&layout](const models::element_range& range) {
+    return range.count * models::size_of(layout.dtype());
+  };
+  out.whole = layout.bytes();
+  out.lead = parts_.remote_shards > 0 ? bytes_in(ranges.front()) : out.whole;
+  if (cluster.topology == config::topology_kind::peers)
+    std::ranges::transform(ranges, std::back_inserter(out.beside), bytes_in);
   return out;
 }
 
@@ -240,6 +260,8 @@ void parameter_server_state::leave_run() {
   else if (ending_.status() == "stopped")
     status = exit_status::try_again;
   run_end how{static_cast<uint8_t>(status), ending_.line()};
+  if (ending_.has_failed())
+    how.next = next_;
   if (auto found = final_score())
     how.accuracy = found->accuracy;
   self_->send(coordinator_, ended_atom_v, how);
@@ -323,6 +345,11 @@ recording::summary parameter_server_state::make_summary() const {
   out.sharding = config::print(settings.data.sharding);
   out.samples_left_out = scheduler_.ledger().left_out();
   out.transport = transports_;
+  if (auto bytes = traffic_->per_step();
+      bytes && !config::may_have_modules(settings)) {
+    out.bytes_sent_per_step = std::move(bytes->sent);
+    out.bytes_received_per_step = std::move(bytes->received);
+  }
   out.changes = parts_.description.changes;
   out.troupe_version = config::version();
   return out;

@@ -206,6 +206,8 @@ void coordinator_state::close(const run_end& how) {
   if (!ended_) {
     run_end told;
     told.accuracy = how.accuracy;
+    if (told.next = how.next; !told.next.empty())
+      told.line = how.line;
     for (const auto& [id, who] : workers_)
       if (who.awaits_score)
         self_->send(who.handle, stop_atom_v, told);

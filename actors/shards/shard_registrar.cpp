@@ -46,10 +46,17 @@ shard_registrar_state::shard_registrar_state(pointer self,
 shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
   self_->monitor(parts_.lead);
   self_->set_down_handler([this](const caf::down_msg& down) {
+    if (!leaving_.empty())
+      return left(down.source);
     if (down.source == parts_.lead.address())
       return stop({});
     lost(down.source, down.reason ? text_of(down.reason) : "it has ended");
   });
+  if (parts_.patience > 0)
+    self_->run_delayed(to_timespan(parts_.patience), [this] {
+      if (!complete_)
+        go_on(parts_.roster->missing() + " did not come");
+    });
   if (parts_.liveness_timeout > 0)
     self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 3),
                         tick_atom_v);
@@ -216,12 +223,32 @@ void shard_registrar_state::lost(const caf::actor_addr& who,
   auto gone = std::move(shards_.extract(found).mapped());
   if (!complete_)
     return note_missing();
+  auto line = "parameter server shard " + to_string(gone.rank) + " at " +
+              gone.where.host + ":" + std::to_string(gone.where.port) +
+              " is lost (" + why + ")";
+  if (parts_.goes_on)
+    return go_on(line);
   self_->send(parts_.lead, refuse_atom_v,
-              "parameter server shard " + to_string(gone.rank) + " at " +
-                gone.where.host + ":" + std::to_string(gone.where.port) +
-                " is lost (" + why +
-                "); start the parameter server again with --resume auto, and "
-                "the shards that have ended");
+              line + "; start the parameter server again with --resume auto, "
+                     "and the shards that have ended");
+}
+
+// Whoever dies at the same time is waited for.
+void shard_registrar_state::go_on(const std::string& why) {
+  constexpr double for_others = 0.25; // s
+  if (std::exchange(goes_on_, true))
+    return;
+  self_->run_delayed(to_timespan(for_others), [this, why] {
+    run_end how{1, {}};
+    how.next.push_back(shard_id{0});
+    for (const auto& [rank, one] : shards_)
+      if (one.ready)
+        how.next.push_back(rank);
+    how.line = why + "; the nodes that are left, " +
+               std::to_string(how.next.size()) +
+               ", go on from the newest checkpoint";
+    self_->send(parts_.lead, ended_atom_v, how);
+  });
 }
 
 void shard_registrar_state::ping() {
@@ -234,11 +261,25 @@ void shard_registrar_state::ping() {
                       tick_atom_v);
 }
 
+// Where they go on, all must hear of it before this process begins anew: what
+// is on its way then may be lost with the connection.
 void shard_registrar_state::stop(const run_end& how) {
+  constexpr double most = 2; // s
   auto all = std::exchange(shards_, {});
-  for (const auto& [_, one] : all)
+  for (const auto& [_, one] : all) {
     self_->send(one.handle, stop_atom_v, how);
-  self_->quit();
+    if (!how.next.empty())
+      leaving_.insert(one.handle.address());
+  }
+  if (leaving_.empty())
+    return self_->quit();
+  self_->run_delayed(to_timespan(most), [this] { self_->quit(); });
+}
+
+void shard_registrar_state::left(const caf::actor_addr& who) {
+  leaving_.erase(who);
+  if (leaving_.empty())
+    self_->quit();
 }
 
 } // namespace troupe

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,10 @@ struct shard_registrar_parts {
   std::vector<shard_beginning> beginnings; ///< For ranks 1, 2, ...
   std::shared_ptr<shard_roster> roster;
   double liveness_timeout = 15; ///< s of silence until a shard is lost.
+  /// Whether the nodes that are left go on together when some are lost.
+  bool goes_on = false;
+  /// s until those that have not come count as lost; 0: never.
+  double patience = 0;
 };
 
 class shard_registrar_state {
@@ -91,8 +96,10 @@ private:
   void put(shard_id rank, const chunk& piece);
   void copy(const shard_fetch& to, shard_id rank, const chunk& piece) const;
   void lost(const caf::actor_addr& who, const std::string& why);
+  void go_on(const std::string& why);
   void ping();
   void stop(const run_end& how);
+  void left(const caf::actor_addr& who);
 
   auto to(const remote_shard_actor& who) {
     return [this, who](chunk&& piece) {
@@ -104,6 +111,8 @@ private:
   shard_registrar_parts parts_;
   std::map<shard_id, shard> shards_;
   bool complete_ = false;
+  bool goes_on_ = false;              ///< The lead will be told so.
+  std::set<caf::actor_addr> leaving_; ///< Told of the next life, still here.
   std::map<transfer_id, open_fetch> fetches_;
 };
 

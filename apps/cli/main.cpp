@@ -15,6 +15,8 @@
 #include "apps/lab/compare/compare.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
+#include "apps/startup/meeting_file.hpp"
+#include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/evaluation.hpp"
 #include "apps/trainer_node/node.hpp"
@@ -32,10 +34,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -45,7 +49,11 @@ using namespace troupe;
 /// Seconds that actors have to end after the run; then the process exits
 /// anyway, unless a training loop of the program's own has still to return;
 /// that one is waited for until a signal comes.
-constexpr auto grace = std::chrono::seconds(3);
+constexpr auto grace = std::chrono::milliseconds(3000);
+
+/// The same for a node that goes on and has nobody to tell: what is left ends
+/// with its program.
+constexpr auto brief_grace = std::chrono::milliseconds(300);
 
 void configure(caf::actor_system_config& target,
                const config::settings& settings) {
@@ -101,7 +109,13 @@ void require_files(const config::settings& settings) {
   std::_Exit(static_cast<int>(status));
 }
 
+/// Once, also where both parts of a node end for the same reason.
 void complain(const std::string& line) {
+  static std::string before;
+  static std::mutex mutex;
+  std::unique_lock guard{mutex};
+  if (std::exchange(before, line) == line)
+    return;
   recording::console::standard_output().flush();
   auto& errors = recording::console::standard_error();
   errors.say("trainer_node: " + line);
@@ -184,7 +198,7 @@ private:
 };
 
 exit_status run(const config::resolved& config,
-                const app::earlier_start& earlier) {
+                const app::earlier_start& earlier, char** arguments) {
   require_files(config.values);
   init_messages();
   caf::actor_system_config settings;
@@ -211,17 +225,27 @@ exit_status run(const config::resolved& config,
       });
     });
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
+  auto directory = node.directory;
   node = {};
   if (worker)
     worker->stop();
-  auto deadline = std::chrono::steady_clock::now() + grace;
+  auto goes_on = !how.next.empty();
+  auto tells_others = config.values.cluster.rank == 0u;
+  auto deadline = std::chrono::steady_clock::now() +
+                  (goes_on && !tells_others ? brief_grace : grace);
   while (system.registry().running() > 0 || (worker && worker->running() > 0)) {
     auto late = std::chrono::steady_clock::now() > deadline;
+    if (late && goes_on)
+      break;
     if (late && (!remote::is_training() || signals.arrived()))
       leave_now(leave_with(how));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return leave_with(how);
+  if (!goes_on || signals.seen() || signals.arrived())
+    return leave_with(how);
+  recording::say("goes on      " + how.line);
+  recording::console::standard_output().flush();
+  app::begin_next_life(config.values, how, directory, arguments);
 }
 
 void say(const std::string& line) {
@@ -267,10 +291,11 @@ int main(int argc, char** argv) {
       std::cout << call.text;
       return 0;
     }
+    auto meeting = app::meet_by_file(call.config);
     app::keep_tensor_memory(call.config.values);
     return static_cast<int>(is_virtual(call.config.values)
                               ? run_virtual(call.config, earlier)
-                              : run(call.config, earlier));
+                              : run(call.config, earlier, argv));
   } catch (const std::exception& err) {
     return static_cast<int>(complain_of(err));
   }

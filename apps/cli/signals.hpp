@@ -28,6 +28,9 @@ public:
   /// Whether a signal to stop the run has arrived. Does not block.
   bool arrived();
 
+  /// Whether `wait` has seen one.
+  bool seen() const { return asked_; }
+
   /// Waits for the end; calls `stop` at the first signal, and `now_and_then`
   /// every few seconds.
   run_end wait(const std::function<void()>& stop,

@@ -9,6 +9,7 @@
 #include "models/engine/tensor_memory.hpp"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -35,22 +37,50 @@ void keep_tensor_memory(const config::settings& settings) {
   models::keep_tensor_memory(limit > 0 ? limit : find_memory() / 4 * 3);
 }
 
-bool can_listen(const std::string& host, uint16_t port) {
+namespace {
+
+/// Listens at this address for a moment. Returns the port; nothing if that
+/// cannot be.
+std::optional<uint16_t> listen_briefly(const addrinfo& where) {
+  auto fd = socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_storage found{};
+  socklen_t size = sizeof found;
+  auto* address = reinterpret_cast<sockaddr*>(&found);
+  auto can = bind(fd, where.ai_addr, where.ai_addrlen) == 0 &&
+             listen(fd, 1) == 0 && getsockname(fd, address, &size) == 0;
+  close(fd);
+  if (!can)
+    return std::nullopt;
+  // The port lies at the same place in both families of addresses.
+  return ntohs(reinterpret_cast<const sockaddr_in&>(found).sin_port);
+}
+
+using address_list = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+address_list look_up(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) !=
-      0)
-    return true;
-  auto fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  int yes = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  auto can =
-    bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
-  close(fd);
-  freeaddrinfo(found);
-  return can;
+  getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  return {found, &freeaddrinfo};
+}
+
+} // namespace
+
+bool can_listen(const std::string& host, uint16_t port) {
+  auto where = look_up(host, port);
+  return !where || listen_briefly(*where);
+}
+
+uint16_t find_free_port(const std::string& host) {
+  if (auto where = look_up(host, 0))
+    if (auto port = listen_briefly(*where))
+      return *port;
+  throw run_error("cannot listen on the address " + host +
+                  ": it is none of this host");
 }
 
 // Nothing is sent: connecting a datagram socket only chooses the way.

@@ -32,6 +32,9 @@ void keep_tensor_memory(const config::settings& settings);
 /// looked up: the error comes when the socket is opened.
 bool can_listen(const std::string& host, uint16_t port);
 
+/// A port of this host that is free at the moment. Throws `run_error`.
+uint16_t find_free_port(const std::string& host);
+
 /// This machine's address on the way to a host. Throws `run_error` if the host
 /// cannot be looked up.
 std::string address_towards(const std::string& host);

@@ -10,6 +10,7 @@
 #include "config/sources/resolve.hpp"
 #include "messages/interfaces.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,8 @@ namespace troupe::app {
 /// A process with its actors running.
 struct node {
   std::function<void()> stop; ///< The effect of a first Ctrl-C.
+  /// Where the run's files are, if this process writes them.
+  std::filesystem::path directory = {};
 
   // For a cluster with faults; otherwise empty:
 

@@ -13,6 +13,7 @@
 #include "apps/lab/replay/replay_driver.hpp"
 #include "apps/lab/simulation/stalling_recorder.hpp"
 #include "apps/startup/event_log.hpp"
+#include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/autocast.hpp"
 #include "apps/trainer_node/faulty_cluster.hpp"
@@ -230,7 +231,9 @@ void publish_admission(caf::actor_system& system,
     admission.registrar = spawn<shard_registrar_actor, shard_registrar_state>(
       system, placement::scheduled,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
-                            cluster.liveness_timeout});
+                            cluster.liveness_timeout,
+                            survives_losses(parts.settings),
+                            is_next_life() ? cluster.liveness_timeout : 0});
     put_under(supervisor, "registrar of the shards", admission.registrar);
   }
   admission.modules = module_maker(system, computing, owner);
@@ -399,9 +402,8 @@ node start_server(caf::actor_system& system, const config::resolved& given,
     publish_admission(system, parts, computing, life, where, layout, memory,
                       gpus);
   }
-  return {[lead = with.lead] {
-    anon_send(lead, stop_atom_v);
-  }};
+  return {[lead = with.lead] { anon_send(lead, stop_atom_v); },
+          from.directory.path};
 }
 
 } // namespace troupe::app

@@ -4,7 +4,7 @@
 #include "config/commands/help.hpp"
 #include "config/report/plan.hpp"
 #include "config/report/report.hpp"
-#include "config/sources/launch.hpp"
+#include "config/sources/next_life.hpp"
 #include "config/sources/validate.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
@@ -51,6 +51,11 @@ start gather(command_line& flags, const environment& variables) {
   }
   append(out.all, from_environment(variables));
   append(out.all, std::move(flags.keys));
+  if (auto next = read_next_life(variables)) {
+    out.by = launch_of(*next);
+    append(out.all, settings_of(*next));
+    append(flags.changes, changes_of(*next));
+  }
   append(out.all, flags.changes);
   return out;
 }

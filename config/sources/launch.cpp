@@ -91,6 +91,18 @@ std::string several_hosts(const environment& all, const launcher& by,
 
 } // namespace
 
+std::optional<std::filesystem::path>
+find_meeting_file(const cluster_settings& cluster) {
+  constexpr std::string_view file = "file://";
+  const auto& method = cluster.init_method;
+  if (!method.starts_with(file))
+    return std::nullopt;
+  std::filesystem::path out{method.substr(file.size())};
+  if (!out.is_absolute() || !out.has_filename())
+    return std::nullopt;
+  return out;
+}
+
 std::optional<launch> read_launch(const environment& variables) {
   for (const auto& by : launchers) {
     if (variable(variables, by.rank).empty() ||
@@ -117,15 +129,18 @@ std::optional<launch> read_launch(const environment& variables) {
 
 namespace {
 
-/// Host and port of --init-method, if it has any.
+/// Host and port of --init-method, if it has any. Those of a file are read when
+/// the node starts.
 void take_init_method(resolved& all) {
   constexpr std::string_view tcp = "tcp://";
   const auto& method = all.values.cluster.init_method;
-  if (method == "env://")
+  if (method == "env://" || find_meeting_file(all.values.cluster))
     return;
   if (!method.starts_with(tcp))
-    throw usage_error(all.cite("cluster.init-method") +
-                      ": must be env:// or tcp://HOST:PORT");
+    throw usage_error(
+      all.cite("cluster.init-method") +
+      ": must be env://, tcp://HOST:PORT or file:///PATH, a file that all "
+      "nodes see");
   try {
     auto where = parse_address(method.substr(tcp.size()));
     const auto& from = all.origin_of("cluster.init-method");
@@ -175,13 +190,15 @@ void assign_peer(resolved& all, const launch& by, const std::string& size) {
                         ", which makes " + std::to_string(nodes) +
                         " peers with a worker and a shard each");
   }
+  if (by.rank == nodes) { // It serves any number of peers.
+    all.values.what = role::evaluator;
+    return;
+  }
   for (auto id : {"cluster.workers", "cluster.shards"})
     take(id, nodes, by.processes_variable);
   fill_in_batch_size(all);
-  auto peer = by.rank < nodes;
-  all.values.what = peer ? role::ps : role::evaluator;
-  if (peer)
-    take("cluster.rank", by.rank, by.rank_variable);
+  all.values.what = role::ps;
+  take("cluster.rank", by.rank, by.rank_variable);
 }
 
 } // namespace

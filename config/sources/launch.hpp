@@ -16,12 +16,16 @@
 // must agree. torchrun itself listens on MASTER_PORT, so with it we use the
 // next port.
 //
+// `--init-method tcp://HOST:PORT` names the address instead, and file:///PATH
+// a file through which rank 0 tells it to the others.
+//
 // With `--topology peers` every process but that evaluator is a worker and a
 // shard, and rank 0 also leads. Without a launcher, --rank and --workers say
 // which of how many a process is.
 
 #include "config/sources/resolve.hpp"
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +42,10 @@ struct launch {
   /// Host and port; our own variables take precedence.
   std::vector<given> meeting_point;
 };
+
+/// The file of `--init-method file:///PATH`; nothing for other methods.
+std::optional<std::filesystem::path>
+find_meeting_file(const cluster_settings& cluster);
 
 /// Reads the launch variables; nothing when there are none. Throws
 /// `usage_error` when they make no sense.

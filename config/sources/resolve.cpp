@@ -2,6 +2,7 @@
 
 #include "config/schema/policies.hpp"
 #include "config/sources/ini.hpp"
+#include "config/sources/next_life.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
@@ -203,7 +204,7 @@ std::vector<given> from_file(const std::filesystem::path& file) {
 std::vector<given> from_environment(const environment& variables) {
   std::vector<given> result;
   for (const auto& [variable, text] : variables) {
-    if (!variable.starts_with("TROUPE_"))
+    if (!variable.starts_with("TROUPE_") || variable == next_life_variable)
       continue;
     auto what = find_variable(variable);
     if (!what)

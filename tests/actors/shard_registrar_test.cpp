@@ -16,6 +16,7 @@ namespace {
 /// Has said nothing yet, and keeps what it is told.
 struct shard_notes {
   uint64_t credit = 0;
+  std::optional<run_end> end;
 };
 
 using shard_stand_in = stand_in<shard_notes, remote_shard_actor>;
@@ -51,7 +52,7 @@ shard_stand_in make_shard(actor_fixture& actors) {
       [](state_atom, transfer_id, const shard_state&) {},
       [](ping_atom) {},
       [](ending_atom) {},
-      [](stop_atom, const run_end&) {},
+      [seen](stop_atom, const run_end& how) { seen->end = how; },
     };
   });
   return out;
@@ -64,13 +65,18 @@ constexpr transfer_id wanted{7};
 /// A registrar of two shards of 10 and 5 elements behind each other, whose
 /// state is the weights and one slot; the lead has the last 3.
 struct registry_office {
-  registry_office() {
+  /// @param goes_on As in `shard_registrar_parts`.
+  explicit registry_office(bool goes_on = false, double patience = 0) {
     auto beginning = [](uint64_t from, uint64_t count) {
       return shard_beginning{{from, count}, {}, constant_payload(2 * count, 0)};
     };
     registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
-      shard_registrar_parts{
-        lead.handle, {beginning(0, 10), beginning(10, 5)}, roster, 0});
+      shard_registrar_parts{lead.handle,
+                            {beginning(0, 10), beginning(10, 5)},
+                            roster,
+                            0,
+                            goes_on,
+                            patience});
   }
 
   void enter(shard_id rank, const shard_stand_in& who) {
@@ -109,6 +115,15 @@ struct registry_office {
     piece.received = std::make_shared<const std::vector<caf::byte>>(
       bytes, static_cast<caf::byte>(x));
     say(from, chunk_atom_v, as, piece);
+  }
+
+  /// Whether the registrar still takes messages.
+  bool is_there() {
+    auto what = std::make_shared<shard_fetch>();
+    what->weights = weights;
+    auto asked = actors.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
+    actors.run();
+    return !asked->error;
   }
 
   const shard_stand_in& of(shard_id rank) const {
@@ -200,4 +215,57 @@ TEST_CASE("what a lost shard says does not count for the one that takes its "
   CHECK_FALSE(it.roster->all());
   it.say(next, begun_atom_v, first);
   CHECK(it.roster->all());
+}
+
+TEST_CASE("nodes that go on without a lost one hear of it before the registrar "
+          "ends") {
+  registry_office it{true};
+  it.open();
+  it.send(it.one, first, 16, 16); // Out of place: it is lost.
+  CHECK(it.lead->ended.empty());  // Others may be lost at the same time.
+  it.actors.advance(1);
+  REQUIRE(it.lead->ended.size() == 1);
+  CHECK(it.lead->refused.empty());
+  auto end = it.lead->ended[0];
+  CHECK(end.status == 1);
+  CHECK((end.next == std::vector{shard_id{0}, second}));
+  CHECK(end.line ==
+        "parameter server shard 1 at here:1 is lost (a piece is out of "
+        "place); the nodes that are left, 2, go on from the newest checkpoint");
+  it.actors.tell(it.registrar, stop_atom_v, end);
+  REQUIRE(it.two->end);
+  CHECK((it.two->end->next == end.next));
+  CHECK_FALSE(it.one->end);
+  CHECK(it.is_there());
+  SECTION("when they have left") {
+    caf::anon_send_exit(it.two.handle, caf::exit_reason::user_shutdown);
+    it.actors.run();
+  }
+  SECTION("or after a while") {
+    it.actors.advance(3);
+  }
+  CHECK_FALSE(it.is_there());
+}
+
+TEST_CASE("nodes that are lost at the same time are left out together") {
+  registry_office it{true};
+  it.open();
+  it.send(it.one, first, 16, 16);
+  it.send(it.two, second, 16, 16);
+  it.actors.advance(1);
+  REQUIRE(it.lead->ended.size() == 1);
+  CHECK((it.lead->ended[0].next == std::vector{shard_id{0}}));
+}
+
+TEST_CASE("who does not come to the next life is left out of the one after") {
+  registry_office it{true, 5};
+  it.enter(second, it.two);
+  it.say(it.two, begun_atom_v, second);
+  it.actors.advance(4);
+  CHECK(it.lead->ended.empty());
+  it.actors.advance(2);
+  REQUIRE(it.lead->ended.size() == 1);
+  CHECK((it.lead->ended[0].next == std::vector{shard_id{0}, second}));
+  CHECK(it.lead->ended[0].line.starts_with(
+    "parameter server shard 1 did not come; the nodes that are left, 2"));
 }

@@ -1,4 +1,4 @@
-#include "config/sources/launch.hpp"
+#include "config/sources/next_life.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -65,11 +65,50 @@ TEST_CASE("peers are workers and shards", "[launch]") {
   }
   auto last = launched(torchrun(2, 3), "--topology peers --evaluator");
   CHECK(last.values.what == role::evaluator);
-  CHECK(last.values.cluster.workers == 2);
   auto alone = launched(torchrun(0, 1), "--topology peers");
   CHECK(is_peer(alone.values));
   auto here = parse(split("--simulate --topology peers --workers 3")).config;
   CHECK(here.values.cluster.shards == 3);
+}
+
+TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
+  next_life next;
+  next.rank = 1;
+  next.peers = 2;
+  next.directory = "runs/my lenet";
+  auto again = [&](const environment& launcher, const std::string& more) {
+    auto variables = launcher;
+    variables[next_life_variable] = print(next);
+    return launched(variables, "--topology peers " + more);
+  };
+  // By torchrun, or by hand; either cluster had four.
+  const std::pair<environment, std::string> starts[] = {
+    {torchrun(3, 4), "--overwrite"},
+    {{},
+     "--rank 3 --workers 4 --init-method tcp://10.0.0.1:4242 "
+     "--insecure-network --resume runs/other"}};
+  for (const auto& [launcher, flags] : starts) {
+    auto uut = again(launcher, flags);
+    const auto& cluster = uut.values.cluster;
+    CHECK(is_peer(uut.values));
+    CHECK(cluster.rank == 1);
+    CHECK(cluster.workers == 2);
+    CHECK(cluster.shards == 2);
+    CHECK(cluster.host ==
+          launched(launcher, "--topology peers " + flags).values.cluster.host);
+    CHECK(uut.values.training.resume == "auto");
+    CHECK_FALSE(uut.values.training.overwrite);
+    CHECK(uut.values.training.train_dir == "runs/my lenet");
+  }
+  next.global_batch_size = 64;
+  auto smaller = again(torchrun(3, 4), "--global-batch-size 128");
+  CHECK(smaller.values.training.global_batch_size == 64u);
+  CHECK(smaller.values.training.batch_size == 32);
+  next.evaluator = true;
+  next.rank = 2;
+  CHECK(again(torchrun(4, 5), "--evaluator").values.what == role::evaluator);
+  CHECK(launch_complaint({{next_life_variable, "3 2 0 0"}}) ==
+        "TROUPE_NEXT_LIFE=3 2 0 0: is set by trainer_node itself; unset it");
 }
 
 TEST_CASE("peers can be started by hand", "[launch]") {
@@ -93,7 +132,8 @@ TEST_CASE("peers that do not fit are refused in one line", "[launch]") {
   CHECK(launch_complaint(torchrun(0, 1), peers + "--evaluator") ==
         "WORLD_SIZE=1: --role auto needs an evaluator and at least one peer");
   CHECK(launch_complaint(torchrun(0, 2), "--init-method udp://x") ==
-        "--init-method udp://x: must be env:// or tcp://HOST:PORT");
+        "--init-method udp://x: must be env://, tcp://HOST:PORT or "
+        "file:///PATH, a file that all nodes see");
   CHECK(launch_complaint(torchrun(0, 2), peers + "--mode remote-forward") ==
         "--topology peers: peers compute the whole network each, and no server "
         "computes for them: leave --mode and [placement] out");

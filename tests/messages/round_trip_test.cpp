@@ -88,8 +88,8 @@ auto fields(const registration& x) {
 }
 
 auto fields(const run_end& x) {
-  const auto& [status, line, accuracy] = x;
-  return std::tuple{status, line, bits(accuracy)};
+  const auto& [status, line, accuracy, next] = x;
+  return std::tuple{status, line, bits(accuracy), next};
 }
 
 template <class T>

@@ -199,6 +199,7 @@ struct lead_notes {
   std::vector<member_change> left;
   std::vector<uint32_t> evaluators;
   std::vector<std::string> refused;
+  std::vector<run_end> ended; ///< Of lives of the run.
   int attached = 0;
 };
 
@@ -246,6 +247,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [seen](refuse_atom, const std::string& line) {
         seen->refused.push_back(line);
       },
+      [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
       [](tick_atom) {},
       [](stop_atom) {},
     };

@@ -45,6 +45,7 @@ struct part_host {
       [](leave_atom, worker_id, incarnation, const std::string&) {},
       [](evaluators_atom, uint32_t) {},
       [](refuse_atom, const std::string&) {},
+      [](ended_atom, const run_end&) {},
       [](tick_atom) {},
       [](stop_atom) {},
     };

@@ -1,0 +1,43 @@
+#pragma once
+// A file through which rank 0 tells the others where it listens: `--init-method
+// file:///PATH`, as torch.distributed has it. All nodes must see the file.
+
+#include "config/sources/resolve.hpp"
+#include "config/values/address.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace troupe::app {
+
+/// Held by rank 0 while it lives. A lock on the file says so: what a process
+/// has left that was killed does not count. Called by main's thread.
+class meeting_file {
+public:
+  /// Writes the address. Throws `run_error` when it cannot, or when another
+  /// process that lives has the file.
+  meeting_file(std::filesystem::path path, const config::address& where);
+
+  /// Removes the file.
+  ~meeting_file();
+
+  meeting_file(const meeting_file&) = delete;
+  meeting_file& operator=(const meeting_file&) = delete;
+
+private:
+  std::filesystem::path path_;
+  int file_;
+};
+
+/// The address in the file; nothing while no process that lives has written it.
+std::optional<config::address>
+read_meeting_file(const std::filesystem::path& path);
+
+/// Fills in where rank 0 listens, if a file says so: rank 0 takes a free port
+/// and writes the file, which lasts as long as the result; others wait for it
+/// as long as for a connection. Throws `run_error` when nothing comes, and
+/// `usage_error` when that address is not allowed.
+std::unique_ptr<meeting_file> meet_by_file(config::resolved& all);
+
+} // namespace troupe::app

@@ -1,0 +1,45 @@
+#pragma once
+// The settings of a process that goes on as a node of a run's next life, since
+// peers have lost others (apps/startup/next_life.hpp). It has the same
+// arguments as before; an environment variable says what is different.
+//
+// Pure functions, called once by main's thread.
+
+#include "config/sources/launch.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::config {
+
+/// Which node of the next life a process is.
+struct next_life {
+  uint32_t rank = 0;
+  uint32_t peers = 0;
+  bool evaluator = false; ///< Whether there is one beside the peers.
+  /// If the run has one: each peer keeps the size of its batches.
+  std::optional<uint64_t> global_batch_size{};
+  std::filesystem::path directory{}; ///< Of the run; empty: as it was given.
+};
+
+/// The environment variable that says it.
+inline constexpr const char* next_life_variable = "TROUPE_NEXT_LIFE";
+
+/// The value of the variable.
+std::string print(const next_life& what);
+
+/// Nothing if this process was no node before. Throws `usage_error`.
+std::optional<next_life> read_next_life(const environment& variables);
+
+/// The launch of such a node, whatever launcher there was.
+launch launch_of(const next_life& what);
+
+/// What the node is given, above all else.
+std::vector<given> settings_of(const next_life& what);
+
+/// What it changes of the run.
+std::vector<given> changes_of(const next_life& what);
+
+} // namespace troupe::config
