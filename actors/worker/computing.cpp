@@ -189,9 +189,9 @@ caf::result<gradient_report> compute_state::share(compute_task task) {
                 task_for(task, parts[k]))
       .then([this, k](gradient_report& found) { take(k, std::move(found)); },
             [this, k](caf::error& why) { take(k, std::move(why)); });
-  auto own = task_for(task, parts.front());
-  task = {};
-  take(0, compute(own, shared_->gradient));
+  auto own = compute(task_for(task, parts.front()), shared_->gradient);
+  task = {}; // As above.
+  take(0, std::move(own));
   return asks;
 }
 

@@ -3,7 +3,7 @@
 #include "config/sources/next_life.hpp"
 #include "config/text/failure.hpp"
 
-#include <linux/close_range.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +38,14 @@ config::next_life place_in(const config::settings& settings,
   return out;
 }
 
+/// Ports and locks are for the next life.
+void close_all_at_exec() {
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
+    if (auto fd = std::atoi(entry.path().filename().c_str());
+        fd > STDERR_FILENO)
+      fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 } // namespace
 
 bool survives_losses(const config::settings& settings) {
@@ -57,8 +65,7 @@ void begin_next_life(const config::settings& settings, const run_end& how,
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
-  // Ports and locks are for the next life.
-  close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+  close_all_at_exec();
   execv("/proc/self/exe", arguments);
   throw run_error(std::string{"cannot begin anew: "} + std::strerror(errno));
 }

@@ -1,5 +1,6 @@
 // Networks in segments under the virtual clock: remote modules and pipelines
-// make the weights of workers that each compute the whole network.
+// make the weights of workers that each compute the whole network. And peers
+// with replicas.
 
 #include "apps/trainer_node/replay.hpp"
 #include "tests/simulation/virtual_test.hpp"
@@ -181,4 +182,20 @@ TEST_CASE("an event log of remote modules is the same again") {
   CHECK(end.line.empty());
   auto again = json::parse(text_of_file(folder / "again" / "summary.json"));
   CHECK(again["state_sha256"] == first.summary["state_sha256"]);
+}
+
+TEST_CASE("peers with replicas keep all promises under faults, and have the "
+          "weights of a server's workers") {
+  const words replicas{"--replicas", "2", "--max-steps", "12"};
+  uint64_t seed = 0;
+  for (const auto& settings : {lenet, resnet})
+    for (const char* policy : {"sync", "backup", "ssp", "async"}) {
+      INFO(policy);
+      auto all =
+        settings + replicas + words{"--policy", policy} + with_faults(++seed);
+      auto star = run(all);
+      auto peers = run(all + words{"--topology", "peers"});
+      CHECK(peers.sha256() == star.sha256());
+      CHECK(peers.summary["shards"] == peers.summary["workers"]);
+    }
 }
