@@ -3,10 +3,8 @@
 #include "config/text/failure.hpp"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <spawn.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,22 +98,6 @@ cost child::wait() {
 
 cost run_child(const std::vector<std::string>& command) {
   return child{command}.wait();
-}
-
-uint16_t free_port() {
-  auto socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  auto found = socket >= 0 && ::bind(socket, any, length) == 0 &&
-               ::getsockname(socket, any, &length) == 0;
-  if (socket >= 0)
-    ::close(socket);
-  if (!found)
-    throw run_error("there is no free port");
-  return ntohs(address.sin_port);
 }
 
 } // namespace troupe::bench

@@ -47,7 +47,4 @@ private:
 /// Runs a command to its end.
 cost run_child(const std::vector<std::string>& command);
 
-/// A free port of 127.0.0.1. Throws `run_error`.
-uint16_t free_port();
-
 } // namespace troupe::bench

@@ -49,7 +49,7 @@ using namespace troupe;
 /// Seconds that actors have to end after the run; then the process exits
 /// anyway, unless a training loop of the program's own has still to return;
 /// that one is waited for until a signal comes.
-constexpr auto grace = std::chrono::milliseconds(3000);
+constexpr auto grace = std::chrono::seconds(3);
 
 /// The same for a node that goes on and has nobody to tell: what is left ends
 /// with its program.

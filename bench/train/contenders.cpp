@@ -1,6 +1,7 @@
 #include "bench/train/contenders.hpp"
 
 #include "apps/scratch_folder.hpp"
+#include "apps/startup/resources.hpp"
 #include "config/text/failure.hpp"
 
 #include <nlohmann/json.hpp>
@@ -96,7 +97,7 @@ double contenders::in_processes(const std::string& policy) const {
 
 double contenders::as_peers(const std::string& policy) const {
   app::scratch_folder scratch;
-  auto port = std::to_string(free_port());
+  auto port = std::to_string(app::find_free_port("127.0.0.1"));
   std::vector<std::unique_ptr<child>> all;
   for (uint64_t rank = 0; rank < what_.workers; ++rank) {
     auto peer = node(policy, scratch.path());
@@ -169,7 +170,7 @@ contenders::of_loops contenders::one_loop_process(const char* program,
 /// A server and its workers in processes; what the server cost.
 cost contenders::serve(const std::string& policy,
                        const std::filesystem::path& train_dir) const {
-  auto port = std::to_string(free_port());
+  auto port = std::to_string(app::find_free_port("127.0.0.1"));
   auto server = node(policy, train_dir);
   words role{"--role", "ps", "--port", port};
   server.insert(server.begin() + 1, role.begin(), role.end());

@@ -96,19 +96,26 @@ std::vector<memory_part> local_participants(const settings& all,
     workers * 2 * batch_bytes(of, all.training.batch_size, each.width);
   if (has_evaluator(all))
     batches += batch_bytes(of, all.evaluation.eval_batch_size, each.width);
-  return {{"batches", batches},
+  return {{"gradients of replicas",
+           workers * (all.parallel.replicas - 1) * each.version},
+          {"batches", batches},
           {"error feedback", workers * 2 * each.error_feedback}};
+}
+
+/// Gradients of a worker at a time: a new one is computed while the last one is
+/// still being read, and each further replica has one of its own.
+uint64_t gradients_of_worker(const settings& all) {
+  return 2 + all.parallel.replicas - 1;
 }
 
 role_memory worker(const settings& all, const model_size& of,
                    const sizes& each) {
-  // A new gradient is computed while the last one is still being read, and new
-  // weights arrive while the last ones are.
+  // New weights arrive while the last ones are being read.
   return {
     "a worker",
     {{"weights", 2 * each.own},
      {"frozen weights", each.frozen},
-     {"gradients", 2 * each.own},
+     {"gradients", gradients_of_worker(all) * each.own},
      {"batches", 2 * batch_bytes(of, all.training.batch_size, each.width)},
      {"error feedback", 2 * each.error_feedback},
      {"data set", each.data}},

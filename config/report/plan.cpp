@@ -53,7 +53,9 @@ std::string policy_of(const settings& all) {
 std::string batch_of(const settings& all) {
   auto batch = all.training.batch_size;
   auto at_once = all.training.micro_batch_size;
+  auto replicas = all.parallel.replicas;
   return count(batch, "sample") + " per worker" +
+         (replicas > 1 ? ", divided among " + count(replicas, "replica") : "") +
          (at_once ? ", " + std::to_string(*at_once) + " at once" : "") + ", " +
          std::to_string(batch * gradients_per_step(all)) + " per step";
 }

@@ -4,6 +4,7 @@
 #include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -275,4 +276,23 @@ TEST_CASE("a run directory that cannot be written fails the run") {
   CHECK(play.coordinator->ended.at(0).line == "metrics: full");
   CHECK(watching->code() == errc::shutting_down);
   CHECK(play.writer->snapshots.empty());
+}
+
+TEST_CASE(
+  "a life that ends for a lost shard names the nodes that go on, unless "
+  "the run was stopped") {
+  auto stopped = GENERATE(false, true);
+  server_fixture play;
+  play.open(2);
+  play.step();
+  play.writer->holds = true;
+  if (stopped)
+    play.actors.tell(play.lead, stop_atom_v);
+  run_end lost{1, "a shard is lost"};
+  lost.next = {shard_id{0}, shard_id{2}};
+  play.actors.tell(play.lead, ended_atom_v, lost);
+  const auto& told = play.coordinator->ended.at(0);
+  CHECK(told.status == 1);
+  CHECK(told.line == lost.line);
+  CHECK(told.next.empty() == stopped);
 }

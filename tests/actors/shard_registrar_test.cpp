@@ -117,15 +117,6 @@ struct registry_office {
     say(from, chunk_atom_v, as, piece);
   }
 
-  /// Whether the registrar still takes messages.
-  bool is_there() {
-    auto what = std::make_shared<shard_fetch>();
-    what->weights = weights;
-    auto asked = actors.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
-    actors.run();
-    return !asked->error;
-  }
-
   const shard_stand_in& of(shard_id rank) const {
     return rank == first ? one : two;
   }
@@ -236,7 +227,7 @@ TEST_CASE("nodes that go on without a lost one hear of it before the registrar "
   REQUIRE(it.two->end);
   CHECK((it.two->end->next == end.next));
   CHECK_FALSE(it.one->end);
-  CHECK(it.is_there());
+  CHECK(it.actors.alive(it.registrar));
   SECTION("when they have left") {
     caf::anon_send_exit(it.two.handle, caf::exit_reason::user_shutdown);
     it.actors.run();
@@ -244,7 +235,7 @@ TEST_CASE("nodes that go on without a lost one hear of it before the registrar "
   SECTION("or after a while") {
     it.actors.advance(3);
   }
-  CHECK_FALSE(it.is_there());
+  CHECK_FALSE(it.actors.alive(it.registrar));
 }
 
 TEST_CASE("nodes that are lost at the same time are left out together") {

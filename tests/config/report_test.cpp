@@ -204,6 +204,20 @@ TEST_CASE("the plan shows samples, classes and the memory of each role",
     !ContainsSubstring("memory"));
 }
 
+TEST_CASE("each further replica has a gradient of its own", "[plan]") {
+  model_size model{1'000'000, 0, {}};
+  auto shown = [&](const std::string& line) {
+    return plan(parse(split("--check --replicas 3 " + line)).config, model);
+  };
+  CHECK_THAT(
+    shown("--role ps --workers 4"),
+    ContainsSubstring("64 samples per worker, divided among 3 replicas, ") &&
+      ContainsSubstring("forward and backward: weights 8.0 MB, gradients 16.0 "
+                        "MB\n"));
+  CHECK_THAT(shown("--simulate --workers 2"),
+             ContainsSubstring("gradients of replicas 16.0 MB"));
+}
+
 TEST_CASE("shards in processes of their own share the memory", "[plan]") {
   model_size model{1'000'000, 0, {1'000'000, 1'500'000, 1'500'000}};
   auto all =

@@ -93,28 +93,3 @@ TEST_CASE("the example of PyTorch's DataParallel runs") {
   CHECK(found["steps"] == 20);
   CHECK(found["workers"] == 1);
 }
-
-TEST_CASE("replicas that cannot be are one line") {
-  struct row {
-    flags what;
-    const char* line;
-  };
-  const row table[] = {
-    {{"--replicas", "0"}, "--replicas 0: "},
-    {{"--replicas", "17"},
-     "--replicas 17: share a batch, and that has 16 samples"},
-    {{"--replicas", "2", "--mode", "remote-forward"},
-     "--replicas 2: are copies of the whole network; with --mode "
-     "remote-forward leave it out"},
-    {{"--replicas", "2", "--mode", "pipeline", "--stages", "2"},
-     "with --mode pipeline leave it out"},
-  };
-  for (const auto& [what, line] : table) {
-    process_fixture on;
-    auto all = on.simulate(short_run + what);
-    check_end(all, 2);
-    INFO(all.report());
-    CHECK(all.err().find(line) != std::string::npos);
-    CHECK(all.err().find('\n') == all.err().size() - 1);
-  }
-}
