@@ -114,15 +114,6 @@ constexpr bad bad_flags[] = {
    "--label-smoothing 1: must be at least 0 and below 1"},
   {"--micro-batch-size 0", "--micro-batch-size 0: must be at least 1"},
   {"--replicas 0", "--replicas 0: must be at least 1"},
-  {"--replicas 65",
-   "--replicas 65: share a batch, and that has 64 samples: use as many "
-   "replicas at most"},
-  {"--replicas 2 --mode remote-forward",
-   "--replicas 2: are copies of the whole network; with --mode remote-forward "
-   "leave it out"},
-  {"--replicas 2 --mode pipeline --stages 2",
-   "--replicas 2: are copies of the whole network; with --mode pipeline leave "
-   "it out"},
   {"--autocast fp16", "--autocast fp16: must be one of none, bf16, auto"},
   {"--dataset cifar11",
    "--dataset cifar11: is no data set; --list-datasets shows all; did you "
@@ -189,6 +180,15 @@ constexpr bad bad_wholes[] = {
    "--warmup-epochs 3: must be less than the epochs of the run, 3"},
   {"--weight-decay-exclude norm",
    "--weight-decay-exclude norm: needs a weight-decay above 0"},
+  {"--replicas 65",
+   "--replicas 65: share a batch, and that has 64 samples: use as many "
+   "replicas at most"},
+  {"--replicas 2 --mode remote-forward",
+   "--replicas 2: are copies of the whole network; with --mode remote-forward "
+   "leave it out"},
+  {"--replicas 2 --mode pipeline --stages 2",
+   "--replicas 2: are copies of the whole network; with --mode pipeline leave "
+   "it out"},
   {"--autocast bf16 --dtype float64", "--autocast bf16: needs --dtype float32"},
   {"--resume --overwrite",
    "--overwrite true: contradicts resume: give one of the two"},
