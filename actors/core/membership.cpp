@@ -27,7 +27,7 @@ membership::membership(const membership_rules& rules, double now)
 
 std::variant<seat, turned_away> membership::admit(std::optional<worker_id> rank,
                                                   double now) {
-  auto who = rank.value_or(worker_id{free_.empty() ? top_ : *free_.begin()});
+  auto who = rank.value_or(lowest_free());
   if (live_.contains(who))
     return turned_away::rank_taken;
   if (who.value >= rules_.max_ranks)
@@ -39,6 +39,11 @@ std::variant<seat, turned_away> membership::admit(std::optional<worker_id> rank,
   seat result{who, life, ++change_};
   live_.emplace(who, member{result, now});
   return result;
+}
+
+worker_id membership::lowest_free() const {
+  auto found = free_.lower_bound(rules_.kept);
+  return worker_id{found != free_.end() ? *found : std::max(top_, rules_.kept)};
 }
 
 void membership::occupy(uint32_t rank) {

@@ -25,6 +25,7 @@ struct membership_rules {
   uint32_t workers = 1;     ///< Training starts when all of them joined ...
   double join_timeout = 60; ///< ... or after these s, with at least one.
   uint32_t max_ranks = 1u << 16; ///< Ranks are below this.
+  uint32_t kept = 0; ///< Ranks below this are for those that ask for them.
 };
 
 /// A place in the cluster that was given to a worker.
@@ -52,8 +53,8 @@ public:
 
   // -- joining and leaving ----------------------------------------------------
 
-  /// Gives a seat: the rank asked for, or else the lowest free one. Ranks from
-  /// `workers` on are given out when all lower ones are in use.
+  /// Gives a seat: the rank asked for, or else the lowest free one from `kept`
+  /// on. Ranks from `workers` on are given out when all lower ones are in use.
   std::variant<seat, turned_away> admit(std::optional<worker_id> rank,
                                         double now);
 
@@ -108,6 +109,7 @@ private:
     double heard;
   };
 
+  worker_id lowest_free() const;
   void occupy(uint32_t rank);
 
   membership_rules rules_;

@@ -14,12 +14,13 @@ namespace troupe::recording {
 
 namespace {
 
-/// The step of an `update` line, or nothing when the line is another one.
-std::optional<uint64_t> step_of_update(std::string_view line) {
+/// The step of an `update` or `resumed` line, or nothing when the line is
+/// another one.
+std::optional<uint64_t> step_of(std::string_view line) {
   auto parsed = nlohmann::json::parse(line, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("kind") ||
-      parsed["kind"] != "update" || !parsed.contains("step") ||
-      !parsed["step"].is_number_unsigned())
+      (parsed["kind"] != "update" && parsed["kind"] != "resumed") ||
+      !parsed.contains("step") || !parsed["step"].is_number_unsigned())
     return std::nullopt;
   return parsed["step"].get<uint64_t>();
 }
@@ -29,7 +30,7 @@ std::optional<uint64_t> search_back(std::string_view lines) {
   while (!lines.empty()) {
     lines.remove_suffix(1);             // the line feed
     auto start = lines.rfind('\n') + 1; // 0 when there is none
-    if (auto step = step_of_update(lines.substr(start)))
+    if (auto step = step_of(lines.substr(start)))
       return step;
     lines = lines.substr(0, start);
   }
@@ -38,13 +39,12 @@ std::optional<uint64_t> search_back(std::string_view lines) {
 
 } // namespace
 
-std::optional<uint64_t>
-last_update_step(const std::filesystem::path& path) try {
+std::optional<uint64_t> last_step(const std::filesystem::path& path) try {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     return std::nullopt;
   config::input_file in{path};
-  // Reads a longer and longer end of the file, until it contains an update.
+  // Reads a longer and longer end of the file, until it contains a step.
   for (uint64_t length = 1u << 16;; length *= 4) {
     length = std::min(length, in.size());
     std::string text(length, '\0');

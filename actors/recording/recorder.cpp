@@ -32,9 +32,9 @@ std::string percent(double share) {
 
 recorder_state::recorder_state(pointer self, recorder_parts parts)
   : self_(self), parts_(std::move(parts)),
-    last_step_before_(parts_.resume_step ? recording::last_update_step(
-                                             parts_.folder / "metrics.jsonl")
-                                         : std::nullopt),
+    last_step_before_(parts_.resume_step
+                        ? recording::last_step(parts_.folder / "metrics.jsonl")
+                        : std::nullopt),
     metrics_(parts_.folder / "metrics.jsonl",
              parts_.resume_step ? line_file::mode::resume
                                 : line_file::mode::fresh,

@@ -20,6 +20,7 @@ parameter_server_state::parameter_server_state(pointer self,
       },
       parts_.settings.cluster.liveness_timeout),
     scheduler_(make_step_scheduler(parts_)), clock_(self), best_(parts_.best),
+    next_(parts_.settings.cluster.workers),
     log_(parts_.event_log ? std::make_shared<event_log_writer>(
                               parts_.event_log, self->clock().now())
                           : nullptr),
@@ -77,11 +78,7 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
       set_evaluators(evaluators);
     },
     [this](refuse_atom, const std::string& line) { fail_for_others(line); },
-    [this](ended_atom, const run_end& how) {
-      if (!ending_.is_closed() && ending_.status() != "stopped")
-        next_ = how.next;
-      fail_for_others(how.line);
-    },
+    [this](ended_atom, const run_end& how) { regroup(how); },
     [this](tick_atom) { ending_.scored(); },
     [this](stop_atom) { stop(); },
   };
@@ -131,13 +128,20 @@ void parameter_server_state::enlist(worker_id who, incarnation life,
 }
 
 void parameter_server_state::join(const std::vector<worker_id>& who) {
-  if (!ending_.begun())
-    decide(inputs::joined{who}, scheduler_.join(who));
+  constexpr double for_others = 0.5; // s; they may come together.
+  if (ending_.begun())
+    return;
+  decide(inputs::joined{who}, scheduler_.join(who));
+  for (auto one : who)
+    next_.joined(one);
+  if (next_.has_joiners() && parts_.settings.cluster.reshard_on_join)
+    self_->run_delayed(to_timespan(for_others), [this] { deal_anew(); });
 }
 
 void parameter_server_state::leave(worker_id who, incarnation life,
                                    const std::string& reason) {
   requests_.leave_sums(who, life);
+  next_.left(who);
   if (!scheduler_.knows(who, life) || !requests_.has(who))
     return;
   requests_.leave(who);
@@ -170,10 +174,30 @@ void parameter_server_state::set_evaluators(uint32_t evaluators) {
 }
 
 void parameter_server_state::stop() {
+  if (ending_.status() == "stopped")
+    next_.clear();
   if (ending_.begun())
     return;
   decide(inputs::stopped{});
   ending_.begin("stopped", "stopped by a signal");
+}
+
+// Shards are lost. A run that was told to stop does not go on.
+void parameter_server_state::regroup(const run_end& how) {
+  auto stops = ending_.status() == "stopped" && next_.all().empty();
+  if (!ending_.is_closed() && !stops)
+    next_.lost_all_but(how.next, how.line);
+  fail_for_others(next_.all().empty() ? how.line : next_.line());
+}
+
+// The last version is scored in the next life.
+void parameter_server_state::deal_anew() {
+  if (ending_.begun() || !next_.has_joiners())
+    return;
+  next_.deal_anew();
+  decide(inputs::stopped{});
+  ending_.begin("stopped", next_.line());
+  ending_.scored();
 }
 
 // The recorder or the checkpoint writer could not write: handled like any other
@@ -278,7 +302,8 @@ void parameter_server_state::stop_workers(const std::string& reason) {
 }
 
 void parameter_server_state::finish_work() {
-  feed_.finish();
+  if (next_.all().empty())
+    feed_.finish();
   // Saved already: then only its digest is needed.
   if (!checkpoints_.take() && model_.has_weights() && shards_.any() &&
       shards_.complete())

@@ -20,6 +20,7 @@
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
 #include "actors/server/event_log_writer.hpp"
+#include "actors/server/next_members.hpp"
 #include "actors/server/node_traffic.hpp"
 #include "actors/server/run_ending.hpp"
 #include "actors/server/run_metrics.hpp"
@@ -113,6 +114,8 @@ private:
   void take_score(const score& found);
   void set_evaluators(uint32_t evaluators);
   void stop();
+  void regroup(const run_end& how);
+  void deal_anew();
   void fail_for_others(const std::string& line);
 
   // -- decisions --------------------------------------------------------------
@@ -173,7 +176,7 @@ private:
   uint32_t contexts_waited_ = 0;           ///< Times, at the end of the run.
   /// With remote shards: the digest of the version that the run ends with.
   std::optional<std::string> state_sha256_;
-  std::vector<shard_id> next_; ///< As in `run_end`.
+  next_members next_;
 
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;

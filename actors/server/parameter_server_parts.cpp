@@ -260,8 +260,10 @@ void parameter_server_state::leave_run() {
   else if (ending_.status() == "stopped")
     status = exit_status::try_again;
   run_end how{static_cast<uint8_t>(status), ending_.line()};
-  if (ending_.has_failed())
-    how.next = next_;
+  if (status != exit_status::done && !next_.all().empty()) {
+    how.next = next_.all();
+    how.line = next_.line();
+  }
   if (auto found = final_score())
     how.accuracy = found->accuracy;
   self_->send(coordinator_, ended_atom_v, how);

@@ -82,6 +82,10 @@ admission_state::meet(const std::string& bytes) {
                !parts_.roster->all();
   if (early)
     refusal = "it waits for " + parts_.roster->missing();
+  if (refusal.empty() && hello.seeks_lead() && !parts_.coordinator) {
+    refusal = "it does not lead";
+    early = true;
+  }
   if (!refusal.empty()) {
     welcome.set_refusal(refusal);
     welcome.set_later(early);
@@ -161,8 +165,9 @@ void admission_state::let_in(const proto::Hello& hello,
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
   if (worker)
     welcome.set_activations(parts_.activations.count);
-  if (!worker || !parts_.roster)
+  if (is_shard(hello) || !parts_.roster)
     return;
+  welcome.set_run_directory(parts_.run_directory);
   auto others = parts_.roster->all().value();
   for (const auto& where : others) {
     auto* shard = welcome.add_shards();

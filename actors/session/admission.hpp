@@ -51,6 +51,9 @@ struct admission_parts {
   shard_registrar_actor registrar;
   std::shared_ptr<const shard_roster> roster;
   std::vector<uint64_t> shard_counts; ///< Elements of each shard, by rank.
+  /// Where the run's files lie, for nodes that go on without this one; empty if
+  /// none does.
+  std::string run_directory;
 
   // For peers that have said hello:
 

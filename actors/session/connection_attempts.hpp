@@ -26,8 +26,9 @@ void tell(Self* self, const participant& whom, const Ts&... message) {
 /// Knows which answers still count, and when to try again. Times are arguments.
 class connection_attempts {
 public:
-  connection_attempts(double give_up, uint64_t jitter_seed)
-    : backoff_({.give_up = give_up}, {jitter_seed}, 0) {
+  /// @param longest Delay between two attempts, in s.
+  connection_attempts(double give_up, uint64_t jitter_seed, double longest = 5)
+    : backoff_({.cap = longest, .give_up = give_up}, {jitter_seed}, 0) {
     // nop
   }
 

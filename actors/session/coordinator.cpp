@@ -211,8 +211,11 @@ void coordinator_state::close(const run_end& how) {
     for (const auto& [id, who] : workers_)
       if (who.awaits_score)
         self_->send(who.handle, stop_atom_v, told);
-    for (const auto& who : evaluators_)
-      self_->send(who, stop_atom_v, told);
+    if (how.next.empty())
+      for (const auto& who : evaluators_)
+        self_->send(who, stop_atom_v, told);
+    else
+      evaluators_.clear(); // They look for the next lead by themselves.
   }
   ended_ = how;
   leave_if_alone();

@@ -36,6 +36,9 @@ transport::codec_ptr codec_of(const proto::Welcome& welcome) {
   return nullptr;
 }
 
+/// Seconds between two searches for a lead: the next one may not lead for long.
+constexpr double longest_when_following = 0.5;
+
 /// Whether workers compute the network in segments.
 bool has_segments(const proto::Welcome& welcome) {
   for (const auto& one : welcome.description().settings())
@@ -49,8 +52,10 @@ bool has_segments(const proto::Welcome& welcome) {
 remote_session_client_state::remote_session_client_state(
   pointer self, remote_session_client_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    attempts_(parts_.connect_timeout, parts_.jitter_seed),
-    paths_(parts_.transport, parts_.memory, say, parts_.nccl) {
+    attempts_(parts_.connect_timeout, parts_.jitter_seed,
+              parts_.follows ? longest_when_following : 5),
+    paths_(parts_.transport, parts_.memory, say, parts_.nccl),
+    places_{{parts_.host, parts_.port}} {
   on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
 }
 
@@ -84,11 +89,13 @@ remote_session_client_state::make_behavior() {
 // which the lead names.
 void remote_session_client_state::connect() {
   attempts_.begin();
-  servers_ = {{parts_.host, parts_.port, {}, {}, {}, {}, {}, {}}};
+  const auto& lead = places_[place_];
+  servers_ = {{lead.host, lead.port, {}, {}, {}, {}, {}, {}}};
   shake_hands_with(0);
 }
 
 void remote_session_client_state::shake_hands_with(size_t index) {
+  parts_.hello.set_seeks_lead(index == 0);
   handshake(self_, attempts_, servers_[index].host, servers_[index].port,
             std::min(patience_with_a_peer, parts_.connect_timeout),
             parts_.hello,
@@ -118,19 +125,13 @@ void remote_session_client_state::enter(size_t index,
                                         const gateway_actor& gateway) try {
   if (index == 0 && needs_frozen(welcome))
     return download(welcome, gateway);
-  if (index == 0)
+  if (index == 0) {
     take_part(welcome);
-  else if (welcome.description().run_id() != run_.run_id)
+    welcome_ = welcome;
+    add_shards(welcome);
+  } else if (welcome.description().run_id() != run_.run_id) {
     throw transport::path_error("a shard there is of another run");
-  for (const auto& shard : welcome.shards())
-    servers_.push_back({shard.host(),
-                        static_cast<uint16_t>(shard.port()),
-                        {},
-                        {},
-                        {},
-                        {},
-                        {},
-                        {}});
+  }
   auto& at = servers_[index];
   at.weights = {static_cast<element_type>(welcome.element_type()),
                 welcome.parameters()};
@@ -146,6 +147,21 @@ void remote_session_client_state::enter(size_t index,
 } catch (const transport::path_error& err) {
   drop_links();
   retry(err.what());
+}
+
+// An evaluator gets whole versions, from the lead.
+void remote_session_client_state::add_shards(const proto::Welcome& welcome) {
+  if (!is_worker())
+    return;
+  for (const auto& shard : welcome.shards())
+    servers_.push_back({shard.host(),
+                        static_cast<uint16_t>(shard.port()),
+                        {},
+                        {},
+                        {},
+                        {},
+                        {},
+                        {}});
 }
 
 bool remote_session_client_state::needs_frozen(
@@ -312,6 +328,8 @@ void remote_session_client_state::seat(const worker_actor& who,
               wish, who)
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
+            if (parts_.on_place)
+              parts_.on_place(welcome_, places_[place_], as.worker);
             self_->send(who, attach_atom_v, link_, as, early_gradients());
           }),
           in_this_attempt([this](const caf::error& why) { refused(why); }));
@@ -331,9 +349,22 @@ void remote_session_client_state::seat(const evaluator_actor& who,
 
 void remote_session_client_state::seated(const std::string& as) {
   attempts_.succeeded();
+  note_places();
   auto compressed = servers_.front().codec ? ", gradients compressed" : "";
   say("connected    to " + address() + " " + as + " over " + paths_taken() +
       compressed);
+}
+
+// Only a lead whose nodes go on without it says where the run's files are. The
+// next one may have changed what this node has agreed to.
+void remote_session_client_state::note_places() {
+  if (!parts_.follows || welcome_.run_directory().empty())
+    return;
+  parts_.hello.clear_explicit_();
+  places_ = {places_[place_]};
+  place_ = 0;
+  for (const auto& shard : welcome_.shards())
+    places_.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
 }
 
 // -- losing the place ---------------------------------------------------------
@@ -383,7 +414,13 @@ void remote_session_client_state::refused(const caf::error& why) {
   }
 }
 
+// All places are tried, and then again after a while.
 void remote_session_client_state::retry(const std::string& why) {
+  if (place_ = (place_ + 1) % places_.size(); place_ > 0) {
+    attempts_.begin();
+    self_->send(self_, tick_atom_v);
+    return;
+  }
   auto delay = attempts_.failed(clock_.elapsed(self_));
   if (!delay) {
     end({1, "no parameter server at " + address() + " within " +
@@ -429,7 +466,7 @@ bool remote_session_client_state::is_worker() const {
 }
 
 std::string remote_session_client_state::address() const {
-  return parts_.host + ":" + std::to_string(parts_.port);
+  return config::to_string(places_[place_]);
 }
 
 } // namespace troupe

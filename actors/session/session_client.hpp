@@ -10,6 +10,7 @@
 #include "actors/session/connection_attempts.hpp"
 #include "actors/session/path_choice.hpp"
 #include "config/sources/description.hpp"
+#include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 
@@ -125,6 +126,12 @@ struct remote_session_client_parts {
   std::function<owned_data()> owns;
   bool awaits_score = false; ///< As in a worker's registration.
   supervisor_actor supervisor;
+  /// Called when a worker has its place, with the lead's address; may be empty.
+  std::function<void(const proto::Welcome&, const config::address&, worker_id)>
+    on_place{};
+  /// Whether the node looks for the lead at the other nodes, too, where they go
+  /// on without one that has died.
+  bool follows = false;
 };
 
 class remote_session_client_state {
@@ -157,6 +164,7 @@ private:
   void measure(const proto::Welcome& welcome);
   void enter(size_t index, const proto::Welcome& welcome,
              const gateway_actor& gateway);
+  void add_shards(const proto::Welcome& welcome);
   bool needs_frozen(const proto::Welcome& welcome) const;
   void download(const proto::Welcome& welcome, const gateway_actor& gateway);
   void take_part(const proto::Welcome& welcome);
@@ -172,6 +180,7 @@ private:
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
+  void note_places();
   void lost();
   void look_at_path(const std::string& path, const caf::error& why);
   void drop_links();
@@ -194,6 +203,9 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   path_choice paths_;
+  std::vector<config::address> places_; ///< Where the lead may be.
+  size_t place_ = 0;                 ///< The one that is tried, or was found.
+  proto::Welcome welcome_;           ///< Of the lead.
   std::vector<server_link> servers_; ///< The lead first, then other shards.
   coordinator_actor coordinator_;    ///< Reached through the lead.
   parameter_server_actor link_;      ///< To one server, or to all as one.

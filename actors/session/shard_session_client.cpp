@@ -72,6 +72,7 @@ void shard_session_client_state::enter(
 void shard_session_client_state::enlist(
   const shard_registrar_actor& registrar) {
   attempts_.succeeded();
+  lost_at_.reset();
   registrar_ = registrar;
   self_->monitor(registrar);
   say("connected    to " + address() + " as parameter server shard " +
@@ -93,6 +94,7 @@ void shard_session_client_state::lost() {
   registrar_ = shard_registrar_actor{};
   if (stops_)
     return end({static_cast<uint8_t>(exit_status::try_again), {}});
+  lost_at_ = clock_.elapsed(self_);
   self_->run_delayed(to_timespan(for_last_words), attempts_.in_this_one([this] {
     drop_shard();
     retry("the connection is lost");
@@ -118,8 +120,14 @@ void shard_session_client_state::refused(const caf::error& why) {
     end({1, address() + ": " + text_of(why)});
 }
 
+// A lead that has lost this node, and not the reverse, refuses it then.
 void shard_session_client_state::retry(const std::string& why) {
-  auto delay = attempts_.failed(clock_.elapsed(self_));
+  auto now = clock_.elapsed(self_);
+  auto delay = attempts_.failed(now);
+  auto is_dead = !delay || (lost_at_ && now - *lost_at_ > for_its_return);
+  if (is_dead && parts_.without_lead)
+    if (auto how = parts_.without_lead(why))
+      return end(*how);
   if (!delay)
     return end({1, "no lead shard at " + address() + " within " +
                      std::to_string(static_cast<int>(parts_.connect_timeout)) +

@@ -36,6 +36,9 @@ struct shard_session_client_parts {
                            const session_client_actor&)>
     make;
   supervisor_actor supervisor;
+  /// How the node ends when the lead is lost, or has not come; empty, or
+  /// nothing: it waits for a lead.
+  std::function<std::optional<run_end>(const std::string& why)> without_lead{};
 };
 
 class shard_session_client_state {
@@ -48,6 +51,10 @@ public:
   /// Seconds that the shard has, when the lead is lost, for what it has
   /// received.
   static constexpr double for_last_words = 0.5;
+
+  /// Seconds that a lead which lives has to answer again, in a life without
+  /// this node.
+  static constexpr double for_its_return = 2.5;
 
   shard_session_client_state(pointer self, shard_session_client_parts parts);
 
@@ -72,7 +79,8 @@ private:
   connection_attempts attempts_;
   shard_registrar_actor registrar_;
   std::optional<open_shard> shard_;
-  bool stops_ = false; ///< This node was told to stop.
+  bool stops_ = false;            ///< This node was told to stop.
+  std::optional<double> lost_at_; ///< When it has lost its lead.
 };
 
 } // namespace troupe

@@ -239,14 +239,11 @@ void shard_registrar_state::go_on(const std::string& why) {
   if (std::exchange(goes_on_, true))
     return;
   self_->run_delayed(to_timespan(for_others), [this, why] {
-    run_end how{1, {}};
+    run_end how{1, why};
     how.next.push_back(shard_id{0});
     for (const auto& [rank, one] : shards_)
       if (one.ready)
         how.next.push_back(rank);
-    how.line = why + "; the nodes that are left, " +
-               std::to_string(how.next.size()) +
-               ", go on from the newest checkpoint";
     self_->send(parts_.lead, ended_atom_v, how);
   });
 }

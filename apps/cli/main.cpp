@@ -15,6 +15,7 @@
 #include "apps/lab/compare/compare.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
+#include "apps/startup/known_nodes.hpp"
 #include "apps/startup/meeting_file.hpp"
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
@@ -74,17 +75,18 @@ void configure(caf::actor_system_config& target,
 
 app::node start(caf::actor_system& system, const config::resolved& config,
                 const app::earlier_start& earlier, app::signal_pump& signals,
-                const app::end_callback& on_end) {
+                const app::end_callback& on_end,
+                const app::known_nodes_ptr& nodes) {
   switch (config.values.what) {
   case config::role::worker:
-    return app::start_participant(system, config, on_end);
+    return app::start_participant(system, config, on_end, nodes);
   case config::role::evaluator:
     return config.values.evaluation.follow == "ps"
-             ? app::start_participant(system, config, on_end)
+             ? app::start_participant(system, config, on_end, nodes)
              : app::start_follower(system, config, on_end);
   default:
     if (config::is_remote_shard(config.values))
-      return app::start_shard(system, config, on_end);
+      return app::start_shard(system, config, on_end, nodes);
     return app::start_server(system, config,
                              {on_end, false, {}, nullptr, earlier, [&signals] {
                                 return signals.arrived();
@@ -179,12 +181,13 @@ exit_status run_evaluation(const config::resolved& config) {
 /// others.
 class own_worker {
 public:
-  own_worker(config::resolved config, const app::end_callback& on_end) {
+  own_worker(config::resolved config, const app::end_callback& on_end,
+             const app::known_nodes_ptr& nodes) {
     config.values.what = config::role::worker;
     configure(settings_, config.values);
     system_.emplace(settings_);
     system_->await_actors_before_shutdown(false);
-    node_ = app::start_participant(*system_, config, on_end);
+    node_ = app::start_participant(*system_, config, on_end, nodes);
   }
 
   void stop() { node_.stop(); }
@@ -210,19 +213,27 @@ exit_status run(const config::resolved& config,
     signals.end(how);
   }};
   auto peer = config::is_peer(config.values);
+  auto nodes =
+    std::make_shared<app::known_nodes>(config.values, app::this_life());
   auto node = or_leave([&] {
-    return start(system, config, earlier, signals, [&](const run_end& how) {
-      peer ? both.shard_ended(how) : signals.end(how);
-    });
+    return start(
+      system, config, earlier, signals,
+      [&](const run_end& how) {
+        peer ? both.shard_ended(how) : signals.end(how);
+      },
+      nodes);
   });
   std::optional<own_worker> worker;
   if (peer)
     or_leave([&] {
-      worker.emplace(config, [&](const run_end& how) {
-        if (how.status != 0)
-          complain(how.line);
-        both.worker_ended({how.status, {}});
-      });
+      worker.emplace(
+        config,
+        [&](const run_end& how) {
+          if (how.status != 0)
+            complain(how.line);
+          both.worker_ended({how.status, {}});
+        },
+        nodes);
     });
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   auto directory = node.directory;
@@ -245,7 +256,7 @@ exit_status run(const config::resolved& config,
     return leave_with(how);
   recording::say("goes on      " + how.line);
   recording::console::standard_output().flush();
-  app::begin_next_life(config.values, how, directory, arguments);
+  app::begin_next_life(how, *nodes, directory, arguments);
 }
 
 void say(const std::string& line) {
@@ -273,6 +284,7 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "checkpoint")
       return static_cast<int>(app::checkpoint_verb({argv + 2, argv + argc}));
+    app::require_run_is_here(app::this_life());
     app::earlier_start earlier;
     auto call = config::parse_command_line(
       std::vector<std::string>(argv + (argc > 0), argv + argc),

@@ -1,6 +1,7 @@
 #include "apps/startup/meeting_file.hpp"
 
 #include "actors/recording/console.hpp"
+#include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/sources/launch.hpp"
 #include "config/sources/validate.hpp"
@@ -105,11 +106,15 @@ std::unique_ptr<meeting_file> meet_by_file(config::resolved& all) {
     all.take(
       {&config::key_of(id), value, all.origin_of("cluster.init-method")});
   };
+  auto knows = this_life().has_value();
   if (is_rank_0(all.values)) {
-    take("cluster.port", std::to_string(find_free_port(cluster.host)));
+    if (!knows)
+      take("cluster.port", std::to_string(find_free_port(cluster.host)));
     return std::make_unique<meeting_file>(
       *path, config::address{cluster.host, cluster.port});
   }
+  if (knows)
+    return nullptr;
   recording::say("looking for  rank 0 in " + path->string());
   auto patience = std::chrono::duration<double>(cluster.connect_timeout);
   auto end = std::chrono::steady_clock::now() + patience;

@@ -1,7 +1,8 @@
 #include "apps/startup/next_life.hpp"
 
-#include "config/sources/next_life.hpp"
+#include "config/sources/train_dir.hpp"
 #include "config/text/failure.hpp"
+#include "models/storage/lives.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 namespace troupe::app {
@@ -18,24 +20,37 @@ namespace troupe::app {
 namespace {
 
 /// Where this process stands among the nodes that go on.
-config::next_life place_in(const config::settings& settings,
-                           const run_end& how) {
-  const auto& cluster = settings.cluster;
-  auto peers = static_cast<uint32_t>(how.next.size());
+config::next_life place_in(const run_end& how, const known_nodes& known,
+                           const config::run_life& life) {
+  auto settings = known.settings();
+  auto mine =
+    known.rank() ? std::ranges::find(how.next, *known.rank()) : how.next.end();
+  if (mine == how.next.end())
+    throw run_error("this node was lost to the others, which go on");
   config::next_life out;
-  out.peers = peers;
-  out.rank = peers; // Of the evaluator.
-  out.evaluator = cluster.evaluator.value_or(false);
-  if (settings.what == config::role::ps) {
-    auto mine = std::ranges::find(how.next, shard_id{cluster.rank.value_or(0)});
-    if (mine == how.next.end())
-      throw run_error("this node was lost to the others, which go on");
-    out.rank = static_cast<uint32_t>(mine - how.next.begin());
-  }
+  out.rank = static_cast<uint32_t>(mine - how.next.begin());
+  out.peers = static_cast<uint32_t>(how.next.size());
+  out.evaluator = settings.cluster.evaluator.value_or(false);
   // Each node goes on with batches of the same size.
   if (settings.training.global_batch_size)
-    out.global_batch_size = settings.training.batch_size * peers;
+    out.global_batch_size = settings.training.batch_size * out.peers;
+  out.before = life;
+  out.before.nodes.clear();
+  for (auto rank : how.next)
+    if (rank.value < life.nodes.size())
+      out.before.nodes.push_back(life.nodes[rank.value]);
+  // A joiner was no shard yet, and nobody knows where it will listen.
+  if (out.before.nodes.size() < out.peers)
+    out.before.nodes.resize(1);
   return out;
+}
+
+run_error not_here(const config::next_life& next, const std::string& why) {
+  return run_error(
+    next.before.directory.string() + ": " + why +
+    ": rank 0 of the run is lost, and this node cannot lead it without the "
+    "run's files; start the run again where they are, with --resume auto, or "
+    "give all nodes a folder that they share");
 }
 
 /// Ports and locks are for the next life.
@@ -53,14 +68,38 @@ bool survives_losses(const config::settings& settings) {
          settings.data.sharding == config::sharding_kind::leased;
 }
 
-bool is_next_life() {
-  return std::getenv(config::next_life_variable) != nullptr;
+std::optional<config::next_life> this_life() {
+  return config::read_next_life(config::process_environment());
 }
 
-void begin_next_life(const config::settings& settings, const run_end& how,
+double connect_timeout_of(const config::settings& settings) {
+  const auto& cluster = settings.cluster;
+  return this_life() ? cluster.liveness_timeout : cluster.connect_timeout;
+}
+
+// A life may have been begun since, whose lead did not come far.
+void require_run_is_here(const std::optional<config::next_life>& next) {
+  if (!next || next->rank > 0 || next->before.run_id.empty())
+    return;
+  const auto& folder = next->before.directory;
+  if (!config::holds_run(folder))
+    throw not_here(*next, "no such run here");
+  if (models::last_life(folder) < next->before.number)
+    throw not_here(*next, "is of another run");
+}
+
+void require_same_run(const config::next_life& next,
+                      const std::string& run_id) {
+  if (!next.before.run_id.empty() && next.before.run_id != run_id)
+    throw not_here(next, "is of another run");
+}
+
+void begin_next_life(const run_end& how, const known_nodes& known,
                      const std::filesystem::path& directory, char** arguments) {
-  auto place = place_in(settings, how);
-  place.directory = directory;
+  auto life = known.life();
+  if (!directory.empty())
+    life.directory = absolute(directory);
+  auto place = place_in(how, known, life);
   setenv(config::next_life_variable, config::print(place).c_str(), 1);
   sigset_t none;
   sigemptyset(&none);

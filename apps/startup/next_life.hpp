@@ -6,10 +6,14 @@
 //
 // Called by main.
 
+#include "apps/startup/known_nodes.hpp"
+#include "config/sources/next_life.hpp"
 #include "config/text/settings.hpp"
 #include "messages/types.hpp"
 
 #include <filesystem>
+#include <optional>
+#include <string>
 
 namespace troupe::app {
 
@@ -17,14 +21,27 @@ namespace troupe::app {
 /// belong to ranks, which would be lost, too.
 bool survives_losses(const config::settings& settings);
 
-/// Whether this process was a node before.
-bool is_next_life();
+/// Which node of a next life this process is; nothing in a first one.
+/// Throws `usage_error`.
+std::optional<config::next_life> this_life();
+
+/// Seconds that a node looks for its lead. In a next life those that do not
+/// come soon are dead.
+double connect_timeout_of(const config::settings& settings);
+
+/// To be called before the run's directory is opened, which would make one.
+/// Throws `run_error` if this process is to lead the next life of a run whose
+/// directory is not here.
+void require_run_is_here(const std::optional<config::next_life>& next);
+
+/// Throws `run_error` if the directory here is of another run.
+/// @param run_id Of the checkpoint that was found there.
+void require_same_run(const config::next_life& next, const std::string& run_id);
 
 /// Begins the program anew, with the same arguments. @param how Names the nodes
 /// of the next life. @param directory Of the run's files; empty if they are not
 /// this process's. Throws `run_error` when it cannot.
-[[noreturn]] void begin_next_life(const config::settings& settings,
-                                  const run_end& how,
+[[noreturn]] void begin_next_life(const run_end& how, const known_nodes& known,
                                   const std::filesystem::path& directory,
                                   char** arguments);
 

@@ -7,6 +7,7 @@
 #include "apps/lab/simulation/invariant_checker.hpp"
 #include "apps/lab/simulation/machine.hpp"
 #include "apps/startup/earlier_start.hpp"
+#include "apps/startup/known_nodes.hpp"
 #include "config/sources/resolve.hpp"
 #include "messages/interfaces.hpp"
 
@@ -65,12 +66,13 @@ node start_server(caf::actor_system& system, const config::resolved& config,
 /// A parameter server shard with a rank above 0, which connects to its lead.
 /// Throws `failure` when it cannot start.
 node start_shard(caf::actor_system& system, const config::resolved& config,
-                 const end_callback& on_end);
+                 const end_callback& on_end, const known_nodes_ptr& nodes);
 
 /// A worker or an evaluator, which connects to its parameter server.
 node start_participant(caf::actor_system& system,
                        const config::resolved& config,
-                       const end_callback& on_end);
+                       const end_callback& on_end,
+                       const known_nodes_ptr& nodes);
 
 /// An evaluator that follows a folder of checkpoints, without a parameter
 /// server. Ends when the run's summary exists.

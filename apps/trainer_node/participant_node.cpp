@@ -56,7 +56,8 @@ double measure_bfloat16(const config::settings& settings,
 
 node start_participant(caf::actor_system& system,
                        const config::resolved& config,
-                       const end_callback& on_end) {
+                       const end_callback& on_end,
+                       const known_nodes_ptr& nodes) {
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
     system, placement::scheduled, supervisor_parts{on_end});
   const auto& settings = config.values;
@@ -78,8 +79,16 @@ node start_participant(caf::actor_system& system,
   };
   parts.feedback_store = {
     settings.training.train_dir, settings.checkpoint.keep, {}};
-  parts.awaits_score = remote::registered_training() != nullptr;
+  parts.awaits_score =
+    remote::registered_training() != nullptr || settings.cluster.join;
   parts.supervisor = supervisor;
+  parts.on_place = [nodes](const proto::Welcome& welcome,
+                           const config::address& lead, worker_id as) {
+    nodes->note(welcome, lead, as);
+  };
+  // The worker of a node with a shard ends with that.
+  parts.follows =
+    settings.what == config::role::evaluator || settings.cluster.join;
   auto owned = std::make_shared<owned_data>();
   parts.owns = [owned] {
     return *owned;

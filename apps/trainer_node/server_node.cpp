@@ -157,6 +157,8 @@ cores::membership_rules membership_rules_of(const config::settings& settings) {
   out.join_timeout = settings.cluster.join_timeout;
   if (settings.data.sharding != config::sharding_kind::leased)
     out.max_ranks = settings.cluster.workers;
+  if (config::is_peer(settings))
+    out.kept = settings.cluster.workers;
   return out;
 }
 
@@ -233,8 +235,10 @@ void publish_admission(caf::actor_system& system,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
                             cluster.liveness_timeout,
                             survives_losses(parts.settings),
-                            is_next_life() ? cluster.liveness_timeout : 0});
+                            this_life() ? cluster.liveness_timeout : 0});
     put_under(supervisor, "registrar of the shards", admission.registrar);
+    if (survives_losses(parts.settings))
+      admission.run_directory = absolute(life.directory).string();
   }
   admission.modules = module_maker(system, computing, owner);
   if (admission.modules) {
@@ -332,6 +336,8 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   require_shards(config, layout);
   auto from =
     replay ? origin_of(*replay) : find_origin(settings, tell, options.earlier);
+  if (auto next = this_life(); next && from.checkpoint)
+    require_same_run(*next, from.run_id);
   auto unstarted = [&](const run_end& how) {
     options.on_end(how);
     return node{[] {

@@ -7,6 +7,7 @@
 #include "actors/shards/remote_shard.hpp"
 #include "actors/state/server_model.hpp"
 #include "apps/startup/hello.hpp"
+#include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
 #include "apps/trainer_node/modules.hpp"
@@ -100,7 +101,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
 } // namespace
 
 node start_shard(caf::actor_system& system, const config::resolved& config,
-                 const end_callback& on_end) {
+                 const end_callback& on_end, const known_nodes_ptr& nodes) {
   const auto& settings = config.values;
   require_port(listens_at(settings.cluster));
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
@@ -109,11 +110,14 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.host = settings.cluster.host;
   parts.port = settings.cluster.port;
   parts.rank = shard_id{*settings.cluster.rank};
-  parts.connect_timeout = settings.cluster.connect_timeout;
+  parts.connect_timeout = connect_timeout_of(settings);
   parts.jitter_seed = static_cast<uint64_t>(getpid());
   parts.hello = make_hello(config);
   parts.hello.set_rank(parts.rank.value);
   parts.supervisor = supervisor;
+  parts.without_lead = [nodes](const std::string& why) {
+    return nodes->without_lead(why);
+  };
   parts.make = [&system, settings,
                 supervisor](const proto::Welcome& welcome,
                             const shard_registrar_actor& registrar,

@@ -40,6 +40,12 @@ void add_cluster(std::vector<key>& table) {
   at.add("init-method", &s::init_method, scope::node, "URL",
          "where the nodes of a --role auto launch meet: env://, "
          "tcp://HOST:PORT or file:///PATH");
+  at.add("join", &s::join, scope::node, "BOOL",
+         "with --topology peers: joins a run that is under way, as a worker; "
+         "the next time that the weights are dealt out it gets its part");
+  at.add("reshard-on-join", &s::reshard_on_join, scope::node, "BOOL",
+         "with --topology peers: deals out the weights anew, after a "
+         "checkpoint, when a node has joined");
   at.add(
     "evaluator", &s::evaluator, scope::node, "BOOL",
     "whether the cluster has an evaluator; not given: --simulate brings one, "

@@ -1,5 +1,6 @@
 #include "config/sources/launch.hpp"
 
+#include "config/sources/next_life.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
@@ -130,11 +131,13 @@ std::optional<launch> read_launch(const environment& variables) {
 namespace {
 
 /// Host and port of --init-method, if it has any. Those of a file are read when
-/// the node starts.
+/// the node starts. In a run's next life the lead may be elsewhere.
 void take_init_method(resolved& all) {
   constexpr std::string_view tcp = "tcp://";
   const auto& method = all.values.cluster.init_method;
-  if (method == "env://" || find_meeting_file(all.values.cluster))
+  auto is_next_life = all.origin_of("cluster.host").where == next_life_variable;
+  if (method == "env://" || find_meeting_file(all.values.cluster) ||
+      is_next_life)
     return;
   if (!method.starts_with(tcp))
     throw usage_error(
@@ -172,6 +175,17 @@ launch launch_of(const resolved& all) {
   return out;
 }
 
+/// A node that comes to peers whose run is under way: how many they are, the
+/// lead says. So it may have the file of a node that was there from the start.
+void assign_joiner(resolved& all) {
+  for (auto id : {"cluster.workers", "cluster.shards", "cluster.rank",
+                  "training.global-batch-size"})
+    all.forget(id);
+  all.values.cluster.rank.reset();
+  all.values.training.global_batch_size.reset();
+  all.values.what = role::worker;
+}
+
 /// A process of a cluster in which every node is a worker and a shard.
 void assign_peer(resolved& all, const launch& by, const std::string& size) {
   auto nodes = by.processes;
@@ -205,6 +219,8 @@ void assign_peer(resolved& all, const launch& by, const std::string& size) {
 
 void assign_role(resolved& all, const std::optional<launch>& given) {
   take_init_method(all);
+  if (all.values.cluster.join)
+    return assign_joiner(all);
   auto by = given ? *given : launch_of(all);
   auto& cluster = all.values.cluster;
   if (!by.several_hosts.empty() && is_loopback(cluster.host))

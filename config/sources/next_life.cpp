@@ -2,6 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/text/value.hpp"
 
 #include <sstream>
 
@@ -9,8 +10,33 @@ namespace troupe::config {
 
 namespace {
 
+constexpr const char* unknown = "-";
+
 given give(const char* id, const std::string& text) {
   return {&key_of(id), text, {origin::source::environment, next_life_variable}};
+}
+
+next_life parse_next_life(const std::string& text) {
+  std::istringstream in{text};
+  next_life out;
+  auto& before = out.before;
+  uint64_t batch = 0;
+  size_t known = 0;
+  in >> out.rank >> out.peers >> out.evaluator >> batch >> before.number >>
+    before.run_id >> known;
+  std::string word;
+  while (before.nodes.size() < known && in >> word)
+    before.nodes.push_back(parse_address(word));
+  if (!in || out.rank >= out.peers || (known != 1 && known != out.peers))
+    throw bad_value("is not what print writes");
+  if (batch > 0)
+    out.global_batch_size = batch;
+  if (before.run_id == unknown)
+    before.run_id.clear();
+  std::string rest;
+  std::getline(in >> std::ws, rest);
+  before.directory = rest;
+  return out;
 }
 
 } // namespace
@@ -18,7 +44,12 @@ given give(const char* id, const std::string& text) {
 std::string print(const next_life& what) {
   std::ostringstream out;
   out << what.rank << ' ' << what.peers << ' ' << what.evaluator << ' '
-      << what.global_batch_size.value_or(0) << ' ' << what.directory.string();
+      << what.global_batch_size.value_or(0) << ' ' << what.before.number << ' '
+      << (what.before.run_id.empty() ? unknown : what.before.run_id) << ' '
+      << what.before.nodes.size();
+  for (const auto& node : what.before.nodes)
+    out << ' ' << to_string(node);
+  out << ' ' << what.before.directory.string();
   return out.str();
 }
 
@@ -26,20 +57,13 @@ std::optional<next_life> read_next_life(const environment& variables) {
   auto found = variables.find(next_life_variable);
   if (found == variables.end() || found->second.empty())
     return std::nullopt;
-  std::istringstream in{found->second};
-  next_life out;
-  uint64_t batch = 0;
-  if (!(in >> out.rank >> out.peers >> out.evaluator >> batch) ||
-      out.rank >= out.peers + (out.evaluator ? 1 : 0))
+  try {
+    return parse_next_life(found->second);
+  } catch (const bad_value&) {
     throw usage_error(std::string{next_life_variable} + "=" +
                       shown(found->second) +
                       ": is set by trainer_node itself; unset it");
-  if (batch > 0)
-    out.global_batch_size = batch;
-  std::string directory;
-  std::getline(in >> std::ws, directory);
-  out.directory = directory;
-  return out;
+  }
 }
 
 launch launch_of(const next_life& what) {
@@ -53,12 +77,22 @@ launch launch_of(const next_life& what) {
 
 std::vector<given> settings_of(const next_life& what) {
   std::vector<given> out{give("training.resume", "auto"),
-                         give("training.overwrite", "false")};
-  if (what.rank < what.peers)
-    for (auto id : {"cluster.workers", "cluster.shards"})
-      out.push_back(give(id, std::to_string(what.peers)));
-  if (!what.directory.empty())
-    out.push_back(give("training.train-dir", what.directory.string()));
+                         give("training.overwrite", "false"),
+                         give("cluster.join", "false")};
+  for (auto id : {"cluster.workers", "cluster.shards"})
+    out.push_back(give(id, std::to_string(what.peers)));
+  const auto& lead = what.before.nodes.front();
+  out.push_back(give("cluster.host", lead.host));
+  out.push_back(give("cluster.port", std::to_string(lead.port)));
+  // Each node listens where it did, where others look for a lead.
+  auto knows = what.rank > 0 && what.rank < what.before.nodes.size();
+  if (what.rank == 0)
+    out.push_back(give("cluster.listen", ""));
+  else if (knows)
+    out.push_back(
+      give("cluster.listen", to_string(what.before.nodes[what.rank])));
+  if (what.rank == 0 && !what.before.directory.empty())
+    out.push_back(give("training.train-dir", what.before.directory.string()));
   return out;
 }
 

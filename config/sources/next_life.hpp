@@ -6,6 +6,7 @@
 // Pure functions, called once by main's thread.
 
 #include "config/sources/launch.hpp"
+#include "config/values/address.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -14,6 +15,16 @@
 
 namespace troupe::config {
 
+/// A life of a run whose nodes are peers, as one of them knows it. A node that
+/// was still connecting knows where the lead is, and nothing else.
+struct run_life {
+  std::string run_id{}; ///< Empty: not known.
+  uint32_t number = 0;  ///< Of the life.
+  /// By rank: where a lead would listen. That of rank 0, or those of all.
+  std::vector<address> nodes{};
+  std::filesystem::path directory{}; ///< Of the run's files.
+};
+
 /// Which node of the next life a process is.
 struct next_life {
   uint32_t rank = 0;
@@ -21,7 +32,8 @@ struct next_life {
   bool evaluator = false; ///< Whether there is one beside the peers.
   /// If the run has one: each peer keeps the size of its batches.
   std::optional<uint64_t> global_batch_size{};
-  std::filesystem::path directory{}; ///< Of the run; empty: as it was given.
+  /// The life before, but only those of its nodes that go on.
+  run_life before{};
 };
 
 /// The environment variable that says it.

@@ -226,6 +226,10 @@ void resolved::take(const given& one) {
   origins_.insert_or_assign(one.what->id(), one.from);
 }
 
+void resolved::forget(std::string_view id) {
+  origins_.erase(key_of(id).id());
+}
+
 const origin& resolved::origin_of(std::string_view id) const {
   static const origin by_default;
   auto found = origins_.find(key_of(id).id());

@@ -86,6 +86,9 @@ public:
   /// which names the origin.
   void take(const given& one);
 
+  /// From now on the value counts as not given.
+  void forget(std::string_view id);
+
   const origin& origin_of(std::string_view id) const;
 
   /// Whether a value was given for this start, even if it equals the default.

@@ -195,6 +195,23 @@ void check_pipeline(const resolved& all) {
              " samples");
 }
 
+void check_joining(const resolved& all) {
+  const auto& values = all.values;
+  auto peers = values.cluster.topology == topology_kind::peers;
+  if (values.cluster.join && (!peers || values.what != role::worker))
+    refuse(all, "cluster.join",
+           "is for a node that joins peers: give --role auto --topology peers");
+  if (!values.cluster.reshard_on_join || !sets_all(values))
+    return;
+  if (!is_peer(values))
+    refuse(all, "cluster.reshard-on-join",
+           "is for peers in processes of their own: give --role auto "
+           "--topology peers");
+  if (values.data.sharding != sharding_kind::leased)
+    refuse(all, "cluster.reshard-on-join",
+           "would give the samples of a rank to another: leave --sharding out");
+}
+
 /// What shards own, where modules live on them.
 void check_owners(const resolved& all) {
   const auto& values = all.values;
@@ -367,6 +384,7 @@ void validate(const resolved& all) {
   check_training(all);
   check_recipe(all);
   check_parallel(all);
+  check_joining(all);
   check_data(all);
   check_sharding(all);
   check_transport(all);

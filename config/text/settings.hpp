@@ -109,6 +109,8 @@ struct cluster_settings {
   /// Where nodes of a `--role auto` launch meet, as torch spells it: env:// or
   /// tcp://HOST:PORT.
   std::string init_method = "env://";
+  bool join = false; ///< A peer of a run that is under way, at first a worker.
+  bool reshard_on_join = false; ///< It gets a shard as soon as it has come.
   /// Whether the cluster has an evaluator. If not given, `--simulate` has one,
   /// and no process of a `--role auto` launch is one.
   std::optional<bool> evaluator;

@@ -33,8 +33,7 @@ admission_actor make_caller(actor_fixture& actors,
 }
 
 struct entrance {
-  explicit entrance(size_t most_expected = 10) {
-    admission_parts parts;
+  explicit entrance(size_t most_expected = 10, admission_parts parts = {}) {
     parts.weights = {element_type::float32, 10};
     parts.whole = parts.weights;
     parts.server = server.handle;
@@ -44,15 +43,28 @@ struct entrance {
     admission = actors.make<admission_actor, admission_state>(std::move(parts));
   }
 
-  /// The gateway of this caller.
-  gateway_actor hello(const admission_actor& caller) {
+  answer_ptr<std::string, caf::strong_actor_ptr>
+  ask(const admission_actor& caller, const std::string& role) {
     proto::Hello out;
     out.set_protocol(protocol_version);
-    out.set_role("worker");
+    out.set_role(role);
+    out.set_rank(1);
     auto answer = actors.ask<std::string, caf::strong_actor_ptr>(
       caller, out.SerializeAsString());
     actors.run();
-    return caf::actor_cast<gateway_actor>(answer->get<caf::strong_actor_ptr>());
+    return answer;
+  }
+
+  /// The gateway of this caller.
+  gateway_actor hello(const admission_actor& caller) {
+    return caf::actor_cast<gateway_actor>(
+      ask(caller, "worker")->get<caf::strong_actor_ptr>());
+  }
+
+  proto::Welcome welcome(const std::string& role) {
+    proto::Welcome out;
+    out.ParseFromString(ask(admission, role)->get<std::string>());
+    return out;
   }
 
   gateway_actor hello() { return hello(make_caller(actors, admission)); }
@@ -87,6 +99,50 @@ TEST_CASE("a peer that says hello and does not come is waited for a while") {
   CHECK(it.actors.alive(stays));
   it.actors.kill(it.link.handle);
   CHECK_FALSE(it.actors.alive(stays));
+}
+
+TEST_CASE("peers and evaluators are told where the others and the files are") {
+  admission_parts parts;
+  auto roster = std::make_shared<shard_roster>();
+  roster->open({{"10.0.0.2", 5000}});
+  parts.roster = roster;
+  parts.run_directory = "/data/run";
+  entrance it{10, parts};
+  for (auto role : {"worker", "evaluator"}) {
+    INFO(role);
+    auto found = it.welcome(role);
+    CHECK(found.run_directory() == "/data/run");
+    REQUIRE(found.shards_size() == 1);
+    CHECK(found.shards(0).host() == "10.0.0.2");
+    CHECK(found.shards(0).port() == 5000);
+  }
+}
+
+TEST_CASE("who seeks the lead is not let in by another shard") {
+  admission_parts parts;
+  entrance it{10, parts};
+  proto::Hello hello;
+  hello.set_protocol(protocol_version);
+  hello.set_role("evaluator");
+  hello.set_seeks_lead(true);
+  auto welcome = [&](const admission_actor& by) {
+    auto answer = it.actors.ask<std::string, caf::strong_actor_ptr>(
+      by, hello.SerializeAsString());
+    it.actors.run();
+    proto::Welcome out;
+    out.ParseFromString(answer->get<std::string>());
+    return out;
+  };
+  CHECK(welcome(it.admission).accepted());
+  parts.server = it.server.handle;
+  parts.weights = {element_type::float32, 10};
+  auto shard = it.actors.make<admission_actor, admission_state>(parts);
+  auto found = welcome(shard);
+  CHECK_FALSE(found.accepted());
+  CHECK(found.later());
+  CHECK(found.refusal() == "it does not lead");
+  hello.set_seeks_lead(false);
+  CHECK(welcome(shard).accepted());
 }
 
 TEST_CASE("a peer that goes before it comes leaves nothing behind") {

@@ -293,6 +293,73 @@ TEST_CASE(
   play.actors.tell(play.lead, ended_atom_v, lost);
   const auto& told = play.coordinator->ended.at(0);
   CHECK(told.status == 1);
-  CHECK(told.line == lost.line);
+  CHECK(told.line == (stopped ? "a shard is lost"
+                              : "a shard is lost; the nodes that are left, 2, "
+                                "go on from the newest checkpoint"));
   CHECK(told.next.empty() == stopped);
+}
+
+namespace {
+
+/// A server with a worker beside each of its two shards, as far as it knows.
+struct two_peers : server_fixture {
+  explicit two_peers(bool reshards = true) {
+    settings.cluster.reshard_on_join = reshards;
+    open(2);
+    step();
+  }
+
+  void come(uint32_t rank) {
+    enlist(worker_id{rank}, incarnation{1});
+    actors.tell(lead, join_atom_v, std::vector{worker_id{rank}});
+  }
+};
+
+} // namespace
+
+TEST_CASE("a node that joins peers ends their life with a checkpoint, and gets "
+          "a shard in the next") {
+  two_peers play;
+  play.come(2);
+  CHECK(play.coordinator->ended.empty()); // Another may come with it.
+  play.come(3);
+  auto expected = std::vector{shard_id{0}, shard_id{1}, shard_id{2}};
+  SECTION("with others that come at the same time") {
+    expected.push_back(shard_id{3});
+  }
+  SECTION("but not with those that have gone again") {
+    play.leave(worker_id{3});
+  }
+  play.actors.advance(1);
+  REQUIRE(play.coordinator->ended.size() == 1);
+  const auto& told = play.coordinator->ended[0];
+  CHECK((told.next == expected));
+  CHECK(told.line.find("go on from a new checkpoint") != std::string::npos);
+  REQUIRE(play.writer->snapshots.size() == 1);
+  CHECK(play.writer->snapshots[0]->manifest.step() == 1);
+}
+
+TEST_CASE("without --reshard-on-join a joiner gets its shard after a death") {
+  two_peers play{false};
+  play.come(2);
+  play.actors.advance(5);
+  CHECK(play.coordinator->ended.empty());
+  run_end lost{1, "a shard is lost"};
+  lost.next = {shard_id{0}};
+  play.actors.tell(play.lead, ended_atom_v, lost);
+  REQUIRE(play.coordinator->ended.size() == 1);
+  CHECK(
+    (play.coordinator->ended[0].next == std::vector{shard_id{0}, shard_id{2}}));
+}
+
+TEST_CASE("a signal while peers deal out the weights anew ends the run") {
+  two_peers play;
+  play.writer->holds = true;
+  play.come(2);
+  play.actors.advance(1);
+  CHECK(play.coordinator->ended.empty());
+  play.actors.tell(play.lead, stop_atom_v);
+  play.actors.advance(1000); // Saving is given up.
+  REQUIRE(play.coordinator->ended.size() == 1);
+  CHECK(play.coordinator->ended[0].next.empty());
 }

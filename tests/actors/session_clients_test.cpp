@@ -1,5 +1,5 @@
-// Session clients that meet an unforeseen error end their process with one
-// line; over real connections.
+// How session clients end: with one line after an unforeseen error, as the lead
+// says, or without it. Over real connections.
 
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
@@ -19,6 +19,7 @@
 #include <thread>
 
 using namespace troupe;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -155,7 +156,16 @@ public:
   /// The lead says how the run has ended, and is gone before its shard has come
   /// to that.
   run_end end_of_shard_after(std::chrono::milliseconds busy) {
-    shard_session_client_parts parts;
+    return end_without_lead({}, busy);
+  }
+
+  /// The lead is gone while it has a shard.
+  /// @param parts What the shard's session client knows of others.
+  /// @param last_words How long the shard needs to hear that the run has ended;
+  /// nothing: it has not.
+  run_end
+  end_without_lead(shard_session_client_parts parts,
+                   std::optional<std::chrono::milliseconds> last_words) {
     parts.host = "127.0.0.1";
     parts.port = port_;
     parts.rank = shard_id{1};
@@ -163,16 +173,18 @@ public:
     parts.hello = hello("ps");
     parts.hello.set_rank(1);
     parts.supervisor = supervisor_;
-    parts.make = [this, busy](const proto::Welcome&,
-                              const shard_registrar_actor&,
-                              const session_client_actor& session) {
+    parts.make = [this, last_words](const proto::Welcome&,
+                                    const shard_registrar_actor&,
+                                    const session_client_actor& session) {
       open_shard out;
       out.host = "127.0.0.1";
       out.close = [this] {
         if (!closed_at_)
           closed_at_ = std::chrono::steady_clock::now();
       };
-      out.handle = make_busy_shard(here_, session, busy);
+      out.handle = make_busy_shard(here_, session, last_words.value_or(0ms));
+      if (!last_words)
+        return out;
       caf::anon_send(out.handle, ping_atom_v);
       caf::anon_send(out.handle, stop_atom_v, run_end{});
       return out;
@@ -256,6 +268,22 @@ TEST_CASE("a shard hears how the run ended though its lead is gone already") {
   CHECK(how.status == 0);
   CHECK(how.line.empty());
   CHECK(on.patience() > busy / 2);
+}
+
+TEST_CASE("a node whose lead is lost goes on with those that it knows") {
+  auto without_lead = [](const std::string& why) {
+    return run_end{1, why, real{0}, {shard_id{1}}};
+  };
+  shard_session_client_parts knows;
+  knows.without_lead = without_lead;
+  auto how = two_nodes{}.end_without_lead(knows, {});
+  CHECK((how.next == std::vector{shard_id{1}}));
+  CHECK(how.line == "the connection is lost");
+  // But not if the run is over.
+  CHECK(two_nodes{}.end_without_lead(knows, 10ms).next.empty());
+  auto alone = two_nodes{}.end_without_lead({}, {});
+  CHECK(alone.next.empty());
+  CHECK(alone.line.starts_with("no lead shard at 127.0.0.1:"));
 }
 
 TEST_CASE("whatever keeps a shard from being made ends its process") {

@@ -189,6 +189,13 @@ constexpr bad bad_wholes[] = {
   {"--replicas 2 --mode pipeline --stages 2",
    "--replicas 2: are copies of the whole network; with --mode pipeline leave "
    "it out"},
+  {"--topology peers --join",
+   "--join true: is for a node that joins peers: give --role auto --topology "
+   "peers"},
+  {"--topology peers --reshard-on-join",
+   "--reshard-on-join true: is for peers in processes of their own: give "
+   "--role "
+   "auto --topology peers"},
   {"--autocast bf16 --dtype float64", "--autocast bf16: needs --dtype float32"},
   {"--resume --overwrite",
    "--overwrite true: contradicts resume: give one of the two"},

@@ -1,4 +1,5 @@
 #include "config/sources/next_life.hpp"
+#include "config/sources/shared_settings.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -75,7 +76,8 @@ TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
   next_life next;
   next.rank = 1;
   next.peers = 2;
-  next.directory = "runs/my lenet";
+  next.before = {
+    "a1b2", 3, {{"127.0.0.7", 4000}, {"::1", 4001}}, "runs/my lenet"};
   auto again = [&](const environment& launcher, const std::string& more) {
     auto variables = launcher;
     variables[next_life_variable] = print(next);
@@ -94,21 +96,59 @@ TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
     CHECK(cluster.rank == 1);
     CHECK(cluster.workers == 2);
     CHECK(cluster.shards == 2);
-    CHECK(cluster.host ==
-          launched(launcher, "--topology peers " + flags).values.cluster.host);
+    CHECK(cluster.host == "127.0.0.7");
+    CHECK(cluster.port == 4000);
+    CHECK(cluster.listen == "[::1]:4001");
     CHECK(uut.values.training.resume == "auto");
     CHECK_FALSE(uut.values.training.overwrite);
-    CHECK(uut.values.training.train_dir == "runs/my lenet");
+    CHECK(uut.values.training.train_dir ==
+          launched(launcher, "--topology peers " + flags)
+            .values.training.train_dir);
   }
+  next.rank = 0;
+  CHECK(again({}, "--rank 3 --workers 4 --train-dir here")
+          .values.training.train_dir == "runs/my lenet");
   next.global_batch_size = 64;
   auto smaller = again(torchrun(3, 4), "--global-batch-size 128");
   CHECK(smaller.values.training.global_batch_size == 64u);
   CHECK(smaller.values.training.batch_size == 32);
   next.evaluator = true;
-  next.rank = 2;
-  CHECK(again(torchrun(4, 5), "--evaluator").values.what == role::evaluator);
-  CHECK(launch_complaint({{next_life_variable, "3 2 0 0"}}) ==
-        "TROUPE_NEXT_LIFE=3 2 0 0: is set by trainer_node itself; unset it");
+  CHECK(again(torchrun(3, 5), "--evaluator").values.cluster.workers == 2);
+  // A joiner is a node like any other now, and a shard may lead.
+  next.rank = 0;
+  next.evaluator = false;
+  auto lead = again({}, "--join --listen 127.0.0.7:4000");
+  CHECK(is_peer(lead.values));
+  CHECK(lead.values.cluster.rank == 0);
+  CHECK(lead.values.cluster.listen.empty());
+  for (std::string text : {"x", "2 2 0 0 1 - 1 h:1 ", "0 3 0 0 1 - 2 h:1 h:2 ",
+                           "0 1 0 0 1 - 0 ", "0 1 0 0 1 - 1 h ", "0 1 0 0 1"})
+    CHECK(launch_complaint({{next_life_variable, text}}) ==
+          "TROUPE_NEXT_LIFE=" + text +
+            ": is set by trainer_node itself; unset it");
+}
+
+TEST_CASE("what a node knew goes with it into the next life", "[launch]") {
+  auto again = [](const next_life& what) {
+    return read_next_life({{next_life_variable, print(what)}}).value();
+  };
+  next_life all{2, 3, true, 96, {"a1b2", 3, {}, "/data/my run"}};
+  all.before.nodes = {{"10.0.0.7", 4000}, {"::1", 4001}, {"host", 1}};
+  auto found = again(all);
+  CHECK(found.rank == 2);
+  CHECK(found.peers == 3);
+  CHECK(found.evaluator);
+  CHECK(found.global_batch_size == 96u);
+  CHECK(found.before.run_id == "a1b2");
+  CHECK(found.before.number == 3);
+  CHECK(found.before.nodes == all.before.nodes);
+  CHECK(found.before.directory == "/data/my run");
+  next_life little{0, 3, false, {}, {"", 0, {{"10.0.0.7", 4000}}, ""}};
+  found = again(little);
+  CHECK(found.before.run_id.empty());
+  CHECK(found.before.nodes == little.before.nodes);
+  CHECK(found.before.directory.empty());
+  CHECK_FALSE(found.global_batch_size);
 }
 
 TEST_CASE("peers can be started by hand", "[launch]") {
@@ -121,6 +161,18 @@ TEST_CASE("peers can be started by hand", "[launch]") {
   CHECK(is_peer(by_port.values));
 }
 
+TEST_CASE(
+  "a node that joins peers may have the file of one that was there from "
+  "the start",
+  "[launch]") {
+  auto uut = launched({}, "--topology peers --join --workers 4 --shards 4 "
+                          "--rank 2 --global-batch-size 96 --policy sync");
+  CHECK(uut.values.what == role::worker);
+  CHECK_FALSE(uut.values.cluster.rank);
+  // It asks the lead for no more than this.
+  CHECK(explicit_shared_settings(uut) == pairs{{"policy.name", "sync"}});
+}
+
 TEST_CASE("peers that do not fit are refused in one line", "[launch]") {
   const std::string peers = "--topology peers ";
   CHECK(launch_complaint({}, peers).starts_with("--role auto: no launch"));
@@ -131,6 +183,13 @@ TEST_CASE("peers that do not fit are refused in one line", "[launch]") {
         "worker and a shard each");
   CHECK(launch_complaint(torchrun(0, 1), peers + "--evaluator") ==
         "WORLD_SIZE=1: --role auto needs an evaluator and at least one peer");
+  CHECK(launch_complaint({}, "--join") ==
+        "--join true: is for a node that joins peers: give --role auto "
+        "--topology peers");
+  CHECK(launch_complaint(torchrun(0, 2),
+                         peers + "--reshard-on-join --sharding static") ==
+        "--reshard-on-join true: would give the samples of a rank to another: "
+        "leave --sharding out");
   CHECK(launch_complaint(torchrun(0, 2), "--init-method udp://x") ==
         "--init-method udp://x: must be env://, tcp://HOST:PORT or "
         "file:///PATH, a file that all nodes see");

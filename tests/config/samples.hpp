@@ -16,6 +16,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.listen", "[::1]:4243"},
     {"cluster.topology", "peers"},
     {"cluster.init-method", "tcp://127.0.0.1:29500"},
+    {"cluster.join", "true"},
+    {"cluster.reshard-on-join", "true"},
     {"cluster.evaluator", "true"},
     {"cluster.insecure-network", "true"},
     {"cluster.join-timeout", "12.5"},

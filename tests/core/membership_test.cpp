@@ -74,6 +74,15 @@ TEST_CASE("an older incarnation's departure is ignored") {
   CHECK(cluster.change() == 3);
 }
 
+TEST_CASE("ranks that are kept are only for those that ask for them") {
+  membership cluster{{4, 60, 8, 4}, 0};
+  CHECK(seat_text(cluster.admit({}, 0)) == "4.1 #1");
+  CHECK(seat_text(cluster.admit(rank(1), 0)) == "1.1 #2");
+  CHECK(seat_text(cluster.admit({}, 0)) == "5.1 #3");
+  cluster.leave(rank(4), life(1));
+  CHECK(seat_text(cluster.admit({}, 0)) == "4.2 #5");
+}
+
 TEST_CASE("a seat is refused with a reason") {
   membership cluster{four, 0};
   cluster.admit(rank(0), 0);

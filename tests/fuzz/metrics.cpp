@@ -7,9 +7,8 @@ namespace troupe::fuzz {
 bool metrics(bytes_view data) {
   memory_file file{data};
   auto found = false;
-  return taken([&] {
-           found = recording::last_update_step(file.path()).has_value();
-         }) &&
+  return taken(
+           [&] { found = recording::last_step(file.path()).has_value(); }) &&
          found;
 }
 

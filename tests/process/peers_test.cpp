@@ -1,10 +1,9 @@
 // Clusters of peers: every process is a worker and a shard (--topology peers).
 
-#include "tests/process/process_fixture.hpp"
+#include "tests/process/peers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 
@@ -13,31 +12,6 @@ using namespace troupe::testing;
 namespace {
 
 const flags two_epochs{"--policy", "sync", "--epochs", "2", "--seed", "5"};
-
-/// @param meet As in --init-method.
-child start_peer(process_fixture& on, int rank, int peers, const flags& more,
-                 const std::string& meet = {}) {
-  return on.start("peer",
-                  flags{"--role", "auto", "--topology", "peers", "--rank",
-                        std::to_string(rank), "--workers",
-                        std::to_string(peers), "--init-method",
-                        meet.empty() ? "tcp://127.0.0.1:" + on.port() : meet,
-                        "--train-dir", on.run().string(), "--threads", "1"} +
-                    more);
-}
-
-std::vector<child> start_peers(process_fixture& on, int peers,
-                               const flags& more) {
-  std::vector<child> out;
-  for (int rank = 0; rank < peers; ++rank)
-    out.push_back(start_peer(on, rank, peers, more));
-  return out;
-}
-
-void check_ends_of(std::vector<child>& all, int status) {
-  for (auto& one : all)
-    check_end(one, status);
-}
 
 json summary_of_peers(int peers, const flags& what) {
   process_fixture on;
@@ -187,94 +161,6 @@ TEST_CASE("each policy trains on peers, and applies each sample once") {
     auto kept = committed_of(on.metrics());
     CHECK(on.summary()["samples_applied"] == kept.samples);
   }
-}
-
-TEST_CASE("peers go on without those that die") {
-  const flags what{"--epochs", "12", "--checkpoint-freq", "10", "--lr", "0.02"};
-  for (std::string policy : {"sync", "async"}) {
-    INFO(policy);
-    process_fixture on;
-    auto all =
-      start_peers(on, 4, what + flags{"--policy", policy, "--clip-norm", "5"});
-    on.await(all[0], "a checkpoint", is_kind("checkpoint"));
-    all[1].kill();
-    all[0].await("goes on .* the nodes that are left, 3, go on");
-    auto seen = on.await(all[0], "the next life", is_kind("resumed"));
-    on.await(all[0], "a checkpoint", is_kind("checkpoint"), seen);
-    all[3].kill();
-    check_end(all[0], 0);
-    check_end(all[2], 0);
-    auto kept = check_completed(on, 12);
-    CHECK(kept.resumes == 2);
-    CHECK(on.summary()["workers"] == 2);
-    CHECK(on.summary()["shards"] == 2);
-  }
-}
-
-TEST_CASE("peers go on without some that die before the first checkpoint, with "
-          "batches of the same size and an evaluator") {
-  process_fixture on;
-  auto meet = "file://" + (on.home() / "meet").string();
-  const flags what{
-    "--policy", "sync",       "--epochs", "3", "--global-batch-size",
-    "96",       "--evaluator"};
-  std::vector<child> all;
-  for (int rank = 0; rank < 5; ++rank) {
-    child_options how;
-    how.environment = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "5"}};
-    all.push_back(
-      on.start("peer",
-               flags{"--role", "auto", "--topology", "peers", "--init-method",
-                     meet, "--train-dir", on.run().string(), "--threads", "1"} +
-                 what,
-               how));
-  }
-  on.await(all[0], "an update", is_step(3));
-  all[1].kill();
-  all[2].kill();
-  check_end(all[0], 0);
-  check_end(all[3], 0);
-  check_end(all[4], 0); // The evaluator.
-  auto summary = on.summary();
-  CHECK(summary["workers"] == 2);
-  CHECK(summary["final_accuracy"].is_number());
-  CHECK(slurp(on.run() / "config.ini").find("global-batch-size = 48") !=
-        std::string::npos);
-}
-
-TEST_CASE("peers go on without one that is stopped, which ends when it wakes") {
-  process_fixture on;
-  auto all =
-    start_peers(on, 3,
-                {"--policy", "sync", "--epochs", "12", "--checkpoint-freq",
-                 "10", "--liveness-timeout", "2"});
-  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
-  all[1].signal(SIGSTOP);
-  on.await(all[0], "the next life", is_kind("resumed"));
-  all[1].signal(SIGCONT);
-  check_end(all[1], 2);
-  CHECK(all[1].err().find("refuses this node") != std::string::npos);
-  CHECK(std::ranges::count(all[1].err(), '\n') == 1);
-  check_end(all[0], 0);
-  check_end(all[2], 0);
-  check_completed(on, 12);
-}
-
-TEST_CASE(
-  "without rank 0 the run ends with one line, and the peers resume it") {
-  const flags what{"--policy",          "async", "--epochs",          "12",
-                   "--checkpoint-freq", "10",    "--connect-timeout", "2"};
-  process_fixture on;
-  auto all = start_peers(on, 3, what);
-  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
-  all[0].kill();
-  for (size_t rank : {1, 2}) {
-    check_end(all[rank], 1); // As a launcher expects it, which restarts all.
-    CHECK(all[rank].err().find("within 2 s") != std::string::npos);
-  }
-  all = start_peers(on, 3, what + flags{"--resume", "auto"});
-  check_ends_of(all, 0);
-  check_completed(on, 12);
 }
 
 TEST_CASE("a signal to any peer stops the run with a checkpoint") {

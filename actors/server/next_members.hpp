@@ -1,0 +1,69 @@
+#pragma once
+// Which nodes of a run of peers go on together in its next life: those with
+// shards that are left, and those that have joined as workers.
+//
+// A part of the parameter server's state. Pure; not thread-safe.
+
+#include "messages/ids.hpp"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+class next_members {
+public:
+  /// @param peers Workers of a lower rank have a shard beside them.
+  explicit next_members(uint32_t peers) : peers_(peers) {
+    // nop
+  }
+
+  void joined(worker_id who) {
+    if (who.value >= peers_)
+      joiners_.insert(who);
+  }
+
+  void left(worker_id who) { joiners_.erase(who); }
+
+  bool has_joiners() const { return !joiners_.empty(); }
+
+  /// The nodes with these shards go on, with all that have joined.
+  void lost_all_but(std::vector<shard_id> left, const std::string& why) {
+    take(std::move(left));
+    line_ = why + "; the nodes that are left, " + std::to_string(all_.size()) +
+            ", go on from the newest checkpoint";
+  }
+
+  /// All go on, so that those that have joined get shards.
+  void deal_anew() {
+    std::vector<shard_id> peers;
+    for (uint32_t rank = 0; rank < peers_; ++rank)
+      peers.push_back(shard_id{rank});
+    take(std::move(peers));
+    line_ = std::to_string(joiners_.size()) + " joined; the nodes, " +
+            std::to_string(all_.size()) + " now, go on from a new checkpoint";
+  }
+
+  /// Nobody goes on.
+  void clear() { all_.clear(); }
+
+  /// As in `run_end`; empty: there is no next life.
+  const std::vector<shard_id>& all() const { return all_; }
+
+  const std::string& line() const { return line_; } ///< For the user.
+
+private:
+  void take(std::vector<shard_id> shards) {
+    all_ = std::move(shards);
+    for (auto who : joiners_)
+      all_.push_back(shard_id{who.value});
+  }
+
+  uint32_t peers_;
+  std::set<worker_id> joiners_;
+  std::vector<shard_id> all_;
+  std::string line_;
+};
+
+} // namespace troupe

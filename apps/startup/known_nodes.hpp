@@ -1,0 +1,53 @@
+#pragma once
+// What a node of a run of peers knows of the others: where they are, and where
+// the run's files lie. So those that are left go on together when the lead has
+// died: the lowest rank that lives leads the next life.
+//
+// Made by main. Thread-safe: session clients write it, and ask it.
+
+#include "config/sources/next_life.hpp"
+#include "config/text/settings.hpp"
+#include "messages/proto/hello.pb.h"
+#include "messages/types.hpp"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace troupe::app {
+
+class known_nodes {
+public:
+  /// @param before What this process knew in its last life, if it had one.
+  known_nodes(const config::settings& settings,
+              const std::optional<config::next_life>& before);
+
+  /// The worker of this node has its place, given by a lead there.
+  void note(const proto::Welcome& welcome, const config::address& lead,
+            worker_id as);
+
+  /// How this life ends when its lead is lost: for all other nodes. Nothing if
+  /// they are not known: then the lead may come back.
+  /// @param why For the user.
+  std::optional<run_end> without_lead(const std::string& why) const;
+
+  /// The last life that this node had a part in.
+  config::run_life life() const;
+
+  /// Those of this node, with what the run says.
+  config::settings settings() const;
+
+  /// The rank of this node: of its worker, if it has no shard.
+  std::optional<shard_id> rank() const;
+
+private:
+  mutable std::mutex mutex_;
+  config::settings settings_;
+  config::run_life life_;
+  std::optional<shard_id> rank_;
+};
+
+using known_nodes_ptr = std::shared_ptr<known_nodes>;
+
+} // namespace troupe::app

@@ -1,0 +1,215 @@
+// Peers that die, and peers that join: the others go on by themselves.
+
+#include "tests/process/peers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+#include <thread>
+
+using namespace troupe::testing;
+
+TEST_CASE("peers go on without those that die") {
+  const flags what{"--epochs", "12", "--checkpoint-freq", "10", "--lr", "0.02"};
+  for (std::string policy : {"sync", "async"}) {
+    INFO(policy);
+    process_fixture on;
+    auto all =
+      start_peers(on, 4, what + flags{"--policy", policy, "--clip-norm", "5"});
+    on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+    all[1].kill();
+    all[0].await("goes on .* the nodes that are left, 3, go on");
+    auto seen = on.await(all[0], "the next life", is_kind("resumed"));
+    on.await(all[0], "a checkpoint", is_kind("checkpoint"), seen);
+    all[3].kill();
+    check_end(all[0], 0);
+    check_end(all[2], 0);
+    auto kept = check_completed(on, 12);
+    CHECK(kept.resumes == 2);
+    CHECK(on.summary()["workers"] == 2);
+    CHECK(on.summary()["shards"] == 2);
+  }
+}
+
+TEST_CASE("peers go on without some that die before the first checkpoint, with "
+          "batches of the same size and an evaluator") {
+  process_fixture on;
+  auto meet = "file://" + (on.home() / "meet").string();
+  const flags what{
+    "--policy", "sync",       "--epochs", "3", "--global-batch-size",
+    "96",       "--evaluator"};
+  std::vector<child> all;
+  for (int rank = 0; rank < 5; ++rank) {
+    child_options how;
+    how.environment = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "5"}};
+    all.push_back(
+      on.start("peer",
+               flags{"--role", "auto", "--topology", "peers", "--init-method",
+                     meet, "--train-dir", on.run().string(), "--threads", "1"} +
+                 what,
+               how));
+  }
+  on.await(all[0], "an update", is_step(3));
+  all[1].kill();
+  all[2].kill();
+  check_end(all[0], 0);
+  check_end(all[3], 0);
+  check_end(all[4], 0); // The evaluator.
+  auto summary = on.summary();
+  CHECK(summary["workers"] == 2);
+  CHECK(summary["final_accuracy"].is_number());
+  CHECK(slurp(on.run() / "config.ini").find("global-batch-size = 48") !=
+        std::string::npos);
+}
+
+TEST_CASE("peers go on without one that is stopped, which ends when it wakes") {
+  process_fixture on;
+  auto all =
+    start_peers(on, 3,
+                {"--policy", "sync", "--epochs", "12", "--checkpoint-freq",
+                 "10", "--liveness-timeout", "2"});
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+  all[1].signal(SIGSTOP);
+  on.await(all[0], "the next life", is_kind("resumed"));
+  all[1].signal(SIGCONT);
+  check_end(all[1], 2);
+  CHECK(all[1].err().find("refuses this node") != std::string::npos);
+  CHECK(std::ranges::count(all[1].err(), '\n') == 1);
+  check_end(all[0], 0);
+  check_end(all[2], 0);
+  check_completed(on, 12);
+}
+
+TEST_CASE("peers go on without rank 0, and without who leads after it") {
+  for (std::string policy : {"sync", "async"}) {
+    INFO(policy);
+    process_fixture on;
+    auto all = start_peers(on, 4,
+                           {"--policy", policy, "--epochs", "12",
+                            "--checkpoint-freq", "10", "--lr", "0.02"});
+    auto evaluator = on.evaluator();
+    on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+    all[0].kill();
+    all[1].await("goes on .* the nodes that are left, 3, go on");
+    auto seen = on.await(all[1], "the next life", is_kind("resumed"));
+    on.await(all[1], "a checkpoint", is_kind("checkpoint"), seen);
+    all[1].kill();
+    check_end(all[2], 0);
+    check_end(all[3], 0);
+    check_end(evaluator, 0);
+    auto kept = check_completed(on, 12);
+    CHECK(kept.resumes == 2);
+    CHECK(on.summary()["workers"] == 2);
+    CHECK(on.summary()["final_accuracy"].is_number());
+  }
+}
+
+TEST_CASE("peers go on without rank 0 and others that die at the same time") {
+  process_fixture on;
+  auto all = start_peers(on, 4,
+                         {"--policy", "sync", "--epochs", "12",
+                          "--checkpoint-freq", "10", "--liveness-timeout", "2"},
+                         "file://" + (on.home() / "meet").string());
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+  for (auto rank : {0, 1})
+    all[rank].kill();
+  check_end(all[2], 0);
+  check_end(all[3], 0);
+  check_completed(on, 12);
+  CHECK(on.summary()["workers"] == 2);
+}
+
+TEST_CASE("a peer without the run's files does not lead the next life") {
+  process_fixture on;
+  child_options how;
+  auto elsewhere = (on.home() / "elsewhere").string();
+  how.environment = {
+    {"TROUPE_NEXT_LIFE",
+     "0 2 0 0 1 a1b2 2 127.0.0.1:" + on.port() + " 127.0.0.1:1 " + elsewhere}};
+  auto peer = on.start("peer",
+                       flags{"--role", "auto", "--topology", "peers", "--rank",
+                             "1", "--workers", "3"},
+                       how);
+  check_end(peer, 1);
+  CHECK(peer.err().find("elsewhere: no such run here: rank 0 of the run is "
+                        "lost") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(elsewhere));
+}
+
+TEST_CASE("a node that joins peers gets a shard") {
+  for (bool at_once : {true, false}) {
+    INFO(at_once);
+    process_fixture on;
+    flags what{"--policy",          "sync", "--epochs",           "16",
+               "--checkpoint-freq", "10",   "--liveness-timeout", "2"};
+    if (at_once)
+      what = what + flags{"--reshard-on-join"};
+    auto all = start_peers(on, 3, what);
+    on.await(all[0], "an update", is_step(3));
+    auto joiner = join_peers(on, what);
+    joiner.await("connected .* as worker 3 ");
+    if (!at_once)
+      all[1].kill();
+    joiner.await("as parameter server shard");
+    check_end(joiner, 0);
+    check_end(all[0], 0);
+    check_end(all[2], 0);
+    auto kept = check_completed(on, 16);
+    CHECK(kept.resumes == 1);
+    CHECK(on.summary()["shards"] == (at_once ? 4 : 3));
+    if (at_once) // Nothing was lost: there was a checkpoint.
+      CHECK(kept.rolled_back == 0);
+  }
+}
+
+TEST_CASE("30 peers that are killed at random, and as many that join, leave "
+          "each sample once") {
+  constexpr int kills = 30;
+  process_fixture on;
+  auto meet = "file://" + (on.home() / "meet").string();
+  const flags what{"--policy",
+                   "async",
+                   "--lr",
+                   "0.005", // Of a run that learns for long.
+                   "--checkpoint-freq",
+                   "20",
+                   "--liveness-timeout",
+                   "3",
+                   "--reshard-on-join"};
+  const flags endless{"--epochs", "1000000"};
+  auto all = start_peers(on, 4, what + endless, meet);
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+  std::mt19937 random{11};
+  auto kill_one = [&] {
+    auto victim = all.begin() + random() % all.size();
+    victim->kill();
+    all.erase(victim);
+  };
+  for (int killed = 0; killed < kills;) {
+    INFO(killed);
+    auto at_once = std::min<int>(random() % 3 == 0 ? 2 : 1, kills - killed);
+    for (int i = 0; i < at_once; ++i, ++killed)
+      kill_one();
+    auto first = all.size();
+    for (int i = 0; i < at_once; ++i)
+      all.push_back(join_peers(on, what + endless, meet));
+    for (auto i = first; i < all.size(); ++i)
+      all[i].await("as parameter server shard");
+    std::this_thread::sleep_for(std::chrono::milliseconds{random() % 1000});
+  }
+  all.front().signal(SIGTERM);
+  check_ends_of(all, 75);
+  // The rest is short.
+  auto epochs = committed_of(on.metrics()).samples / digits + 2;
+  auto rest = what + flags{"--resume", "auto"};
+  all.clear();
+  all.push_back(start_peer(
+    on, 0, 2,
+    rest + flags{"--change", "training.epochs=" + std::to_string(epochs)},
+    meet));
+  all.push_back(start_peer(on, 1, 2, rest, meet));
+  check_ends_of(all, 0);
+  CHECK(check_completed(on, epochs).resumes > kills);
+}

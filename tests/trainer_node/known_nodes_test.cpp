@@ -1,0 +1,112 @@
+// What a peer knows of the others, and when it may lead them.
+
+#include "apps/startup/known_nodes.hpp"
+#include "apps/startup/next_life.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/lives.hpp"
+#include "tests/support/error_line.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <fstream>
+
+using namespace troupe;
+using namespace troupe::app;
+using namespace troupe::test;
+using testing::temporary_folder;
+
+namespace {
+
+config::settings of_lead() {
+  config::settings out;
+  out.cluster.host = "10.0.0.1";
+  out.cluster.port = 4000;
+  return out;
+}
+
+/// Of the third life of a run of three nodes.
+proto::Welcome welcome(const std::string& directory) {
+  proto::Welcome out;
+  out.mutable_description()->set_run_id("a1b2");
+  out.mutable_description()->set_life(3);
+  for (auto host : {"10.0.0.2", "10.0.0.3"}) {
+    auto* shard = out.add_shards();
+    shard->set_host(host);
+    shard->set_port(5000);
+  }
+  out.set_run_directory(directory);
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a node that was let in knows who goes on without the lead") {
+  known_nodes uut{of_lead(), {}};
+  CHECK_FALSE(uut.without_lead("it is gone"));
+  CHECK(uut.life().nodes == std::vector<config::address>{{"10.0.0.1", 4000}});
+  uut.note(welcome("/data/run"), {"10.0.0.1", 4000}, worker_id{1});
+  auto how = uut.without_lead("it is gone");
+  REQUIRE(how);
+  CHECK((how->next == std::vector{shard_id{1}, shard_id{2}}));
+  CHECK(how->line == "rank 0 at 10.0.0.1:4000 is lost (it is gone); the nodes "
+                     "that are left, 2, go on from the newest checkpoint");
+  CHECK(uut.life().run_id == "a1b2");
+  CHECK(uut.life().number == 3);
+  CHECK(uut.life().directory == "/data/run");
+  CHECK(uut.rank() == shard_id{1});
+}
+
+TEST_CASE("a node that joined knows the lead that has let it in") {
+  known_nodes uut{of_lead(), {}};
+  CHECK_FALSE(uut.rank());
+  uut.note(welcome("/data/run"), {"10.0.0.9", 4000}, worker_id{5});
+  CHECK(uut.life().nodes.front().host == "10.0.0.9");
+  CHECK(uut.rank() == shard_id{5});
+}
+
+TEST_CASE("nodes of which none goes on without another wait for the lead") {
+  known_nodes uut{of_lead(), {}};
+  uut.note(welcome(""), {"10.0.0.1", 4000}, worker_id{1});
+  CHECK_FALSE(uut.without_lead("it is gone"));
+}
+
+TEST_CASE("a node whose next lead does not come knows who leads after it") {
+  config::next_life before;
+  before.before.nodes = {{"10.0.0.2", 5000}, {"10.0.0.3", 5000}};
+  known_nodes uut{of_lead(), before};
+  CHECK((uut.without_lead("")->next == std::vector{shard_id{1}}));
+  // The last one has nobody to go on with.
+  before.before.nodes.resize(1);
+  CHECK_FALSE(known_nodes{of_lead(), before}.without_lead(""));
+}
+
+TEST_CASE("only a node that has the run leads its next life") {
+  temporary_folder folder;
+  config::next_life next;
+  next.peers = 2;
+  next.before.run_id = "a1b2";
+  next.before.number = 3;
+  next.before.directory = folder.path() / "run";
+  auto said = [&] {
+    return error_line<run_error>([&] { require_run_is_here(next); });
+  };
+  require_run_is_here({});
+  CHECK(said().find("run: no such run here: rank 0 of the run is lost") !=
+        std::string::npos);
+  CHECK_FALSE(exists(next.before.directory));
+  create_directory(next.before.directory);
+  std::ofstream{next.before.directory / "config.ini"} << "x";
+  models::note_life(next.before.directory, 2);
+  CHECK(said().find("run: is of another run: ") != std::string::npos);
+  models::note_life(next.before.directory, 3);
+  require_run_is_here(next);
+  models::note_life(next.before.directory,
+                    4); // By a lead that did not come far.
+  require_run_is_here(next);
+  require_same_run(next, "a1b2");
+  CHECK_THROWS_AS(require_same_run(next, "c3d4"), run_error);
+  next.rank = 1;
+  next.before.directory = "/no/such";
+  require_run_is_here(next);
+}
