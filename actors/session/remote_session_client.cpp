@@ -414,6 +414,13 @@ void remote_session_client_state::refused(const caf::error& why) {
   }
 }
 
+// A lead that is found nowhere may have moved.
+void remote_session_client_state::look_up() {
+  auto found = parts_.look_up ? parts_.look_up() : std::nullopt;
+  if (found && std::ranges::find(places_, *found) == places_.end())
+    places_.insert(places_.begin(), *found);
+}
+
 // All places are tried, and then again after a while.
 void remote_session_client_state::retry(const std::string& why) {
   if (place_ = (place_ + 1) % places_.size(); place_ > 0) {
@@ -421,6 +428,7 @@ void remote_session_client_state::retry(const std::string& why) {
     self_->send(self_, tick_atom_v);
     return;
   }
+  look_up();
   auto delay = attempts_.failed(clock_.elapsed(self_));
   if (!delay) {
     end({1, "no parameter server at " + address() + " within " +

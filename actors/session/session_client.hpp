@@ -132,6 +132,8 @@ struct remote_session_client_parts {
   /// Whether the node looks for the lead at the other nodes, too, where they go
   /// on without one that has died.
   bool follows = false;
+  /// Where a lead says that it is, now; may be empty.
+  std::function<std::optional<config::address>()> look_up{};
 };
 
 class remote_session_client_state {
@@ -186,6 +188,7 @@ private:
   void drop_links();
   void end_participant();
   void refused(const caf::error& why);
+  void look_up();
   void retry(const std::string& why);
   void end(const run_end& how);
   bool is_worker() const;

@@ -72,9 +72,14 @@ std::optional<config::next_life> this_life() {
   return config::read_next_life(config::process_environment());
 }
 
+double time_to_come(const config::settings& settings) {
+  constexpr double least = 10;
+  return std::max(least, settings.cluster.liveness_timeout);
+}
+
 double connect_timeout_of(const config::settings& settings) {
-  const auto& cluster = settings.cluster;
-  return this_life() ? cluster.liveness_timeout : cluster.connect_timeout;
+  return this_life() ? time_to_come(settings)
+                     : settings.cluster.connect_timeout;
 }
 
 // A life may have been begun since, whose lead did not come far.

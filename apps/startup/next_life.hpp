@@ -25,8 +25,11 @@ bool survives_losses(const config::settings& settings);
 /// Throws `usage_error`.
 std::optional<config::next_life> this_life();
 
-/// Seconds that a node looks for its lead. In a next life those that do not
-/// come soon are dead.
+/// In a next life: the seconds after which a node that has not come is dead. It
+/// has to begin anew, which silence of a node that is there does not.
+double time_to_come(const config::settings& settings);
+
+/// Seconds that a node looks for its lead.
 double connect_timeout_of(const config::settings& settings);
 
 /// To be called before the run's directory is opened, which would make one.

@@ -6,10 +6,12 @@
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/session_client.hpp"
 #include "apps/startup/hello.hpp"
+#include "apps/startup/meeting_file.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/participants.hpp"
+#include "config/sources/launch.hpp"
 #include "config/text/failure.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
@@ -89,6 +91,11 @@ node start_participant(caf::actor_system& system,
   // The worker of a node with a shard ends with that.
   parts.follows =
     settings.what == config::role::evaluator || settings.cluster.join;
+  if (auto file = config::find_meeting_file(settings.cluster);
+      file && parts.follows)
+    parts.look_up = [file] {
+      return read_meeting_file(*file);
+    };
   auto owned = std::make_shared<owned_data>();
   parts.owns = [owned] {
     return *owned;

