@@ -2,7 +2,10 @@
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/tensor_payload.hpp"
+#include "config/text/one_line.hpp"
+#include "models/storage/checkpoint.hpp"
 
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -48,21 +51,40 @@ void checkpoint_schedule::collect(
   auto of = parts_.newest();
   parts_.describe(out->manifest);
   out->stays = parts_.staying();
-  auto slots = parts_.model->begin_save(*out);
   ++collecting_;
   auto done = [this, out, then = std::move(then)] {
     --collecting_;
     then(out);
   };
-  parts_.model->save(slots);
-  if (!parts_.shards->any())
+  if (!parts_.shards->any()) {
+    parts_.model->save(*out);
     return done();
-  auto whole = parts_.model->make_whole();
-  out->weights = to_payload(whole);
-  parts_.shards->fetch(whole, slots, of, [this, whole, of, done] {
+  }
+  parts_.model->describe(*out);
+  shard_fetch parts;
+  parts.weights = parts_.model->make_whole();
+  parts.slot_count = out->slots.size();
+  parts.slot_bytes = parts_.model->slot_bytes();
+  if (parts.slot_count > 0)
+    try {
+      out->draft = models::draft_optimizer_file(parts_.folder, slots_of(*out));
+      parts_.model->save(*out->draft);
+      parts.slots = out->draft;
+    } catch (const std::exception& err) {
+      --collecting_;
+      return fail(one_line(err));
+    }
+  out->weights = to_payload(parts.weights);
+  parts_.shards->fetch(parts, of, [this, whole = parts.weights, of, done] {
     parts_.fetched(of, whole);
     done();
   });
+}
+
+// Not within the step that wanted the checkpoint.
+void checkpoint_schedule::fail(const std::string& line) {
+  parts_.self->run_delayed(caf::timespan{0},
+                           [this, line] { parts_.failed(line); });
 }
 
 void checkpoint_schedule::write_best(snapshot_ptr what) {

@@ -13,6 +13,7 @@
 #include "messages/interfaces.hpp"
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@ struct checkpoint_schedule_parts {
   checkpoint_writer_actor writer;
   server_model* model = nullptr;
   shard_group* shards = nullptr;
+  /// Where checkpoints are written: with shards in other processes their slots
+  /// are gathered there.
+  std::filesystem::path folder;
   uint64_t frequency = 1;
   /// Whether this run has anything to save: weights, or a data set that ends.
   bool wanted = true;
@@ -91,6 +95,7 @@ private:
   static constexpr double patience_with_a_worker = 10;
 
   void keep_error_feedback();
+  void fail(const std::string& line);
   void write_next();
   void note_written(const snapshot& what, const std::string& name);
 

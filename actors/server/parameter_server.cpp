@@ -6,9 +6,26 @@
 
 #include <ATen/Parallel.h>
 
+#include <memory>
 #include <utility>
 
 namespace troupe {
+
+namespace {
+
+using checkpoint_ptr = std::shared_ptr<const models::loaded_checkpoint>;
+
+/// What is needed of a checkpoint once the model has its numbers.
+checkpoint_ptr without_tensors(const checkpoint_ptr& what) {
+  if (!what)
+    return nullptr;
+  models::loaded_checkpoint out;
+  out.path = what->path;
+  out.manifest = what->manifest;
+  return std::make_shared<const models::loaded_checkpoint>(std::move(out));
+}
+
+} // namespace
 
 parameter_server_state::parameter_server_state(pointer self,
                                                parameter_server_parts parts)
@@ -40,7 +57,9 @@ parameter_server_state::parameter_server_state(pointer self,
   // The best weights may come from steps that were rolled back.
   if (best_)
     metrics_->load(*best_);
-  parts_.first.reset(); // Their memory is as large as the model's.
+  // The memory of these is as large as the model's and its optimiser's.
+  parts_.first.reset();
+  parts_.resumed = without_tensors(parts_.resumed);
   events_.subscribe(log_);
   events_.subscribe(metrics_);
   events_.subscribe(traffic_);

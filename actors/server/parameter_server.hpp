@@ -65,6 +65,7 @@ struct parameter_server_parts {
   uint64_t samples = 0;
   int64_t classes = 0;
   incarnation life{1}; ///< 1, or one more than in the run resumed.
+  std::filesystem::path checkpoints; ///< Where they are written.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
   /// What a run begins with that is not resumed; null: weights are drawn.
   std::shared_ptr<const first_weights> first;

@@ -150,6 +150,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   out.writer = parts_.writer;
   out.model = &model_;
   out.shards = &shards_;
+  out.folder = parts_.checkpoints;
   out.frequency = parts_.settings.checkpoint.checkpoint_freq;
   // Nothing is learned and no epoch ends: there is nothing to resume from.
   out.wanted = model_.has_weights() || parts_.samples != cores::endless;
@@ -306,7 +307,7 @@ std::optional<std::string> parameter_server_state::final_state_sha256() const {
   if (shards_.any())
     return state_sha256_;
   snapshot now;
-  model_.save(model_.begin_save(now));
+  model_.save(now);
   return state_sha256(now);
 }
 

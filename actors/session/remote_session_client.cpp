@@ -55,7 +55,7 @@ remote_session_client_state::remote_session_client_state(
     attempts_(parts_.connect_timeout, parts_.jitter_seed,
               parts_.follows ? longest_when_following : 5),
     paths_(parts_.transport, parts_.memory, say, parts_.nccl),
-    places_{{parts_.host, parts_.port}} {
+    places_({parts_.host, parts_.port}) {
   on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
 }
 
@@ -89,7 +89,7 @@ remote_session_client_state::make_behavior() {
 // which the lead names.
 void remote_session_client_state::connect() {
   attempts_.begin();
-  const auto& lead = places_[place_];
+  const auto& lead = places_.current();
   servers_ = {{lead.host, lead.port, {}, {}, {}, {}, {}, {}}};
   shake_hands_with(0);
 }
@@ -329,7 +329,7 @@ void remote_session_client_state::seat(const worker_actor& who,
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
             if (parts_.on_place)
-              parts_.on_place(welcome_, places_[place_], as.worker);
+              parts_.on_place(welcome_, places_.current(), as.worker);
             self_->send(who, attach_atom_v, link_, as, early_gradients());
           }),
           in_this_attempt([this](const caf::error& why) { refused(why); }));
@@ -349,7 +349,7 @@ void remote_session_client_state::seat(const evaluator_actor& who,
 
 void remote_session_client_state::seated(const std::string& as) {
   attempts_.succeeded();
-  note_places();
+  note_heirs();
   auto compressed = servers_.front().codec ? ", gradients compressed" : "";
   say("connected    to " + address() + " " + as + " over " + paths_taken() +
       compressed);
@@ -357,14 +357,14 @@ void remote_session_client_state::seated(const std::string& as) {
 
 // Only a lead whose nodes go on without it says where the run's files are. The
 // next one may have changed what this node has agreed to.
-void remote_session_client_state::note_places() {
+void remote_session_client_state::note_heirs() {
   if (!parts_.follows || welcome_.run_directory().empty())
     return;
   parts_.hello.clear_explicit_();
-  places_ = {places_[place_]};
-  place_ = 0;
+  std::vector<config::address> heirs;
   for (const auto& shard : welcome_.shards())
-    places_.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
+    heirs.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
+  places_.found(std::move(heirs));
 }
 
 // -- losing the place ---------------------------------------------------------
@@ -414,21 +414,15 @@ void remote_session_client_state::refused(const caf::error& why) {
   }
 }
 
-// A lead that is found nowhere may have moved.
-void remote_session_client_state::look_up() {
-  auto found = parts_.look_up ? parts_.look_up() : std::nullopt;
-  if (found && std::ranges::find(places_, *found) == places_.end())
-    places_.insert(places_.begin(), *found);
-}
-
 // All places are tried, and then again after a while.
 void remote_session_client_state::retry(const std::string& why) {
-  if (place_ = (place_ + 1) % places_.size(); place_ > 0) {
+  if (places_.next()) {
     attempts_.begin();
     self_->send(self_, tick_atom_v);
     return;
   }
-  look_up();
+  if (auto found = parts_.look_up ? parts_.look_up() : std::nullopt)
+    places_.add(*found);
   auto delay = attempts_.failed(clock_.elapsed(self_));
   if (!delay) {
     end({1, "no parameter server at " + address() + " within " +
@@ -474,7 +468,7 @@ bool remote_session_client_state::is_worker() const {
 }
 
 std::string remote_session_client_state::address() const {
-  return config::to_string(places_[place_]);
+  return config::to_string(places_.current());
 }
 
 } // namespace troupe

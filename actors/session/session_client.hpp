@@ -8,6 +8,7 @@
 #include "actors/links/compressing_link.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/session/connection_attempts.hpp"
+#include "actors/session/lead_places.hpp"
 #include "actors/session/path_choice.hpp"
 #include "config/sources/description.hpp"
 #include "config/values/address.hpp"
@@ -182,13 +183,12 @@ private:
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
-  void note_places();
+  void note_heirs();
   void lost();
   void look_at_path(const std::string& path, const caf::error& why);
   void drop_links();
   void end_participant();
   void refused(const caf::error& why);
-  void look_up();
   void retry(const std::string& why);
   void end(const run_end& how);
   bool is_worker() const;
@@ -206,8 +206,7 @@ private:
   run_clock clock_;
   connection_attempts attempts_;
   path_choice paths_;
-  std::vector<config::address> places_; ///< Where the lead may be.
-  size_t place_ = 0;                 ///< The one that is tried, or was found.
+  lead_places places_;
   proto::Welcome welcome_;           ///< Of the lead.
   std::vector<server_link> servers_; ///< The lead first, then other shards.
   coordinator_actor coordinator_;    ///< Reached through the lead.

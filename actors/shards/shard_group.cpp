@@ -148,18 +148,14 @@ void shard_group::stop(const run_end& how) {
 }
 
 // The registrar must know where the pieces go before a shard is asked for them.
-void shard_group::fetch(const at::Tensor& weights,
-                        std::vector<at::Tensor> slots, version of,
+void shard_group::fetch(shard_fetch what, version of,
                         std::function<void()> then) {
   fetches_ = fetches_.next();
-  auto what = std::make_shared<shard_fetch>();
-  what->transfer = fetches_;
-  what->weights = weights;
-  what->slots = std::move(slots);
-  shard_state wanted{of, 0, !what->slots.empty(), {}};
+  what.transfer = fetches_;
+  shard_state wanted{of, 0, what.slots != nullptr, {}};
   self_
     ->request(registrar_, caf::infinite, state_atom_v,
-              shard_fetch_ptr{std::move(what)})
+              shard_fetch_ptr{std::make_shared<shard_fetch>(std::move(what))})
     .then(std::move(then), on_trouble_);
   tell_all(state_atom_v, fetches_, wanted);
 }

@@ -79,9 +79,9 @@ public:
   void stop(const run_end& how);
 
   /// Fills in the other shards' parts of the current version; `then` is called
-  /// when that is done. The lead continues meanwhile.
-  void fetch(const at::Tensor& weights, std::vector<at::Tensor> slots,
-             version of, std::function<void()> then);
+  /// when that is done. The lead continues meanwhile. The transfer gets its
+  /// number here.
+  void fetch(shard_fetch what, version of, std::function<void()> then);
 
 private:
   struct open_request {

@@ -1,9 +1,11 @@
 #include "actors/shards/shard_registrar.hpp"
 
 #include "actors/runtime/run_clock.hpp"
+#include "config/text/one_line.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace troupe {
@@ -160,7 +162,7 @@ caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   uint64_t bytes = 0;
   for (const auto& begins : parts_.beginnings)
     bytes += begins.range.count * what->weights.element_size() *
-             (1 + what->slots.size());
+             (1 + what->slot_count);
   auto promise = self_->make_response_promise<void>();
   fetches_.emplace(what->transfer, open_fetch{what, promise, bytes});
   return promise;
@@ -177,10 +179,15 @@ void shard_registrar_state::put(shard_id rank, const chunk& piece) {
   auto& next = arrived[rank];
   auto size = piece.bytes().size();
   auto all = parts_.beginnings[rank.value - 1].range.count *
-             what->weights.element_size() * (1 + what->slots.size());
+             what->weights.element_size() * (1 + what->slot_count);
   if (piece.offset != next || size == 0 || size > all - next)
     return lost(from->handle.address(), "a piece is out of place");
-  copy(*what, rank, piece);
+  try {
+    copy(*what, rank, piece);
+  } catch (const std::exception& err) {
+    auto failed = std::move(fetches_.extract(found).mapped());
+    return failed.asks.deliver(caf::make_error(errc::disk, one_line(err)));
+  }
   next += size;
   missing -= size;
   self_->send(from->handle, credit_atom_v, piece.transfer, next);
@@ -202,11 +209,13 @@ void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
     auto index = position / part_bytes;
     auto inside = position % part_bytes;
     auto n = std::min<uint64_t>(bytes.size() - at, part_bytes - inside);
-    const auto& whole =
-      index == 0 ? to.weights : to.slots[static_cast<size_t>(index) - 1];
-    std::memcpy(static_cast<std::byte*>(whole.mutable_data_ptr()) +
-                  range.first * width + inside,
-                bytes.data() + at, n);
+    auto first = range.first * width + inside;
+    if (index == 0)
+      std::memcpy(static_cast<std::byte*>(to.weights.mutable_data_ptr()) +
+                    first,
+                  bytes.data() + at, n);
+    else
+      to.slots->put((index - 1) * to.slot_bytes + first, bytes.subspan(at, n));
     at += n;
   }
 }

@@ -14,15 +14,6 @@ namespace troupe {
 
 namespace {
 
-/// A part of a flat payload as a named tensor: a view, no copy.
-models::named_tensor tensor_of(const models::parameter_slot& part,
-                               const payload& flat, std::string key) {
-  auto width = size_of(flat.shape().type);
-  auto dtype = flat.shape().type == element_type::float64 ? "F64" : "F32";
-  return {std::move(key), dtype, part.shape,
-          flat.bytes().subspan(part.offset * width, part.count * width)};
-}
-
 /// A tensor that has another name already.
 bool is_shared(const models::parameter_slot& part) {
   return part.kind != models::tensor_kind::counter && !part.same_as.empty();
@@ -58,15 +49,6 @@ models::tensor_metadata other_names_of(const snapshot& what) {
   return out;
 }
 
-std::vector<models::named_tensor> slots_of(const snapshot& what) {
-  std::vector<models::named_tensor> out;
-  for (const auto& slot : what.slots)
-    for (const auto& part : what.layout->slots())
-      out.push_back(
-        tensor_of(part, slot.flat, models::slot_key(slot.name, part.name)));
-  return out;
-}
-
 /// Weights that are not finite never recover: a checkpoint of them would
 /// displace the last usable one.
 void require_finite(const snapshot& what) {
@@ -99,9 +81,13 @@ checkpoint_writer_state::write(const snapshot_ptr& what) try {
   if (what->best)
     return write_best(*what);
   auto batches = static_cast<int64_t>(what->manifest.step());
-  auto path = models::write_checkpoint(parts_.folder, what->manifest,
-                                       state_dict_of(*what, batches, false),
-                                       slots_of(*what), other_names_of(*what));
+  auto weights = state_dict_of(*what, batches, false);
+  auto names = other_names_of(*what);
+  auto path = what->draft
+                ? models::write_checkpoint(parts_.folder, what->manifest,
+                                           weights, *what->draft, names)
+                : models::write_checkpoint(parts_.folder, what->manifest,
+                                           weights, slots_of(*what), names);
   models::prune(parts_.folder, parts_.keep, what->stays);
   return path.filename().string();
 } catch (const std::exception& err) {

@@ -207,23 +207,43 @@ void server_model::publish(version makes, at::Tensor next) {
     newest_ = to_payload(store_->publish(makes, std::move(next))->flat);
 }
 
-std::vector<at::Tensor> server_model::begin_save(snapshot& out) const {
-  std::vector<at::Tensor> slots;
+void server_model::describe(snapshot& out) const {
   if (!has_weights())
-    return slots;
+    return;
   const auto& optimizer = *part_.optimizer();
   out.layout = layout_;
   out.weights = newest_;
   out.frozen = frozen_;
-  for (const auto& slot : optimizer.slots()) {
+  for (const auto& slot : optimizer.slots())
+    out.slots.push_back({slot.name, {}});
+  out.manifest.mutable_optimizer()->set_name(std::string{optimizer.name()});
+  out.manifest.mutable_optimizer()->set_steps(optimizer.steps());
+}
+
+void server_model::save(snapshot& out) const {
+  describe(out);
+  std::vector<at::Tensor> slots;
+  for (auto& slot : out.slots) {
     slots.push_back(
       at::empty({static_cast<int64_t>(layout_->parameter_count())},
                 newest_flat().options()));
-    out.slots.push_back({slot.name, to_payload(slots.back())});
+    slot.flat = to_payload(slots.back());
   }
-  out.manifest.mutable_optimizer()->set_name(std::string{optimizer.name()});
-  out.manifest.mutable_optimizer()->set_steps(optimizer.steps());
-  return slots;
+  part_.save(slots);
+}
+
+void server_model::save(models::tensor_draft& to) const {
+  uint64_t at = first_ * models::size_of(layout_->dtype());
+  for (const auto& slot : part_.optimizer()->slots()) {
+    const auto* bytes =
+      static_cast<const std::byte*>(slot.flat.const_data_ptr());
+    to.put(at, {bytes, slot.flat.nbytes()});
+    at += slot_bytes();
+  }
+}
+
+uint64_t server_model::slot_bytes() const {
+  return layout_->parameter_count() * models::size_of(layout_->dtype());
 }
 
 at::Tensor server_model::make_whole() const {

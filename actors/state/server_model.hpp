@@ -137,16 +137,22 @@ public:
   void step(version makes, std::vector<payload> gradients,
             std::span<const double> shares, double lr, double scale = 1);
 
-  /// Adds the weights and the optimiser's counts to a snapshot, and memory for
-  /// its slots; does nothing without weights. Returns that memory: the caller
-  /// fills it before anybody else sees the snapshot.
-  std::vector<at::Tensor> begin_save(snapshot& out) const;
+  /// Adds the weights, the optimiser's counts and the names of its slots to a
+  /// snapshot; does nothing without weights.
+  void describe(snapshot& out) const;
+
+  /// The same, with the slots of a model that is in this process as a whole.
+  void save(snapshot& out) const;
+
+  /// Writes the lead's part of the slots.
+  /// @param to One slot after the other, each of `slot_bytes()`.
+  void save(models::tensor_draft& to) const;
+
+  /// Of a whole slot.
+  uint64_t slot_bytes() const;
 
   /// Memory for the whole newest version, with the lead's part filled in.
   at::Tensor make_whole() const;
-
-  /// Copies the lead's part of the slots.
-  void save(std::span<const at::Tensor> slots) const { part_.save(slots); }
 
   /// SHA-256 of the newest weights, as in summary.json; nothing without
   /// weights.

@@ -6,6 +6,7 @@
 #include "messages/proto/manifest.pb.h"
 #include "messages/types.hpp"
 #include "models/layout/flat_layout.hpp"
+#include "models/storage/tensor_draft.hpp"
 
 #include <memory>
 #include <optional>
@@ -19,7 +20,7 @@ struct snapshot {
   /// A slot of the optimiser, in the layout of the parameters.
   struct slot {
     std::string name;
-    payload flat;
+    payload flat; ///< Empty if it lies in `draft`.
   };
 
   proto::Manifest manifest; ///< Complete, except for the writer's entries.
@@ -27,11 +28,21 @@ struct snapshot {
   payload weights;
   payload frozen; ///< What is not trained of them; empty if all is.
   std::vector<slot> slots;
+  /// All slots, one after the other, where shards of other processes have them:
+  /// nobody has memory for all.
+  std::shared_ptr<models::tensor_draft> draft;
   /// If set, this is not for a checkpoint, but for the best weights so far.
   std::optional<score> best;
   /// Steps of earlier checkpoints that stay, however many newer ones there are.
   std::vector<uint64_t> stays;
 };
+
+/// A part of a flat payload as a named tensor: a view, no copy.
+models::named_tensor tensor_of(const models::parameter_slot& part,
+                               const payload& flat, std::string key);
+
+/// The slots as they are in a checkpoint: views of those that are in memory.
+std::vector<models::named_tensor> slots_of(const snapshot& what);
 
 /// Digest of the complete training state, as 64 hex digits: SHA-256 over the
 /// parameters, the running statistics, each slot of the optimiser and what is

@@ -74,7 +74,7 @@ void configure(caf::actor_system_config& target,
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,
-                const app::earlier_start& earlier, app::signal_pump& signals,
+                app::earlier_start earlier, app::signal_pump& signals,
                 const app::end_callback& on_end,
                 const app::known_nodes_ptr& nodes) {
   switch (config.values.what) {
@@ -87,10 +87,11 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   default:
     if (config::is_remote_shard(config.values))
       return app::start_shard(system, config, on_end, nodes);
-    return app::start_server(system, config,
-                             {on_end, false, {}, nullptr, earlier, [&signals] {
-                                return signals.arrived();
-                              }});
+    return app::start_server(
+      system, config,
+      {on_end, false, {}, nullptr, std::move(earlier), [&signals] {
+         return signals.arrived();
+       }});
   }
 }
 
@@ -200,8 +201,8 @@ private:
   app::node node_;
 };
 
-exit_status run(const config::resolved& config,
-                const app::earlier_start& earlier, char** arguments) {
+exit_status run(const config::resolved& config, app::earlier_start earlier,
+                char** arguments) {
   require_files(config.values);
   init_messages();
   caf::actor_system_config settings;
@@ -217,7 +218,7 @@ exit_status run(const config::resolved& config,
     std::make_shared<app::known_nodes>(config.values, app::this_life());
   auto node = or_leave([&] {
     return start(
-      system, config, earlier, signals,
+      system, config, std::move(earlier), signals,
       [&](const run_end& how) {
         peer ? both.shard_ended(how) : signals.end(how);
       },
@@ -307,7 +308,7 @@ int main(int argc, char** argv) {
     app::keep_tensor_memory(call.config.values);
     return static_cast<int>(is_virtual(call.config.values)
                               ? run_virtual(call.config, earlier)
-                              : run(call.config, earlier, argv));
+                              : run(call.config, std::move(earlier), argv));
   } catch (const std::exception& err) {
     return static_cast<int>(complain_of(err));
   }

@@ -285,6 +285,7 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   out.samples = data.samples;
   out.classes = data.classes;
   out.life = from.life;
+  out.checkpoints = from.checkpoints();
   out.resumed = from.checkpoint;
   return out;
 }

@@ -60,27 +60,38 @@ proto::Manifest unsealed(std::string_view text) {
 
 // -- writing ------------------------------------------------------------------
 
-void write_tensors(const fs::path& path, std::span<const named_tensor> tensors,
-                   tensor_metadata about, proto::Manifest& manifest) {
-  output_file out{path, output_file::sum::sha256};
-  about.emplace("format", "pt");
-  write_safetensors(out, tensors, about);
-  auto size = out.size();
-  auto digest = out.finish();
+void note_file(proto::Manifest& manifest, const fs::path& path, uint64_t size,
+               const sha256_digest& digest) {
   auto* record = manifest.add_files();
   record->set_name(path.filename().string());
   record->set_size(size);
   record->set_sha256(digest.data(), digest.size());
 }
 
+tensor_metadata with_format(tensor_metadata about) {
+  about.emplace("format", "pt");
+  return about;
+}
+
+void write_tensors(const fs::path& path, std::span<const named_tensor> tensors,
+                   const tensor_metadata& about, proto::Manifest& manifest) {
+  output_file out{path, output_file::sum::sha256};
+  write_safetensors(out, tensors, with_format(about));
+  auto size = out.size();
+  note_file(manifest, path, size, out.finish());
+}
+
+/// Writes the optimiser's file in a folder, and notes it.
+using optimizer_writer = std::function<void(const fs::path&, proto::Manifest&)>;
+
 void fill_folder(const fs::path& folder, proto::Manifest manifest,
                  std::span<const named_tensor> weights,
-                 std::span<const named_tensor> slots,
+                 const optimizer_writer& write_optimizer,
                  const tensor_metadata& other_names) {
   manifest.set_format_version(checkpoint_format);
   manifest.clear_files();
   write_tensors(folder / model_file, weights, other_names, manifest);
-  write_tensors(folder / optimizer_file, slots, {}, manifest);
+  write_optimizer(folder / optimizer_file, manifest);
   output_file out{folder / manifest_file};
   out.write(sealed(std::move(manifest)));
   out.finish();
@@ -234,19 +245,21 @@ std::string slot_key(std::string_view slot, std::string_view parameter) {
          std::string{parameter};
 }
 
-fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
-                          std::span<const named_tensor> weights,
-                          std::span<const named_tensor> slots,
-                          const tensor_metadata& other_names) {
+namespace {
+
+fs::path write_folder(const fs::path& dir, proto::Manifest manifest,
+                      std::span<const named_tensor> weights,
+                      const optimizer_writer& write_optimizer,
+                      const tensor_metadata& other_names) {
   auto path = dir / checkpoint_name(manifest.step());
   auto temporary = dir / (".tmp-" + path.filename().string());
   std::error_code ignored;
   try {
-    check_slot_keys(slots);
     make_folder(dir);
     fs::remove_all(temporary, ignored);
     make_folder(temporary);
-    fill_folder(temporary, std::move(manifest), weights, slots, other_names);
+    fill_folder(temporary, std::move(manifest), weights, write_optimizer,
+                other_names);
     publish(temporary, path);
   } catch (const run_error& x) {
     fs::remove_all(temporary, ignored);
@@ -257,6 +270,36 @@ fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
     throw;
   }
   return path;
+}
+
+} // namespace
+
+fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
+                          std::span<const named_tensor> weights,
+                          std::span<const named_tensor> slots,
+                          const tensor_metadata& other_names) {
+  auto write = [&](const fs::path& path, proto::Manifest& to) {
+    check_slot_keys(slots);
+    write_tensors(path, slots, {}, to);
+  };
+  return write_folder(dir, std::move(manifest), weights, write, other_names);
+}
+
+std::unique_ptr<tensor_draft>
+draft_optimizer_file(const fs::path& dir, std::span<const named_tensor> slots) {
+  check_slot_keys(slots);
+  return std::make_unique<tensor_draft>(dir, slots, with_format({}));
+}
+
+fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
+                          std::span<const named_tensor> weights,
+                          tensor_draft& slots,
+                          const tensor_metadata& other_names) {
+  auto write = [&](const fs::path& path, proto::Manifest& to) {
+    auto [size, digest] = slots.finish(path);
+    note_file(to, path, size, digest);
+  };
+  return write_folder(dir, std::move(manifest), weights, write, other_names);
 }
 
 std::vector<named_tensor> with_other_names(const tensor_file& file) {

@@ -10,10 +10,12 @@
 
 #include "messages/proto/manifest.pb.h"
 #include "models/storage/safetensors.hpp"
+#include "models/storage/tensor_draft.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,6 +64,19 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
                                        proto::Manifest manifest,
                                        std::span<const named_tensor> weights,
                                        std::span<const named_tensor> slots,
+                                       const tensor_metadata& other_names = {});
+
+/// An optimiser's file whose slots come in pieces, for a checkpoint in `dir`.
+/// @param slots Their bytes are not looked at.
+std::unique_ptr<tensor_draft>
+draft_optimizer_file(const std::filesystem::path& dir,
+                     std::span<const named_tensor> slots);
+
+/// The same with such a file, which is moved into the checkpoint.
+std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
+                                       proto::Manifest manifest,
+                                       std::span<const named_tensor> weights,
+                                       tensor_draft& slots,
                                        const tensor_metadata& other_names = {});
 
 /// The tensors of a file, those with several names under each of them: further

@@ -159,7 +159,8 @@ size_t remove_leftovers(const fs::path& dir) {
     std::error_code error;
     if (!old.empty() && !fs::exists(dir / old, error)) {
       rename_to(dir / name, dir / old);
-    } else if (!old.empty() || !after(temporary_prefix, name).empty()) {
+    } else if (!old.empty() || !after(temporary_prefix, name).empty() ||
+               name.starts_with(tensor_draft::prefix)) {
       remove_tree(dir / name);
       ++result;
     }

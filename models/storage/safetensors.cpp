@@ -91,9 +91,8 @@ std::string make_header(std::span<const named_tensor* const> order,
     auto bytes = byte_count(x->shape, dtype_size(x->dtype));
     if (dtype_size(x->dtype) == 0)
       bad(where, tensor(x->name) + ": unknown dtype " + x->dtype);
-    if (bytes != x->bytes.size())
-      bad(where, tensor(x->name) + ": its shape does not fit its " +
-                   std::to_string(x->bytes.size()) + " bytes");
+    if (!bytes)
+      bad(where, tensor(x->name) + ": bad shape");
     if (x->name == metadata_key || header.contains(x->name))
       bad(where, "tensor name used twice: " + config::shown(x->name));
     header[x->name] = {{"dtype", x->dtype},
@@ -109,11 +108,25 @@ std::string make_header(std::span<const named_tensor* const> order,
   return text;
 }
 
+void check_sizes(std::span<const named_tensor> tensors,
+                 const std::string& where) {
+  for (const auto& x : tensors)
+    if (dtype_size(x.dtype) > 0 &&
+        byte_count(x.shape, dtype_size(x.dtype)) != x.bytes.size())
+      bad(where, tensor(x.name) + ": its shape does not fit its " +
+                   std::to_string(x.bytes.size()) + " bytes");
+}
+
+std::string with_length(const std::string& header) {
+  uint64_t length = header.size();
+  std::string out(length_size, '\0');
+  std::memcpy(out.data(), &length, length_size);
+  return out + header;
+}
+
 void write_parts(output_file& out, const std::string& header,
                  std::span<const named_tensor* const> order) {
-  uint64_t length = header.size();
-  out.write(std::as_bytes(std::span{&length, 1}));
-  out.write(header);
+  out.write(with_length(header));
   for (const auto* x : order)
     out.write(x->bytes);
 }
@@ -260,8 +273,22 @@ size_t dtype_size(std::string_view dtype) noexcept {
   return 0;
 }
 
+uint64_t bytes_of(const named_tensor& what) {
+  auto out = byte_count(what.shape, dtype_size(what.dtype));
+  if (!out || dtype_size(what.dtype) == 0)
+    bad(what.name, "has no size");
+  return *out;
+}
+
+std::string safetensors_head(std::span<const named_tensor> tensors,
+                             const tensor_metadata& metadata,
+                             const std::string& where) {
+  return with_length(make_header(file_order(tensors), metadata, where));
+}
+
 void write_safetensors(output_file& out, std::span<const named_tensor> tensors,
                        const tensor_metadata& metadata) {
+  check_sizes(tensors, out.path().string());
   auto order = file_order(tensors);
   write_parts(out, make_header(order, metadata, out.path().string()), order);
 }
@@ -269,6 +296,7 @@ void write_safetensors(output_file& out, std::span<const named_tensor> tensors,
 void write_sealed_safetensors(output_file& out,
                               std::span<const named_tensor> tensors,
                               tensor_metadata metadata) {
+  check_sizes(tensors, out.path().string());
   metadata[std::string{seal_key}] = no_seal;
   auto order = file_order(tensors);
   auto header = make_header(order, metadata, out.path().string());

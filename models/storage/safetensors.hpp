@@ -39,6 +39,16 @@ inline constexpr uint64_t max_tensor_header = 16u << 20;
 /// Bytes per element; 0 for an unknown type.
 size_t dtype_size(std::string_view dtype) noexcept;
 
+/// Bytes of a tensor of this type and shape. Throws for an unknown type or a
+/// shape that does not fit into memory.
+uint64_t bytes_of(const named_tensor& what);
+
+/// What a file with these tensors begins with; their bytes are not looked at.
+/// They must be in the order of the file. `where` names it in error lines.
+std::string safetensors_head(std::span<const named_tensor> tensors,
+                             const tensor_metadata& metadata,
+                             const std::string& where);
+
 /// Writes the tensors directly from their memory. Wide element types come
 /// first, so that each tensor is aligned; within a type the order is kept.
 void write_safetensors(output_file& out, std::span<const named_tensor> tensors,

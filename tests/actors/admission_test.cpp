@@ -44,11 +44,12 @@ struct entrance {
   }
 
   answer_ptr<std::string, caf::strong_actor_ptr>
-  ask(const admission_actor& caller, const std::string& role) {
+  ask(const admission_actor& caller, const std::string& role,
+      bool seeks_lead = false) {
     proto::Hello out;
     out.set_protocol(protocol_version);
     out.set_role(role);
-    out.set_rank(1);
+    out.set_seeks_lead(seeks_lead);
     auto answer = actors.ask<std::string, caf::strong_actor_ptr>(
       caller, out.SerializeAsString());
     actors.run();
@@ -61,9 +62,10 @@ struct entrance {
       ask(caller, "worker")->get<caf::strong_actor_ptr>());
   }
 
-  proto::Welcome welcome(const std::string& role) {
+  proto::Welcome welcome(const std::string& role, bool seeks_lead = false) {
     proto::Welcome out;
-    out.ParseFromString(ask(admission, role)->get<std::string>());
+    auto answer = ask(admission, role, seeks_lead);
+    out.ParseFromString(answer->get<std::string>());
     return out;
   }
 
@@ -119,30 +121,18 @@ TEST_CASE("peers and evaluators are told where the others and the files are") {
 }
 
 TEST_CASE("who seeks the lead is not let in by another shard") {
+  entrance it;
+  CHECK(it.welcome("evaluator", true).accepted());
   admission_parts parts;
-  entrance it{10, parts};
-  proto::Hello hello;
-  hello.set_protocol(protocol_version);
-  hello.set_role("evaluator");
-  hello.set_seeks_lead(true);
-  auto welcome = [&](const admission_actor& by) {
-    auto answer = it.actors.ask<std::string, caf::strong_actor_ptr>(
-      by, hello.SerializeAsString());
-    it.actors.run();
-    proto::Welcome out;
-    out.ParseFromString(answer->get<std::string>());
-    return out;
-  };
-  CHECK(welcome(it.admission).accepted());
   parts.server = it.server.handle;
   parts.weights = {element_type::float32, 10};
-  auto shard = it.actors.make<admission_actor, admission_state>(parts);
-  auto found = welcome(shard);
+  it.admission =
+    it.actors.make<admission_actor, admission_state>(std::move(parts));
+  auto found = it.welcome("evaluator", true);
   CHECK_FALSE(found.accepted());
   CHECK(found.later());
   CHECK(found.refusal() == "it does not lead");
-  hello.set_seeks_lead(false);
-  CHECK(welcome(shard).accepted());
+  CHECK(it.welcome("worker").accepted());
 }
 
 TEST_CASE("a peer that goes before it comes leaves nothing behind") {

@@ -11,6 +11,7 @@
 #include "messages/transport/shm/shm_path.hpp"
 #include "messages/transport/stream/stream_path.hpp"
 #include "tests/support/server_fixture.hpp"
+#include "tests/support/slot_drafts.hpp"
 #include "tests/support/sockets.hpp"
 
 #include <ATen/TensorOperators.h>
@@ -387,8 +388,12 @@ void attack_the_registrar(uint64_t seed) {
   auto what = std::make_shared<shard_fetch>();
   what->transfer = transfer_id{2};
   what->weights = at::zeros({static_cast<int64_t>(total)});
-  if (one_in(random, 2))
-    what->slots = {at::zeros({static_cast<int64_t>(total)})};
+  slot_draft slot{static_cast<int64_t>(total)};
+  if (one_in(random, 2)) {
+    what->slots = slot.file;
+    what->slot_count = 1;
+    what->slot_bytes = slot.bytes();
+  }
   auto fetched =
     on.actors.ask<>(on.registrar, state_atom_v, shard_fetch_ptr{what});
   on.actors.run();
@@ -396,7 +401,7 @@ void attack_the_registrar(uint64_t seed) {
   for (auto left = 1 + random() % 24; left > 0; --left) {
     auto from = random() % 2;
     shard_id rank{static_cast<uint32_t>(from + 1)};
-    auto bytes = 4 * on.part_sizes[from] * (1 + what->slots.size());
+    auto bytes = 4 * on.part_sizes[from] * (1 + what->slot_count);
     auto piece = any_chunk(random, one_in(random, 8) ? 1 : 2, bytes);
     if (!one_in(random, 6)) {
       auto size = std::min(bytes - next[from], 1 + random() % bytes);
@@ -410,8 +415,7 @@ void attack_the_registrar(uint64_t seed) {
   }
   // What is the lead's own, behind theirs, nobody has written to.
   auto theirs = static_cast<int64_t>(on.part_sizes[0] + on.part_sizes[1]);
-  what->slots.push_back(what->weights);
-  for (const auto& flat : what->slots)
+  for (const auto& flat : {what->weights, slot.numbers()})
     CHECK((flat.slice(0, theirs) == 0).all().item<bool>());
 }
 

@@ -3,6 +3,7 @@
 #include "actors/shards/shard_registrar.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
+#include "tests/support/slot_drafts.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -100,7 +101,9 @@ struct registry_office {
     auto what = std::make_shared<shard_fetch>();
     what->transfer = wanted;
     what->weights = weights;
-    what->slots = {slot};
+    what->slots = slot.file;
+    what->slot_count = 1;
+    what->slot_bytes = slot.bytes();
     fetched = actors.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
     actors.run();
   }
@@ -128,7 +131,7 @@ struct registry_office {
   shard_stand_in one = make_shard(actors);
   shard_stand_in two = make_shard(actors);
   at::Tensor weights = at::zeros({18});
-  at::Tensor slot = at::zeros({18});
+  slot_draft slot{18};
   answer_ptr<> fetched;
 };
 
@@ -145,7 +148,7 @@ TEST_CASE("a version is whole when each shard has sent all of its own") {
   CHECK(it.fetched->values);
   CHECK(it.lead->refused.empty());
   // And nothing else has been written to.
-  for (const auto& flat : {it.weights, it.slot}) {
+  for (const auto& flat : {it.weights, it.slot.numbers()}) {
     CHECK((flat.narrow(0, 0, 15) != 0).all().item<bool>());
     CHECK((flat.narrow(0, 15, 3) == 0).all().item<bool>());
   }

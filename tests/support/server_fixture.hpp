@@ -10,6 +10,7 @@
 #include "actors/shards/shard_registrar.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <map>
 
@@ -64,6 +65,7 @@ public:
     out.samples = samples;
     out.classes = 10;
     out.life = life;
+    out.checkpoints = folder.path();
     out.resumed = resumed;
     out.recorder = recorder.handle;
     out.writer = writer.handle;
@@ -192,6 +194,7 @@ public:
     return std::get<notes::finished>(recorder->finished.at(0)->what).summary;
   }
 
+  testing::temporary_folder folder; ///< For checkpoints.
   actor_fixture actors;
   config::settings settings;
   uint64_t samples = 1000;

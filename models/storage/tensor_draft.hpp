@@ -1,0 +1,72 @@
+#pragma once
+// A safetensors file whose bytes arrive in pieces, in any order, and are never
+// in memory all together: the slots of an optimiser whose shards live in
+// processes of their own.
+//
+// Errors are `run_error`s: one line with the file and the reason. Threads may
+// put different bytes at the same time; all else has one owner.
+
+#include "models/storage/safetensors.hpp"
+#include "models/storage/sha256.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string_view>
+
+namespace troupe::models {
+
+class tensor_draft {
+public:
+  using block_sink = std::function<void(std::span<const std::byte>)>;
+
+  /// Creates the file, at its full size, under a temporary name that
+  /// `remove_leftovers` knows.
+  /// @param dir Created if absent.
+  /// @param tensors Their bytes are not looked at.
+  tensor_draft(const std::filesystem::path& dir,
+               std::span<const named_tensor> tensors,
+               const tensor_metadata& metadata = {});
+
+  /// Removes the file, unless it has got its name.
+  ~tensor_draft();
+
+  tensor_draft(const tensor_draft&) = delete;
+  tensor_draft& operator=(const tensor_draft&) = delete;
+
+  /// Writes bytes. @param first Of the tensors, which lie end to end in the
+  /// order of the file.
+  void put(uint64_t first, std::span<const std::byte> bytes);
+
+  /// Reads `count` bytes from `first` on, a block of at most `block` bytes at a
+  /// time.
+  void read(uint64_t first, uint64_t count, const block_sink& to) const;
+
+  /// What the manifest of a checkpoint says of a file.
+  struct content {
+    uint64_t size = 0;
+    sha256_digest digest{};
+  };
+
+  /// Makes the content durable and gives the file its name, in an existing
+  /// folder of the same file system.
+  content finish(const std::filesystem::path& path);
+
+  static constexpr size_t block = 1u << 20;
+
+  /// What temporary names begin with.
+  static constexpr std::string_view prefix = ".tmp-draft-";
+
+private:
+  void read_from(uint64_t at, uint64_t count, const block_sink& to) const;
+
+  std::filesystem::path path_;
+  int handle_ = -1;
+  uint64_t head_ = 0; ///< Bytes before the tensors.
+  uint64_t size_ = 0; ///< Of the file.
+  bool named_ = false;
+};
+
+} // namespace troupe::models

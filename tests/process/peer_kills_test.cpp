@@ -1,0 +1,62 @@
+// Peers that are killed at random, over one training.
+
+#include "tests/process/peers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+#include <thread>
+
+using namespace troupe::testing;
+
+TEST_CASE("30 peers that are killed at random, and as many that join, leave "
+          "each sample once") {
+  constexpr int kills = 30;
+  process_fixture on;
+  auto meet = "file://" + (on.home() / "meet").string();
+  const flags what{"--policy",
+                   "async",
+                   "--lr",
+                   "0.005", // Of a run that learns for long.
+                   "--checkpoint-freq",
+                   "20",
+                   "--liveness-timeout",
+                   "3",
+                   "--reshard-on-join"};
+  const flags endless{"--epochs", "1000000"};
+  auto all = start_peers(on, 4, what + endless, meet);
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+  std::mt19937 random{11};
+  auto kill_one = [&] {
+    auto victim = all.begin() + random() % all.size();
+    victim->kill();
+    all.erase(victim);
+  };
+  for (int killed = 0; killed < kills;) {
+    INFO(killed);
+    auto at_once = std::min<int>(random() % 3 == 0 ? 2 : 1, kills - killed);
+    for (int i = 0; i < at_once; ++i, ++killed)
+      kill_one();
+    auto first = all.size();
+    for (int i = 0; i < at_once; ++i)
+      all.push_back(join_peers(on, what + endless, meet));
+    for (auto i = first; i < all.size(); ++i)
+      all[i].await("as parameter server shard");
+    std::this_thread::sleep_for(std::chrono::milliseconds{random() % 1000});
+  }
+  all.front().signal(SIGTERM);
+  check_ends_of(all, 75);
+  // The rest is short.
+  auto epochs = committed_of(on.metrics()).samples / digits + 2;
+  auto rest = what + flags{"--resume", "auto"};
+  all.clear();
+  all.push_back(start_peer(
+    on, 0, 2,
+    rest + flags{"--change", "training.epochs=" + std::to_string(epochs)},
+    meet));
+  all.push_back(start_peer(on, 1, 2, rest, meet));
+  check_ends_of(all, 0);
+  CHECK(check_completed(on, epochs).resumes > kills);
+}
