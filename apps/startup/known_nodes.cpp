@@ -10,10 +10,12 @@ namespace troupe::app {
 known_nodes::known_nodes(const config::settings& settings,
                          const std::optional<config::next_life>& before)
   : settings_(settings) {
-  if (before)
+  if (before) {
     life_ = before->before;
-  else
+    peers_ = before->peers;
+  } else {
     life_.nodes = {{settings.cluster.host, settings.cluster.port}};
+  }
   if (settings.what == config::role::ps)
     rank_ = shard_id{settings.cluster.rank.value_or(0)};
 }
@@ -31,16 +33,17 @@ void known_nodes::note(const proto::Welcome& welcome,
     return;
   for (const auto& shard : welcome.shards())
     life_.nodes.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
+  peers_ = static_cast<uint32_t>(life_.nodes.size());
 }
 
 std::optional<run_end> known_nodes::without_lead(const std::string& why) const {
-  auto known = life();
-  if (known.nodes.size() < 2)
+  std::lock_guard guard{mutex_};
+  if (life_.nodes.size() < 2)
     return std::nullopt;
   run_end out{1, {}};
-  for (uint32_t rank = 1; rank < known.nodes.size(); ++rank)
+  for (uint32_t rank = 1; rank < peers_; ++rank)
     out.next.push_back(shard_id{rank});
-  out.line = "rank 0 at " + config::to_string(known.nodes.front()) +
+  out.line = "rank 0 at " + config::to_string(life_.nodes.front()) +
              " is lost (" + why + "); the nodes that are left, " +
              std::to_string(out.next.size()) +
              ", go on from the newest checkpoint";

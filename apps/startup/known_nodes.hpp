@@ -45,6 +45,7 @@ private:
   mutable std::mutex mutex_;
   config::settings settings_;
   config::run_life life_;
+  uint32_t peers_ = 1;
   std::optional<shard_id> rank_;
 };
 

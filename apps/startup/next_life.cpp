@@ -35,13 +35,11 @@ config::next_life place_in(const run_end& how, const known_nodes& known,
   if (settings.training.global_batch_size)
     out.global_batch_size = settings.training.batch_size * out.peers;
   out.before = life;
+  // Joiners, which come last, have no shard yet: nobody knows where it will be.
   out.before.nodes.clear();
   for (auto rank : how.next)
     if (rank.value < life.nodes.size())
       out.before.nodes.push_back(life.nodes[rank.value]);
-  // A joiner was no shard yet, and nobody knows where it will listen.
-  if (out.before.nodes.size() < out.peers)
-    out.before.nodes.resize(1);
   return out;
 }
 

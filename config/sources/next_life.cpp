@@ -27,7 +27,7 @@ next_life parse_next_life(const std::string& text) {
   std::string word;
   while (before.nodes.size() < known && in >> word)
     before.nodes.push_back(parse_address(word));
-  if (!in || out.rank >= out.peers || (known != 1 && known != out.peers))
+  if (!in || out.rank >= out.peers || known == 0 || known > out.peers)
     throw bad_value("is not what print writes");
   if (batch > 0)
     out.global_batch_size = batch;

@@ -20,7 +20,8 @@ namespace troupe::config {
 struct run_life {
   std::string run_id{}; ///< Empty: not known.
   uint32_t number = 0;  ///< Of the life.
-  /// By rank: where a lead would listen. That of rank 0, or those of all.
+  /// By rank: where a lead would listen. Those of the last ranks may be
+  /// missing.
   std::vector<address> nodes{};
   std::filesystem::path directory{}; ///< Of the run's files.
 };

@@ -121,7 +121,7 @@ TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
   CHECK(is_peer(lead.values));
   CHECK(lead.values.cluster.rank == 0);
   CHECK(lead.values.cluster.listen.empty());
-  for (std::string text : {"x", "2 2 0 0 1 - 1 h:1 ", "0 3 0 0 1 - 2 h:1 h:2 ",
+  for (std::string text : {"x", "2 2 0 0 1 - 1 h:1 ", "0 1 0 0 1 - 2 h:1 h:2 ",
                            "0 1 0 0 1 - 0 ", "0 1 0 0 1 - 1 h ", "0 1 0 0 1"})
     CHECK(launch_complaint({{next_life_variable, text}}) ==
           "TROUPE_NEXT_LIFE=" + text +

@@ -44,6 +44,9 @@ TEST_CASE("30 peers that are killed at random, and as many that join, leave "
       all.push_back(join_peers(on, what + endless, meet));
     for (auto i = first; i < all.size(); ++i)
       all[i].await("as parameter server shard");
+    // So that not all that have weights are killed.
+    on.await(all.back(), "an update of the next life", is_kind("update"),
+             on.metrics().size());
     std::this_thread::sleep_for(std::chrono::milliseconds{random() % 1000});
   }
   all.front().signal(SIGTERM);

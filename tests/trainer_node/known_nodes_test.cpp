@@ -73,9 +73,13 @@ TEST_CASE("nodes of which none goes on without another wait for the lead") {
 
 TEST_CASE("a node whose next lead does not come knows who leads after it") {
   config::next_life before;
+  before.peers = 2;
   before.before.nodes = {{"10.0.0.2", 5000}, {"10.0.0.3", 5000}};
   known_nodes uut{of_lead(), before};
   CHECK((uut.without_lead("")->next == std::vector{shard_id{1}}));
+  // Two have joined: where they will be is not known yet.
+  before.peers = 4;
+  CHECK(known_nodes{of_lead(), before}.without_lead("")->next.size() == 3);
   // The last one has nobody to go on with.
   before.before.nodes.resize(1);
   CHECK_FALSE(known_nodes{of_lead(), before}.without_lead(""));
