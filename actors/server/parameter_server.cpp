@@ -33,7 +33,8 @@ parameter_server_state::parameter_server_state(pointer self,
     shards_(
       self, parts_.remote_shards,
       [this](const caf::error& why) {
-        ending_.fail("a parameter server shard failed: " + text_of(why));
+        auto by = why == errc::disk ? "" : "a parameter server shard failed: ";
+        ending_.fail(by + text_of(why));
       },
       parts_.settings.cluster.liveness_timeout),
     scheduler_(make_step_scheduler(parts_)), clock_(self), best_(parts_.best),

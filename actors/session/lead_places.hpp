@@ -29,10 +29,10 @@ public:
     return at_ > 0;
   }
 
-  /// The lead is here. @param heirs Who may lead after it, in this order.
-  void found(std::vector<config::address> heirs) {
-    heirs.insert(heirs.begin(), current());
-    all_ = std::move(heirs);
+  /// The lead is here. @param successors Who may lead after it, in this order.
+  void found(std::vector<config::address> successors) {
+    successors.insert(successors.begin(), current());
+    all_ = std::move(successors);
     at_ = 0;
   }
 

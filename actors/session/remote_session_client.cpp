@@ -349,7 +349,7 @@ void remote_session_client_state::seat(const evaluator_actor& who,
 
 void remote_session_client_state::seated(const std::string& as) {
   attempts_.succeeded();
-  note_heirs();
+  note_successors();
   auto compressed = servers_.front().codec ? ", gradients compressed" : "";
   say("connected    to " + address() + " " + as + " over " + paths_taken() +
       compressed);
@@ -357,14 +357,14 @@ void remote_session_client_state::seated(const std::string& as) {
 
 // Only a lead whose nodes go on without it says where the run's files are. The
 // next one may have changed what this node has agreed to.
-void remote_session_client_state::note_heirs() {
+void remote_session_client_state::note_successors() {
   if (!parts_.follows || welcome_.run_directory().empty())
     return;
   parts_.hello.clear_explicit_();
-  std::vector<config::address> heirs;
+  std::vector<config::address> successors;
   for (const auto& shard : welcome_.shards())
-    heirs.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
-  places_.found(std::move(heirs));
+    successors.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
+  places_.found(std::move(successors));
 }
 
 // -- losing the place ---------------------------------------------------------

@@ -183,7 +183,7 @@ private:
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
-  void note_heirs();
+  void note_successors();
   void lost();
   void look_at_path(const std::string& path, const caf::error& why);
   void drop_links();

@@ -36,8 +36,9 @@ read_meeting_file(const std::filesystem::path& path);
 
 /// Fills in where rank 0 listens, if a file says so: rank 0 takes a free port
 /// and writes the file, which lasts as long as the result; others wait for it
-/// as long as for a connection. Throws `run_error` when nothing comes, and
-/// `usage_error` when that address is not allowed.
+/// as long as for a connection. In a run's next life all know it already.
+/// Throws `run_error` when nothing comes, and `usage_error` when that address
+/// is not allowed.
 std::unique_ptr<meeting_file> meet_by_file(config::resolved& all);
 
 } // namespace troupe::app

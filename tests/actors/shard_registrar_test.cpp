@@ -261,3 +261,14 @@ TEST_CASE("who does not come to the next life is left out of the one after") {
   CHECK((it.lead->ended[0].next == std::vector{shard_id{0}, second}));
   CHECK(it.lead->ended[0].line == "parameter server shard 1 did not come");
 }
+
+TEST_CASE("slots that cannot be written fail the version, not a shard") {
+  registry_office it;
+  slot_draft too_small{2};
+  it.slot.file = too_small.file;
+  it.open();
+  it.send(it.one, first, 0, 80);
+  REQUIRE(it.fetched->error);
+  CHECK(it.fetched->code() == errc::disk);
+  CHECK(it.lead->refused.empty());
+}

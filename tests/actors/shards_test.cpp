@@ -173,3 +173,14 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
     }
   }
 }
+
+TEST_CASE("a checkpoint of shards in processes has no slots in memory") {
+  auto on = open_shards(3, "adam", where::in_processes);
+  run_step(*on, 0);
+  on->actors.tell(on->lead, stop_atom_v);
+  const auto& what = *on->writer->snapshots.at(0);
+  REQUIRE(what.slots.size() == 2);
+  CHECK(what.draft);
+  for (const auto& slot : what.slots)
+    CHECK_FALSE(slot.flat);
+}

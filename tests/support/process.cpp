@@ -187,15 +187,6 @@ double child::core_seconds() const {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-uint64_t child::peak_memory() const {
-  const std::string key = "VmHWM:";
-  auto text = slurp("/proc/" + std::to_string(pid_) + "/status");
-  auto at = text.find(key);
-  return at == std::string::npos
-           ? 0
-           : std::stoull(text.substr(at + key.size())) << 10;
-}
-
 int child::wait(std::chrono::seconds limit) {
   try {
     eventually(

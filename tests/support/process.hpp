@@ -61,9 +61,6 @@ public:
   /// Seconds of CPU time that it has used.
   double core_seconds() const;
 
-  /// Bytes of memory that it has had at most so far.
-  uint64_t peak_memory() const;
-
   /// Waits until it ends; returns its exit status, or 128 + the number of the
   /// signal that killed it. Throws when it does not end in time.
   int wait(std::chrono::seconds limit = patience);
