@@ -99,8 +99,7 @@ void follower_state::prepare(config::run_description run,
                            test.classes());
   data::require_same_test(run, test, parts_.folder.string());
   classes_ = test.classes();
-  computing.frozen =
-    frozen_weights(settings.training, classes_, &newest, nullptr);
+  computing.frozen = frozen_weights(settings.training, classes_, newest);
   settings_ = std::move(settings);
   run_ = std::move(run);
   scorer_ = spawn<scorer_actor, scorer_state>(self_->system(),

@@ -67,7 +67,7 @@ struct parameter_server_parts {
   incarnation life{1}; ///< 1, or one more than in the run resumed.
   std::filesystem::path checkpoints; ///< Where they are written.
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
-  /// What a run begins with that is not resumed; null: weights are drawn.
+  /// What a run begins with that is not resumed; null: drawn when needed.
   std::shared_ptr<const first_weights> first;
   payload frozen; ///< Weights that are not trained; empty if all are.
   /// The score of the best weights that are on disk already.

@@ -125,7 +125,7 @@ version_feed_parts parameter_server_state::feed_parts() {
   out.keeps_shown =
     parts_.settings.checkpoint.keep_best != config::best_rule::nothing &&
     model_.has_weights();
-  if (parts_.first)
+  if (parts_.first && !parts_.first->from.file.empty())
     out.first = to_payload(parts_.first->weights.trained);
   return out;
 }

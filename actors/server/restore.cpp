@@ -39,15 +39,14 @@ server_model make_server_model(const parameter_server_parts& parts) {
                            : server_model{settings, parts.classes, parts.memory,
                                           with, first_of(parts)};
   out.keep_frozen(parts.frozen);
-  // The network that drew the first weights was as large as they are.
+  // Its layout is that of a network, which was as large as the weights.
   models::give_back_kept_tensor_memory();
   return out;
 }
 
-std::vector<shard_beginning>
-make_beginnings(const parameter_server_parts& parts) {
+shard_beginnings make_beginnings(const parameter_server_parts& parts) {
   return make_beginnings(parts.settings.training, parts.classes,
-                         parts.settings.cluster.shards, parts.resumed.get(),
+                         parts.settings.cluster.shards, parts.resumed,
                          first_of(parts));
 }
 

@@ -18,9 +18,8 @@ policies::policy_spec make_policy_spec(const config::settings& settings);
 
 server_model make_server_model(const parameter_server_parts& parts);
 
-/// The initial state of the shards in processes of their own.
-std::vector<shard_beginning>
-make_beginnings(const parameter_server_parts& parts);
+/// What the shards in processes of their own begin with.
+shard_beginnings make_beginnings(const parameter_server_parts& parts);
 
 /// Throws `run_error` when the checkpoint belongs to another data set.
 cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts);

@@ -1,17 +1,27 @@
 #pragma once
-// The initial state of a shard in a process of its own. A value: made by the
+// What the shards in processes of their own begin with. Values: made by the
 // lead, sent by the shard registrar.
 
+#include "messages/ids.hpp"
 #include "messages/types.hpp"
 #include "models/layout/shard_cuts.hpp"
 
+#include <functional>
+#include <vector>
+
 namespace troupe {
 
-/// The state that a shard in a process of its own starts with.
+/// The state that one shard starts with.
 struct shard_beginning {
-  models::element_range range;
   shard_state state;
   payload flat; ///< Its weights, followed by its slots.
+};
+
+struct shard_beginnings {
+  std::vector<models::element_range> ranges; ///< For ranks 1, 2, ...
+  /// Makes the state of one shard, so that there is memory for those that have
+  /// come only. Holds what all are made from, until it is dropped.
+  std::function<shard_beginning(shard_id)> make;
 };
 
 } // namespace troupe

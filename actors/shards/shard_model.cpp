@@ -46,6 +46,16 @@ void fill(const std::vector<models::parameter_slot>& slots,
   }
 }
 
+void fill_slot(const models::flat_layout& whole, const std::string& slot,
+               const models::element_range& range,
+               const models::loaded_checkpoint& from, const at::Tensor& flat) {
+  auto key = [&](const std::string& parameter) {
+    return models::slot_key(slot, parameter);
+  };
+  fill(whole.slots(), whole.dtype(), range, from.optimizer, from.path.string(),
+       key, flat);
+}
+
 shard_model::shard_model(const config::training_settings& settings,
                          config::scalar_type dtype, models::element_range range,
                          std::vector<models::element_range> without_decay,
@@ -66,15 +76,9 @@ void shard_model::load(const models::flat_layout& whole,
                     "', this run uses '" + std::string{optimizer_->name()} +
                     "'; give --optimizer " + record.name());
   auto slots = optimizer_->slots();
-  if (record.steps() > 0) {
-    for (auto& slot : slots) {
-      auto key = [&](const std::string& parameter) {
-        return models::slot_key(slot.name, parameter);
-      };
-      fill(whole.slots(), whole.dtype(), range_, from.optimizer, where, key,
-           slot.flat);
-    }
-  }
+  if (record.steps() > 0)
+    for (auto& slot : slots)
+      fill_slot(whole, slot.name, range_, from, slot.flat);
   optimizer_->load(slots, record.steps());
 }
 

@@ -32,6 +32,11 @@ void fill(const std::vector<models::parameter_slot>& slots,
           const std::function<std::string(const std::string&)>& key_of,
           const at::Tensor& flat);
 
+/// The same for a slot of the optimiser.
+void fill_slot(const models::flat_layout& whole, const std::string& slot,
+               const models::element_range& range,
+               const models::loaded_checkpoint& from, const at::Tensor& flat);
+
 class shard_model {
 public:
   /// No weights at all (`--gradients none`).

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/run_clock.hpp"
 #include "config/text/one_line.hpp"
+#include "models/engine/tensor_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -84,13 +85,15 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
 caf::result<void>
 shard_registrar_state::take_in(shard_id rank, const std::string& host,
                                uint16_t port, const remote_shard_actor& who) {
-  if (rank.value == 0 || rank.value > parts_.beginnings.size() ||
-      shards_.contains(rank))
+  if (rank.value == 0 || rank.value > ranges().size() || shards_.contains(rank))
     return caf::make_error(errc::rank_taken, "there is a parameter server "
                                              "shard of rank " +
                                                to_string(rank) + " already");
+  if (complete_) // One is lost, and this life is about to end.
+    return caf::make_error(errc::shutting_down,
+                           std::string{"the run is without one of its shards"});
   self_->monitor(who);
-  const auto& begins = parts_.beginnings[rank.value - 1];
+  auto begins = parts_.beginnings.make(rank);
   transfer_id id{rank.value};
   auto& in = shards_[rank];
   in.rank = rank;
@@ -122,22 +125,22 @@ void shard_registrar_state::credit(shard_id rank, transfer_id id,
 
 void shard_registrar_state::note_missing() {
   std::vector<shard_id> missing;
-  for (uint32_t k = 1; k <= parts_.beginnings.size(); ++k)
+  for (uint32_t k = 1; k <= ranges().size(); ++k)
     if (auto found = shards_.find(shard_id{k});
         found == shards_.end() || !found->second.ready)
       missing.push_back(shard_id{k});
   parts_.roster->wait_for(std::move(missing));
 }
 
-// The initial states are not needed once all shards have theirs: the loss of a
-// shard after that ends the run.
+// No more of them are made once all shards have theirs: the loss of a shard
+// after that ends the run.
 void shard_registrar_state::ready(shard_id rank) {
   auto* from = speaker(rank);
   if (from == nullptr || complete_)
     return;
   from->ready = true;
   note_missing();
-  auto all = shards_.size() == parts_.beginnings.size() &&
+  auto all = shards_.size() == ranges().size() &&
              std::ranges::all_of(
                shards_, [](const auto& one) { return one.second.ready; });
   if (!all)
@@ -149,8 +152,8 @@ void shard_registrar_state::ready(shard_id rank) {
     handles.push_back(one.handle);
     addresses.push_back(one.where);
   }
-  for (auto& begins : parts_.beginnings)
-    begins.flat = {};
+  parts_.beginnings.make = {};
+  models::give_back_kept_tensor_memory();
   self_->send(parts_.lead, shards_atom_v, shard_registrar_actor{self_},
               std::move(handles));
   parts_.roster->open(std::move(addresses));
@@ -160,9 +163,9 @@ void shard_registrar_state::ready(shard_id rank) {
 
 caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   uint64_t bytes = 0;
-  for (const auto& begins : parts_.beginnings)
-    bytes += begins.range.count * what->weights.element_size() *
-             (1 + what->slot_count);
+  for (const auto& range : ranges())
+    bytes +=
+      range.count * what->weights.element_size() * (1 + what->slot_count);
   auto promise = self_->make_response_promise<void>();
   fetches_.emplace(what->transfer, open_fetch{what, promise, bytes});
   return promise;
@@ -178,8 +181,8 @@ void shard_registrar_state::put(shard_id rank, const chunk& piece) {
   auto& [what, asks, missing, arrived] = found->second;
   auto& next = arrived[rank];
   auto size = piece.bytes().size();
-  auto all = parts_.beginnings[rank.value - 1].range.count *
-             what->weights.element_size() * (1 + what->slot_count);
+  auto all = ranges()[rank.value - 1].count * what->weights.element_size() *
+             (1 + what->slot_count);
   if (piece.offset != next || size == 0 || size > all - next)
     return lost(from->handle.address(), "a piece is out of place");
   try {
@@ -200,7 +203,7 @@ void shard_registrar_state::put(shard_id rank, const chunk& piece) {
 // A piece may extend from one part into the next.
 void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
                                  const chunk& piece) const {
-  const auto& range = parts_.beginnings[rank.value - 1].range;
+  const auto& range = ranges()[rank.value - 1];
   auto width = static_cast<uint64_t>(to.weights.element_size());
   auto part_bytes = range.count * width;
   auto bytes = piece.bytes();

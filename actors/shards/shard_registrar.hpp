@@ -50,7 +50,7 @@ private:
 
 struct shard_registrar_parts {
   lead_actor lead;
-  std::vector<shard_beginning> beginnings; ///< For ranks 1, 2, ...
+  shard_beginnings beginnings;
   std::shared_ptr<shard_roster> roster;
   double liveness_timeout = 15; ///< s of silence until a shard is lost.
   /// Whether the nodes that are left go on together when some are lost.
@@ -85,6 +85,10 @@ private:
     uint64_t missing = 0;                   ///< Bytes, over all shards.
     std::map<shard_id, uint64_t> arrived{}; ///< Bytes; parts come in order.
   };
+
+  const std::vector<models::element_range>& ranges() const {
+    return parts_.beginnings.ranges;
+  }
 
   caf::result<void> take_in(shard_id rank, const std::string& host,
                             uint16_t port, const remote_shard_actor& who);

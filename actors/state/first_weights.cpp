@@ -5,7 +5,7 @@
 #include "actors/state/server_model.hpp"
 #include "config/text/text.hpp"
 #include "config/values/key_patterns.hpp"
-#include "models/network.hpp"
+#include "models/layout/segments.hpp"
 #include "models/weights/taken_weights.hpp"
 
 #include <ATen/ops/empty.h>
@@ -43,17 +43,13 @@ read_first_weights(const config::training_settings& settings, int64_t classes) {
     return nullptr;
   models::weights_file file{settings.init};
   auto skip = config::parse_key_patterns(settings.init_skip);
-  auto net = models::make_network(settings.network, classes, settings.dtype);
-  auto layout = models::layout_of(*net, settings);
+  auto layout = models::layout_of(settings, classes);
   auto out = std::make_shared<first_weights>();
   if (skip.empty()) {
-    net.reset(); // The file has all, and the network is as large.
     out->weights = {empty_buffer(layout, layout.count()),
                     empty_buffer(layout, layout.frozen_count())};
   } else {
-    models::initialise(*net, settings.seed);
-    out->weights = {models::gather(net->module(), layout),
-                    models::gather_frozen(net->module(), layout)};
+    out->weights = models::draw_weights(settings, classes);
   }
   auto taken =
     models::take_weights(file, settings.network, layout, skip, out->weights);
@@ -62,24 +58,30 @@ read_first_weights(const config::training_settings& settings, int64_t classes) {
   return out;
 }
 
+std::shared_ptr<const first_weights>
+make_first_weights(const config::training_settings& settings, int64_t classes) {
+  if (auto read = read_first_weights(settings, classes))
+    return read;
+  auto out = std::make_shared<first_weights>();
+  out->weights = models::draw_weights(settings, classes);
+  return out;
+}
+
+payload frozen_weights(const first_weights& first) {
+  const auto& frozen = first.weights.frozen;
+  return frozen.defined() && frozen.numel() > 0 ? to_payload(frozen)
+                                                : payload{};
+}
+
 payload frozen_weights(const config::training_settings& settings,
-                       int64_t classes, const models::loaded_checkpoint* from,
-                       const first_weights* first) {
-  if (first)
-    return first->weights.frozen.numel() > 0 ? to_payload(first->weights.frozen)
-                                             : payload{};
-  auto net = models::make_network(settings.network, classes, settings.dtype);
-  auto layout = models::layout_of(*net, settings);
+                       int64_t classes, const models::loaded_checkpoint& from) {
+  auto layout = models::layout_of(settings, classes);
   if (layout.frozen().empty())
     return {};
-  if (from) {
-    auto flat = empty_buffer(layout, layout.frozen_count());
-    fill(layout.frozen(), layout.dtype(), {0, layout.frozen_count()},
-         from->model, from->path.string(), std::identity{}, flat);
-    return to_payload(std::move(flat));
-  }
-  models::initialise(*net, settings.seed);
-  return to_payload(models::gather_frozen(net->module(), layout));
+  auto flat = empty_buffer(layout, layout.frozen_count());
+  fill(layout.frozen(), layout.dtype(), {0, layout.frozen_count()}, from.model,
+       from.path.string(), std::identity{}, flat);
+  return to_payload(std::move(flat));
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
-// The weights that a run begins with when they come from a file (`--init`).
-// Made before the parameter server's actors; a value, shared for reading.
+// The weights that a run begins with: those of a file (`--init`), or drawn from
+// the seed. Made before the parameter server's actors; a value, shared for
+// reading.
 
 #include "config/sources/description.hpp"
 #include "config/text/settings.hpp"
@@ -15,8 +16,8 @@
 namespace troupe {
 
 struct first_weights {
-  models::whole_weights weights; ///< Of the network's layout.
-  config::weights_origin from;
+  models::whole_weights weights;  ///< Of the network's layout.
+  config::weights_origin from;    ///< Empty if they are drawn.
   std::vector<std::string> lines; ///< For the user: what was taken.
 };
 
@@ -26,12 +27,15 @@ struct first_weights {
 std::shared_ptr<const first_weights>
 read_first_weights(const config::training_settings& settings, int64_t classes);
 
-/// The weights that a run does not train (`--freeze`): those of its checkpoint,
-/// or of its first weights, or drawn from the seed like all others. Empty if
-/// all are trained. Throws `run_error` when the checkpoint is of another
-/// network. @param from, first May be null.
+/// The same, or drawn weights if there is no such file.
+std::shared_ptr<const first_weights>
+make_first_weights(const config::training_settings& settings, int64_t classes);
+
+/// Those that a run does not train (`--freeze`). Empty if all are trained.
+payload frozen_weights(const first_weights& first);
+
+/// The same of a checkpoint. Throws `run_error` when it is of another network.
 payload frozen_weights(const config::training_settings& settings,
-                       int64_t classes, const models::loaded_checkpoint* from,
-                       const first_weights* first);
+                       int64_t classes, const models::loaded_checkpoint& from);
 
 } // namespace troupe

@@ -22,11 +22,41 @@ namespace {
 
 void fill_weights(const models::flat_layout& layout,
                   const models::loaded_checkpoint& from,
-                  const at::Tensor& flat) {
-  models::element_range all{0, layout.count()};
+                  const models::element_range& range, const at::Tensor& flat) {
   auto where = from.path.string();
   for (const auto* slots : {&layout.slots(), &layout.statistics()})
-    fill(*slots, layout.dtype(), all, from.model, where, std::identity{}, flat);
+    fill(*slots, layout.dtype(), range, from.model, where, std::identity{},
+         flat);
+}
+
+auto layout_for(const config::training_settings& settings, int64_t classes) {
+  return std::make_shared<const models::flat_layout>(
+    models::layout_of(settings, classes));
+}
+
+at::Tensor range_of(const at::Tensor& flat,
+                    const models::element_range& range) {
+  return flat.narrow(0, static_cast<int64_t>(range.first),
+                     static_cast<int64_t>(range.count));
+}
+
+/// A range of a checkpoint's weights, followed by that of each slot.
+payload shard_state_of(const config::training_settings& settings,
+                       const models::flat_layout& layout,
+                       const models::element_range& range,
+                       const models::loaded_checkpoint& from) {
+  shard_model smallest{settings, layout.dtype(), {0, 1}}; // Knows all names.
+  auto slots = smallest.optimizer()->slots();
+  payload_buffer memory{
+    {to_element_type(layout.dtype()), range.count * (slots.size() + 1)}};
+  auto part = [flat = to_tensor(memory), &range](size_t i) {
+    return range_of(flat, {i * range.count, range.count});
+  };
+  fill(layout.slots(), layout.dtype(), range, from.model, from.path.string(),
+       std::identity{}, part(0));
+  for (size_t i = 0; i < slots.size(); ++i)
+    fill_slot(layout, slots[i].name, range, from, part(i + 1));
+  return std::move(memory).seal();
 }
 
 /// Shards of ranks 1, 2, ... own what `[placement]` gives them.
@@ -58,7 +88,7 @@ payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes) {
   auto layout = models::layout_of(settings, classes);
   payload_buffer memory{shape_of(layout)};
-  fill_weights(layout, from, to_tensor(memory));
+  fill_weights(layout, from, {0, layout.count()}, to_tensor(memory));
   return std::move(memory).seal();
 }
 
@@ -72,48 +102,63 @@ cut_parameters(const models::flat_layout& layout, uint32_t shards) {
   return out;
 }
 
-std::vector<shard_beginning>
+shard_beginnings
 make_beginnings(const config::training_settings& settings, int64_t classes,
-                uint32_t shards, const models::loaded_checkpoint* from,
+                uint32_t shards,
+                std::shared_ptr<const models::loaded_checkpoint> from,
                 const at::Tensor& first) {
-  auto model = from ? server_model{settings, classes, *from}
-                    : server_model{settings, classes, heap_memory(), {}, first};
-  auto weights = model.newest_flat();
-  const auto& layout = *model.layout();
-  auto ranges = cut_parameters(layout, shards);
+  auto layout = models::layout_of(settings, classes);
+  shard_beginnings out;
+  out.ranges = cut_parameters(layout, shards);
+  out.ranges.erase(out.ranges.begin());
   auto plain = models::without_decay(layout, settings.weight_decay_exclude);
-  std::vector<shard_beginning> out;
-  for (const auto& range : std::span{ranges}.subspan(1)) {
-    shard_model part{settings, layout.dtype(), range,
-                     models::within(plain, range)};
-    if (from != nullptr)
-      part.load(layout, *from);
-    auto slots = part.optimizer()->slots();
-    std::vector<at::Tensor> all{weights.narrow(
-      0, static_cast<int64_t>(range.first), static_cast<int64_t>(range.count))};
-    for (const auto& slot : slots)
-      all.push_back(slot.flat);
-    shard_state state{version{from ? from->manifest.step() : 0},
-                      part.optimizer()->steps(),
-                      true,
-                      {}};
-    for (const auto& one : part.without_decay())
+  out.make = [=, ranges = out.ranges, layout = std::move(layout),
+              from = std::move(from)](shard_id rank) {
+    const auto& range = ranges.at(rank.value - 1);
+    shard_state state;
+    for (const auto& one : models::within(plain, range))
       state.without_decay.insert(state.without_decay.end(),
                                  {one.first, one.end()});
-    out.push_back({range, std::move(state), to_payload(at::cat(all))});
-  }
+    if (from == nullptr)
+      return shard_beginning{std::move(state),
+                             to_payload(range_of(first, range))};
+    state.weights = version{from->manifest.step()};
+    state.optimizer_steps = from->manifest.optimizer().steps();
+    state.with_slots = true;
+    return shard_beginning{std::move(state),
+                           shard_state_of(settings, layout, range, *from)};
+  };
   return out;
 }
 
 server_model::server_model(const config::training_settings& settings,
                            int64_t classes, payload_memory_ptr memory,
                            const shared_work& with, const at::Tensor& first)
-  : settings_(settings) {
-  auto net = models::make_network(settings.network, classes, settings.dtype);
-  if (!first.defined())
-    models::initialise(*net, settings.seed);
-  layout_ = std::make_shared<const models::flat_layout>(
-    models::layout_of(*net, settings));
+  : server_model(settings, layout_for(settings, classes), std::move(memory),
+                 with) {
+  auto whole =
+    first.defined() ? first : models::draw_weights(settings, classes).trained;
+  auto own = store_->next_buffer();
+  own.copy_(range_of(whole, own_range()));
+  publish(version{0}, std::move(own));
+}
+
+server_model::server_model(const config::training_settings& settings,
+                           int64_t classes,
+                           const models::loaded_checkpoint& from,
+                           payload_memory_ptr memory, const shared_work& with)
+  : server_model(settings, layout_for(settings, classes), std::move(memory),
+                 with) {
+  part_.load(*layout_, from);
+  auto own = store_->next_buffer();
+  fill_weights(*layout_, from, own_range(), own);
+  publish(version{from.manifest.step()}, std::move(own));
+}
+
+server_model::server_model(const config::training_settings& settings,
+                           layout_ptr layout, payload_memory_ptr memory,
+                           const shared_work& with)
+  : settings_(settings), layout_(std::move(layout)) {
   auto range = cut_parameters(*layout_, with.shards).front();
   if (with.shards > 1) {
     first_ = range.first;
@@ -121,35 +166,16 @@ server_model::server_model(const config::training_settings& settings,
                                                   layout_->dtype(), memory);
   }
   store_ = std::make_unique<models::weights_store>(
-    layout_->count() - first_, layout_->dtype(), std::move(memory));
+    own_range().count, layout_->dtype(), std::move(memory));
   auto plain = models::without_decay(*layout_, settings.weight_decay_exclude);
   part_ = {settings, layout_->dtype(), range, models::within(plain, range),
            first_,   with.across};
-  publish_first(first.defined() ? first
-                                : models::gather(net->module(), *layout_),
-                version{0});
-}
-
-server_model::server_model(const config::training_settings& settings,
-                           int64_t classes,
-                           const models::loaded_checkpoint& from,
-                           payload_memory_ptr memory, const shared_work& with)
-  : server_model(settings, classes, std::move(memory), with) {
-  part_.load(*layout_, from);
-  publish_first(to_tensor(weights_of(from, settings, classes)),
-                version{from.manifest.step()});
-}
-
-void server_model::publish_first(const at::Tensor& whole, version id) {
-  auto first = store_->next_buffer();
-  first.copy_(whole.narrow(0, static_cast<int64_t>(first_), first.numel()));
-  publish(id, std::move(first));
 }
 
 payload_shape server_model::shape() const {
   if (!has_weights())
     return {};
-  return {to_element_type(layout_->dtype()), layout_->count() - first_};
+  return {to_element_type(layout_->dtype()), own_range().count};
 }
 
 at::Tensor server_model::next_buffer() {

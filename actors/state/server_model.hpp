@@ -47,13 +47,14 @@ payload weights_of(const models::loaded_checkpoint& from,
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards);
 
-/// The initial states of the shards of ranks 1, 2, ..., in processes of their
-/// own. Throws `run_error` as the server does. @param first As for
-/// `server_model`.
-std::vector<shard_beginning>
+/// What the shards of ranks 1, 2, ..., in processes of their own, begin with.
+/// @param from The checkpoint to go on from; or null.
+/// @param first The first weights of the whole, if there is none.
+shard_beginnings
 make_beginnings(const config::training_settings& settings, int64_t classes,
-                uint32_t shards, const models::loaded_checkpoint* from,
-                const at::Tensor& first = {});
+                uint32_t shards,
+                std::shared_ptr<const models::loaded_checkpoint> from,
+                const at::Tensor& first);
 
 /// How the lead's work is shared.
 struct shared_work {
@@ -63,6 +64,8 @@ struct shared_work {
 
 class server_model {
 public:
+  using layout_ptr = std::shared_ptr<const models::flat_layout>;
+
   /// No weights at all: versions are only counted (`--gradients none`).
   server_model() = default;
 
@@ -79,9 +82,7 @@ public:
                payload_memory_ptr memory = heap_memory(),
                const shared_work& with = {});
 
-  const std::shared_ptr<const models::flat_layout>& layout() const {
-    return layout_;
-  }
+  const layout_ptr& layout() const { return layout_; }
 
   bool has_weights() const { return layout_ != nullptr; }
 
@@ -162,11 +163,19 @@ public:
   std::string sha256_of(const payload& whole) const;
 
 private:
-  void publish_first(const at::Tensor& whole, version id);
+  /// Without a first version.
+  server_model(const config::training_settings& settings, layout_ptr layout,
+               payload_memory_ptr memory, const shared_work& with);
+
+  /// Of the whole, with the statistics.
+  models::element_range own_range() const {
+    return {first_, layout_->count() - first_};
+  }
+
   at::Tensor statistics_of(const at::Tensor& flat) const;
 
   config::training_settings settings_;
-  std::shared_ptr<const models::flat_layout> layout_;
+  layout_ptr layout_;
   uint64_t first_ = 0; ///< Where the lead's range begins in the whole.
   std::unique_ptr<models::weights_store> store_;
   std::unique_ptr<models::flat_pool> wholes_; ///< If the lead has only a part.

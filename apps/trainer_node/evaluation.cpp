@@ -52,9 +52,7 @@ subject load_subject(const config::training_settings& training,
     auto first = read_first_weights(training, test.classes());
     for (const auto& line : first->lines)
       print_line("init         " + line);
-    return {to_payload(first->weights.trained),
-            frozen_weights(training, test.classes(), nullptr, first.get()), 0,
-            ""};
+    return {to_payload(first->weights.trained), frozen_weights(*first), 0, ""};
   }
   auto from = models::find_checkpoint(*training.resume, print_line,
                                       models::checkpoint_content::weights);
@@ -62,8 +60,8 @@ subject load_subject(const config::training_settings& training,
                           from.path.string());
   print_line("checkpoint   " + from.path.string());
   return {weights_of(from, training, test.classes()),
-          frozen_weights(training, test.classes(), &from, nullptr),
-          from.manifest.step(), from.manifest.run_id()};
+          frozen_weights(training, test.classes(), from), from.manifest.step(),
+          from.manifest.run_id()};
 }
 
 /// The results must not end up in the run that is scored, nor remove it.

@@ -11,6 +11,7 @@
 #include "config/values/script.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
+#include "models/engine/tensor_memory.hpp"
 #include "models/networks/registry.hpp"
 #include "models/storage/checkpoint.hpp"
 #include "models/storage/durable_file.hpp"
@@ -134,17 +135,18 @@ void take_first_weights(parameter_server_parts& parts,
   if (from.checkpoint) {
     parts.description.init = description_of(from.checkpoint->manifest).init;
     require_same_init(parts.description.init, config);
+    if (trains(parts.settings))
+      parts.frozen = frozen_weights(parts.settings.training, parts.classes,
+                                    *from.checkpoint);
   } else if (trains(parts.settings)) {
-    parts.first = read_first_weights(parts.settings.training, parts.classes);
-  }
-  if (parts.first) {
+    parts.first = make_first_weights(parts.settings.training, parts.classes);
+    parts.frozen = frozen_weights(*parts.first);
     parts.description.init = parts.first->from;
     for (const auto& line : parts.first->lines)
       say("init         " + line);
+    // The network that drew them was as large as they are.
+    models::give_back_kept_tensor_memory();
   }
-  if (trains(parts.settings))
-    parts.frozen = frozen_weights(parts.settings.training, parts.classes,
-                                  from.checkpoint.get(), parts.first.get());
 }
 
 std::optional<std::string> complete_already(const parameter_server_parts& parts,

@@ -29,6 +29,7 @@
 #include "messages/run_record.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace troupe::app {
 
@@ -298,21 +299,23 @@ node start_with_faults(caf::actor_system& system,
                        const computing_parts& computing,
                        const std::shared_ptr<simulation::machine>& machine,
                        const payload_shape& weights, const compression& packs,
-                       const parameter_server_parts& first,
-                       const origin& from) {
+                       parameter_server_parts first, const origin& from) {
   auto later = config;
   later.values.training.train_dir = from.directory.path.string();
-  auto open = [=, &system](incarnation life,
-                           const std::shared_ptr<event_subscriber>& watch) {
-    if (life.value > 1)
-      return reopen_server(system, later, options, data, machine,
-                           from.directory.lock, watch, first.modules);
-    auto parts = first;
-    parts.observer = watch;
-    return open_server(system, options, machine, std::move(parts), from);
-  };
+  auto samples = first.samples;
+  auto modules = first.modules;
+  auto open =
+    [=, &system](incarnation life,
+                 const std::shared_ptr<event_subscriber>& watch) mutable {
+      if (life.value > 1)
+        return reopen_server(system, later, options, data, machine,
+                             from.directory.lock, watch, modules);
+      auto parts = std::exchange(first, {}); // It holds the first weights.
+      parts.observer = watch;
+      return open_server(system, options, machine, std::move(parts), from);
+    };
   return start_faulty_cluster({system, computing, machine, weights, packs,
-                               first.samples, first.modules, std::move(open),
+                               samples, modules, std::move(open),
                                options.on_end});
 }
 
@@ -387,7 +390,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   auto packs = compression_of(settings, from, layout);
   if (has_faults(settings))
     return start_with_faults(system, config, options, data, computing, machine,
-                             weights, packs, parts, from);
+                             weights, packs, std::move(parts), from);
   std::shared_ptr<transport::shared_memory> memory;
   if (!simulate)
     memory = find_shared_memory(settings.cluster, weights, tell);

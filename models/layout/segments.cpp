@@ -167,6 +167,14 @@ flat_layout layout_of(const config::training_settings& settings,
                    settings);
 }
 
+whole_weights draw_weights(const config::training_settings& settings,
+                           int64_t classes) {
+  auto net = make_network(settings.network, classes, settings.dtype);
+  auto layout = layout_of(*net, settings);
+  initialise(*net, settings.seed);
+  return {gather(net->module(), layout), gather_frozen(net->module(), layout)};
+}
+
 std::optional<uint32_t> owner_of(const std::string& parameter, network& net,
                                  const std::vector<placed_segment>& segments) {
   auto its = std::ranges::find_if(segments, [&](const auto& segment) {

@@ -56,6 +56,10 @@ flat_layout layout_of(network& net, const config::training_settings& settings);
 flat_layout layout_of(const config::training_settings& settings,
                       int64_t classes);
 
+/// The weights of that network as its seed draws them.
+whole_weights draw_weights(const config::training_settings& settings,
+                           int64_t classes);
+
 /// The shard that has a parameter; nothing: the worker.
 /// @throws usage_error if it is in none of the network's parts.
 std::optional<uint32_t> owner_of(const std::string& parameter, network& net,

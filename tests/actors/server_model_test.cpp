@@ -84,19 +84,19 @@ TEST_CASE("a checkpoint has what is frozen, and a run takes it from there") {
   auto settings = settings_of("adam", "resnet20");
   settings.freeze = "conv1.*,bn1.*,layer?.*";
   server_model model{settings, 10};
-  auto frozen = frozen_weights(settings, 10, nullptr, nullptr);
+  auto frozen = frozen_weights(*make_first_weights(settings, 10));
   model.keep_frozen(frozen);
   CHECK(model.shape().count == 650); // The last layer.
   step(model, 1);
   auto saved = save(model, 1, folder.path());
   CHECK(saved.model.tensors().size() == 116);
   CHECK(saved.optimizer.tensors().size() == 4);
-  auto again = frozen_weights(settings, 10, &saved, nullptr);
+  auto again = frozen_weights(settings, 10, saved);
   CHECK(std::ranges::equal(again.bytes(), frozen.bytes()));
   server_model resumed{settings, 10, saved};
   CHECK(std::ranges::equal(resumed.newest().bytes(), model.newest().bytes()));
   settings.freeze.clear();
-  CHECK_FALSE(frozen_weights(settings, 10, &saved, nullptr));
+  CHECK_FALSE(frozen_weights(settings, 10, saved));
 }
 
 TEST_CASE("a step is made in place where nobody reads the version before") {

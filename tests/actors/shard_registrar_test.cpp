@@ -68,16 +68,12 @@ constexpr transfer_id wanted{7};
 struct registry_office {
   /// @param goes_on As in `shard_registrar_parts`.
   explicit registry_office(bool goes_on = false, double patience = 0) {
-    auto beginning = [](uint64_t from, uint64_t count) {
-      return shard_beginning{{from, count}, {}, constant_payload(2 * count, 0)};
+    auto made = [](shard_id rank) {
+      return shard_beginning{{}, constant_payload(rank == first ? 20 : 10, 0)};
     };
     registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
-      shard_registrar_parts{lead.handle,
-                            {beginning(0, 10), beginning(10, 5)},
-                            roster,
-                            0,
-                            goes_on,
-                            patience});
+      shard_registrar_parts{
+        lead.handle, {{{0, 10}, {10, 5}}, made}, roster, 0, goes_on, patience});
   }
 
   void enter(shard_id rank, const shard_stand_in& who) {

@@ -194,11 +194,4 @@ inline size_t count_of(const process_fixture& on, const std::string& kind) {
   return out;
 }
 
-/// Memory of a process in kB.
-inline uint64_t memory_of(pid_t process) {
-  auto text = slurp("/proc/" + std::to_string(process) + "/status");
-  auto at = text.find("VmRSS:");
-  return at == std::string::npos ? 0 : std::stoull(text.substr(at + 6));
-}
-
 } // namespace troupe::testing

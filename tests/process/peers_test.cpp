@@ -99,6 +99,28 @@ TEST_CASE("a launcher's variables make peers") {
   CHECK(summary["final_accuracy"] > 0.5);
 }
 
+// While they wait for the last one: later it is a matter of chance how many
+// gradients are under way in each of them.
+TEST_CASE("rank 0 begins with at most one model more than the others") {
+  constexpr uint64_t model = 43'700; // KiB: 11.2 million weights.
+  constexpr uint64_t rest = 25'000;  // What a lead needs besides.
+  process_fixture on;
+  const flags what{
+    "--network",    "resnet18_cifar",
+    "--dataset",    "synthetic(shape=3x16x16,classes=10,samples=16)",
+    "--batch-size", "2",
+    "--optimizer",  "adam",
+    "--max-steps",  "1"};
+  std::vector<child> all;
+  for (int rank : {0, 1})
+    all.push_back(start_peer(on, rank, 3, what));
+  all[1].await("as parameter server shard 1");
+  CHECK(memory_of(all[0].pid(), "VmHWM") <
+        memory_of(all[1].pid(), "VmHWM") + model + rest);
+  all.push_back(start_peer(on, 2, 3, what));
+  check_ends_of(all, 0);
+}
+
 TEST_CASE("the example of DistributedDataParallel runs, started by hand") {
   process_fixture on;
   const flags what{"--config",

@@ -225,6 +225,14 @@ void check_end(child& who, int status, std::chrono::seconds limit) {
   CHECK(found == status);
 }
 
+uint64_t memory_of(pid_t process, const std::string& what) {
+  auto text = slurp("/proc/" + std::to_string(process) + "/status");
+  auto at = text.find(what + ":");
+  return at == std::string::npos
+           ? 0
+           : std::stoull(text.substr(at + 1 + what.size()));
+}
+
 committed check_completed(process_fixture& on, uint64_t epochs) {
   auto summary = on.summary();
   INFO(summary.dump(2));

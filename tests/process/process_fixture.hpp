@@ -131,6 +131,9 @@ struct sharded_server {
 /// the process's output.
 void check_end(child& who, int status, std::chrono::seconds limit = patience);
 
+/// Memory of a process in kB. @param what VmRSS: now; VmHWM: the most so far.
+uint64_t memory_of(pid_t process, const std::string& what = "VmRSS");
+
 /// Checks that a completed run of so many epochs has applied each sample of
 /// each epoch once: the updates that were not rolled back hold as many samples
 /// as the ledger of the last checkpoint.

@@ -89,17 +89,20 @@ public:
   }
 
   /// Registers the remote shards, as processes of their own would.
-  void bring_shards(const parameter_server_parts& parts) {
+  void bring_shards(parameter_server_parts parts) {
+    if (!resumed)
+      parts.first = make_first_weights(settings.training, 10);
     auto beginnings = make_beginnings(parts);
+    const auto& ranges = beginnings.ranges;
     joined_link_parts joined;
     auto lead_count = models::layout_of(parts.settings.training, 10).count();
     registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
       shard_registrar_parts{lead, beginnings, roster, 0});
-    for (uint32_t k = 1; k <= beginnings.size(); ++k) {
+    for (uint32_t k = 1; k <= ranges.size(); ++k) {
       remote_shard_parts shard;
       shard.rank = shard_id{k};
       shard.settings = parts.settings.training;
-      shard.weights = {element_type::float32, beginnings[k - 1].range.count};
+      shard.weights = {element_type::float32, ranges[k - 1].count};
       shard.registrar = registrar;
       shard.on_end = [this](const run_end& how) {
         ends.push_back(how);
