@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <functional>
 #include <utility>
 
 namespace troupe {
@@ -20,40 +22,57 @@ models::flat_layout layout_of(const models::element_range& range,
     {{"range", {static_cast<int64_t>(range.count)}}}, dtype);
 }
 
-} // namespace
-
-void fill(const std::vector<models::parameter_slot>& slots,
-          config::scalar_type dtype, const models::element_range& range,
-          const models::tensor_file& file, const std::string& where,
-          const std::function<std::string(const std::string&)>& key_of,
-          const at::Tensor& flat) {
+/// @param read Takes a tensor of the file, its first byte that is wanted, and
+/// where these bytes go.
+template <class File, class KeyOf, class Read>
+void fill_range(const std::vector<models::parameter_slot>& slots,
+                config::scalar_type dtype, const models::element_range& range,
+                const File& file, const std::filesystem::path& where,
+                const KeyOf& key_of, const at::Tensor& flat, const Read& read) {
   auto width = models::size_of(dtype);
   auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
   for (const auto& slot : slots) {
     auto key = key_of(slot.name);
     const auto* tensor = file.find(key);
-    if (tensor == nullptr || tensor->bytes.size() != slot.count * width)
-      throw run_error(where + ": no tensor '" + key + "' of " +
+    if (tensor == nullptr || models::bytes_of(*tensor) != slot.count * width)
+      throw run_error(where.string() + ": no tensor '" + key + "' of " +
                       std::to_string(slot.count) +
                       " elements: not a checkpoint of this network; resume "
                       "with the network that it was trained with");
     auto first = std::max(slot.offset, range.first);
     auto end = std::min(slot.offset + slot.count, range.end());
     if (first < end)
-      std::memcpy(target + (first - range.first) * width,
-                  tensor->bytes.data() + (first - slot.offset) * width,
-                  (end - first) * width);
+      read(*tensor, (first - slot.offset) * width,
+           std::span{target + (first - range.first) * width,
+                     (end - first) * width});
   }
+}
+
+} // namespace
+
+void fill(const std::vector<models::parameter_slot>& slots,
+          config::scalar_type dtype, const models::element_range& range,
+          const models::loaded_checkpoint& from, const at::Tensor& flat) {
+  auto copy = [](const models::named_tensor& which, uint64_t first,
+                 std::span<std::byte> to) {
+    std::memcpy(to.data(), which.bytes.data() + first, to.size());
+  };
+  fill_range(slots, dtype, range, from.model, from.path, std::identity{}, flat,
+             copy);
 }
 
 void fill_slot(const models::flat_layout& whole, const std::string& slot,
                const models::element_range& range,
                const models::loaded_checkpoint& from, const at::Tensor& flat) {
-  auto key = [&](const std::string& parameter) {
+  auto key_of = [&](const std::string& parameter) {
     return models::slot_key(slot, parameter);
   };
-  fill(whole.slots(), whole.dtype(), range, from.optimizer, from.path.string(),
-       key, flat);
+  auto read = [&](const models::named_tensor& which, uint64_t first,
+                  std::span<std::byte> to) {
+    from.optimizer.read(which, first, to);
+  };
+  fill_range(whole.slots(), whole.dtype(), range, from.optimizer, from.path,
+             key_of, flat, read);
 }
 
 shard_model::shard_model(const config::training_settings& settings,

@@ -16,7 +16,6 @@
 #include "models/optim/optimizer.hpp"
 #include "models/storage/checkpoint.hpp"
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,15 +23,14 @@
 
 namespace troupe {
 
-/// Copies a range of a checkpoint's tensors into a flat buffer of that size.
+/// Copies a range of a checkpoint's weights into a flat buffer of that size.
 /// Throws `run_error` when some of these tensors are missing.
+/// @param slots Those that the range may lie in.
 void fill(const std::vector<models::parameter_slot>& slots,
           config::scalar_type dtype, const models::element_range& range,
-          const models::tensor_file& file, const std::string& where,
-          const std::function<std::string(const std::string&)>& key_of,
-          const at::Tensor& flat);
+          const models::loaded_checkpoint& from, const at::Tensor& flat);
 
-/// The same for a slot of the optimiser.
+/// The same with a slot of its optimiser.
 void fill_slot(const models::flat_layout& whole, const std::string& slot,
                const models::element_range& range,
                const models::loaded_checkpoint& from, const at::Tensor& flat);

@@ -10,8 +10,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <functional>
-
 namespace troupe {
 
 namespace {
@@ -79,8 +77,7 @@ payload frozen_weights(const config::training_settings& settings,
   if (layout.frozen().empty())
     return {};
   auto flat = empty_buffer(layout, layout.frozen_count());
-  fill(layout.frozen(), layout.dtype(), {0, layout.frozen_count()}, from.model,
-       from.path.string(), std::identity{}, flat);
+  fill(layout.frozen(), layout.dtype(), {0, layout.frozen_count()}, from, flat);
   return to_payload(std::move(flat));
 }
 

@@ -23,10 +23,8 @@ namespace {
 void fill_weights(const models::flat_layout& layout,
                   const models::loaded_checkpoint& from,
                   const models::element_range& range, const at::Tensor& flat) {
-  auto where = from.path.string();
   for (const auto* slots : {&layout.slots(), &layout.statistics()})
-    fill(*slots, layout.dtype(), range, from.model, where, std::identity{},
-         flat);
+    fill(*slots, layout.dtype(), range, from, flat);
 }
 
 auto layout_for(const config::training_settings& settings, int64_t classes) {
@@ -52,8 +50,7 @@ payload shard_state_of(const config::training_settings& settings,
   auto part = [flat = to_tensor(memory), &range](size_t i) {
     return range_of(flat, {i * range.count, range.count});
   };
-  fill(layout.slots(), layout.dtype(), range, from.model, from.path.string(),
-       std::identity{}, part(0));
+  fill(layout.slots(), layout.dtype(), range, from, part(0));
   for (size_t i = 0; i < slots.size(); ++i)
     fill_slot(layout, slots[i].name, range, from, part(i + 1));
   return std::move(memory).seal();

@@ -182,16 +182,29 @@ uint64_t size_of(const fs::path& path) {
   return result;
 }
 
+void check_digest(const sha256_digest& found, const proto::FileRecord& record) {
+  if (std::string_view{reinterpret_cast<const char*>(found.data()),
+                       found.size()} != record.sha256())
+    throw run_error("the checksum of " + record.name() + " does not match");
+}
+
 tensor_file load_tensors(const fs::path& folder,
                          const proto::FileRecord& record) {
   auto path = folder / record.name();
   check_size(size_of(path), record);
   auto [content, digest] = read_and_hash(path, record.size());
   check_size(content.size(), record);
-  if (std::string_view{reinterpret_cast<const char*>(digest.data()),
-                       digest.size()} != record.sha256())
-    throw run_error("the checksum of " + record.name() + " does not match");
+  check_digest(digest, record);
   return tensor_file{std::move(content), record.name()};
+}
+
+stored_tensors find_tensors(const fs::path& folder,
+                            const proto::FileRecord& record) {
+  auto path = folder / record.name();
+  auto file = open_file(path);
+  check_size(file->size(), record);
+  check_digest(digest_of(*file, record.name()), record);
+  return {std::move(file), record.name()};
 }
 
 proto::Manifest load_manifest(const fs::path& folder) {
@@ -323,7 +336,7 @@ loaded_checkpoint read_checkpoint(const fs::path& where,
     if (what == checkpoint_content::weights)
       return result;
     result.optimizer =
-      load_tensors(path, record_of(result.manifest, optimizer_file));
+      find_tensors(path, record_of(result.manifest, optimizer_file));
     check_slot_keys(result.optimizer.tensors());
     return result;
   });

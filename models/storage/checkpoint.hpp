@@ -10,6 +10,7 @@
 
 #include "messages/proto/manifest.pb.h"
 #include "models/storage/safetensors.hpp"
+#include "models/storage/stored_tensors.hpp"
 #include "models/storage/tensor_draft.hpp"
 
 #include <cstdint>
@@ -30,12 +31,13 @@ inline constexpr uint32_t checkpoint_format = 1;
 /// Ranks of workers are below this in every manifest.
 inline constexpr uint32_t most_ranks = 1u << 20;
 
-/// A checkpoint in memory, verified. Move-only; owns the tensors' memory.
+/// A checkpoint, verified. Move-only; has the weights in memory and the
+/// optimiser's state, which is larger, on the disk.
 struct loaded_checkpoint {
   std::filesystem::path path;
   proto::Manifest manifest;
-  tensor_file model;     ///< Keys of the state dict.
-  tensor_file optimizer; ///< Keys `optim.<slot>.<parameter>`.
+  tensor_file model;        ///< Keys of the state dict.
+  stored_tensors optimizer; ///< Keys `optim.<slot>.<parameter>`.
 };
 
 /// A checkpoint known only by its name: its content has not been read.

@@ -1,7 +1,6 @@
 #include "models/storage/durable_file.hpp"
 
 #include "config/text/failure.hpp"
-#include "config/text/input_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include <future>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace troupe::models {
 
@@ -48,20 +48,18 @@ fs::path folder_of(const fs::path& path) {
 /// Calls `then` with each piece that has been read, and at the end, also of a
 /// failure, with an empty one: nothing refers to the bytes after that.
 template <class Then>
-file_bytes read_in_pieces(const fs::path& path, uint64_t limit, Then then) try {
-  config::input_file file{path};
-  if (file.size() > limit)
+file_bytes read_in_pieces(const fs::path& path, uint64_t limit, Then then) {
+  auto file = open_file(path);
+  if (file->size() > limit)
     throw run_error("cannot read " + path.string() + ": it has " +
-                    std::to_string(file.size()) + " bytes, at most " +
+                    std::to_string(file->size()) + " bytes, at most " +
                     std::to_string(limit) + " are expected");
-  file_bytes result{static_cast<size_t>(file.size())};
+  file_bytes result{static_cast<size_t>(file->size())};
   auto all = result.span();
   try {
     for (size_t done = 0; done < all.size();) {
       auto piece = all.subspan(done, std::min(all.size() - done, read_piece));
-      if (file.read(done, piece) < piece.size())
-        throw run_error("cannot read " + path.string() +
-                        ": it became shorter meanwhile");
+      read_exactly(*file, done, piece, path.string());
       done += piece.size();
       then(piece);
     }
@@ -71,8 +69,6 @@ file_bytes read_in_pieces(const fs::path& path, uint64_t limit, Then then) try {
   }
   then({});
   return result;
-} catch (const config::unreadable& why) {
-  throw run_error("cannot read " + path.string() + ": " + why.what());
 }
 
 } // namespace
@@ -123,6 +119,20 @@ sha256_digest output_file::finish() {
 }
 
 // -- functions ----------------------------------------------------------------
+
+std::unique_ptr<const config::input_file> open_file(const fs::path& path) try {
+  return std::make_unique<const config::input_file>(path);
+} catch (const config::unreadable& why) {
+  throw run_error("cannot read " + path.string() + ": " + why.what());
+}
+
+void read_exactly(const config::input_file& from, uint64_t position,
+                  std::span<std::byte> to, const std::string& where) try {
+  if (from.read(position, to) < to.size())
+    throw run_error("cannot read " + where + ": it became shorter meanwhile");
+} catch (const config::unreadable& why) {
+  throw run_error("cannot read " + where + ": " + why.what());
+}
 
 file_bytes read_file(const fs::path& path, uint64_t limit) {
   return read_in_pieces(path, limit, [](std::span<const std::byte>) {});
@@ -220,8 +230,23 @@ void remove_file(const fs::path& path) {
     fail("remove", path, errno);
 }
 
+sha256_digest digest_of(const config::input_file& file,
+                        const std::string& where) {
+  constexpr size_t most = 1u << 20; // Still in the cache when it is hashed.
+  sha256 sum;
+  std::vector<std::byte> buffer(std::min<uint64_t>(most, file.size()));
+  for (uint64_t at = 0; at < file.size();) {
+    std::span piece{buffer.data(),
+                    std::min<uint64_t>(buffer.size(), file.size() - at)};
+    read_exactly(file, at, piece, where);
+    sum.update(piece);
+    at += piece.size();
+  }
+  return sum.finish();
+}
+
 std::string digest_of_file(const fs::path& path) {
-  return to_hex(read_and_hash(path).second);
+  return to_hex(digest_of(*open_file(path), path.string()));
 }
 
 } // namespace troupe::models

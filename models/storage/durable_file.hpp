@@ -4,6 +4,7 @@
 // system's reason (disk full, no permission). Thread-safe as long as no two
 // threads write the same path.
 
+#include "config/text/input_file.hpp"
 #include "models/storage/sha256.hpp"
 
 #include <cstdint>
@@ -90,7 +91,19 @@ file_bytes read_file(const std::filesystem::path& path,
 std::pair<file_bytes, sha256_digest>
 read_and_hash(const std::filesystem::path& path, uint64_t limit = UINT64_MAX);
 
-/// SHA-256 of a file's content, in hex.
+/// Opens a regular file for reading.
+std::unique_ptr<const config::input_file>
+open_file(const std::filesystem::path& path);
+
+/// Reads all of `to`. @param where Names the file in error lines.
+void read_exactly(const config::input_file& from, uint64_t position,
+                  std::span<std::byte> to, const std::string& where);
+
+/// SHA-256 of a file's content.
+sha256_digest digest_of(const config::input_file& file,
+                        const std::string& where);
+
+/// The same, in hex.
 std::string digest_of_file(const std::filesystem::path& path);
 
 /// Makes creations, removals and renames in `folder` durable.

@@ -219,9 +219,8 @@ std::optional<std::vector<int64_t>> parse_numbers(const json& x) {
   return result;
 }
 
-/// Reads one entry; `data` is all that follows the header.
-named_tensor parse_entry(const std::string& name, const json& x,
-                         std::span<const std::byte> data,
+/// Reads one entry; `size` is that of all that follows the header.
+tensor_place parse_entry(const std::string& name, const json& x, uint64_t size,
                          const std::string& where) {
   auto refuse = [&](const std::string& what) {
     bad(where, tensor(name) + ": " + what);
@@ -229,7 +228,8 @@ named_tensor parse_entry(const std::string& name, const json& x,
   if (!x.is_object() || x.size() != 3 || !x.contains("dtype") ||
       !x.contains("shape") || !x.contains("data_offsets"))
     refuse("it needs dtype, shape and data_offsets, and nothing else");
-  named_tensor result;
+  tensor_place out;
+  auto& result = out.what;
   result.name = name;
   if (!x["dtype"].is_string() || dtype_size(x["dtype"].get<std::string>()) == 0)
     refuse("unknown dtype " + config::shown(x["dtype"].dump()));
@@ -242,25 +242,27 @@ named_tensor parse_entry(const std::string& name, const json& x,
     refuse("bad data_offsets");
   auto first = static_cast<uint64_t>((*offsets)[0]);
   auto last = static_cast<uint64_t>((*offsets)[1]);
-  if (first > last || last > data.size())
+  if (first > last || last > size)
     refuse("its data_offsets are outside the file");
   if (byte_count(*shape, dtype_size(result.dtype)) != last - first)
     refuse("its shape does not fit its data_offsets");
   result.shape = std::move(*shape);
-  result.bytes = data.subspan(first, last - first);
-  return result;
+  out.first = first;
+  out.bytes = last - first;
+  return out;
 }
 
 /// Tensors must lie end to end and fill the file.
-void check_layout(std::span<const named_tensor> sorted,
-                  std::span<const std::byte> data, const std::string& where) {
-  const auto* at = data.data();
+void check_layout(std::span<const tensor_place> sorted, uint64_t size,
+                  const std::string& where) {
+  uint64_t at = 0;
   for (const auto& x : sorted) {
-    if (x.bytes.data() != at)
-      bad(where, tensor(x.name) + ": there is a hole or an overlap before it");
-    at += x.bytes.size();
+    if (x.first != at)
+      bad(where,
+          tensor(x.what.name) + ": there is a hole or an overlap before it");
+    at += x.bytes;
   }
-  if (at != data.data() + data.size())
+  if (at != size)
     bad(where, "there are bytes that belong to no tensor");
 }
 
@@ -278,6 +280,30 @@ uint64_t bytes_of(const named_tensor& what) {
   if (!out || dtype_size(what.dtype) == 0)
     bad(what.name, "has no size");
   return *out;
+}
+
+void check_header_length(uint64_t length, uint64_t behind,
+                         const std::string& where) {
+  if (length > max_tensor_header || length > behind)
+    bad(where, "the header length is out of range: " + std::to_string(length));
+}
+
+tensor_index read_tensor_index(std::string_view header, uint64_t size,
+                               const std::string& where) {
+  tensor_index out;
+  auto parsed = parse_header(header, where);
+  for (const auto& [key, value] : parsed.items()) {
+    if (key == metadata_key)
+      out.metadata = parse_metadata(value, where);
+    else
+      out.tensors.push_back(parse_entry(key, value, size, where));
+  }
+  // Empty tensors come before the one that starts at the same place.
+  std::ranges::stable_sort(out.tensors, {}, [](const tensor_place& x) {
+    return std::pair{x.first, x.bytes};
+  });
+  check_layout(out.tensors, size, where);
+  return out;
 }
 
 std::string safetensors_head(std::span<const named_tensor> tensors,
@@ -317,31 +343,20 @@ tensor_file::tensor_file(file_bytes content, const std::string& where)
     bad(where, "too short for a safetensors file");
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), length_size);
-  if (length > max_tensor_header || length > bytes.size() - length_size)
-    bad(where, "the header length is out of range: " + std::to_string(length));
+  check_header_length(length, bytes.size() - length_size, where);
   auto text = bytes.subspan(length_size, length);
   auto data = bytes.subspan(length_size + length);
-  auto header = parse_header(
-    {reinterpret_cast<const char*>(text.data()), text.size()}, where);
-  for (const auto& [key, value] : header.items()) {
-    if (key == metadata_key)
-      metadata_ = parse_metadata(value, where);
-    else
-      tensors_.push_back(parse_entry(key, value, data, where));
+  std::string_view header{reinterpret_cast<const char*>(text.data()),
+                          text.size()};
+  auto index = read_tensor_index(header, data.size(), where);
+  metadata_ = std::move(index.metadata);
+  for (auto& [what, first, size] : index.tensors) {
+    tensors_.push_back(std::move(what));
+    tensors_.back().bytes = data.subspan(first, size);
   }
-  // Empty tensors come before the one that starts at the same place.
-  std::stable_sort(tensors_.begin(), tensors_.end(),
-                   [](const auto& lhs, const auto& rhs) {
-                     auto key = [](const auto& x) {
-                       return std::pair{x.bytes.data(), x.bytes.size()};
-                     };
-                     return key(lhs) < key(rhs);
-                   });
-  check_layout(tensors_, data, where);
   if (auto seal = metadata_.find(std::string{seal_key});
       seal != metadata_.end())
-    check_seal({reinterpret_cast<const char*>(text.data()), text.size()},
-               seal->second, data, where);
+    check_seal(std::string{header}, seal->second, data, where);
 }
 
 const named_tensor* tensor_file::find(std::string_view name) const noexcept {

@@ -43,6 +43,28 @@ size_t dtype_size(std::string_view dtype) noexcept;
 /// shape that does not fit into memory.
 uint64_t bytes_of(const named_tensor& what);
 
+/// Where a tensor lies in a file.
+struct tensor_place {
+  named_tensor what;  ///< Without its bytes.
+  uint64_t first = 0; ///< Byte behind the header.
+  uint64_t bytes = 0;
+};
+
+struct tensor_index {
+  std::vector<tensor_place> tensors; ///< In the order of their bytes.
+  tensor_metadata metadata;
+};
+
+/// Throws unless a file with so many bytes behind the length of its header can
+/// have a header of that length.
+void check_header_length(uint64_t length, uint64_t behind,
+                         const std::string& where);
+
+/// Reads the header of a file: checks offsets and shapes, and that there is no
+/// overlap or gap. @param size Bytes behind the header.
+tensor_index read_tensor_index(std::string_view header, uint64_t size,
+                               const std::string& where);
+
 /// What a file with these tensors begins with; their bytes are not looked at.
 /// They must be in the order of the file. `where` names it in error lines.
 std::string safetensors_head(std::span<const named_tensor> tensors,

@@ -89,7 +89,9 @@ TEST_CASE("the digest of the state is that of the last checkpoint, whatever "
       write(one->actors, folder.path(), *one->writer->snapshots.at(0));
     auto saved = models::read_checkpoint(folder / "checkpoints" /
                                          name->get<std::string>());
-    CHECK(*expected == digest_of(saved.model, saved.optimizer));
+    CHECK(*expected ==
+          digest_of(saved.model, models::read_safetensors(
+                                   saved.path / "optimizer.safetensors")));
     for (auto remote_shards : {false, true})
       for (uint32_t shards : {2u, 5u})
         // Saved at the last step already, or not before the end.
