@@ -84,7 +84,8 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
 
 caf::result<void>
 shard_registrar_state::take_in(shard_id rank, const std::string& host,
-                               uint16_t port, const remote_shard_actor& who) {
+                               uint16_t port,
+                               const remote_shard_actor& who) try {
   if (rank.value == 0 || rank.value > ranges().size() || shards_.contains(rank))
     return caf::make_error(errc::rank_taken, "there is a parameter server "
                                              "shard of rank " +
@@ -92,8 +93,8 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   if (complete_) // One is lost, and this life is about to end.
     return caf::make_error(errc::shutting_down,
                            std::string{"the run is without one of its shards"});
-  self_->monitor(who);
   auto begins = parts_.beginnings.make(rank);
+  self_->monitor(who);
   transfer_id id{rank.value};
   auto& in = shards_[rank];
   in.rank = rank;
@@ -104,6 +105,9 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
               begins.state, begins.flat.shape());
   in.outgoing.begin(id, begins.flat, to(who));
   return caf::unit;
+} catch (const std::exception& err) { // The checkpoint cannot be read any more.
+  self_->send(parts_.lead, refuse_atom_v, one_line(err));
+  return caf::make_error(errc::disk, one_line(err));
 }
 
 // The sender of the current message, if it is the shard of that rank. Late

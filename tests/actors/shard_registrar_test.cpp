@@ -1,6 +1,7 @@
 // The shard registrar: which messages of which shards it accepts.
 
 #include "actors/shards/shard_registrar.hpp"
+#include "config/text/failure.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/slot_drafts.hpp"
@@ -68,7 +69,9 @@ constexpr transfer_id wanted{7};
 struct registry_office {
   /// @param goes_on As in `shard_registrar_parts`.
   explicit registry_office(bool goes_on = false, double patience = 0) {
-    auto made = [](shard_id rank) {
+    auto made = [this](shard_id rank) {
+      if (!readable)
+        throw run_error("optimizer.safetensors: it is gone");
       return shard_beginning{{}, constant_payload(rank == first ? 20 : 10, 0)};
     };
     registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
@@ -129,6 +132,7 @@ struct registry_office {
   at::Tensor weights = at::zeros({18});
   slot_draft slot{18};
   answer_ptr<> fetched;
+  bool readable = true; ///< The states of the shards.
 };
 
 } // namespace
@@ -205,6 +209,27 @@ TEST_CASE("what a lost shard says does not count for the one that takes its "
   CHECK_FALSE(it.roster->all());
   it.say(next, begun_atom_v, first);
   CHECK(it.roster->all());
+}
+
+TEST_CASE("a state that cannot be read fails the run, with the reason") {
+  registry_office it;
+  it.enter(first, it.one);
+  it.readable = false;
+  it.enter(second, it.two);
+  CHECK((it.lead->refused ==
+         std::vector<std::string>{"optimizer.safetensors: it is gone"}));
+  CHECK(it.actors.alive(it.registrar));
+}
+
+TEST_CASE("who comes when a shard is lost is told so") {
+  registry_office it{true};
+  it.open();
+  it.send(it.one, first, 16, 16); // Out of place: it is lost.
+  auto answer =
+    it.actors.ask<>(it.registrar, register_atom_v, first, std::string{"here"},
+                    uint16_t{1}, make_shard(it.actors).handle);
+  it.actors.run();
+  CHECK(answer->code() == errc::shutting_down);
 }
 
 TEST_CASE("nodes that go on without a lost one hear of it before the registrar "
