@@ -255,8 +255,13 @@ event parameter_server_state::tell(input&& what, cores::orders&& decided) {
 void parameter_server_state::carry_out(const event& at) {
   if (ending_.begun() || pipeline_.is_open())
     return;
+  std::function<void()> ordered;
+  if (shards_.any())
+    ordered = [this, decided = at.decided] {
+      order_answers(decided);
+    };
   attempt([&] {
-    pipeline_.carry_out(at.decided, at.rates,
+    pipeline_.carry_out(at.decided, at.rates, std::move(ordered),
                         [this, decided = at.decided] { answer(decided); });
   });
 }
@@ -271,13 +276,24 @@ void parameter_server_state::attempt(const std::function<void()>& what) {
   }
 }
 
+release_header
+parameter_server_state::header_for(const cores::release_order& ready) const {
+  return {scheduler_.current(), parts_.life, ready.leases};
+}
+
+// While the lead makes its own part, their answers are on the way.
+void parameter_server_state::order_answers(const cores::orders& decided) {
+  if (decided.stop)
+    return;
+  for (const auto& ready : decided.release)
+    requests_.order_release(ready.worker, header_for(ready));
+}
+
 void parameter_server_state::answer(const cores::orders& decided) {
   if (decided.stop)
     return ending_.begin("completed", *decided.stop);
   for (const auto& ready : decided.release)
-    requests_.release(ready.worker,
-                      {scheduler_.current(), parts_.life, ready.leases},
-                      model_.newest());
+    requests_.release(ready.worker, header_for(ready), model_.newest());
   for (auto who : decided.cancel)
     requests_.cancel(who);
 }

@@ -126,6 +126,8 @@ private:
   event tell(input&& what, cores::orders&& decided);
   void carry_out(const event& at);
   void attempt(const std::function<void()>& what);
+  release_header header_for(const cores::release_order& ready) const;
+  void order_answers(const cores::orders& decided);
   void answer(const cores::orders& decided);
   /// Tells the subscribers, then carries out the orders.
   void decide(input&& what, cores::orders&& decided = {});

@@ -238,14 +238,17 @@ void worker_requests::each_member(
 
 // -- answers ------------------------------------------------------------------
 
+void worker_requests::order_release(worker_id who,
+                                    const release_header& header) {
+  const auto& waiting = members_.at(who);
+  if (waiting.asks)
+    parts_.shards->release({who, waiting.life, waiting.request}, header);
+}
+
 void worker_requests::release(worker_id who, const release_header& header,
                               const payload& weights) {
-  auto& waiting = members_.at(who);
-  auto promise = std::exchange(waiting.asks, std::nullopt);
-  if (!promise)
-    return;
-  parts_.shards->release({who, waiting.life, waiting.request}, header);
-  promise->deliver(header, weights);
+  if (auto promise = std::exchange(members_.at(who).asks, std::nullopt))
+    promise->deliver(header, weights);
 }
 
 void worker_requests::cancel(worker_id who) {

@@ -87,6 +87,10 @@ public:
 
   // -- answers ----------------------------------------------------------------
 
+  /// Tells the other shards to answer the worker once they have the version of
+  /// the header: messages to one shard arrive in order.
+  void order_release(worker_id who, const release_header& header);
+
   /// Answers the worker with these weights: it continues.
   void release(worker_id who, const release_header& header,
                const payload& weights);

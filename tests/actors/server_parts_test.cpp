@@ -156,8 +156,18 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
   decided.updates.back().rate_factor = 0.25;
   auto rates = uut.rates_of(decided.updates, 0, 1000);
   CHECK(rates == std::vector<double>{0.5, 0.125});
-  uut.carry_out(decided, rates, [&] { happened.push_back("then"); });
-  CHECK(happened == strings{"2", "1", "makes 1", "0", "makes 2", "then"});
+  auto note = [&](const std::string& what) {
+    return [&, what] {
+      happened.push_back(what);
+    };
+  };
+  uut.carry_out(decided, rates, note("ordered"), note("then"));
+  // The other shards know all before the lead makes its own part of the last.
+  CHECK(happened ==
+        strings{"2", "1", "makes 1", "0", "ordered", "makes 2", "then"});
+  happened.clear();
+  uut.carry_out({}, {}, note("ordered"), note("then"));
+  CHECK(happened == strings{"ordered", "then"});
   CHECK_FALSE(uut.is_open());
 }
 
