@@ -255,13 +255,13 @@ event parameter_server_state::tell(input&& what, cores::orders&& decided) {
 void parameter_server_state::carry_out(const event& at) {
   if (ending_.begun() || pipeline_.is_open())
     return;
-  std::function<void()> ordered;
+  std::function<void()> when_told;
   if (shards_.any())
-    ordered = [this, decided = at.decided] {
+    when_told = [this, decided = at.decided] {
       order_answers(decided);
     };
   attempt([&] {
-    pipeline_.carry_out(at.decided, at.rates, std::move(ordered),
+    pipeline_.carry_out(at.decided, at.rates, std::move(when_told),
                         [this, decided = at.decided] { answer(decided); });
   });
 }

@@ -35,7 +35,7 @@ step_pipeline::rates_of(const std::vector<cores::update_order>& steps,
 
 void step_pipeline::carry_out(const cores::orders& what,
                               const std::vector<double>& rates,
-                              std::function<void()> ordered,
+                              std::function<void()> when_told,
                               std::function<void()> then) {
   std::vector<push_id> dropped;
   for (const auto& late : what.drop) {
@@ -44,7 +44,7 @@ void step_pipeline::carry_out(const cores::orders& what,
     dropped.push_back(late.id);
   }
   parts_.shards->drop(dropped);
-  all_ordered_ = std::move(ordered);
+  when_told_ = std::move(when_told);
   then_ = std::move(then);
   for (size_t i = 0; i < what.updates.size(); ++i)
     ordered_.emplace_back(what.updates[i], rates.at(i));
@@ -66,7 +66,7 @@ void step_pipeline::proceed() {
     next.what.scale = parts_.model->scale_of(own);
     finish(std::move(next));
   }
-  end_orders();
+  shards_are_told();
   if (auto then = std::exchange(then_, nullptr))
     then();
 }
@@ -88,7 +88,7 @@ void step_pipeline::ask_for_norm(step next, models::exact_sum own) {
 void step_pipeline::clear() {
   held_.clear();
   ordered_.clear();
-  all_ordered_ = nullptr;
+  when_told_ = nullptr;
   then_ = nullptr;
 }
 
@@ -112,14 +112,14 @@ void step_pipeline::finish(step next) {
   const auto& what = next.what;
   parts_.shards->step(what);
   if (ordered_.empty())
-    end_orders();
+    shards_are_told();
   parts_.model->step(what.makes, std::move(next.gradients), next.shares,
                      what.lr, what.scale);
   parts_.made(what.makes);
 }
 
-void step_pipeline::end_orders() {
-  if (auto tell = std::exchange(all_ordered_, nullptr))
+void step_pipeline::shards_are_told() {
+  if (auto tell = std::exchange(when_told_, nullptr))
     tell();
 }
 

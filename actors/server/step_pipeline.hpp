@@ -49,10 +49,11 @@ public:
   /// Forgets the dropped gradients and makes the steps, then calls `then`. That
   /// is at once, unless the norm of a gradient must be asked for at the other
   /// shards. Throws when a step cannot be made.
-  /// @param ordered Called before that, when the other shards have been told of
-  /// all steps and the lead is yet to make its own part of the last. Or null.
+  /// @param when_told Called before that, when the other shards have been told
+  /// of all steps and the lead is yet to make its own part of the last. Or
+  /// null.
   void carry_out(const cores::orders& what, const std::vector<double>& rates,
-                 std::function<void()> ordered, std::function<void()> then);
+                 std::function<void()> when_told, std::function<void()> then);
 
   /// Whether `then` is still to be called. Nothing else can be carried out.
   bool is_open() const { return then_ != nullptr; }
@@ -77,13 +78,13 @@ private:
   void ask_for_norm(step next, models::exact_sum own);
   step begin(const cores::update_order& order, double rate);
   void finish(step next);
-  void end_orders();
+  void shards_are_told();
 
   step_pipeline_parts parts_;
   models::learning_rate rate_;
   std::unordered_map<push_id, held_push, cores::push_hash> held_;
   std::deque<std::pair<cores::update_order, double>> ordered_;
-  std::function<void()> all_ordered_;
+  std::function<void()> when_told_;
   std::function<void()> then_;
 };
 

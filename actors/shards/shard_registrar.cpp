@@ -157,7 +157,7 @@ void shard_registrar_state::ready(shard_id rank) {
     addresses.push_back(one.where);
   }
   parts_.beginnings.make = {};
-  models::give_back_kept_tensor_memory();
+  models::give_back_kept_tensor_memory(); // The first weights were whole.
   self_->send(parts_.lead, shards_atom_v, shard_registrar_actor{self_},
               std::move(handles));
   parts_.roster->open(std::move(addresses));

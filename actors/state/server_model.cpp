@@ -38,13 +38,17 @@ at::Tensor range_of(const at::Tensor& flat,
                      static_cast<int64_t>(range.count));
 }
 
-/// A range of a checkpoint's weights, followed by that of each slot.
+/// A range of a checkpoint's weights, followed by that of each slot. Before the
+/// first step there are no slots.
 payload shard_state_of(const config::training_settings& settings,
                        const models::flat_layout& layout,
                        const models::element_range& range,
                        const models::loaded_checkpoint& from) {
-  shard_model smallest{settings, layout.dtype(), {0, 1}}; // Knows all names.
-  auto slots = smallest.optimizer()->slots();
+  std::vector<models::named_slot> slots;
+  if (from.manifest.optimizer().steps() > 0) {
+    shard_model smallest{settings, layout.dtype(), {0, 1}}; // Knows all names.
+    slots = smallest.optimizer()->slots();
+  }
   payload_buffer memory{
     {to_element_type(layout.dtype()), range.count * (slots.size() + 1)}};
   auto part = [flat = to_tensor(memory), &range](size_t i) {
@@ -121,7 +125,7 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
                              to_payload(range_of(first, range))};
     state.weights = version{from->manifest.step()};
     state.optimizer_steps = from->manifest.optimizer().steps();
-    state.with_slots = true;
+    state.with_slots = state.optimizer_steps > 0;
     return shard_beginning{std::move(state),
                            shard_state_of(settings, layout, range, *from)};
   };

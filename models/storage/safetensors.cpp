@@ -376,8 +376,7 @@ tensor_metadata read_metadata(const std::filesystem::path& path) {
   uint64_t length = 0;
   if (!in.read(reinterpret_cast<char*>(&length), length_size))
     bad(where, "too short for a safetensors file");
-  if (length > max_tensor_header)
-    bad(where, "the header length is out of range: " + std::to_string(length));
+  check_header_length(length, UINT64_MAX, where);
   std::string text(length, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(length)))
     bad(where, "the header is cut off");

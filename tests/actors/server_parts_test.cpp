@@ -161,13 +161,13 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
       happened.push_back(what);
     };
   };
-  uut.carry_out(decided, rates, note("ordered"), note("then"));
+  uut.carry_out(decided, rates, note("told"), note("then"));
   // The other shards know all before the lead makes its own part of the last.
   CHECK(happened ==
-        strings{"2", "1", "makes 1", "0", "ordered", "makes 2", "then"});
+        strings{"2", "1", "makes 1", "0", "told", "makes 2", "then"});
   happened.clear();
-  uut.carry_out({}, {}, note("ordered"), note("then"));
-  CHECK(happened == strings{"ordered", "then"});
+  uut.carry_out({}, {}, note("told"), note("then"));
+  CHECK(happened == strings{"told", "then"});
   CHECK_FALSE(uut.is_open());
 }
 

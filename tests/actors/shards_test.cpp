@@ -174,6 +174,26 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
   }
 }
 
+TEST_CASE("a checkpoint from before the first step has no slots for a shard") {
+  auto on = open_shards(1, "adam");
+  run_step(*on, 0);
+  on->actors.tell(on->lead, stop_atom_v);
+  testing::temporary_folder folder;
+  auto from =
+    std::make_shared<models::loaded_checkpoint>(written(*on, folder.path()));
+  auto state_of_one = [&] {
+    auto all = make_beginnings(on->settings.training, 10, 2, from, {});
+    auto one = all.make(shard_id{1});
+    CHECK(one.flat.shape().count ==
+          all.ranges.at(0).count * (one.state.with_slots ? 3 : 1));
+    return one.state;
+  };
+  CHECK(state_of_one().with_slots);
+  from->manifest.mutable_optimizer()->set_steps(0);
+  from->optimizer = {};
+  CHECK_FALSE(state_of_one().with_slots);
+}
+
 TEST_CASE("a checkpoint of shards in processes has no slots in memory") {
   auto on = open_shards(3, "adam", where::in_processes);
   run_step(*on, 0);
