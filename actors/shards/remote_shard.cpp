@@ -239,7 +239,9 @@ void remote_shard_state::begin(transfer_id id, const shard_state& what,
   model_ = {parts_.settings,
             dtype_of(parts_.weights),
             {0, parts_.weights.count},
-            ranges_of(what.without_decay)};
+            ranges_of(what.without_decay),
+            0,
+            parts_.across};
   arriving_.emplace(shape);
   arriving_id_ = id;
   arriving_state_ = what;

@@ -14,6 +14,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 #include "models/layout/weights_store.hpp"
+#include "models/optim/lanes.hpp"
 
 #include <functional>
 #include <map>
@@ -29,6 +30,7 @@ struct remote_shard_parts {
   config::training_settings settings;
   payload_shape weights; ///< The shape of its range.
   int threads = 1;       ///< Intra-op threads, if actors share one.
+  models::lanes across;  ///< Threads that share each pass over the weights.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   shard_registrar_actor registrar;
   module_roster_ptr modules; ///< Beside it; or null.

@@ -217,7 +217,9 @@ int threads_share(const config::settings& settings, const cpu_facts& cpus) {
 
 uint32_t lanes_share(const config::settings& settings, const cpu_facts& cpus) {
   constexpr uint32_t most = 8; // They read memory as fast as it goes.
-  if (settings.cluster.shards > 1)
+  auto elsewhere =
+    config::has_remote_shards(settings) || config::is_remote_shard(settings);
+  if (settings.cluster.shards > 1 && !elsewhere)
     return std::min(settings.cluster.shards, cpus.allowed);
   if (config::gradients_per_step(settings) == 1)
     return 1;

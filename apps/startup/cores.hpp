@@ -29,8 +29,9 @@ struct cpu_facts {
 /// share of the cores. Workers on the loopback address share one machine.
 int threads_share(const config::settings& settings, const cpu_facts& cpus);
 
-/// Threads that share the parameter server's passes over the weights: as many
-/// as the settings have shards. Without shards it is one, but under policies
+/// Threads that share the passes of a parameter server, or of a shard in a
+/// process of its own, over its weights. Where all shards are in one process
+/// there are as many threads as shards. Else there is one, but under policies
 /// with rounds as many as there are cores: whoever has pushed waits for the
 /// step.
 uint32_t lanes_share(const config::settings& settings, const cpu_facts& cpus);

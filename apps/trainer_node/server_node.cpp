@@ -115,7 +115,7 @@ public:
       checkpoint_writer_parts{from.checkpoints(),
                               parts.settings.checkpoint.keep});
     // Under the virtual clock all actors share one thread.
-    if (parts.remote_shards == 0 && !virtual_time::rules(system))
+    if (!virtual_time::rules(system))
       parts.across = lanes_for(parts.settings);
     parts.recorder = recorder;
     // There the recorder takes no time, and a replay must handle messages in

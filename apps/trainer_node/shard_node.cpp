@@ -60,6 +60,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   parts.settings = settings.training;
   parts.weights = admission.weights;
   parts.threads = threads_share(settings);
+  parts.across = lanes_for(settings);
   if (admission.memory)
     parts.memory = transport::shared_or_heap(admission.memory);
   parts.registrar = registrar;

@@ -94,6 +94,18 @@ TEST_CASE("a step that others wait for is made by all cores") {
   CHECK(lanes_share(async, machine(64)) == 4);
 }
 
+TEST_CASE("shards in processes of their own have lanes like one server") {
+  for (uint32_t rank : {0, 1}) {
+    auto shard = one(config::role::ps);
+    shard.cluster.shards = 2;
+    shard.cluster.rank = rank;
+    shard.policy.name = "sync";
+    CHECK(lanes_share(shard, machine(4)) == 4);
+    shard.policy.name = "async";
+    CHECK(lanes_share(shard, machine(4)) == 1);
+  }
+}
+
 TEST_CASE("processes that a launcher has started on a host share its cores") {
   auto cpus = machine(8);
   cpus.launched = 2;
