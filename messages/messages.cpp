@@ -10,8 +10,7 @@ namespace troupe {
 
 std::span<const std::byte> chunk::bytes() const {
   if (received)
-    return {reinterpret_cast<const std::byte*>(received->data()),
-            received->size()};
+    return {received.get(), size};
   return source.bytes().subspan(offset, size);
 }
 

@@ -178,7 +178,7 @@ struct chunk {
   uint64_t offset = 0; ///< Of the first byte in the payload.
   payload source;      ///< At the sender: where the bytes lie.
   uint64_t size = 0;
-  std::shared_ptr<const std::vector<caf::byte>> received; ///< At the receiver.
+  std::shared_ptr<const std::byte[]> received; ///< At the receiver.
 
   std::span<const std::byte> bytes() const;
 };
@@ -371,8 +371,9 @@ bool inspect(Inspector& f, chunk& x) {
                                   "chunk larger than the protocol allows"));
       return false;
     }
-    auto bytes = std::make_shared<std::vector<caf::byte>>(x.size);
-    if (!f.value(caf::span<caf::byte>{bytes->data(), bytes->size()}))
+    auto bytes = std::make_shared_for_overwrite<std::byte[]>(x.size);
+    if (!f.value(caf::span<caf::byte>{reinterpret_cast<caf::byte*>(bytes.get()),
+                                      x.size}))
       return false;
     x.received = std::move(bytes);
     return true;

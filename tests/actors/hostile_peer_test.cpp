@@ -293,8 +293,7 @@ chunk make_chunk(uint64_t transfer, uint64_t offset, uint64_t size) {
   out.transfer = transfer_id{transfer};
   out.offset = offset;
   out.size = size;
-  out.received =
-    std::make_shared<const std::vector<caf::byte>>(size, caf::byte{1});
+  out.received = std::make_shared<std::byte[]>(size, std::byte{1});
   return out;
 }
 

@@ -114,8 +114,8 @@ struct registry_office {
     piece.transfer = wanted;
     piece.offset = offset;
     piece.size = bytes;
-    piece.received = std::make_shared<const std::vector<caf::byte>>(
-      bytes, static_cast<caf::byte>(x));
+    piece.received =
+      std::make_shared<std::byte[]>(bytes, static_cast<std::byte>(x));
     say(from, chunk_atom_v, as, piece);
   }
 

@@ -28,10 +28,8 @@ payload floats(uint64_t count, uint64_t seed = 1) {
 
 /// As it comes out of a connection: in memory of its own.
 chunk delivered(const chunk& piece) {
-  auto bytes = std::as_bytes(piece.bytes());
-  auto memory = std::make_shared<std::vector<caf::byte>>();
-  for (auto x : bytes)
-    memory->push_back(static_cast<caf::byte>(x));
+  auto memory = std::make_shared<std::byte[]>(piece.size);
+  std::ranges::copy(piece.bytes(), memory.get());
   return {piece.transfer, piece.offset, {}, piece.size, std::move(memory)};
 }
 
