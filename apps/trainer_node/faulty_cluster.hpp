@@ -8,19 +8,12 @@
 #include "apps/lab/simulation/machine.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/one_process_cluster.hpp"
+#include "apps/trainer_node/server_life.hpp"
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 
 namespace troupe::app {
-
-/// One life of the parameter server, with the actors that die with it.
-struct server_life {
-  local_server with;
-  std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
-  std::filesystem::path directory;           ///< The run directory.
-};
 
 struct faulty_cluster_parts {
   caf::actor_system& system;

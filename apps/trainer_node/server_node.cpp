@@ -1,18 +1,11 @@
 // The process of the parameter server, and of `--simulate`.
 
 #include "actors/recording/console.hpp"
-#include "actors/recording/recorder.hpp"
 #include "actors/runtime/spawning.hpp"
-#include "actors/runtime/supervisor.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore.hpp"
-#include "actors/server/restore_ledger.hpp"
-#include "actors/session/coordinator.hpp"
 #include "actors/session/path_choice.hpp"
-#include "actors/state/checkpoint_writer.hpp"
 #include "apps/lab/replay/replay_driver.hpp"
-#include "apps/lab/simulation/stalling_recorder.hpp"
-#include "apps/startup/event_log.hpp"
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/autocast.hpp"
@@ -23,6 +16,7 @@
 #include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "apps/trainer_node/replay.hpp"
+#include "apps/trainer_node/server_life.hpp"
 #include "apps/trainer_node/sizes.hpp"
 #include "apps/trainer_node/tensor_ways.hpp"
 #include "config/text/failure.hpp"
@@ -36,32 +30,6 @@ namespace troupe::app {
 namespace {
 
 using recording::say;
-
-speech voice_of(const server_options& options) {
-  if (options.silent)
-    return [](const std::string&) {
-    };
-  return say;
-}
-
-recorder_parts make_recorder_parts(const config::settings& settings,
-                                   const origin& from,
-                                   const std::string& dataset, bool silent) {
-  recorder_parts out;
-  out.folder = from.directory.path;
-  out.network = settings.training.network;
-  out.dataset = dataset;
-  out.workers = settings.cluster.workers;
-  out.shards = settings.cluster.shards;
-  out.seed = settings.training.seed;
-  out.terminal_width = terminal_width();
-  out.started_at = is_virtual(settings) ? 0 : time_of_day();
-  out.silent = silent;
-  out.gathers = is_virtual(settings) && settings.simulation.gradients == "none";
-  if (from.checkpoint)
-    out.resume_step = from.checkpoint->manifest.step();
-  return out;
-}
 
 /// The parts of a replayed server, except for its actors. From now on its
 /// events are compared with the event log.
@@ -90,110 +58,6 @@ make_replay_driver_parts(const replay_plan& plan,
     event_log->check(event);
   };
   return out;
-}
-
-void keep_event_log(parameter_server_parts& parts, const origin& from,
-                    int threads, const speech& say) {
-  if (parts.settings.training.tape)
-    parts.event_log = open_event_log(from.directory.path, parts, threads, say);
-}
-
-/// Parameter server with all its shards, recorder and checkpoint writer under
-/// one supervisor, which is told when any of them dies.
-class local_actors {
-public:
-  local_actors(caf::actor_system& system, const server_options& options,
-               parameter_server_parts parts, const origin& from,
-               const std::shared_ptr<simulation::machine>& machine = nullptr)
-    : supervisor(spawn<supervisor_actor, supervisor_state>(
-        system, placement::scheduled, supervisor_parts{options.on_end})) {
-    auto recorder = spawn<recorder_actor, recorder_state>(
-      system, placement::detached,
-      make_recorder_parts(parts.settings, from, parts.dataset, options.silent));
-    auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
-      system, placement::detached,
-      checkpoint_writer_parts{from.checkpoints(),
-                              parts.settings.checkpoint.keep});
-    // Under the virtual clock all actors share one thread.
-    if (!virtual_time::rules(system))
-      parts.across = lanes_for(parts.settings);
-    parts.recorder = recorder;
-    // There the recorder takes no time, and a replay must handle messages in
-    // their order.
-    if (virtual_time::rules(system))
-      parts.notes = cores::note_window::endless();
-    if (machine && has_faults(parts.settings)) {
-      parts.recorder =
-        simulation::spawn_stalling_recorder(system, recorder, machine);
-      parts.notes = cores::note_window{24, 8}; // So that a stall has an effect.
-    }
-    parts.writer = writer;
-    auto stalling = caf::actor_cast<caf::strong_actor_ptr>(parts.recorder);
-    lead = spawn<lead_actor, parameter_server_state>(
-      system, placement::scheduled, std::move(parts));
-    actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
-    actors.push_back(stalling); // It may be the recorder itself.
-    guard("recorder", recorder);
-    guard("checkpoint writer", writer);
-    guard("parameter server", lead);
-    voice_of(options)("run          " + from.directory.path.string());
-  }
-
-  template <class Handle>
-  void guard(const std::string& name, const Handle& who) {
-    actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
-    anon_send(supervisor, supervise_atom_v, name, actors.back());
-  }
-
-  supervisor_actor supervisor;
-  lead_actor lead;
-  std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
-};
-
-/// Where each rank has a part of the data there are no further ranks: a worker
-/// beyond them waits for a place.
-cores::membership_rules membership_rules_of(const config::settings& settings) {
-  cores::membership_rules out;
-  out.workers = settings.cluster.workers;
-  out.join_timeout = settings.cluster.join_timeout;
-  if (settings.data.sharding != config::sharding_kind::leased)
-    out.max_ranks = settings.cluster.workers;
-  if (config::is_peer(settings))
-    out.kept = settings.cluster.workers;
-  return out;
-}
-
-std::optional<cores::part_assignment>
-assignment_of(const config::settings& settings, const origin& from) {
-  if (settings.data.sharding != config::sharding_kind::local)
-    return std::nullopt;
-  std::map<worker_id, owned_data> known;
-  if (from.checkpoint)
-    known = data_of_ranks(from.checkpoint->manifest.ledger());
-  return cores::part_assignment{settings.cluster.workers, std::move(known)};
-}
-
-/// Starts the parameter server with all actors that die with it.
-server_life open_server(caf::actor_system& system,
-                        const server_options& options,
-                        const std::shared_ptr<simulation::machine>& machine,
-                        parameter_server_parts parts, const origin& from) {
-  auto settings = parts.settings;
-  if (machine)
-    parts.began = [machine] {
-      return machine->began_in_life;
-    };
-  local_actors all{system, options, std::move(parts), from, machine};
-  // Without faults an actor of this process is silent only when it is dead, and
-  // its death is reported.
-  auto pings = !machine || has_faults(settings);
-  auto coordinator = spawn<coordinator_actor, coordinator_state>(
-    system, placement::scheduled,
-    coordinator_parts{membership_rules_of(settings),
-                      pings ? settings.cluster.liveness_timeout : 0, from.life,
-                      all.lead, all.supervisor, assignment_of(settings, from)});
-  all.guard("coordinator", coordinator);
-  return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
 }
 
 /// Publishes the admission for peers and for shards in processes of their own.
@@ -261,7 +125,7 @@ node start_replay(caf::actor_system& system, const server_options& options,
                   parameter_server_parts parts, const origin& from) {
   auto replay_driver = make_replay_driver_parts(*options.replay, computing,
                                                 parts, voice_of(options));
-  local_actors all{system, options, std::move(parts), from};
+  server_actors all{system, options, std::move(parts), from};
   replay_driver.lead = all.lead;
   replay_driver.supervisor = all.supervisor;
   all.guard("replay driver",

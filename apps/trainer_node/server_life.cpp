@@ -1,0 +1,138 @@
+#include "apps/trainer_node/server_life.hpp"
+
+#include "actors/recording/console.hpp"
+#include "actors/recording/recorder.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "actors/server/restore_ledger.hpp"
+#include "actors/session/coordinator.hpp"
+#include "actors/state/checkpoint_writer.hpp"
+#include "apps/lab/simulation/stalling_recorder.hpp"
+#include "apps/startup/event_log.hpp"
+#include "apps/startup/resources.hpp"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+recorder_parts make_recorder_parts(const config::settings& settings,
+                                   const origin& from,
+                                   const std::string& dataset, bool silent) {
+  recorder_parts out;
+  out.folder = from.directory.path;
+  out.network = settings.training.network;
+  out.dataset = dataset;
+  out.workers = settings.cluster.workers;
+  out.shards = settings.cluster.shards;
+  out.seed = settings.training.seed;
+  out.terminal_width = terminal_width();
+  out.started_at = is_virtual(settings) ? 0 : time_of_day();
+  out.silent = silent;
+  out.gathers = is_virtual(settings) && settings.simulation.gradients == "none";
+  if (from.checkpoint)
+    out.resume_step = from.checkpoint->manifest.step();
+  return out;
+}
+
+/// Where each rank has a part of the data there are no further ranks: a worker
+/// beyond them waits for a place.
+cores::membership_rules membership_rules_of(const config::settings& settings) {
+  cores::membership_rules out;
+  out.workers = settings.cluster.workers;
+  out.join_timeout = settings.cluster.join_timeout;
+  if (settings.data.sharding != config::sharding_kind::leased)
+    out.max_ranks = settings.cluster.workers;
+  if (config::is_peer(settings))
+    out.kept = settings.cluster.workers;
+  return out;
+}
+
+std::optional<cores::part_assignment>
+assignment_of(const config::settings& settings, const origin& from) {
+  if (settings.data.sharding != config::sharding_kind::local)
+    return std::nullopt;
+  std::map<worker_id, owned_data> known;
+  if (from.checkpoint)
+    known = data_of_ranks(from.checkpoint->manifest.ledger());
+  return cores::part_assignment{settings.cluster.workers, std::move(known)};
+}
+
+} // namespace
+
+speech voice_of(const server_options& options) {
+  if (options.silent)
+    return [](const std::string&) {
+    };
+  return recording::say;
+}
+
+void keep_event_log(parameter_server_parts& parts, const origin& from,
+                    int threads, const speech& say) {
+  if (parts.settings.training.tape)
+    parts.event_log = open_event_log(from.directory.path, parts, threads, say);
+}
+
+server_actors::server_actors(
+  caf::actor_system& system, const server_options& options,
+  parameter_server_parts parts, const origin& from,
+  const std::shared_ptr<simulation::machine>& machine)
+  : supervisor(spawn<supervisor_actor, supervisor_state>(
+      system, placement::scheduled, supervisor_parts{options.on_end})) {
+  auto recorder = spawn<recorder_actor, recorder_state>(
+    system, placement::detached,
+    make_recorder_parts(parts.settings, from, parts.dataset, options.silent));
+  auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
+    system, placement::detached,
+    checkpoint_writer_parts{from.checkpoints(),
+                            parts.settings.checkpoint.keep});
+  // Under the virtual clock all actors share one thread.
+  if (!virtual_time::rules(system))
+    parts.across = lanes_for(parts.settings);
+  parts.recorder = recorder;
+  // There the recorder takes no time, and a replay must handle messages in
+  // their order.
+  if (virtual_time::rules(system))
+    parts.notes = cores::note_window::endless();
+  if (machine && has_faults(parts.settings)) {
+    parts.recorder =
+      simulation::spawn_stalling_recorder(system, recorder, machine);
+    parts.notes = cores::note_window{24, 8}; // So that a stall has an effect.
+  }
+  parts.writer = writer;
+  auto stalling = caf::actor_cast<caf::strong_actor_ptr>(parts.recorder);
+  lead = spawn<lead_actor, parameter_server_state>(system, placement::scheduled,
+                                                   std::move(parts));
+  actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
+  actors.push_back(stalling); // It may be the recorder itself.
+  guard("recorder", recorder);
+  guard("checkpoint writer", writer);
+  guard("parameter server", lead);
+  voice_of(options)("run          " + from.directory.path.string());
+}
+
+server_life open_server(caf::actor_system& system,
+                        const server_options& options,
+                        const std::shared_ptr<simulation::machine>& machine,
+                        parameter_server_parts parts, const origin& from) {
+  auto settings = parts.settings;
+  if (machine)
+    parts.began = [machine] {
+      return machine->began_in_life;
+    };
+  server_actors all{system, options, std::move(parts), from, machine};
+  // Without faults an actor of this process is silent only when it is dead, and
+  // its death is reported.
+  auto pings = !machine || has_faults(settings);
+  auto coordinator = spawn<coordinator_actor, coordinator_state>(
+    system, placement::scheduled,
+    coordinator_parts{membership_rules_of(settings),
+                      pings ? settings.cluster.liveness_timeout : 0, from.life,
+                      all.lead, all.supervisor, assignment_of(settings, from)});
+  all.guard("coordinator", coordinator);
+  return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
+}
+
+} // namespace troupe::app

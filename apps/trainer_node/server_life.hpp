@@ -1,0 +1,60 @@
+#pragma once
+// One life of the parameter server: its actors, which die together. Used while
+// a node starts, on the thread that starts it.
+
+#include "actors/runtime/supervisor.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "apps/lab/simulation/machine.hpp"
+#include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/one_process_cluster.hpp"
+#include "apps/trainer_node/origin.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::app {
+
+struct server_life {
+  local_server with;
+  std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
+  std::filesystem::path directory;           ///< The run directory.
+};
+
+/// Parameter server with all its shards in this process, recorder and
+/// checkpoint writer under one supervisor, which is told when any of them dies.
+class server_actors {
+public:
+  server_actors(caf::actor_system& system, const server_options& options,
+                parameter_server_parts parts, const origin& from,
+                const std::shared_ptr<simulation::machine>& machine = nullptr);
+
+  /// One more that dies with them.
+  template <class Handle>
+  void guard(const std::string& name, const Handle& who) {
+    actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(who));
+    anon_send(supervisor, supervise_atom_v, name, actors.back());
+  }
+
+  supervisor_actor supervisor;
+  lead_actor lead;
+  std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
+};
+
+/// Where the node says what it does; nowhere if it is to be silent.
+speech voice_of(const server_options& options);
+
+/// Has the server write its events to a file, if the settings say so.
+void keep_event_log(parameter_server_parts& parts, const origin& from,
+                    int threads, const speech& say);
+
+/// Starts the parameter server with all actors that die with it, and the
+/// coordinator.
+/// @param machine Of the virtual clock; or null.
+server_life open_server(caf::actor_system& system,
+                        const server_options& options,
+                        const std::shared_ptr<simulation::machine>& machine,
+                        parameter_server_parts parts, const origin& from);
+
+} // namespace troupe::app
