@@ -33,6 +33,8 @@ public:
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
+  pid_t id() const { return id_; }
+
   /// Throws `run_error` when it does not end with status 0.
   cost wait();
 

@@ -37,6 +37,8 @@ constexpr part parts[] = {
   {"parallel/pipeline", bench::measure_pipeline},
   {"parallel/contexts", bench::measure_contexts},
   {"parallel/peers", bench::measure_peer_nodes},
+  {"parallel/peers_over_stream", bench::measure_peers_over_stream},
+  {"parallel/slow_peer", bench::measure_slow_peer},
   {"peers/lenet", bench::compare_lenet},
   {"peers/resnet18", bench::compare_resnet},
   {"peers/wide", bench::compare_wide},

@@ -42,8 +42,7 @@ void measure_lenet(const setting& how, report& out);
 void measure_resnet(const setting& how, report& out);
 void measure_wide(const setting& how, report& out);
 
-// -- parallel: networks in segments, peers
-// -------------------------------------------
+// -- parallel: networks in segments, peers ------------------------------------
 
 /// Remote modules, next to LibTorch alone.
 void measure_remote_forward(const setting& how, report& out);
@@ -56,6 +55,10 @@ void measure_pipeline(const setting& how, report& out);
 
 /// Peers, next to a server with workers and to DistributedDataParallel.
 void measure_peer_nodes(const setting& how, report& out);
+void measure_peers_over_stream(const setting& how, report& out);
+
+/// The same where one node is slow.
+void measure_slow_peer(const setting& how, report& out);
 
 /// Memory after contexts that nobody finished.
 void measure_contexts(const setting& how, report& out);

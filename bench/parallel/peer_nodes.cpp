@@ -14,6 +14,11 @@ namespace troupe::bench {
 
 namespace {
 
+figure beside_star(const std::string& name, double peers, double star) {
+  return compare("parallel/" + name + "/star", peers, "1/s",
+                 "a server and as many workers", star, better::higher);
+}
+
 /// Under `sync`.
 /// @param name Of the figure, behind "parallel/peers/".
 void compare_peers(const std::string& name, const workload& what,
@@ -34,32 +39,65 @@ void compare_peers(const std::string& name, const workload& what,
                       return rate_of_peer("ddp", way.before, how, what, ours);
                     }});
   auto rates = alternate(name, runs, how.quick ? 1 : 5, out);
-  auto figure = "parallel/peers/" + name;
-  out.add(compare(figure + "/star", rates[0], "1/s",
-                  "a server and as many workers", rates[1], better::higher));
+  out.add(beside_star("peers/" + name, rates[0], rates[1]));
   for (size_t i = 0; i < ways.size(); ++i)
-    out.add(
-      compare(figure + "/ddp" + ways[i].suffix, rates[0], "1/s",
-              std::string{"DistributedDataParallel (gloo)"} + ways[i].shown,
-              rates[i + 2], better::higher));
+    out.add(compare(
+      "parallel/peers/" + name + "/ddp" + ways[i].suffix, rates[0], "1/s",
+      std::string{"DistributedDataParallel (gloo)"} + ways[i].shown,
+      rates[i + 2], better::higher));
 }
+
+/// A file with the network of `wide_run`, for a while.
+class wide_file {
+public:
+  wide_file() { write_wide_network(path()); }
+
+  std::filesystem::path path() const { return folder_.path() / "wide.pt"; }
+
+private:
+  app::scratch_folder folder_;
+};
 
 } // namespace
 
 void measure_peer_nodes(const setting& how, report& out) {
   out.begin("samples a second of peers, each a worker and a shard, under sync "
-            "(targets: 1; over stream 0.9 of DistributedDataParallel)");
+            "(target: 1)");
   compare_peers("lenet", lenet_run(), how, out);
   compare_peers("resnet18", resnet_run(), how, out);
-  app::scratch_folder scratch;
-  auto file = scratch.path() / "wide.pt";
-  write_wide_network(file);
-  auto wide = wide_run(file);
-  compare_peers("wide", wide, how, out);
+  wide_file network;
+  compare_peers("wide", wide_run(network.path()), how, out);
+}
+
+void measure_peers_over_stream(const setting& how, report& out) {
+  out.begin("samples a second of peers over stream, under sync (target: 0.9 of "
+            "DistributedDataParallel)");
+  wide_file network;
+  auto wide = wide_run(network.path());
   wide.flags = {"--transport", "stream"};
   for (uint64_t workers : {2, 4}) {
     wide.workers = workers;
     compare_peers("wide/stream/" + std::to_string(workers), wide, how, out);
+  }
+}
+
+void measure_slow_peer(const setting& how, report& out) {
+  out.begin("samples a second of two peers of which one computes four times "
+            "slower, under async (target: 0.9)");
+  for (auto what : {lenet_run(), resnet_run()}) {
+    what.one_is_slow = true;
+    contenders ours{how, what};
+    auto rates = alternate(what.name,
+                           {{"peers",
+                             [&] {
+                               return ours.as_peers("async");
+                             }},
+                            {"star",
+                             [&] {
+                               return ours.in_processes("async");
+                             }}},
+                           how.quick ? 1 : 5, out);
+    out.add(beside_star("slow_peer/" + what.name, rates[0], rates[1]));
   }
 }
 

@@ -98,7 +98,7 @@ double contenders::in_processes(const std::string& policy) const {
 double contenders::as_peers(const std::string& policy) const {
   app::scratch_folder scratch;
   auto port = std::to_string(app::find_free_port("127.0.0.1"));
-  std::vector<std::unique_ptr<child>> all;
+  nodes all{what_};
   for (uint64_t rank = 0; rank < what_.workers; ++rank) {
     auto peer = node(policy, scratch.path());
     words role{"--role",        "auto",
@@ -106,10 +106,9 @@ double contenders::as_peers(const std::string& policy) const {
                "--rank",        std::to_string(rank),
                "--init-method", "tcp://127.0.0.1:" + port};
     peer.insert(peer.begin() + 1, role.begin(), role.end());
-    all.push_back(std::make_unique<child>(peer));
+    all.start(peer, rank + 1 == what_.workers);
   }
-  for (auto& one : all)
-    one->wait();
+  all.wait();
   return rate_of(scratch.path(), updates(policy));
 }
 
@@ -174,15 +173,32 @@ cost contenders::serve(const std::string& policy,
   auto server = node(policy, train_dir);
   words role{"--role", "ps", "--port", port};
   server.insert(server.begin() + 1, role.begin(), role.end());
-  child ps{server};
-  std::vector<std::unique_ptr<child>> others;
+  nodes all{what_};
+  all.start(server, false);
   for (uint64_t i = 0; i < what_.workers; ++i)
-    others.push_back(
-      std::make_unique<child>(words{how_.trainer_node, "--role", "worker",
-                                    "--port", port, "--allow-scripts"}));
-  for (auto& one : others)
-    one->wait();
-  return ps.wait();
+    all.start({how_.trainer_node, "--role", "worker", "--port", port,
+               "--allow-scripts"},
+              i + 1 == what_.workers);
+  return all.wait();
+}
+
+contenders::nodes::nodes(const workload& what)
+  : slow_(what.one_is_slow ? std::make_unique<slow_node>() : nullptr) {
+  // nop
+}
+
+void contenders::nodes::start(const words& command, bool last) {
+  all_.push_back(
+    std::make_unique<child>(slow_ ? slow_->on_core(last, command) : command));
+  if (slow_ && last)
+    slow_node::slow_down(all_.back()->id());
+}
+
+cost contenders::nodes::wait() {
+  cost first;
+  for (size_t i = all_.size(); i-- > 0;)
+    first = all_[i]->wait();
+  return first;
 }
 
 /// A step is one gradient, or one of each worker.

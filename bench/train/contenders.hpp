@@ -4,11 +4,13 @@
 
 #include "bench/child.hpp"
 #include "bench/topics.hpp"
+#include "bench/train/slow_node.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,8 @@ struct workload {
   bool faults = false; ///< Page faults, too.
   uint64_t workers = 2;
   std::vector<std::string> flags{}; ///< Further ones, for trainer_node.
+  bool one_is_slow = false; ///< The last of the nodes in processes computes
+                            ///< four times slower (slow_node.hpp).
 };
 
 /// LeNet on the digits, ResNet-18 at 32x32.
@@ -79,6 +83,21 @@ private:
   };
 
   of_loops one_loop_process(const char* program, const char* set_up) const;
+
+  /// Nodes in processes of their own, the last of them perhaps slow.
+  class nodes {
+  public:
+    explicit nodes(const workload& what);
+
+    void start(const std::vector<std::string>& command, bool last);
+
+    /// Waits for all; what the first has cost.
+    cost wait();
+
+  private:
+    std::unique_ptr<slow_node> slow_; ///< Null: none is.
+    std::vector<std::unique_ptr<child>> all_;
+  };
 
   cost serve(const std::string& policy,
              const std::filesystem::path& train_dir) const;

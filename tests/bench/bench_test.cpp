@@ -80,7 +80,8 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
         "remote_control/step", "pipeline/speed_up", "pipeline/rate",
         "contexts/memory", "peers/lenet/star", "peers/resnet18/star",
         "peers/wide/star", "peers/wide/stream/2/star",
-        "peers/wide/stream/4/star"})
+        "peers/wide/stream/4/star", "slow_peer/lenet/star",
+        "slow_peer/resnet18/star"})
     CHECK(names.contains("parallel/" + part));
   for (std::string part :
        {"sgd", "sgd_read", "sgd_and_finite", "finite", "adam"})
@@ -125,6 +126,7 @@ TEST_CASE("a topic that is not there is named in one line") {
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
         "parallel/remote_forward, parallel/remote_control, "
         "parallel/pipeline, parallel/contexts, parallel/peers, "
+        "parallel/peers_over_stream, parallel/slow_peer, "
         "peers/lenet, peers/resnet18, peers/wide, "
         "simulate/policy_events, "
         "simulate/growth, "
