@@ -112,17 +112,19 @@ void require_files(const config::settings& settings) {
   std::_Exit(static_cast<int>(status));
 }
 
-/// Once, also where both parts of a node end for the same reason.
+/// Once, also where both parts of a node end for the same reason. Without
+/// memory for the console's thread it throws; then nothing was said yet.
 void complain(const std::string& line) {
   static std::string before;
   static std::mutex mutex;
   std::unique_lock guard{mutex};
-  if (std::exchange(before, line) == line)
+  if (before == line)
     return;
   recording::console::standard_output().flush();
   auto& errors = recording::console::standard_error();
   errors.say("trainer_node: " + line);
   errors.flush();
+  before = line;
 }
 
 /// Reports the failure to the user; returns the exit status for it.
