@@ -1,8 +1,3 @@
-#include "actors/links/chunk_channel.hpp"
-#include "actors/links/framed_link.hpp"
-#include "actors/links/joined_gradient_stream.hpp"
-#include "actors/links/joined_link.hpp"
-#include "actors/links/path_channel.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
@@ -15,7 +10,6 @@
 #include "messages/run_record.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace troupe {
@@ -24,28 +18,8 @@ namespace {
 
 using recording::say;
 
-/// How gradients for this server are compressed; null: not at all.
-transport::codec_ptr codec_of(const proto::Welcome& welcome) {
-  if (welcome.compressed_parameters() > welcome.parameters())
-    throw transport::path_error("its numbers of parameters do not agree");
-  for (const auto& one : welcome.description().settings())
-    if (one.key() == "cluster.compression")
-      return transport::make_codec(
-        config::parse_compression(one.value()), welcome.compressed_parameters(),
-        welcome.parameters() - welcome.compressed_parameters());
-  return nullptr;
-}
-
 /// Seconds between two searches for a lead: the next one may not lead for long.
 constexpr double longest_when_following = 0.5;
-
-/// Whether workers compute the network in segments.
-bool has_segments(const proto::Welcome& welcome) {
-  for (const auto& one : welcome.description().settings())
-    if (one.key() == "parallel.mode")
-      return one.value() != config::print(config::parallel_mode::data_parallel);
-  return false;
-}
 
 } // namespace
 
@@ -55,14 +29,14 @@ remote_session_client_state::remote_session_client_state(
     attempts_(parts_.connect_timeout, parts_.jitter_seed,
               parts_.follows ? longest_when_following : 5),
     paths_(parts_.transport, parts_.memory, say, parts_.nccl),
-    places_({parts_.host, parts_.port}) {
+    places_({parts_.host, parts_.port}), servers_(self->system()) {
   on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
 }
 
 session_client_actor::behavior_type
 remote_session_client_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& down) {
-    for (const auto& one : servers_)
+    for (const auto& one : servers_.all())
       if (one.link && down.source == one.link.address()) {
         look_at_path(one.path, down.reason);
         return lost();
@@ -89,14 +63,15 @@ remote_session_client_state::make_behavior() {
 // which the lead names.
 void remote_session_client_state::connect() {
   attempts_.begin();
-  const auto& lead = places_.current();
-  servers_ = {{lead.host, lead.port, {}, {}, {}, {}, {}, {}}};
+  servers_.clear();
+  servers_.add(places_.current());
   shake_hands_with(0);
 }
 
 void remote_session_client_state::shake_hands_with(size_t index) {
   parts_.hello.set_seeks_lead(index == 0);
-  handshake(self_, attempts_, servers_[index].host, servers_[index].port,
+  const auto& at = servers_.all()[index].at;
+  handshake(self_, attempts_, at.host, at.port,
             std::min(patience_with_a_peer, parts_.connect_timeout),
             parts_.hello,
             {[this, index](const proto::Welcome& welcome,
@@ -132,15 +107,11 @@ void remote_session_client_state::enter(size_t index,
   } else if (welcome.description().run_id() != run_.run_id) {
     throw transport::path_error("a shard there is of another run");
   }
-  auto& at = servers_[index];
-  at.weights = {static_cast<element_type>(welcome.element_type()),
-                welcome.parameters()};
-  at.activations = {at.weights.type, welcome.activations()};
-  if (is_worker())
-    at.codec = codec_of(welcome);
+  servers_.describe(index, welcome, is_worker());
   paths_.meet(run_.run_id + "/" + std::to_string(run_.life));
-  tie(at, gateway,
-      paths_.connect(welcome.paths(), at.host, terms(at, welcome),
+  auto terms = servers_.terms(index, welcome, is_worker(), parts_.overlap);
+  tie(index, gateway,
+      paths_.connect(welcome.paths(), servers_.all()[index].at.host, terms,
                      clock_.elapsed(self_)));
 } catch (const failure& err) {
   end({static_cast<uint8_t>(err.status()), err.what()});
@@ -154,14 +125,7 @@ void remote_session_client_state::add_shards(const proto::Welcome& welcome) {
   if (!is_worker())
     return;
   for (const auto& shard : welcome.shards())
-    servers_.push_back({shard.host(),
-                        static_cast<uint16_t>(shard.port()),
-                        {},
-                        {},
-                        {},
-                        {},
-                        {},
-                        {}});
+    servers_.add({shard.host(), static_cast<uint16_t>(shard.port())});
 }
 
 bool remote_session_client_state::needs_frozen(
@@ -217,36 +181,14 @@ void remote_session_client_state::take_part(const proto::Welcome& welcome) {
   parts_.feedback_store.run_id = run_.run_id;
 }
 
-auto remote_session_client_state::terms(const server_link& at,
-                                        const proto::Welcome& of) const
-  -> transport::path_terms {
-  transport::path_terms out{at.weights};
-  out.whole = {at.weights.type, of.region()};
-  out.sent = at.codec ? at.codec->compressed() : at.weights;
-  out.most_activations = of.activations();
-  // Segments begin on complete weights, and end together.
-  if (is_worker() && !has_segments(of))
-    out.overlap = parts_.overlap;
-  // Parts of an answer are joined when they are complete.
-  out.in_use_early = servers_.size() == 1;
-  return out;
-}
-
-void remote_session_client_state::tie(server_link& at,
+void remote_session_client_state::tie(size_t index,
                                       const gateway_actor& gateway,
                                       transport::path_ptr way) {
-  at.path = way ? way->name() : config::actor_connection;
-  if (way && way->early_gradients())
-    at.early_gradients = {way, way->early_gradients()};
-  at.link = spawn<framed_link_actor, framed_link_state>(
-    self_->system(), placement::scheduled, gateway,
-    way ? make_path_channel(std::move(way))
-        : make_chunk_channel(at.weights, gateway, at.activations),
-    at.weights);
-  self_->monitor(at.link);
+  const auto& link = servers_.tie(index, gateway, std::move(way));
+  self_->monitor(link);
   self_
     ->request(gateway, to_timespan(patience_with_a_peer), attach_atom_v,
-              at.link)
+              parameter_server_actor{link})
     .then(in_this_attempt([this](const coordinator_actor& coordinator) {
             attached(coordinator);
           }),
@@ -257,63 +199,19 @@ void remote_session_client_state::attached(
   const coordinator_actor& coordinator) {
   if (!coordinator_)
     coordinator_ = coordinator;
-  auto next = std::ranges::find_if(
-    servers_, [](const server_link& one) { return !one.link; });
-  if (next != servers_.end())
-    return shake_hands_with(static_cast<size_t>(next - servers_.begin()));
-  join_links();
-  std::visit([&](const auto& who) { seat(who, coordinator_); }, *participant_);
-}
-
-// The lead has the last part of the weights.
-auto remote_session_client_state::in_order() const -> std::vector<server_link> {
-  auto out = servers_;
-  std::rotate(out.begin(), out.begin() + 1, out.end());
-  return out;
-}
-
-void remote_session_client_state::join_links() {
+  if (auto next = servers_.next())
+    return shake_hands_with(*next);
   keep_feedback();
-  joined_link_parts parts;
-  for (const auto& one : in_order()) {
-    auto to = one.link;
-    if (one.codec)
-      to = spawn_compressing_link(
-        self_->system(), {to, one.codec, feedback_, parts.parts.size(), false});
-    parts.type = one.weights.type;
-    parts.parts.push_back({to, one.weights.count});
-  }
-  link_ =
-    parts.parts.size() == 1
-      ? parts.parts.front().link
-      : parameter_server_actor{spawn<readable_module_actor, joined_link_state>(
-          self_->system(), placement::scheduled, std::move(parts))};
-}
-
-// Gradients that are compressed first are not sent early on any path.
-gradient_stream_ptr remote_session_client_state::early_gradients() const {
-  if (servers_.size() == 1)
-    return servers_.front().early_gradients;
-  std::vector<joined_gradient_stream::part> parts;
-  auto any = false;
-  for (const auto& one : in_order()) {
-    parts.push_back({one.early_gradients, one.weights});
-    any |= one.early_gradients != nullptr;
-  }
-  if (!any)
-    return nullptr;
-  return std::make_shared<joined_gradient_stream>(std::move(parts));
+  link_ = servers_.join(feedback_);
+  std::visit([&](const auto& who) { seat(who, coordinator_); }, *participant_);
 }
 
 // The error feedback of a worker outlives its links, unless the next server has
 // other shards.
 void remote_session_client_state::keep_feedback() {
-  const auto& codec = servers_.front().codec;
-  if (!codec || !codec->how().has_error_feedback())
+  auto counts = servers_.counts_with_feedback();
+  if (counts.empty())
     return;
-  std::vector<uint64_t> counts;
-  for (const auto& one : in_order())
-    counts.push_back(one.codec->numbers());
   if (!feedback_ || !feedback_->has(counts))
     feedback_ = std::make_shared<error_feedback>(counts, parts_.feedback_store);
 }
@@ -321,8 +219,9 @@ void remote_session_client_state::keep_feedback() {
 void remote_session_client_state::seat(const worker_actor& who,
                                        const coordinator_actor& coordinator) {
   registration_request wish{
-    parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}), paths_taken(),
-    parts_.owns ? parts_.owns() : owned_data{}, parts_.awaits_score};
+    parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
+    servers_.paths(), parts_.owns ? parts_.owns() : owned_data{},
+    parts_.awaits_score};
   self_
     ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
               wish, who)
@@ -330,7 +229,8 @@ void remote_session_client_state::seat(const worker_actor& who,
             seated("as worker " + to_string(as.worker));
             if (parts_.on_place)
               parts_.on_place(welcome_, places_.current(), as.worker);
-            self_->send(who, attach_atom_v, link_, as, early_gradients());
+            self_->send(who, attach_atom_v, link_, as,
+                        servers_.early_gradients());
           }),
           in_this_attempt([this](const caf::error& why) { refused(why); }));
 }
@@ -350,8 +250,9 @@ void remote_session_client_state::seat(const evaluator_actor& who,
 void remote_session_client_state::seated(const std::string& as) {
   attempts_.succeeded();
   note_successors();
-  auto compressed = servers_.front().codec ? ", gradients compressed" : "";
-  say("connected    to " + address() + " " + as + " over " + paths_taken() +
+  auto compressed =
+    servers_.all().front().codec ? ", gradients compressed" : "";
+  say("connected    to " + address() + " " + as + " over " + servers_.paths() +
       compressed);
 }
 
@@ -386,7 +287,7 @@ void remote_session_client_state::look_at_path(const std::string& path,
 }
 
 void remote_session_client_state::drop_links() {
-  for (const auto& one : servers_)
+  for (const auto& one : servers_.all())
     if (one.link) {
       self_->demonitor(one.link);
       self_->send_exit(one.link, caf::exit_reason::user_shutdown);
@@ -451,16 +352,6 @@ void remote_session_client_state::end_participant() {
         self_->send_exit(who, caf::exit_reason::user_shutdown);
       },
       *gone);
-}
-
-// "shm", or "shm+stream" where shards are reached by both.
-std::string remote_session_client_state::paths_taken() const {
-  std::set<std::string> all;
-  std::string out;
-  for (const auto& one : servers_)
-    if (all.insert(one.path).second)
-      out += (out.empty() ? "" : "+") + one.path;
-  return out;
 }
 
 bool remote_session_client_state::is_worker() const {

@@ -10,6 +10,7 @@
 #include "actors/session/connection_attempts.hpp"
 #include "actors/session/lead_places.hpp"
 #include "actors/session/path_choice.hpp"
+#include "actors/session/server_links.hpp"
 #include "config/sources/description.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
@@ -149,19 +150,6 @@ public:
   session_client_actor::behavior_type make_behavior();
 
 private:
-  /// A server that has a part of the weights, and how it is reached.
-  struct server_link {
-    std::string host;
-    uint16_t port = 0;
-    parameter_server_actor link;
-    std::string path;
-    payload_shape weights;
-    payload_shape activations;  ///< The largest of them; empty: none.
-    transport::codec_ptr codec; ///< Compresses gradients; or null.
-    /// Sends gradients early; or null.
-    gradient_stream_ptr early_gradients;
-  };
-
   void connect();
   void shake_hands_with(size_t index);
   void measure(const proto::Welcome& welcome);
@@ -171,15 +159,9 @@ private:
   bool needs_frozen(const proto::Welcome& welcome) const;
   void download(const proto::Welcome& welcome, const gateway_actor& gateway);
   void take_part(const proto::Welcome& welcome);
-  void tie(server_link& at, const gateway_actor& gateway,
-           transport::path_ptr way);
+  void tie(size_t index, const gateway_actor& gateway, transport::path_ptr way);
   void attached(const coordinator_actor& coordinator);
-  void join_links();
   void keep_feedback();
-  std::vector<server_link> in_order() const;
-  transport::path_terms terms(const server_link& at,
-                              const proto::Welcome& of) const;
-  gradient_stream_ptr early_gradients() const;
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
   void seated(const std::string& as);
@@ -193,7 +175,6 @@ private:
   void end(const run_end& how);
   bool is_worker() const;
   std::string address() const;
-  std::string paths_taken() const;
 
   /// Wraps a handler so that answers to an earlier attempt are ignored.
   template <class F>
@@ -207,10 +188,10 @@ private:
   connection_attempts attempts_;
   path_choice paths_;
   lead_places places_;
-  proto::Welcome welcome_;           ///< Of the lead.
-  std::vector<server_link> servers_; ///< The lead first, then other shards.
-  coordinator_actor coordinator_;    ///< Reached through the lead.
-  parameter_server_actor link_;      ///< To one server, or to all as one.
+  proto::Welcome welcome_; ///< Of the lead.
+  server_links servers_;
+  coordinator_actor coordinator_; ///< Reached through the lead.
+  parameter_server_actor link_;   ///< To one server, or to all as one.
   std::shared_ptr<error_feedback> feedback_; ///< Of compression; or null.
   std::optional<participant> participant_;
   config::run_description run_; ///< The run that it was made for.

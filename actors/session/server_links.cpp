@@ -1,0 +1,157 @@
+#include "actors/session/server_links.hpp"
+
+#include "actors/links/chunk_channel.hpp"
+#include "actors/links/compressing_link.hpp"
+#include "actors/links/framed_link.hpp"
+#include "actors/links/joined_gradient_stream.hpp"
+#include "actors/links/joined_link.hpp"
+#include "actors/links/path_channel.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "config/schema/paths.hpp"
+#include "config/text/value.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// How gradients for this server are compressed; null: not at all.
+transport::codec_ptr codec_of(const proto::Welcome& welcome) {
+  if (welcome.compressed_parameters() > welcome.parameters())
+    throw transport::path_error("its numbers of parameters do not agree");
+  for (const auto& one : welcome.description().settings())
+    if (one.key() == "cluster.compression")
+      return transport::make_codec(
+        config::parse_compression(one.value()), welcome.compressed_parameters(),
+        welcome.parameters() - welcome.compressed_parameters());
+  return nullptr;
+}
+
+/// Whether workers compute the network in segments.
+bool has_segments(const proto::Welcome& welcome) {
+  for (const auto& one : welcome.description().settings())
+    if (one.key() == "parallel.mode")
+      return one.value() != config::print(config::parallel_mode::data_parallel);
+  return false;
+}
+
+} // namespace
+
+void server_links::add(const config::address& at) {
+  server next;
+  next.at = at;
+  all_.push_back(std::move(next));
+}
+
+std::optional<size_t> server_links::next() const {
+  auto found =
+    std::ranges::find_if(all_, [](const server& one) { return !one.link; });
+  if (found == all_.end())
+    return std::nullopt;
+  return static_cast<size_t>(found - all_.begin());
+}
+
+void server_links::describe(size_t index, const proto::Welcome& welcome,
+                            bool is_worker) {
+  auto& one = all_[index];
+  one.weights = {static_cast<element_type>(welcome.element_type()),
+                 welcome.parameters()};
+  one.activations = {one.weights.type, welcome.activations()};
+  if (is_worker)
+    one.codec = codec_of(welcome);
+}
+
+transport::path_terms server_links::terms(size_t index,
+                                          const proto::Welcome& welcome,
+                                          bool is_worker,
+                                          config::overlap_rule overlap) const {
+  const auto& one = all_[index];
+  transport::path_terms out{one.weights};
+  out.whole = {one.weights.type, welcome.region()};
+  out.sent = one.codec ? one.codec->compressed() : one.weights;
+  out.most_activations = welcome.activations();
+  // Segments begin on complete weights, and end together.
+  if (is_worker && !has_segments(welcome))
+    out.overlap = overlap;
+  // Parts of an answer are joined when they are complete.
+  out.in_use_early = all_.size() == 1;
+  return out;
+}
+
+const framed_link_actor& server_links::tie(size_t index,
+                                           const gateway_actor& gateway,
+                                           transport::path_ptr way) {
+  auto& one = all_[index];
+  one.path = way ? way->name() : config::actor_connection;
+  if (way && way->early_gradients())
+    one.early_gradients = {way, way->early_gradients()};
+  one.link = spawn<framed_link_actor, framed_link_state>(
+    system_, placement::scheduled, gateway,
+    way ? make_path_channel(std::move(way))
+        : make_chunk_channel(one.weights, gateway, one.activations),
+    one.weights);
+  return one.link;
+}
+
+// The lead has the last part of the weights.
+auto server_links::in_order() const -> std::vector<server> {
+  auto out = all_;
+  std::rotate(out.begin(), out.begin() + 1, out.end());
+  return out;
+}
+
+std::vector<uint64_t> server_links::counts_with_feedback() const {
+  const auto& codec = all_.front().codec;
+  if (!codec || !codec->how().has_error_feedback())
+    return {};
+  std::vector<uint64_t> out;
+  for (const auto& one : in_order())
+    out.push_back(one.codec->numbers());
+  return out;
+}
+
+parameter_server_actor
+server_links::join(const std::shared_ptr<error_feedback>& feedback) {
+  joined_link_parts parts;
+  for (const auto& one : in_order()) {
+    parameter_server_actor to = one.link;
+    if (one.codec)
+      to = spawn_compressing_link(
+        system_, {to, one.codec, feedback, parts.parts.size(), false});
+    parts.type = one.weights.type;
+    parts.parts.push_back({to, one.weights.count});
+  }
+  if (parts.parts.size() == 1)
+    return parts.parts.front().link;
+  return parameter_server_actor{spawn<readable_module_actor, joined_link_state>(
+    system_, placement::scheduled, std::move(parts))};
+}
+
+// Gradients that are compressed first are not sent early on any path.
+gradient_stream_ptr server_links::early_gradients() const {
+  if (all_.size() == 1)
+    return all_.front().early_gradients;
+  std::vector<joined_gradient_stream::part> parts;
+  auto any = false;
+  for (const auto& one : in_order()) {
+    parts.push_back({one.early_gradients, one.weights});
+    any |= one.early_gradients != nullptr;
+  }
+  if (!any)
+    return nullptr;
+  return std::make_shared<joined_gradient_stream>(std::move(parts));
+}
+
+std::string server_links::paths() const {
+  std::set<std::string> all;
+  std::string out;
+  for (const auto& one : all_)
+    if (all.insert(one.path).second)
+      out += (out.empty() ? "" : "+") + one.path;
+  return out;
+}
+
+} // namespace troupe
