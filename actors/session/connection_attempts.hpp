@@ -36,6 +36,27 @@ public:
   void begin() {
     ++number_;
     under_way_ = true;
+    asked_ = {};
+  }
+
+  /// A request of this attempt is under way to an actor that may be elsewhere.
+  /// CAF answers none whose receiver is lost with its connection, so the down
+  /// handler of `self` asks `lost_with`.
+  template <class Self>
+  void asks(Self* self, const caf::strong_actor_ptr& whom) {
+    self->monitor(whom);
+    asked_ = caf::actor_cast<caf::actor_addr>(whom);
+  }
+
+  /// The request has its answer.
+  template <class Self>
+  void answered(Self* self) {
+    self->demonitor(std::exchange(asked_, {}));
+  }
+
+  /// Whether this attempt waits for an answer of that actor, which is gone.
+  bool lost_with(const caf::actor_addr& gone) const {
+    return asked_ && asked_ == gone;
   }
 
   /// The attempt failed, or the place was lost. Returns the seconds until the
@@ -68,6 +89,7 @@ public:
 private:
   cores::backoff backoff_;
   uint64_t number_ = 0;
+  caf::actor_addr asked_;
   bool under_way_ = false;
 };
 

@@ -14,9 +14,12 @@ namespace {
 void greet(session_client_actor::pointer self, connection_attempts& attempts,
            const admission_actor& admission, double patience,
            const std::string& hello, const handshake_outcomes& then) {
+  attempts.asks(self, caf::actor_cast<caf::strong_actor_ptr>(admission));
   self->request(admission, to_timespan(patience), hello)
-    .then(attempts.in_this_one([then](const std::string& bytes,
+    .then(attempts.in_this_one([self, &attempts,
+                                then](const std::string& bytes,
                                       const caf::strong_actor_ptr& inside) {
+      attempts.answered(self);
       proto::Welcome welcome;
       if (!welcome.ParseFromString(bytes))
         then.refusal(caf::make_error(
@@ -31,8 +34,10 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
       else
         then.welcome(welcome, inside);
     }),
-          attempts.in_this_one(
-            [then](const caf::error& why) { then.later(text_of(why)); }));
+          attempts.in_this_one([self, &attempts, then](const caf::error& why) {
+            attempts.answered(self);
+            then.later(text_of(why));
+          }));
 }
 
 } // namespace

@@ -32,7 +32,8 @@ struct handshake_outcomes {
 };
 
 /// Starts a handshake in the current attempt. `patience`: seconds for each of
-/// its two steps.
+/// its two steps. A peer that is lost before it answers has no outcome: the
+/// actor's down handler asks `attempts.lost_with`.
 void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const std::string& host,
                uint16_t port, double patience, const proto::Hello& hello,

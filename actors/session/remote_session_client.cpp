@@ -36,6 +36,10 @@ remote_session_client_state::remote_session_client_state(
 session_client_actor::behavior_type
 remote_session_client_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& down) {
+    if (attempts_.lost_with(down.source)) {
+      drop_links();
+      return retry("the connection is lost");
+    }
     for (const auto& one : servers_.all())
       if (one.link && down.source == one.link.address()) {
         look_at_path(one.path, down.reason);

@@ -26,6 +26,10 @@ shard_session_client_state::shard_session_client_state(
 session_client_actor::behavior_type
 shard_session_client_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& down) {
+    if (attempts_.lost_with(down.source)) {
+      drop_shard();
+      return retry("the connection is lost");
+    }
     if (registrar_ && down.source == registrar_.address())
       lost();
   });
@@ -57,11 +61,16 @@ void shard_session_client_state::connect() {
 void shard_session_client_state::enter(
   const proto::Welcome& welcome, const shard_registrar_actor& registrar) try {
   shard_ = parts_.make(welcome, registrar, session_client_actor{self_});
+  attempts_.asks(self_, caf::actor_cast<caf::strong_actor_ptr>(registrar));
   self_
     ->request(registrar, to_timespan(patience_with_a_peer), register_atom_v,
               parts_.rank, shard_->host, shard_->port, shard_->handle)
-    .then(attempts_.in_this_one([this, registrar] { enlist(registrar); }),
+    .then(attempts_.in_this_one([this, registrar] {
+      attempts_.answered(self_);
+      enlist(registrar);
+    }),
           attempts_.in_this_one([this](const caf::error& why) {
+            attempts_.answered(self_);
             drop_shard();
             retry(text_of(why));
           }));

@@ -4,6 +4,7 @@
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/session/admission.hpp"
+#include "actors/session/handshake.hpp"
 #include "actors/session/session_client.hpp"
 #include "actors/session/shard_session_client.hpp"
 #include "config/text/failure.hpp"
@@ -12,7 +13,12 @@
 #include <c10/util/Exception.h>
 #include <caf/io/middleman.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <future>
 #include <new>
 #include <optional>
@@ -95,6 +101,71 @@ remote_shard_actor make_busy_shard(caf::actor_system& system,
     }));
 }
 
+sockaddr_in loopback(uint16_t port) {
+  sockaddr_in out{};
+  out.sin_family = AF_INET;
+  out.sin_port = htons(port);
+  out.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return out;
+}
+
+/// Passes one connection on to a lead, and breaks it off at the node's hello.
+class dying_lead {
+public:
+  explicit dying_lead(uint16_t to)
+    : door_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
+    auto at = loopback(0);
+    socklen_t size = sizeof at;
+    auto* any = reinterpret_cast<sockaddr*>(&at);
+    REQUIRE(bind(door_, any, size) == 0);
+    REQUIRE(listen(door_, 1) == 0);
+    REQUIRE(getsockname(door_, any, &size) == 0);
+    port_ = ntohs(at.sin_port);
+    thread_ = std::jthread{[this, to] {
+      run(to);
+    }};
+  }
+
+  uint16_t port() const { return port_; }
+
+private:
+  void run(uint16_t to) {
+    auto node = accept(door_, nullptr, nullptr);
+    close(door_);
+    auto lead = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    auto at = loopback(to);
+    connect(lead, reinterpret_cast<sockaddr*>(&at), sizeof at);
+    while (pass_on(node, lead)) {
+      // nop
+    }
+    close(node);
+    close(lead);
+  }
+
+  /// Passes on what there is. False at the hello, and at an end.
+  static bool pass_on(int node, int lead) {
+    std::array<pollfd, 2> both{{{node, POLLIN, 0}, {lead, POLLIN, 0}}};
+    poll(both.data(), both.size(), -1);
+    for (const auto& [from, to] : {std::pair{both[0], lead}, {both[1], node}}) {
+      if (!from.revents)
+        continue;
+      std::array<char, 4096> bytes;
+      auto got = read(from.fd, bytes.data(), bytes.size());
+      auto is_hello =
+        got > 0 &&
+        std::string_view{bytes.data(), static_cast<size_t>(got)}.find(
+          "worker") != std::string_view::npos;
+      if (got <= 0 || is_hello || write(to, bytes.data(), got) != got)
+        return false;
+    }
+    return true;
+  }
+
+  int door_;
+  uint16_t port_ = 0;
+  std::jthread thread_;
+};
+
 /// A server's process, and a node's, in one.
 class two_nodes {
 public:
@@ -128,13 +199,14 @@ public:
   }
 
   /// How a node ends whose participant is created by this function.
-  /// @param has_moved The node begins where nobody is, and is told better.
+  /// @param first Where the node looks for the lead, until it is told better;
+  /// 0: it is there.
   template <class F>
-  run_end end_of_worker(F make, bool has_moved = false) {
+  run_end end_of_worker(F make, uint16_t first = 0) {
     remote_session_client_parts parts;
     parts.host = "127.0.0.1";
-    parts.port = has_moved ? 1 : port_;
-    if (has_moved)
+    parts.port = first ? first : port_;
+    if (first)
       parts.look_up = [port = port_] {
         return config::address{"127.0.0.1", port};
       };
@@ -213,6 +285,8 @@ public:
     return wait();
   }
 
+  uint16_t port() const { return port_; }
+
   /// How long the shard was there after its lead.
   std::chrono::steady_clock::duration patience() const {
     return closed_at_.value() - lost_at_;
@@ -288,9 +362,21 @@ TEST_CASE("a shard hears how the run ended though its lead is gone already") {
 }
 
 TEST_CASE("a node finds a lead that says elsewhere where it is") {
+  auto nobody = uint16_t{1};
   auto how =
-    two_nodes{}.end_of_worker([] { throw run_error("it is there"); }, true);
+    two_nodes{}.end_of_worker([] { throw run_error("it is there"); }, nobody);
   CHECK(how.line == "it is there");
+}
+
+TEST_CASE("a node looks on at once when a lead dies before it answers") {
+  two_nodes on;
+  dying_lead first{on.port()};
+  auto began = std::chrono::steady_clock::now();
+  auto how =
+    on.end_of_worker([] { throw run_error("it is there"); }, first.port());
+  CHECK(how.line == "it is there");
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  CHECK(took.count() < patience_with_a_peer / 2);
 }
 
 TEST_CASE("a node whose lead is lost goes on with those that it knows") {
