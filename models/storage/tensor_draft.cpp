@@ -3,13 +3,15 @@
 #include "config/text/failure.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <random>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace troupe::models {
@@ -21,10 +23,28 @@ run_error trouble(const std::string& what, const std::filesystem::path& path) {
                    std::system_category().message(errno));
 }
 
-/// No two drafts of a process have one name.
 std::filesystem::path temporary_in(const std::filesystem::path& dir) {
-  static std::atomic<uint64_t> drafts{0};
-  return dir / (std::string{tensor_draft::prefix} + std::to_string(++drafts));
+  std::random_device source;
+  return dir / (std::string{tensor_draft::prefix} + std::to_string(source()) +
+                "-" + std::to_string(source()));
+}
+
+/// @param size Of the file.
+void write_in_place(int handle, const std::filesystem::path& path,
+                    uint64_t size, uint64_t at,
+                    std::span<const std::byte> bytes) {
+  if (at > size || bytes.size() > size - at)
+    throw run_error(path.string() + ": a piece is beyond its end");
+  while (!bytes.empty()) {
+    auto done =
+      pwrite(handle, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0)
+      throw trouble("write", path);
+    at += static_cast<uint64_t>(done);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+  }
 }
 
 } // namespace
@@ -66,19 +86,7 @@ tensor_draft::~tensor_draft() {
 }
 
 void tensor_draft::put(uint64_t first, std::span<const std::byte> bytes) {
-  auto at = head_ + first;
-  if (at > size_ || bytes.size() > size_ - at)
-    throw run_error(path_.string() + ": a piece is beyond its end");
-  while (!bytes.empty()) {
-    auto done =
-      pwrite(handle_, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done <= 0)
-      throw trouble("write", path_);
-    at += static_cast<uint64_t>(done);
-    bytes = bytes.subspan(static_cast<size_t>(done));
-  }
+  write_in_place(handle_, path_, size_, head_ + first, bytes);
 }
 
 void tensor_draft::read(uint64_t first, uint64_t count,
@@ -107,6 +115,13 @@ void tensor_draft::read_from(uint64_t at, uint64_t count,
   }
 }
 
+void tensor_draft::reopen() {
+  auto next = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  if (next < 0)
+    throw trouble("open", path_);
+  close(std::exchange(handle_, next));
+}
+
 auto tensor_draft::finish(const std::filesystem::path& path) -> content {
   sha256 sum;
   read_from(0, size_,
@@ -117,6 +132,33 @@ auto tensor_draft::finish(const std::filesystem::path& path) -> content {
     throw trouble("rename", path_);
   named_ = true;
   return {size_, sum.finish()};
+}
+
+draft_piece::draft_piece(const std::filesystem::path& draft) : path_(draft) {
+  if (!path_.filename().string().starts_with(tensor_draft::prefix))
+    throw run_error(path_.string() + ": not the name of a draft");
+  handle_ = open(path_.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (handle_ < 0)
+    throw trouble("open", path_);
+  struct stat found {};
+  if (fstat(handle_, &found) != 0 || !S_ISREG(found.st_mode)) {
+    close(handle_);
+    throw run_error(path_.string() + ": not a file");
+  }
+  size_ = static_cast<uint64_t>(found.st_size);
+}
+
+draft_piece::~draft_piece() {
+  close(handle_);
+}
+
+void draft_piece::put(uint64_t at, std::span<const std::byte> bytes) {
+  write_in_place(handle_, path_, size_, at, bytes);
+}
+
+void draft_piece::sync() {
+  if (fdatasync(handle_) != 0)
+    throw trouble("sync", path_);
 }
 
 } // namespace troupe::models

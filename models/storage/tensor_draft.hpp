@@ -23,7 +23,8 @@ public:
   using block_sink = std::function<void(std::span<const std::byte>)>;
 
   /// Creates the file, at its full size, under a temporary name that
-  /// `remove_leftovers` knows.
+  /// `remove_leftovers` knows and nobody guesses: a process that finds a file
+  /// of this name has found this one.
   /// @param dir Created if absent.
   /// @param tensors Their bytes are not looked at.
   tensor_draft(const std::filesystem::path& dir,
@@ -36,6 +37,11 @@ public:
   tensor_draft(const tensor_draft&) = delete;
   tensor_draft& operator=(const tensor_draft&) = delete;
 
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Bytes of the file before the tensors.
+  uint64_t head() const noexcept { return head_; }
+
   /// Writes bytes. @param first Of the tensors, which lie end to end in the
   /// order of the file.
   void put(uint64_t first, std::span<const std::byte> bytes);
@@ -43,6 +49,10 @@ public:
   /// Reads `count` bytes from `first` on, a block of at most `block` bytes at a
   /// time.
   void read(uint64_t first, uint64_t count, const block_sink& to) const;
+
+  /// To be called once other processes have written their pieces: on a network
+  /// file system, who opens a file after that sees them.
+  void reopen();
 
   /// What the manifest of a checkpoint says of a file.
   struct content {
@@ -67,6 +77,30 @@ private:
   uint64_t head_ = 0; ///< Bytes before the tensors.
   uint64_t size_ = 0; ///< Of the file.
   bool named_ = false;
+};
+
+/// A piece of a draft that another process has made, written in place.
+class draft_piece {
+public:
+  /// Opens the draft. Throws when there is none of that name here, and for the
+  /// name of any other file.
+  explicit draft_piece(const std::filesystem::path& draft);
+
+  ~draft_piece();
+
+  draft_piece(const draft_piece&) = delete;
+  draft_piece& operator=(const draft_piece&) = delete;
+
+  /// Writes bytes. @param at Where in the file, which does not grow.
+  void put(uint64_t at, std::span<const std::byte> bytes);
+
+  /// Makes durable what was written.
+  void sync();
+
+private:
+  std::filesystem::path path_;
+  int handle_ = -1;
+  uint64_t size_ = 0; ///< Of the file.
 };
 
 } // namespace troupe::models

@@ -96,6 +96,37 @@ TEST_CASE(
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
+TEST_CASE(
+  "pieces that others have written are in a draft that is opened anew") {
+  temporary_folder folder;
+  auto one = numbers(0);
+  auto two = numbers(0.5f);
+  auto draft = draft_optimizer_file(folder.path(), named(one, two));
+  draft->put(0, std::as_bytes(std::span{one}));
+  {
+    draft_piece theirs{draft->path()};
+    theirs.put(draft->head() + one.size() * 4, std::as_bytes(std::span{two}));
+    theirs.sync();
+  }
+  draft->reopen();
+  std::vector<std::byte> read;
+  draft->read(0, (one.size() + two.size()) * 4,
+              [&](std::span<const std::byte> bytes) {
+                read.insert(read.end(), bytes.begin(), bytes.end());
+              });
+  auto half = read.begin() + static_cast<ptrdiff_t>(one.size() * 4);
+  CHECK(std::equal(read.begin(), half, std::as_bytes(std::span{one}).begin()));
+  CHECK(std::equal(half, read.end(), std::as_bytes(std::span{two}).begin()));
+}
+
+TEST_CASE("two drafts of a folder have names of their own") {
+  temporary_folder folder;
+  auto one = numbers(0);
+  auto all = named(one, one);
+  CHECK(draft_optimizer_file(folder.path(), all)->path() !=
+        draft_optimizer_file(folder.path(), all)->path());
+}
+
 TEST_CASE("a piece beyond the end of a draft is refused") {
   temporary_folder folder;
   auto one = numbers(0);
