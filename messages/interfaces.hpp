@@ -107,9 +107,8 @@ using remote_shard_actor = parameter_server_actor::extend<
   result<void>(release_atom, request_id, release_header),
   // This incarnation of a worker has left.
   result<void>(leave_atom, worker_id, incarnation),
-  // Sends its current state in chunks, with the optimiser's slots if
-  // `with_slots` is set.
-  result<void>(state_atom, transfer_id, shard_state),
+  // Sends its current state in chunks, and writes to the file what it can.
+  result<void>(state_atom, transfer_id, state_request),
   // Answers, to show that it is alive.
   result<void>(ping_atom),
   // Training has stopped: workers get no more weights.
@@ -128,10 +127,13 @@ using shard_registrar_actor = caf::typed_actor<
   result<void>(begun_atom, shard_id),
   // A chunk of the state that a shard sends.
   result<void>(chunk_atom, shard_id, chunk),
+  // This shard has written its slots to the file of this transfer, and only its
+  // weights come in chunks. The text says why it is not durable; or is empty.
+  result<void>(write_atom, shard_id, transfer_id, std::string),
   // This shard has received so many bytes of its initial state.
   result<void>(credit_atom, shard_id, transfer_id, uint64_t),
-  // Copies the states of all other shards, at one version, into the memory of
-  // the whole model; answers when they are complete.
+  // Copies the states of all other shards, at one version, to where they are
+  // wanted; answers when they are complete.
   result<void>(state_atom, shard_fetch_ptr),
   // The process of this shard was told to stop, so the whole run stops.
   result<void>(leave_atom, shard_id),
@@ -139,6 +141,10 @@ using shard_registrar_actor = caf::typed_actor<
   result<void>(tick_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
+
+/// Makes a shard's piece of a checkpoint durable, in the process of the shard.
+/// Errors: disk.
+using piece_sync_actor = caf::typed_actor<result<void>(write_atom)>;
 
 /// The lead shard as the other actors of its process see it.
 using lead_actor = parameter_server_actor::extend<

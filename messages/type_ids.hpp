@@ -52,6 +52,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_data, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_data, (troupe::stage_context_ptr))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::context_part))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::shard_squares))
+  CAF_ADD_TYPE_ID(troupe_data, (troupe::state_request))
 
 CAF_END_TYPE_ID_BLOCK(troupe_data)
 

@@ -167,6 +167,19 @@ struct shard_state {
   bool with_slots = false;
   /// The elements without weight decay: first and end of each range.
   std::vector<uint64_t> without_decay;
+  uint64_t first = 0; ///< Where its range of the parameters begins.
+};
+
+/// What the lead wants of a shard's state: its range of the weights, and of the
+/// optimiser's slots.
+struct state_request {
+  bool with_slots = false;
+  /// The draft of a file (models/storage/tensor_draft.hpp) that the shard
+  /// writes its range of the slots into. A shard that cannot, since the file is
+  /// on another host, sends them behind the weights.
+  std::string file;
+  uint64_t head = 0;       ///< Bytes in the file before the first slot.
+  uint64_t slot_bytes = 0; ///< Of a slot, as a whole.
 };
 
 // -- tensors on the move ------------------------------------------------------
@@ -334,7 +347,15 @@ bool inspect(Inspector& f, shard_state& x) {
   return f.object(x).fields(f.field("weights", x.weights),
                             f.field("optimizer_steps", x.optimizer_steps),
                             f.field("with_slots", x.with_slots),
-                            f.field("without_decay", x.without_decay));
+                            f.field("without_decay", x.without_decay),
+                            f.field("first", x.first));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, state_request& x) {
+  return f.object(x).fields(f.field("with_slots", x.with_slots),
+                            f.field("file", x.file), f.field("head", x.head),
+                            f.field("slot_bytes", x.slot_bytes));
 }
 
 template <class Inspector>

@@ -75,8 +75,15 @@ void checkpoint_schedule::collect(
       return fail(one_line(err));
     }
   out->weights = to_payload(parts.weights);
-  parts_.shards->fetch(parts, of, [this, whole = parts.weights, of, done] {
-    parts_.fetched(of, whole);
+  parts_.shards->fetch(parts, [this, parts, of, done] {
+    try {
+      if (parts.slots)
+        parts.slots->reopen();
+    } catch (const std::exception& err) {
+      --collecting_;
+      return fail(one_line(err));
+    }
+    parts_.fetched(of, parts.weights);
     done();
   });
 }

@@ -74,7 +74,7 @@ void version_feed::fetch_due() {
     return;
   fetching_ = due;
   auto whole = parts_.model->make_whole();
-  parts_.shards->fetch({.weights = whole}, due, [this, due, whole] {
+  parts_.shards->fetch({.weights = whole}, [this, due, whole] {
     if (fetching_ == due)
       fetching_.reset();
     keep_whole(due, whole);

@@ -1,6 +1,7 @@
 #include "actors/shards/remote_shard.hpp"
 
 #include "actors/runtime/run_is_over.hpp"
+#include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
@@ -85,7 +86,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
       return release(id, header);
     },
     [this](leave_atom, worker_id who, incarnation life) { leave(who, life); },
-    [this](state_atom, transfer_id id, const shard_state& what) {
+    [this](state_atom, transfer_id id, const state_request& what) {
       send_state(id, what);
     },
     [](ping_atom) {},
@@ -245,6 +246,7 @@ void remote_shard_state::begin(transfer_id id, const shard_state& what,
   arriving_.emplace(shape);
   arriving_id_ = id;
   arriving_state_ = what;
+  first_ = what.first;
 } catch (const std::exception& err) {
   self_->quit(caf::make_error(errc::failed, one_line(err)));
 }
@@ -276,22 +278,52 @@ void remote_shard_state::load(const payload& flat) {
   model_.load(slots, arriving_state_.optimizer_steps);
 }
 
-payload remote_shard_state::copy_state(bool with_slots) const {
-  auto slots = model_.optimizer()->slots();
-  auto count = parts_.weights.count;
-  payload_buffer out{
-    {parts_.weights.type, count * (with_slots ? slots.size() + 1 : 1)}};
-  auto state = to_tensor(out);
-  copy_numbers(part_of(state, count, 0), store_.newest()->flat);
-  if (with_slots)
-    for (size_t i = 0; i < slots.size(); ++i)
-      copy_numbers(part_of(state, count, i + 1), slots[i].flat);
-  return std::move(out).seal();
+// A version never changes, but the next step changes the slots.
+void remote_shard_state::send_state(transfer_id id, const state_request& what) {
+  auto piece = what.with_slots ? write_slots(what) : nullptr;
+  auto sends_slots = what.with_slots && !piece;
+  leaving_.begin(id,
+                 sends_slots ? copy_state() : to_payload(store_.newest()->flat),
+                 to_registrar());
+  if (piece)
+    make_durable(id, std::move(piece));
 }
 
-// A copy, because the next step changes the slots.
-void remote_shard_state::send_state(transfer_id id, const shard_state& what) {
-  leaving_.begin(id, copy_state(what.with_slots), to_registrar());
+// Null where that file is not, or cannot be written to.
+draft_piece_ptr
+remote_shard_state::write_slots(const state_request& where) const try {
+  auto piece = std::make_shared<models::draft_piece>(where.file);
+  auto at = where.head + first_ * size_of(parts_.weights.type);
+  for (const auto& slot : model_.optimizer()->slots()) {
+    piece->put(at, {static_cast<const std::byte*>(slot.flat.const_data_ptr()),
+                    slot.flat.nbytes()});
+    at += where.slot_bytes;
+  }
+  return piece;
+} catch (const run_error&) {
+  return nullptr;
+}
+
+void remote_shard_state::make_durable(transfer_id id, draft_piece_ptr piece) {
+  auto tell = [this, id](const std::string& trouble) {
+    self_->send(parts_.registrar, write_atom_v, parts_.rank, id, trouble);
+  };
+  auto by = spawn<piece_sync_actor, piece_sync_state>(
+    self_->system(), placement::detached, std::move(piece));
+  self_->request(by, caf::infinite, write_atom_v)
+    .then([tell] { tell({}); },
+          [tell](const caf::error& why) { tell(text_of(why)); });
+}
+
+payload remote_shard_state::copy_state() const {
+  auto slots = model_.optimizer()->slots();
+  auto count = parts_.weights.count;
+  payload_buffer out{{parts_.weights.type, count * (slots.size() + 1)}};
+  auto state = to_tensor(out);
+  copy_numbers(part_of(state, count, 0), store_.newest()->flat);
+  for (size_t i = 0; i < slots.size(); ++i)
+    copy_numbers(part_of(state, count, i + 1), slots[i].flat);
+  return std::move(out).seal();
 }
 
 void remote_shard_state::credit(transfer_id id, uint64_t received) {

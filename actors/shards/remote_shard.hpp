@@ -10,6 +10,7 @@
 
 #include "actors/links/outgoing.hpp"
 #include "actors/modules/module_roster.hpp"
+#include "actors/shards/piece_sync.hpp"
 #include "actors/shards/shard_model.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
@@ -78,8 +79,10 @@ private:
   void make(const shard_step& what);
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
-  void send_state(transfer_id id, const shard_state& what);
-  payload copy_state(bool with_slots) const;
+  void send_state(transfer_id id, const state_request& what);
+  draft_piece_ptr write_slots(const state_request& where) const;
+  void make_durable(transfer_id id, draft_piece_ptr piece);
+  payload copy_state() const;
   void end_training();
 
   auto to_registrar() {
@@ -95,6 +98,7 @@ private:
   shard_model model_;
   models::weights_store store_;
   version version_;
+  uint64_t first_ = 0; ///< Where its range of the parameters begins.
   std::map<worker_id, request> requests_;
   std::map<worker_id, incarnation> gone_; ///< The last life that has ended.
   std::map<worker_id, push_id> last_;     ///< The last gradient of each worker.

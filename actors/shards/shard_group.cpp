@@ -4,6 +4,7 @@
 
 #include <caf/policy/select_all.hpp>
 
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -148,11 +149,14 @@ void shard_group::stop(const run_end& how) {
 }
 
 // The registrar must know where the pieces go before a shard is asked for them.
-void shard_group::fetch(shard_fetch what, version of,
-                        std::function<void()> then) {
+void shard_group::fetch(shard_fetch what, std::function<void()> then) {
   fetches_ = fetches_.next();
   what.transfer = fetches_;
-  shard_state wanted{of, 0, what.slots != nullptr, {}};
+  state_request wanted;
+  if (what.slots) {
+    auto file = std::filesystem::absolute(what.slots->path());
+    wanted = {true, file.string(), what.slots->head(), what.slot_bytes};
+  }
   self_
     ->request(registrar_, caf::infinite, state_atom_v,
               shard_fetch_ptr{std::make_shared<shard_fetch>(std::move(what))})

@@ -81,7 +81,7 @@ public:
   /// Fills in the other shards' parts of the current version; `then` is called
   /// when that is done. The lead continues meanwhile. The transfer gets its
   /// number here.
-  void fetch(shard_fetch what, version of, std::function<void()> then);
+  void fetch(shard_fetch what, std::function<void()> then);
 
 private:
   struct open_request {

@@ -70,6 +70,8 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
     },
     [this](begun_atom, shard_id rank) { ready(rank); },
     [this](chunk_atom, shard_id rank, const chunk& piece) { put(rank, piece); },
+    [this](write_atom, shard_id rank, transfer_id id,
+           const std::string& trouble) { note_written(rank, id, trouble); },
     [this](credit_atom, shard_id rank, transfer_id id, uint64_t received) {
       credit(rank, id, received);
     },
@@ -175,6 +177,11 @@ caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   return promise;
 }
 
+uint64_t shard_registrar_state::weight_bytes(const shard_fetch& of,
+                                             shard_id rank) const {
+  return ranges()[rank.value - 1].count * of.weights.element_size();
+}
+
 // The pieces of one shard come in order, so that none is repeated and none is
 // missing.
 void shard_registrar_state::put(shard_id rank, const chunk& piece) {
@@ -182,26 +189,50 @@ void shard_registrar_state::put(shard_id rank, const chunk& piece) {
   auto found = fetches_.find(piece.transfer);
   if (from == nullptr || found == fetches_.end())
     return;
-  auto& [what, asks, missing, arrived] = found->second;
-  auto& next = arrived[rank];
+  const auto& what = *found->second.what;
+  auto& [next, wrote] = found->second.parts[rank];
   auto size = piece.bytes().size();
-  auto all = ranges()[rank.value - 1].count * what->weights.element_size() *
-             (1 + what->slot_count);
+  auto all = weight_bytes(what, rank) * (wrote ? 1 : 1 + what.slot_count);
   if (piece.offset != next || size == 0 || size > all - next)
     return lost(from->handle.address(), "a piece is out of place");
   try {
-    copy(*what, rank, piece);
+    copy(what, rank, piece);
   } catch (const std::exception& err) {
-    auto failed = std::move(fetches_.extract(found).mapped());
-    return failed.asks.deliver(caf::make_error(errc::disk, one_line(err)));
+    return fail(found, one_line(err));
   }
   next += size;
-  missing -= size;
   self_->send(from->handle, credit_atom_v, piece.transfer, next);
-  if (missing > 0)
+  settle(found, size);
+}
+
+void shard_registrar_state::note_written(shard_id rank, transfer_id id,
+                                         const std::string& trouble) {
+  auto* from = speaker(rank);
+  auto found = fetches_.find(id);
+  if (from == nullptr || found == fetches_.end())
     return;
-  auto done = std::move(fetches_.extract(found).mapped());
+  const auto& what = *found->second.what;
+  auto& [sent, wrote] = found->second.parts[rank];
+  auto bytes = weight_bytes(what, rank);
+  if (what.slot_count == 0 || sent > bytes || std::exchange(wrote, true))
+    return lost(from->handle.address(), "its slots are there already");
+  if (!trouble.empty())
+    return fail(found, trouble);
+  settle(found, bytes * what.slot_count);
+}
+
+// So many bytes more are there.
+void shard_registrar_state::settle(fetch_iterator open, uint64_t bytes) {
+  open->second.missing -= bytes;
+  if (open->second.missing > 0)
+    return;
+  auto done = std::move(fetches_.extract(open).mapped());
   done.asks.deliver();
+}
+
+void shard_registrar_state::fail(fetch_iterator open, const std::string& why) {
+  auto failed = std::move(fetches_.extract(open).mapped());
+  failed.asks.deliver(caf::make_error(errc::disk, why));
 }
 
 // A piece may extend from one part into the next.

@@ -79,12 +79,20 @@ private:
     outgoing_payloads outgoing;
   };
 
+  /// What a shard has sent of a version, and done for it.
+  struct shard_part {
+    uint64_t bytes = 0; ///< In chunks, which come in order.
+    bool wrote = false; ///< Its slots are in the file.
+  };
+
   struct open_fetch {
     shard_fetch_ptr what;
     caf::typed_response_promise<void> asks;
-    uint64_t missing = 0;                   ///< Bytes, over all shards.
-    std::map<shard_id, uint64_t> arrived{}; ///< Bytes; parts come in order.
+    uint64_t missing = 0; ///< Bytes, over all shards.
+    std::map<shard_id, shard_part> parts{};
   };
+
+  using fetch_iterator = std::map<transfer_id, open_fetch>::iterator;
 
   const std::vector<models::element_range>& ranges() const {
     return parts_.beginnings.ranges;
@@ -98,6 +106,10 @@ private:
   caf::result<void> fetch(const shard_fetch_ptr& what);
   shard* speaker(shard_id rank);
   void put(shard_id rank, const chunk& piece);
+  void note_written(shard_id rank, transfer_id id, const std::string& trouble);
+  uint64_t weight_bytes(const shard_fetch& of, shard_id rank) const;
+  void settle(fetch_iterator open, uint64_t bytes);
+  void fail(fetch_iterator open, const std::string& why);
   void copy(const shard_fetch& to, shard_id rank, const chunk& piece) const;
   void lost(const caf::actor_addr& who, const std::string& why);
   void go_on(const std::string& why);

@@ -117,6 +117,7 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
               from = std::move(from)](shard_id rank) {
     const auto& range = ranges.at(rank.value - 1);
     shard_state state;
+    state.first = range.first;
     for (const auto& one : models::within(plain, range))
       state.without_decay.insert(state.without_decay.end(),
                                  {one.first, one.end()});

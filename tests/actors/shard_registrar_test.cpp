@@ -51,7 +51,7 @@ shard_stand_in make_shard(actor_fixture& actors) {
       [](order_atom, const shard_step&) {},
       [](release_atom, const request_id&, const release_header&) {},
       [](leave_atom, worker_id, incarnation) {},
-      [](state_atom, transfer_id, const shard_state&) {},
+      [](state_atom, transfer_id, const state_request&) {},
       [](ping_atom) {},
       [](ending_atom) {},
       [seen](stop_atom, const run_end& how) { seen->end = how; },
@@ -179,6 +179,53 @@ TEST_CASE("a piece of a version that does not follow the one before loses the "
                                         "lost (a piece is out of place)"));
   CHECK(it.fetched->open());
   CHECK(it.one->credit == 16);
+}
+
+TEST_CASE("slots that a shard has written to the file do not come in chunks") {
+  registry_office it;
+  it.open();
+  auto writes = [&](const shard_stand_in& who, const std::string& trouble) {
+    it.say(who, write_atom_v, first, wanted, trouble);
+  };
+  writes(it.two, ""); // In another's name.
+  it.send(it.two, second, 0, 40);
+  SECTION("the file is done first") {
+    writes(it.one, "");
+    CHECK(it.fetched->open());
+    it.send(it.one, first, 0, 40);
+    CHECK(it.fetched->values);
+  }
+  SECTION("the chunks are there first") {
+    it.send(it.one, first, 0, 40);
+    CHECK(it.fetched->open());
+    writes(it.one, "");
+    CHECK(it.fetched->values);
+  }
+  SECTION("the file cannot be made durable") {
+    writes(it.one, "cannot sync: Input/output error");
+    CHECK(it.fetched->code() == errc::disk);
+    it.send(it.one, first, 0, 40);
+  }
+  CHECK(it.lead->refused.empty());
+}
+
+TEST_CASE("slots that come twice lose the shard") {
+  registry_office it;
+  it.open();
+  SECTION("in chunks, then in the file") {
+    it.send(it.one, first, 0, 44);
+    it.say(it.one, write_atom_v, first, wanted, std::string{});
+  }
+  SECTION("in the file, then in chunks") {
+    it.say(it.one, write_atom_v, first, wanted, std::string{});
+    it.send(it.one, first, 0, 44);
+  }
+  SECTION("in the file, twice") {
+    for (int i = 0; i < 2; ++i)
+      it.say(it.one, write_atom_v, first, wanted, std::string{});
+  }
+  CHECK(it.lead->refused.size() == 1);
+  CHECK(it.fetched->open());
 }
 
 TEST_CASE("what is sent in another shard's name is not taken") {

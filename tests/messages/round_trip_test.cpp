@@ -56,8 +56,13 @@ auto fields(const shard_squares& x) {
 }
 
 auto fields(const shard_state& x) {
-  const auto& [weights, steps, with_slots, without_decay] = x;
-  return std::tuple{weights, steps, with_slots, without_decay};
+  const auto& [weights, steps, with_slots, without_decay, first] = x;
+  return std::tuple{weights, steps, with_slots, without_decay, first};
+}
+
+auto fields(const state_request& x) {
+  const auto& [with_slots, file, head, slot_bytes] = x;
+  return std::tuple{with_slots, file, head, slot_bytes};
 }
 
 auto fields(const release_header& x) {
@@ -144,7 +149,8 @@ TEST_CASE("messages between worker and server come through the wire") {
   check_fields(part_report{shard_id{5}, asked, gradient, false});
   check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1, 0.2});
   check_fields(shard_squares{{0x1p-80, 3.5}});
-  check_fields(shard_state{version{9}, 10, true, {11, 12, 14, 20}});
+  check_fields(shard_state{version{9}, 10, true, {11, 12, 14, 20}, 21});
+  check_fields(state_request{true, "/runs/.tmp-draft-1-2", 3, 4});
   check_fields(
     release_header{version{1}, incarnation{2}, {first_lease, second_lease}});
   check_fields(release_header{version{1}, incarnation{2}, {}});

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 15);
+  CHECK(protocol_version == 16);
 }
 
 TEST_CASE("types have these ids") {
@@ -66,7 +66,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<stage_context_ptr> == 240);
   CHECK(id_of<context_part> == 241);
   CHECK(id_of<shard_squares> == 242);
-  CHECK(caf::id_block::troupe_data::end == 243);
+  CHECK(id_of<state_request> == 243);
+  CHECK(caf::id_block::troupe_data::end == 244);
 }
 
 TEST_CASE("atoms have these ids") {

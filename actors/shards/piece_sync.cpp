@@ -1,0 +1,30 @@
+#include "actors/shards/piece_sync.hpp"
+
+#include "config/text/one_line.hpp"
+#include "messages/error.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace troupe {
+
+piece_sync_state::piece_sync_state(pointer self, draft_piece_ptr piece)
+  : self_(self), piece_(std::move(piece)) {
+  // nop
+}
+
+piece_sync_actor::behavior_type piece_sync_state::make_behavior() {
+  return {[this](write_atom) {
+    return sync();
+  }};
+}
+
+caf::result<void> piece_sync_state::sync() try {
+  self_->quit();
+  std::exchange(piece_, nullptr)->sync();
+  return caf::unit;
+} catch (const std::exception& err) {
+  return caf::make_error(errc::disk, one_line(err));
+}
+
+} // namespace troupe
