@@ -39,6 +39,7 @@ void version_feed::show_first() {
 }
 
 bool version_feed::made(version what, uint64_t epochs) {
+  whole_ = {};
   if (!board_.updated(what, epochs))
     return false;
   parts_.first = {};
@@ -80,7 +81,7 @@ void version_feed::fetch_due() {
     keep_whole(due, whole);
     if (due > due_version_) {
       due_version_ = due;
-      due_weights_ = whole_;
+      due_weights_ = to_payload(whole);
     }
     serve();
   });
@@ -120,12 +121,12 @@ std::vector<version> version_feed::unscored() const {
 }
 
 void version_feed::keep_whole(version of, const at::Tensor& weights) {
-  whole_version_ = of;
-  whole_ = to_payload(weights);
+  if (of == parts_.newest())
+    whole_ = to_payload(weights);
 }
 
 const payload* version_feed::whole_newest() const {
-  return whole_ && whole_version_ == parts_.newest() ? &whole_ : nullptr;
+  return whole_ ? &whole_ : nullptr;
 }
 
 void version_feed::close() {
