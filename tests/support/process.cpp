@@ -234,8 +234,9 @@ std::string child::err() const {
 std::string child::report() const {
   auto state =
     status_ ? "ended with " + std::to_string(*status_) : "still running";
-  return "--- " + stem_.filename().string() + ": " + state + "\n" +
-         end_of(out()) + "--- stderr\n" + end_of(err()) + "---\n";
+  // What went wrong comes first: long reports get shortened at their end.
+  return "--- " + stem_.filename().string() + ": " + state + "\n--- stderr\n" +
+         end_of(err()) + "--- stdout\n" + end_of(out()) + "---\n";
 }
 
 void child::take_status(int status) {
