@@ -127,8 +127,8 @@ using shard_registrar_actor = caf::typed_actor<
   result<void>(begun_atom, shard_id),
   // A chunk of the state that a shard sends.
   result<void>(chunk_atom, shard_id, chunk),
-  // This shard has written its slots to the file of this transfer, and only its
-  // weights come in chunks. The text says why it is not durable; or is empty.
+  // This shard has written its state to the files of this transfer, and sends
+  // nothing. The text says why it is not durable; or is empty.
   result<void>(write_atom, shard_id, transfer_id, std::string),
   // This shard has received so many bytes of its initial state.
   result<void>(credit_atom, shard_id, transfer_id, uint64_t),

@@ -170,16 +170,27 @@ struct shard_state {
   uint64_t first = 0; ///< Where its range of the parameters begins.
 };
 
-/// What the lead wants of a shard's state: its range of the weights, and of the
-/// optimiser's slots.
-struct state_request {
-  bool with_slots = false;
-  /// The draft of a file (models/storage/tensor_draft.hpp) that the shard
-  /// writes its range of the slots into. A shard that cannot, since the file is
-  /// on another host, sends them behind the weights.
+/// Where parameters lie in a file, one after the other.
+struct file_part {
+  uint64_t first = 0; ///< Of all parameters.
+  uint64_t count = 0;
+  uint64_t at = 0; ///< Bytes in the file before them.
+};
+
+/// Where numbers of a shard belong: parts of the draft of a file
+/// (models/storage/tensor_draft.hpp).
+struct file_place {
   std::string file;
-  uint64_t head = 0;       ///< Bytes in the file before the first slot.
-  uint64_t slot_bytes = 0; ///< Of a slot, as a whole.
+  std::vector<file_part> parts;
+};
+
+/// What the lead wants of a shard's state, at the current version: its range of
+/// the weights, and of each of the optimiser's slots. A shard that can write
+/// them to where they belong does; one that cannot, since the files are on
+/// another host, sends them in chunks. Without files it sends its weights.
+struct state_request {
+  file_place weights;
+  file_place slots; ///< A part for each of them.
 };
 
 // -- tensors on the move ------------------------------------------------------
@@ -352,10 +363,20 @@ bool inspect(Inspector& f, shard_state& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, file_part& x) {
+  return f.object(x).fields(f.field("first", x.first),
+                            f.field("count", x.count), f.field("at", x.at));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, file_place& x) {
+  return f.object(x).fields(f.field("file", x.file), f.field("parts", x.parts));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, state_request& x) {
-  return f.object(x).fields(f.field("with_slots", x.with_slots),
-                            f.field("file", x.file), f.field("head", x.head),
-                            f.field("slot_bytes", x.slot_bytes));
+  return f.object(x).fields(f.field("weights", x.weights),
+                            f.field("slots", x.slots));
 }
 
 template <class Inspector>

@@ -48,7 +48,6 @@ void checkpoint_schedule::keep_error_feedback() {
 void checkpoint_schedule::collect(
   std::function<void(const snapshot_ptr&)> then) {
   auto out = std::make_shared<snapshot>();
-  auto of = parts_.newest();
   parts_.describe(out->manifest);
   out->stays = parts_.staying();
   ++collecting_;
@@ -60,30 +59,26 @@ void checkpoint_schedule::collect(
     parts_.model->save(*out);
     return done();
   }
-  parts_.model->describe(*out);
-  shard_fetch parts;
-  parts.weights = parts_.model->make_whole();
-  parts.slot_count = out->slots.size();
-  parts.slot_bytes = parts_.model->slot_bytes();
-  if (parts.slot_count > 0)
+  auto failed = [this](const std::exception& err) {
+    --collecting_;
+    fail(one_line(err));
+  };
+  try {
+    parts_.model->draft(*out, parts_.folder);
+  } catch (const std::exception& err) {
+    return failed(err);
+  }
+  shard_fetch wanted;
+  wanted.width = models::size_of(out->layout->dtype());
+  wanted.files = out->drafts;
+  wanted.places = places_in(*out);
+  parts_.shards->fetch(std::move(wanted), [out, done, failed] {
     try {
-      out->draft = models::draft_optimizer_file(parts_.folder, slots_of(*out));
-      parts_.model->save(*out->draft);
-      parts.slots = out->draft;
+      out->drafts->model.reopen();
+      out->drafts->optimizer.reopen();
     } catch (const std::exception& err) {
-      --collecting_;
-      return fail(one_line(err));
+      return failed(err);
     }
-  out->weights = to_payload(parts.weights);
-  parts_.shards->fetch(parts, [this, parts, of, done] {
-    try {
-      if (parts.slots)
-        parts.slots->reopen();
-    } catch (const std::exception& err) {
-      --collecting_;
-      return fail(one_line(err));
-    }
-    parts_.fetched(of, parts.weights);
     done();
   });
 }

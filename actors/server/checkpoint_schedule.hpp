@@ -44,8 +44,6 @@ struct checkpoint_schedule_parts {
   /// that was applied or dropped.
   std::function<void(const std::function<void(const worker_actor&, sequence)>&)>
     each_member;
-  /// Called when a whole version has been fetched from the shards.
-  std::function<void(version, const at::Tensor&)> fetched;
   /// Called when a snapshot for a checkpoint is complete.
   std::function<void(const snapshot&)> collected;
   std::function<void(version, const std::string&)> saved; ///< Durable now.

@@ -364,8 +364,10 @@ void parameter_server_state::note_idle() {
 }
 
 void parameter_server_state::note_state(const snapshot& what) {
-  if (ending_.begun() && what.manifest.step() == scheduler_.current().value)
-    state_sha256_ = state_sha256(what);
+  if (!ending_.begun() || what.manifest.step() != scheduler_.current().value)
+    return;
+  weights_sha256_ = weights_sha256(what);
+  state_sha256_ = state_sha256(what);
 }
 
 void parameter_server_state::give_saving_up() {

@@ -169,9 +169,6 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   out.each_member = [this](const auto& what) {
     requests_.each_member(what);
   };
-  out.fetched = [this](version of, const at::Tensor& whole) {
-    feed_.keep_whole(of, whole);
-  };
   out.collected = [this](const snapshot& what) {
     note_state(what);
   };
@@ -334,10 +331,8 @@ recording::summary parameter_server_state::make_summary() const {
   }
   if (best_ && best_->step == metrics_->statistics().best_step())
     out.best_weights = models::best_weights_file;
-  if (!shards_.any())
-    out.weights_sha256 = model_.weights_sha256();
-  else if (const auto* whole = feed_.whole_newest())
-    out.weights_sha256 = model_.sha256_of(*whole);
+  out.weights_sha256 =
+    shards_.any() ? weights_sha256_ : model_.weights_sha256();
   out.state_sha256 = final_state_sha256();
   out.seed = settings.training.seed;
   out.mode = config::print(settings.parallel.mode);

@@ -39,7 +39,6 @@ void version_feed::show_first() {
 }
 
 bool version_feed::made(version what, uint64_t epochs) {
-  whole_ = {};
   if (!board_.updated(what, epochs))
     return false;
   parts_.first = {};
@@ -75,10 +74,12 @@ void version_feed::fetch_due() {
     return;
   fetching_ = due;
   auto whole = parts_.model->make_whole();
-  parts_.shards->fetch({.weights = whole}, [this, due, whole] {
+  shard_fetch parts;
+  parts.width = static_cast<uint64_t>(whole.element_size());
+  parts.weights = whole;
+  parts_.shards->fetch(std::move(parts), [this, due, whole] {
     if (fetching_ == due)
       fetching_.reset();
-    keep_whole(due, whole);
     if (due > due_version_) {
       due_version_ = due;
       due_weights_ = to_payload(whole);
@@ -118,15 +119,6 @@ std::vector<version> version_feed::unscored() const {
   for (const auto& [what, weights] : shown_)
     out.push_back(what);
   return out;
-}
-
-void version_feed::keep_whole(version of, const at::Tensor& weights) {
-  if (of == parts_.newest())
-    whole_ = to_payload(weights);
-}
-
-const payload* version_feed::whole_newest() const {
-  return whole_ ? &whole_ : nullptr;
 }
 
 void version_feed::close() {

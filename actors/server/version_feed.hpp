@@ -68,13 +68,6 @@ public:
   /// Versions whose score is still to come, of those that are kept for it.
   std::vector<version> unscored() const;
 
-  /// A whole version was fetched from the shards. It is kept until there is a
-  /// newer one.
-  void keep_whole(version of, const at::Tensor& weights);
-
-  /// The whole newest version, if it was fetched; else null.
-  const payload* whole_newest() const;
-
   /// The run is over: answers all evaluators that wait, and from now on each
   /// new request at once.
   void close();
@@ -99,7 +92,6 @@ private:
   version due_version_;
   payload due_weights_; ///< The weights of `due_version_`.
   std::optional<version> fetching_;
-  payload whole_; ///< The newest, if it was fetched from remote shards.
   std::map<version, payload> shown_; ///< Given to evaluators, not yet scored.
   bool finishing_ = false;
   bool closed_ = false;

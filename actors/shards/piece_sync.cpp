@@ -8,8 +8,9 @@
 
 namespace troupe {
 
-piece_sync_state::piece_sync_state(pointer self, draft_piece_ptr piece)
-  : self_(self), piece_(std::move(piece)) {
+piece_sync_state::piece_sync_state(pointer self,
+                                   std::vector<draft_piece_ptr> pieces)
+  : self_(self), pieces_(std::move(pieces)) {
   // nop
 }
 
@@ -21,7 +22,8 @@ piece_sync_actor::behavior_type piece_sync_state::make_behavior() {
 
 caf::result<void> piece_sync_state::sync() try {
   self_->quit();
-  std::exchange(piece_, nullptr)->sync();
+  for (const auto& piece : std::exchange(pieces_, {}))
+    piece->sync();
   return caf::unit;
 } catch (const std::exception& err) {
   return caf::make_error(errc::disk, one_line(err));

@@ -1,11 +1,12 @@
 #pragma once
-// Makes a shard's piece of a checkpoint durable. An actor on a thread of its
+// Makes a shard's pieces of a checkpoint durable. An actor on a thread of its
 // own, so that a slow disk never delays the shard; it ends with its answer.
 
 #include "messages/interfaces.hpp"
 #include "models/storage/tensor_draft.hpp"
 
 #include <memory>
+#include <vector>
 
 namespace troupe {
 
@@ -17,7 +18,7 @@ public:
 
   static constexpr const char* name = "troupe.piece-sync";
 
-  piece_sync_state(pointer self, draft_piece_ptr piece);
+  piece_sync_state(pointer self, std::vector<draft_piece_ptr> pieces);
 
   piece_sync_actor::behavior_type make_behavior();
 
@@ -25,7 +26,7 @@ private:
   caf::result<void> sync();
 
   pointer self_;
-  draft_piece_ptr piece_;
+  std::vector<draft_piece_ptr> pieces_;
 };
 
 } // namespace troupe

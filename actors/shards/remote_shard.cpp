@@ -3,6 +3,7 @@
 #include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
+#include "actors/shards/file_places.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 
@@ -280,43 +281,57 @@ void remote_shard_state::load(const payload& flat) {
 
 // A version never changes, but the next step changes the slots.
 void remote_shard_state::send_state(transfer_id id, const state_request& what) {
-  auto piece = what.with_slots ? write_slots(what) : nullptr;
-  auto sends_slots = what.with_slots && !piece;
-  leaving_.begin(id,
-                 sends_slots ? copy_state() : to_payload(store_.newest()->flat),
-                 to_registrar());
-  if (piece)
-    make_durable(id, std::move(piece));
+  if (what.weights.parts.empty())
+    leaving_.begin(id, to_payload(store_.newest()->flat), to_registrar());
+  else if (auto pieces = write_state(what); !pieces.empty())
+    make_durable(id, std::move(pieces));
+  else
+    leaving_.begin(id, copy_state(!what.slots.parts.empty()), to_registrar());
 }
 
-// Null where that file is not, or cannot be written to.
-draft_piece_ptr
-remote_shard_state::write_slots(const state_request& where) const try {
-  auto piece = std::make_shared<models::draft_piece>(where.file);
-  auto at = where.head + first_ * size_of(parts_.weights.type);
-  for (const auto& slot : model_.optimizer()->slots()) {
-    piece->put(at, {static_cast<const std::byte*>(slot.flat.const_data_ptr()),
-                    slot.flat.nbytes()});
-    at += where.slot_bytes;
-  }
-  return piece;
+// Nothing where these files are not, or cannot be written to.
+std::vector<draft_piece_ptr>
+remote_shard_state::write_state(const state_request& places) const try {
+  auto width = size_of(parts_.weights.type);
+  auto put = [&](models::draft_piece& file, std::span<const file_part> parts,
+                 const at::Tensor& numbers) {
+    put_range(parts, width, first_ * width,
+              {static_cast<const std::byte*>(numbers.const_data_ptr()),
+               numbers.nbytes()},
+              [&](uint64_t at, std::span<const std::byte> bytes) {
+                file.put(at, bytes);
+              });
+  };
+  std::vector<draft_piece_ptr> out;
+  for (const auto* place : {&places.weights, &places.slots})
+    out.push_back(std::make_shared<models::draft_piece>(place->file));
+  put(*out[0], places.weights.parts, store_.newest()->flat);
+  auto slots = model_.optimizer()->slots();
+  if (slots.size() != places.slots.parts.size())
+    throw run_error("not the slots of this optimiser");
+  for (size_t i = 0; i < slots.size(); ++i)
+    put(*out[1], std::span{places.slots.parts}.subspan(i, 1), slots[i].flat);
+  return out;
 } catch (const run_error&) {
-  return nullptr;
+  return {};
 }
 
-void remote_shard_state::make_durable(transfer_id id, draft_piece_ptr piece) {
+void remote_shard_state::make_durable(transfer_id id,
+                                      std::vector<draft_piece_ptr> pieces) {
   auto tell = [this, id](const std::string& trouble) {
     self_->send(parts_.registrar, write_atom_v, parts_.rank, id, trouble);
   };
   auto by = spawn<piece_sync_actor, piece_sync_state>(
-    self_->system(), placement::detached, std::move(piece));
+    self_->system(), placement::detached, std::move(pieces));
   self_->request(by, caf::infinite, write_atom_v)
     .then([tell] { tell({}); },
           [tell](const caf::error& why) { tell(text_of(why)); });
 }
 
-payload remote_shard_state::copy_state() const {
+payload remote_shard_state::copy_state(bool with_slots) const {
   auto slots = model_.optimizer()->slots();
+  if (!with_slots)
+    slots.clear();
   auto count = parts_.weights.count;
   payload_buffer out{{parts_.weights.type, count * (slots.size() + 1)}};
   auto state = to_tensor(out);

@@ -80,9 +80,9 @@ private:
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
   void send_state(transfer_id id, const state_request& what);
-  draft_piece_ptr write_slots(const state_request& where) const;
-  void make_durable(transfer_id id, draft_piece_ptr piece);
-  payload copy_state() const;
+  std::vector<draft_piece_ptr> write_state(const state_request& places) const;
+  void make_durable(transfer_id id, std::vector<draft_piece_ptr> pieces);
+  payload copy_state(bool with_slots) const;
   void end_training();
 
   auto to_registrar() {

@@ -5,25 +5,28 @@
 // nobody reads it until all parts are there.
 
 #include "messages/ids.hpp"
-#include "models/storage/tensor_draft.hpp"
+#include "messages/types.hpp"
+#include "models/storage/checkpoint.hpp"
 
 #include <ATen/core/Tensor.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 namespace troupe {
 
+/// The lead has written its own part.
 struct shard_fetch {
   transfer_id transfer{}; ///< The number of the transfer.
-  /// Flat memory for the whole version; the lead has written its own part.
+  uint64_t width = 4;     ///< Bytes of a number.
+  /// Flat memory for the weights; or undefined, where they go into files.
   at::Tensor weights{};
-  /// Takes the optimiser's slots, one after the other; null if they are not
-  /// wanted. The lead has written its own part.
-  std::shared_ptr<models::tensor_draft> slots{};
-  size_t slot_count = 0;
-  uint64_t slot_bytes = 0; ///< Of one slot, as a whole.
+  /// The files of a checkpoint; or null.
+  std::shared_ptr<models::checkpoint_drafts> files{};
+  state_request places{}; ///< In these files.
+
+  /// How many numbers each parameter has in it.
+  uint64_t numbers() const { return 1 + places.slots.parts.size(); }
 };
 
 } // namespace troupe

@@ -4,7 +4,6 @@
 
 #include <caf/policy/select_all.hpp>
 
-#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -152,16 +151,12 @@ void shard_group::stop(const run_end& how) {
 void shard_group::fetch(shard_fetch what, std::function<void()> then) {
   fetches_ = fetches_.next();
   what.transfer = fetches_;
-  state_request wanted;
-  if (what.slots) {
-    auto file = std::filesystem::absolute(what.slots->path());
-    wanted = {true, file.string(), what.slots->head(), what.slot_bytes};
-  }
+  auto places = what.places;
   self_
     ->request(registrar_, caf::infinite, state_atom_v,
               shard_fetch_ptr{std::make_shared<shard_fetch>(std::move(what))})
     .then(std::move(then), on_trouble_);
-  tell_all(state_atom_v, fetches_, wanted);
+  tell_all(state_atom_v, fetches_, places);
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/shards/shard_registrar.hpp"
 
 #include "actors/runtime/run_clock.hpp"
+#include "actors/shards/file_places.hpp"
 #include "config/text/one_line.hpp"
 #include "models/engine/tensor_memory.hpp"
 
@@ -170,16 +171,15 @@ void shard_registrar_state::ready(shard_id rank) {
 caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   uint64_t bytes = 0;
   for (const auto& range : ranges())
-    bytes +=
-      range.count * what->weights.element_size() * (1 + what->slot_count);
+    bytes += range.count * what->width * what->numbers();
   auto promise = self_->make_response_promise<void>();
   fetches_.emplace(what->transfer, open_fetch{what, promise, bytes});
   return promise;
 }
 
-uint64_t shard_registrar_state::weight_bytes(const shard_fetch& of,
-                                             shard_id rank) const {
-  return ranges()[rank.value - 1].count * of.weights.element_size();
+uint64_t shard_registrar_state::bytes_of(const shard_fetch& what,
+                                         shard_id rank) const {
+  return ranges()[rank.value - 1].count * what.width * what.numbers();
 }
 
 // The pieces of one shard come in order, so that none is repeated and none is
@@ -192,7 +192,7 @@ void shard_registrar_state::put(shard_id rank, const chunk& piece) {
   const auto& what = *found->second.what;
   auto& [next, wrote] = found->second.parts[rank];
   auto size = piece.bytes().size();
-  auto all = weight_bytes(what, rank) * (wrote ? 1 : 1 + what.slot_count);
+  auto all = wrote ? 0 : bytes_of(what, rank);
   if (piece.offset != next || size == 0 || size > all - next)
     return lost(from->handle.address(), "a piece is out of place");
   try {
@@ -213,12 +213,11 @@ void shard_registrar_state::note_written(shard_id rank, transfer_id id,
     return;
   const auto& what = *found->second.what;
   auto& [sent, wrote] = found->second.parts[rank];
-  auto bytes = weight_bytes(what, rank);
-  if (what.slot_count == 0 || sent > bytes || std::exchange(wrote, true))
-    return lost(from->handle.address(), "its slots are there already");
+  if (!what.files || sent > 0 || std::exchange(wrote, true))
+    return lost(from->handle.address(), "its state is there already");
   if (!trouble.empty())
     return fail(found, trouble);
-  settle(found, bytes * what.slot_count);
+  settle(found, bytes_of(what, rank));
 }
 
 // So many bytes more are there.
@@ -239,23 +238,37 @@ void shard_registrar_state::fail(fetch_iterator open, const std::string& why) {
 void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
                                  const chunk& piece) const {
   const auto& range = ranges()[rank.value - 1];
-  auto width = static_cast<uint64_t>(to.weights.element_size());
-  auto part_bytes = range.count * width;
+  auto part_bytes = range.count * to.width;
   auto bytes = piece.bytes();
   for (uint64_t at = 0; at < bytes.size();) {
     auto position = piece.offset + at;
-    auto index = position / part_bytes;
     auto inside = position % part_bytes;
     auto n = std::min<uint64_t>(bytes.size() - at, part_bytes - inside);
-    auto first = range.first * width + inside;
-    if (index == 0)
-      std::memcpy(static_cast<std::byte*>(to.weights.mutable_data_ptr()) +
-                    first,
-                  bytes.data() + at, n);
-    else
-      to.slots->put((index - 1) * to.slot_bytes + first, bytes.subspan(at, n));
+    copy(to, position / part_bytes, range.first * to.width + inside,
+         bytes.subspan(at, n));
     at += n;
   }
+}
+
+/// @param index 0: the weights; else a slot.
+/// @param first Bytes of the parameters before these.
+void shard_registrar_state::copy(const shard_fetch& to, uint64_t index,
+                                 uint64_t first,
+                                 std::span<const std::byte> bytes) {
+  if (!to.files) {
+    auto* all = static_cast<std::byte*>(to.weights.mutable_data_ptr());
+    std::memcpy(all + first, bytes.data(), bytes.size());
+    return;
+  }
+  const auto& parts =
+    index == 0 ? to.places.weights.parts : to.places.slots.parts;
+  auto& file = index == 0 ? to.files->model : to.files->optimizer;
+  auto which = std::span{parts};
+  if (index > 0)
+    which = which.subspan(index - 1, 1);
+  put_range(
+    which, to.width, first, bytes,
+    [&](uint64_t at, std::span<const std::byte> some) { file.put(at, some); });
 }
 
 // -- losses and end -----------------------------------------------------------

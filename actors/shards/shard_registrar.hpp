@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ private:
   /// What a shard has sent of a version, and done for it.
   struct shard_part {
     uint64_t bytes = 0; ///< In chunks, which come in order.
-    bool wrote = false; ///< Its slots are in the file.
+    bool wrote = false; ///< Into the files itself.
   };
 
   struct open_fetch {
@@ -107,10 +108,12 @@ private:
   shard* speaker(shard_id rank);
   void put(shard_id rank, const chunk& piece);
   void note_written(shard_id rank, transfer_id id, const std::string& trouble);
-  uint64_t weight_bytes(const shard_fetch& of, shard_id rank) const;
+  uint64_t bytes_of(const shard_fetch& what, shard_id rank) const;
   void settle(fetch_iterator open, uint64_t bytes);
   void fail(fetch_iterator open, const std::string& why);
   void copy(const shard_fetch& to, shard_id rank, const chunk& piece) const;
+  static void copy(const shard_fetch& to, uint64_t index, uint64_t first,
+                   std::span<const std::byte> bytes);
   void lost(const caf::actor_addr& who, const std::string& why);
   void go_on(const std::string& why);
   void ping();

@@ -1,6 +1,7 @@
 #include "actors/state/server_model.hpp"
 
 #include "actors/runtime/tensor_payload.hpp"
+#include "actors/shards/file_places.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/key_patterns.hpp"
 #include "models/engine/statistics.hpp"
@@ -260,18 +261,49 @@ void server_model::save(snapshot& out) const {
   part_.save(slots);
 }
 
-void server_model::save(models::tensor_draft& to) const {
-  uint64_t at = first_ * models::size_of(layout_->dtype());
-  for (const auto& slot : part_.optimizer()->slots()) {
-    const auto* bytes =
-      static_cast<const std::byte*>(slot.flat.const_data_ptr());
-    to.put(at, {bytes, slot.flat.nbytes()});
-    at += slot_bytes();
-  }
+void server_model::draft(snapshot& out,
+                         const std::filesystem::path& folder) const {
+  describe(out);
+  out.weights = {};
+  int64_t none = 0; // Bytes are not looked at.
+  out.drafts = std::make_shared<models::checkpoint_drafts>(
+    folder, state_dict_of(out, none, false), slots_of(out),
+    other_names_of(out));
+  put_own(out);
 }
 
-uint64_t server_model::slot_bytes() const {
-  return layout_->parameter_count() * models::size_of(layout_->dtype());
+// What is not trained, the counters, the statistics, and the lead's range of
+// parameters and slots.
+void server_model::put_own(const snapshot& out) const {
+  auto& [model, optimizer] = *out.drafts;
+  auto batches = static_cast<int64_t>(out.manifest.step());
+  auto own = out;
+  own.drafts = nullptr;
+  for (const auto& one : state_dict_of(own, batches, false))
+    if (!one.bytes.empty())
+      model.put(model.position(one.name), one.bytes);
+  auto width = models::size_of(layout_->dtype());
+  auto places = places_in(out);
+  auto weights = newest_.bytes();
+  auto trained = (layout_->parameter_count() - first_) * width;
+  auto put_model = [&](uint64_t at, std::span<const std::byte> bytes) {
+    model.put(at, bytes);
+  };
+  put_range(places.weights.parts, width, first_ * width, weights.first(trained),
+            put_model);
+  for (const auto& part : layout_->statistics())
+    model.put(
+      model.position(part.name),
+      weights.subspan((part.offset - first_) * width, part.count * width));
+  size_t next = 0;
+  for (const auto& slot : part_.optimizer()->slots())
+    put_range(std::span{places.slots.parts}.subspan(next++, 1), width,
+              first_ * width,
+              {static_cast<const std::byte*>(slot.flat.const_data_ptr()),
+               slot.flat.nbytes()},
+              [&](uint64_t at, std::span<const std::byte> bytes) {
+                optimizer.put(at, bytes);
+              });
 }
 
 at::Tensor server_model::make_whole() const {
@@ -284,11 +316,7 @@ at::Tensor server_model::make_whole() const {
 std::optional<std::string> server_model::weights_sha256() const {
   if (!has_weights())
     return std::nullopt;
-  return sha256_of(newest_);
-}
-
-std::string server_model::sha256_of(const payload& whole) const {
-  return models::weights_sha256({to_tensor(whole), to_tensor(frozen_)},
+  return models::weights_sha256({to_tensor(newest_), to_tensor(frozen_)},
                                 *layout_);
 }
 

@@ -21,6 +21,7 @@
 #include "models/network.hpp"
 #include "models/storage/checkpoint.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -145,12 +146,9 @@ public:
   /// The same, with the slots of a model that is in this process as a whole.
   void save(snapshot& out) const;
 
-  /// Writes the lead's part of the slots.
-  /// @param to One slot after the other, each of `slot_bytes()`.
-  void save(models::tensor_draft& to) const;
-
-  /// Of a whole slot.
-  uint64_t slot_bytes() const;
+  /// The same with the files of a checkpoint in `folder`, where the lead's part
+  /// is in its place. Throws `run_error`.
+  void draft(snapshot& out, const std::filesystem::path& folder) const;
 
   /// Memory for the whole newest version, with the lead's part filled in.
   at::Tensor make_whole() const;
@@ -159,13 +157,12 @@ public:
   /// weights.
   std::optional<std::string> weights_sha256() const;
 
-  /// The same for these weights, which must be whole.
-  std::string sha256_of(const payload& whole) const;
-
 private:
   /// Without a first version.
   server_model(const config::training_settings& settings, layout_ptr layout,
                payload_memory_ptr memory, const shared_work& with);
+
+  void put_own(const snapshot& out) const;
 
   /// Of the whole, with the statistics.
   models::element_range own_range() const {

@@ -1,6 +1,5 @@
 #include "actors/state/snapshot.hpp"
 
-#include "actors/runtime/tensor_payload.hpp"
 #include "models/optim/aggregate.hpp"
 #include "models/storage/checkpoint.hpp"
 #include "models/storage/sha256.hpp"
@@ -8,6 +7,8 @@
 #include <ATen/ops/from_blob.h>
 
 #include <cstddef>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <utility>
@@ -15,17 +16,6 @@
 namespace troupe {
 
 namespace {
-
-/// The first of these tensors that is not finite, given that `flat` is not.
-const models::parameter_slot*
-culprit(const std::vector<models::parameter_slot>& all,
-        const at::Tensor& flat) {
-  for (const auto& part : all)
-    if (!models::all_finite(flat.narrow(0, static_cast<int64_t>(part.offset),
-                                        static_cast<int64_t>(part.count))))
-      return &part;
-  return nullptr;
-}
 
 bool all_finite(std::span<const std::byte> bytes, config::scalar_type type) {
   auto count = static_cast<int64_t>(bytes.size() / models::size_of(type));
@@ -46,13 +36,23 @@ reader reader_of(const payload& flat) {
   };
 }
 
+reader weights_of(const snapshot& what) {
+  if (!what.drafts)
+    return reader_of(what.weights);
+  return [&what](const models::parameter_slot& part, const auto& to) {
+    const auto& file = what.drafts->model;
+    file.read(file.position(part.name),
+              part.count * models::size_of(what.layout->dtype()), to);
+  };
+}
+
 reader reader_of(const snapshot& what, size_t slot) {
-  if (!what.draft)
+  if (!what.drafts)
     return reader_of(what.slots[slot].flat);
   return [&what, slot](const models::parameter_slot& part, const auto& to) {
-    auto width = models::size_of(what.layout->dtype());
-    auto first = slot * what.layout->parameter_count() + part.offset;
-    what.draft->read(first * width, part.count * width, to);
+    const auto& file = what.drafts->optimizer;
+    file.read(file.position(models::slot_key(what.slots[slot].name, part.name)),
+              part.count * models::size_of(what.layout->dtype()), to);
   };
 }
 
@@ -64,13 +64,14 @@ void update(models::sha256& sum, const models::flat_layout& layout,
       read(x, [&](std::span<const std::byte> bytes) { sum.update(bytes); });
 }
 
-/// The first part of a slot that is not finite; null if all are.
-const models::parameter_slot* culprit(const snapshot& what, size_t slot) {
-  auto read = reader_of(what, slot);
-  for (const auto& part : what.layout->slots()) {
+/// The first of these parts that is not finite; null if all are.
+const models::parameter_slot*
+culprit(const std::vector<models::parameter_slot>& all,
+        config::scalar_type type, const reader& read) {
+  for (const auto& part : all) {
     auto finite = true;
     read(part, [&](std::span<const std::byte> bytes) {
-      finite = finite && all_finite(bytes, what.layout->dtype());
+      finite = finite && all_finite(bytes, type);
     });
     if (!finite)
       return &part;
@@ -78,30 +79,119 @@ const models::parameter_slot* culprit(const snapshot& what, size_t slot) {
   return nullptr;
 }
 
+const char* dtype_name(config::scalar_type type) {
+  return type == config::scalar_type::float64 ? "F64" : "F32";
+}
+
+/// Adds numbers as float32.
+void update_rounded(models::sha256& sum, std::span<const std::byte> bytes,
+                    config::scalar_type type) {
+  if (type != config::scalar_type::float64)
+    return sum.update(bytes);
+  std::vector<float> rounded(bytes.size() / sizeof(double));
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    double x = 0;
+    std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
+    rounded[i] = static_cast<float>(x);
+  }
+  sum.update(std::as_bytes(std::span{rounded}));
+}
+
 } // namespace
 
 models::named_tensor tensor_of(const models::parameter_slot& part,
-                               const payload& flat, std::string key) {
-  auto width = size_of(flat.shape().type);
-  auto dtype = flat.shape().type == element_type::float64 ? "F64" : "F32";
-  return {std::move(key), dtype, part.shape,
-          flat.bytes().subspan(part.offset * width, part.count * width)};
+                               config::scalar_type type, const payload& flat,
+                               std::string key) {
+  models::named_tensor out{std::move(key), dtype_name(type), part.shape, {}};
+  auto width = models::size_of(type);
+  if (flat)
+    out.bytes = flat.bytes().subspan(part.offset * width, part.count * width);
+  return out;
+}
+
+bool is_shared(const models::parameter_slot& part) {
+  return part.kind != models::tensor_kind::counter && !part.same_as.empty();
+}
+
+// A version has seen as many batches as its number says, and
+// a frozen layer none.
+std::vector<models::named_tensor>
+state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
+  static constexpr int64_t none = 0;
+  std::vector<models::named_tensor> out;
+  if (!what.layout)
+    return out;
+  for (const auto& part : what.layout->state_dict())
+    if (!all_names && is_shared(part))
+      continue;
+    else if (part.kind == models::tensor_kind::counter)
+      out.push_back(
+        {part.name, "I64", part.shape,
+         std::as_bytes(std::span{part.frozen ? &none : &batches, 1})});
+    else
+      out.push_back(tensor_of(part, what.layout->dtype(),
+                              part.frozen ? what.frozen : what.weights,
+                              part.name));
+  return out;
+}
+
+models::tensor_metadata other_names_of(const snapshot& what) {
+  models::tensor_metadata out;
+  if (what.layout)
+    for (const auto& part : what.layout->state_dict())
+      if (is_shared(part))
+        out.emplace(part.name, part.same_as);
+  return out;
 }
 
 std::vector<models::named_tensor> slots_of(const snapshot& what) {
   std::vector<models::named_tensor> out;
-  auto dtype =
-    what.layout && what.layout->dtype() == config::scalar_type::float64 ? "F64"
-                                                                        : "F32";
   for (const auto& slot : what.slots)
-    for (const auto& part : what.layout->slots()) {
-      auto key = models::slot_key(slot.name, part.name);
-      if (slot.flat)
-        out.push_back(tensor_of(part, slot.flat, std::move(key)));
-      else
-        out.push_back({std::move(key), dtype, part.shape, {}});
-    }
+    for (const auto& part : what.layout->slots())
+      out.push_back(tensor_of(part, what.layout->dtype(), slot.flat,
+                              models::slot_key(slot.name, part.name)));
   return out;
+}
+
+// Parameters that lie side by side in the file are one part.
+state_request places_in(const snapshot& what) {
+  const auto& [model, optimizer] = *what.drafts;
+  const auto& layout = *what.layout;
+  auto width = models::size_of(layout.dtype());
+  state_request out;
+  out.weights.file = std::filesystem::absolute(model.path()).string();
+  auto& parts = out.weights.parts;
+  for (const auto& one : layout.slots()) {
+    file_part next{one.offset, one.count, model.position(one.name)};
+    if (!parts.empty() &&
+        next.at == parts.back().at + parts.back().count * width)
+      parts.back().count += next.count;
+    else
+      parts.push_back(next);
+  }
+  out.slots.file = std::filesystem::absolute(optimizer.path()).string();
+  for (const auto& slot : what.slots) {
+    auto key = models::slot_key(slot.name, layout.slots().front().name);
+    out.slots.parts.push_back(
+      {0, layout.parameter_count(), optimizer.position(key)});
+  }
+  return out;
+}
+
+// As models::weights_sha256 has it.
+std::optional<std::string> weights_sha256(const snapshot& what) {
+  if (!what.layout)
+    return std::nullopt;
+  models::sha256 sum;
+  auto trained = weights_of(what);
+  auto frozen = reader_of(what.frozen);
+  for (const auto& part : what.layout->state_dict())
+    if (part.kind == models::tensor_kind::parameter && part.same_as.empty())
+      (part.frozen ? frozen
+                   : trained)(part, [&](std::span<const std::byte> bytes) {
+        update_rounded(sum, bytes, what.layout->dtype());
+      });
+  return models::to_hex(sum.finish());
 }
 
 std::optional<std::string> state_sha256(const snapshot& what) {
@@ -109,8 +199,8 @@ std::optional<std::string> state_sha256(const snapshot& what) {
     return std::nullopt;
   models::sha256 sum;
   using kind = models::tensor_kind;
-  update(sum, *what.layout, kind::parameter, reader_of(what.weights));
-  update(sum, *what.layout, kind::statistic, reader_of(what.weights));
+  update(sum, *what.layout, kind::parameter, weights_of(what));
+  update(sum, *what.layout, kind::statistic, weights_of(what));
   for (size_t slot = 0; slot < what.slots.size(); ++slot)
     update(sum, *what.layout, kind::parameter, reader_of(what, slot));
   if (what.frozen)
@@ -122,12 +212,12 @@ std::optional<std::string> not_finite_in(const snapshot& what) {
   if (!what.layout)
     return std::nullopt;
   const auto& layout = *what.layout;
-  if (auto flat = to_tensor(what.weights); !models::all_finite(flat))
-    for (const auto* all : {&layout.slots(), &layout.statistics()})
-      if (const auto* part = culprit(*all, flat))
-        return part->name;
+  for (const auto* all : {&layout.slots(), &layout.statistics()})
+    if (const auto* part = culprit(*all, layout.dtype(), weights_of(what)))
+      return part->name;
   for (size_t slot = 0; slot < what.slots.size(); ++slot)
-    if (const auto* part = culprit(what, slot))
+    if (const auto* part =
+          culprit(layout.slots(), layout.dtype(), reader_of(what, slot)))
       return models::slot_key(what.slots[slot].name, part->name);
   return std::nullopt;
 }

@@ -6,7 +6,7 @@
 #include "messages/proto/manifest.pb.h"
 #include "messages/types.hpp"
 #include "models/layout/flat_layout.hpp"
-#include "models/storage/tensor_draft.hpp"
+#include "models/storage/checkpoint.hpp"
 
 #include <memory>
 #include <optional>
@@ -20,29 +20,49 @@ struct snapshot {
   /// A slot of the optimiser, in the layout of the parameters.
   struct slot {
     std::string name;
-    payload flat; ///< Empty if it lies in `draft`.
+    payload flat; ///< Empty if it lies in `drafts`.
   };
 
   proto::Manifest manifest; ///< Complete, except for the writer's entries.
   std::shared_ptr<const models::flat_layout> layout; ///< Null: no tensors.
-  payload weights;
-  payload frozen; ///< What is not trained of them; empty if all is.
+  payload weights; ///< Empty if they lie in `drafts`.
+  payload frozen;  ///< What is not trained of them; empty if all is.
   std::vector<slot> slots;
-  /// All slots, one after the other, where shards of other processes have them:
-  /// nobody has memory for all.
-  std::shared_ptr<models::tensor_draft> draft;
+  /// The files themselves, where shards of other processes have the weights and
+  /// the slots: nobody has memory for all.
+  std::shared_ptr<models::checkpoint_drafts> drafts;
   /// If set, this is not for a checkpoint, but for the best weights so far.
   std::optional<score> best;
   /// Steps of earlier checkpoints that stay, however many newer ones there are.
   std::vector<uint64_t> stays;
 };
 
-/// A part of a flat payload as a named tensor: a view, no copy.
+/// A part of a flat payload as a named tensor: a view, no copy. Without a
+/// payload it has no bytes.
 models::named_tensor tensor_of(const models::parameter_slot& part,
-                               const payload& flat, std::string key);
+                               config::scalar_type type, const payload& flat,
+                               std::string key);
+
+/// Whether a tensor is in the file of the weights under another name already.
+bool is_shared(const models::parameter_slot& part);
+
+/// The weights as they are in a checkpoint: views of those that are in memory.
+/// @param batches Seen by the running statistics; must outlive the result.
+std::vector<models::named_tensor>
+state_dict_of(const snapshot& what, const int64_t& batches, bool all_names);
+
+/// The further names of tensors that have several.
+models::tensor_metadata other_names_of(const snapshot& what);
 
 /// The slots as they are in a checkpoint: views of those that are in memory.
 std::vector<models::named_tensor> slots_of(const snapshot& what);
+
+/// Where shards write their parts of its drafts.
+state_request places_in(const snapshot& what);
+
+/// Digest of the weights alone, as in summary.json
+/// (models/layout/flat_layout.hpp); nothing without tensors.
+std::optional<std::string> weights_sha256(const snapshot& what);
 
 /// Digest of the complete training state, as 64 hex digits: SHA-256 over the
 /// parameters, the running statistics, each slot of the optimiser and what is

@@ -81,17 +81,14 @@ void write_tensors(const fs::path& path, std::span<const named_tensor> tensors,
   note_file(manifest, path, size, out.finish());
 }
 
-/// Writes the optimiser's file in a folder, and notes it.
-using optimizer_writer = std::function<void(const fs::path&, proto::Manifest&)>;
+/// Writes both tensor files in a folder, and notes them.
+using tensor_writer = std::function<void(const fs::path&, proto::Manifest&)>;
 
 void fill_folder(const fs::path& folder, proto::Manifest manifest,
-                 std::span<const named_tensor> weights,
-                 const optimizer_writer& write_optimizer,
-                 const tensor_metadata& other_names) {
+                 const tensor_writer& write) {
   manifest.set_format_version(checkpoint_format);
   manifest.clear_files();
-  write_tensors(folder / model_file, weights, other_names, manifest);
-  write_optimizer(folder / optimizer_file, manifest);
+  write(folder, manifest);
   output_file out{folder / manifest_file};
   out.write(sealed(std::move(manifest)));
   out.finish();
@@ -261,9 +258,7 @@ std::string slot_key(std::string_view slot, std::string_view parameter) {
 namespace {
 
 fs::path write_folder(const fs::path& dir, proto::Manifest manifest,
-                      std::span<const named_tensor> weights,
-                      const optimizer_writer& write_optimizer,
-                      const tensor_metadata& other_names) {
+                      const tensor_writer& write) {
   auto path = dir / checkpoint_name(manifest.step());
   auto temporary = dir / (".tmp-" + path.filename().string());
   std::error_code ignored;
@@ -271,8 +266,7 @@ fs::path write_folder(const fs::path& dir, proto::Manifest manifest,
     make_folder(dir);
     fs::remove_all(temporary, ignored);
     make_folder(temporary);
-    fill_folder(temporary, std::move(manifest), weights, write_optimizer,
-                other_names);
+    fill_folder(temporary, std::move(manifest), write);
     publish(temporary, path);
   } catch (const run_error& x) {
     fs::remove_all(temporary, ignored);
@@ -291,28 +285,34 @@ fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
                           std::span<const named_tensor> weights,
                           std::span<const named_tensor> slots,
                           const tensor_metadata& other_names) {
-  auto write = [&](const fs::path& path, proto::Manifest& to) {
+  auto write = [&](const fs::path& folder, proto::Manifest& to) {
     check_slot_keys(slots);
-    write_tensors(path, slots, {}, to);
+    write_tensors(folder / model_file, weights, other_names, to);
+    write_tensors(folder / optimizer_file, slots, {}, to);
   };
-  return write_folder(dir, std::move(manifest), weights, write, other_names);
+  return write_folder(dir, std::move(manifest), write);
 }
 
-std::unique_ptr<tensor_draft>
-draft_optimizer_file(const fs::path& dir, std::span<const named_tensor> slots) {
+checkpoint_drafts::checkpoint_drafts(const fs::path& dir,
+                                     std::span<const named_tensor> weights,
+                                     std::span<const named_tensor> slots,
+                                     const tensor_metadata& other_names)
+  : model(dir, weights, with_format(other_names)),
+    optimizer(dir, slots, with_format({})) {
   check_slot_keys(slots);
-  return std::make_unique<tensor_draft>(dir, slots, with_format({}));
 }
 
 fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
-                          std::span<const named_tensor> weights,
-                          tensor_draft& slots,
-                          const tensor_metadata& other_names) {
-  auto write = [&](const fs::path& path, proto::Manifest& to) {
-    auto [size, digest] = slots.finish(path);
-    note_file(to, path, size, digest);
+                          checkpoint_drafts& of) {
+  auto write = [&](const fs::path& folder, proto::Manifest& to) {
+    auto finish = [&](tensor_draft& draft, const char* name) {
+      auto [size, digest] = draft.finish(folder / name);
+      note_file(to, folder / name, size, digest);
+    };
+    finish(of.model, model_file);
+    finish(of.optimizer, optimizer_file);
   };
-  return write_folder(dir, std::move(manifest), weights, write, other_names);
+  return write_folder(dir, std::move(manifest), write);
 }
 
 std::vector<named_tensor> with_other_names(const tensor_file& file) {

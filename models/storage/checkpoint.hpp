@@ -68,18 +68,22 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
                                        std::span<const named_tensor> slots,
                                        const tensor_metadata& other_names = {});
 
-/// An optimiser's file whose slots come in pieces, for a checkpoint in `dir`.
-/// @param slots Their bytes are not looked at.
-std::unique_ptr<tensor_draft>
-draft_optimizer_file(const std::filesystem::path& dir,
-                     std::span<const named_tensor> slots);
+/// The tensor files of a checkpoint in `dir` whose bytes come in pieces.
+struct checkpoint_drafts {
+  /// The bytes of these tensors are not looked at.
+  checkpoint_drafts(const std::filesystem::path& dir,
+                    std::span<const named_tensor> weights,
+                    std::span<const named_tensor> slots,
+                    const tensor_metadata& other_names = {});
 
-/// The same with such a file, which is moved into the checkpoint.
+  tensor_draft model;
+  tensor_draft optimizer;
+};
+
+/// The same with such files, which are moved into the checkpoint.
 std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
                                        proto::Manifest manifest,
-                                       std::span<const named_tensor> weights,
-                                       tensor_draft& slots,
-                                       const tensor_metadata& other_names = {});
+                                       checkpoint_drafts& of);
 
 /// The tensors of a file, those with several names under each of them: further
 /// names are in its metadata, as the safetensors library writes tied weights.

@@ -68,18 +68,6 @@ std::optional<uint64_t> byte_count(std::span<const int64_t> shape,
 
 // -- writing ------------------------------------------------------------------
 
-/// Which tensor comes first, second, ... in the file.
-std::vector<const named_tensor*>
-file_order(std::span<const named_tensor> tensors) {
-  std::vector<const named_tensor*> result;
-  for (const auto& x : tensors)
-    result.push_back(&x);
-  std::stable_sort(result.begin(), result.end(), [](auto* lhs, auto* rhs) {
-    return dtype_size(lhs->dtype) > dtype_size(rhs->dtype);
-  });
-  return result;
-}
-
 std::string make_header(std::span<const named_tensor* const> order,
                         const tensor_metadata& metadata,
                         const std::string& where) {
@@ -304,6 +292,17 @@ tensor_index read_tensor_index(std::string_view header, uint64_t size,
   });
   check_layout(out.tensors, size, where);
   return out;
+}
+
+std::vector<const named_tensor*>
+file_order(std::span<const named_tensor> tensors) {
+  std::vector<const named_tensor*> result;
+  for (const auto& x : tensors)
+    result.push_back(&x);
+  std::stable_sort(result.begin(), result.end(), [](auto* lhs, auto* rhs) {
+    return dtype_size(lhs->dtype) > dtype_size(rhs->dtype);
+  });
+  return result;
 }
 
 std::string safetensors_head(std::span<const named_tensor> tensors,

@@ -65,8 +65,12 @@ void check_header_length(uint64_t length, uint64_t behind,
 tensor_index read_tensor_index(std::string_view header, uint64_t size,
                                const std::string& where);
 
+/// Which tensor comes first, second, ... in a file.
+std::vector<const named_tensor*>
+file_order(std::span<const named_tensor> tensors);
+
 /// What a file with these tensors begins with; their bytes are not looked at.
-/// They must be in the order of the file. `where` names it in error lines.
+/// `where` names it in error lines.
 std::string safetensors_head(std::span<const named_tensor> tensors,
                              const tensor_metadata& metadata,
                              const std::string& where);

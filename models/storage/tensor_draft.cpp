@@ -55,10 +55,11 @@ tensor_draft::tensor_draft(const std::filesystem::path& dir,
   : path_(temporary_in(dir)) {
   make_folder(dir);
   auto head = safetensors_head(tensors, metadata, path_.string());
-  head_ = head.size();
-  size_ = head_;
-  for (const auto& one : tensors)
-    size_ += bytes_of(one);
+  size_ = head.size();
+  for (const auto* one : file_order(tensors)) {
+    positions_.emplace(one->name, size_);
+    size_ += bytes_of(*one);
+  }
   handle_ = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (handle_ < 0)
     throw trouble("create", path_);
@@ -85,17 +86,12 @@ tensor_draft::~tensor_draft() {
     unlink(path_.c_str());
 }
 
-void tensor_draft::put(uint64_t first, std::span<const std::byte> bytes) {
-  write_in_place(handle_, path_, size_, head_ + first, bytes);
+void tensor_draft::put(uint64_t at, std::span<const std::byte> bytes) {
+  write_in_place(handle_, path_, size_, at, bytes);
 }
 
-void tensor_draft::read(uint64_t first, uint64_t count,
+void tensor_draft::read(uint64_t at, uint64_t count,
                         const block_sink& to) const {
-  read_from(head_ + first, count, to);
-}
-
-void tensor_draft::read_from(uint64_t at, uint64_t count,
-                             const block_sink& to) const {
   std::vector<std::byte> buffer(std::min<uint64_t>(block, count));
   for (auto end = at + count; at < end;) {
     auto most = std::min<uint64_t>(buffer.size(), end - at);
@@ -124,8 +120,7 @@ void tensor_draft::reopen() {
 
 auto tensor_draft::finish(const std::filesystem::path& path) -> content {
   sha256 sum;
-  read_from(0, size_,
-            [&](std::span<const std::byte> bytes) { sum.update(bytes); });
+  read(0, size_, [&](std::span<const std::byte> bytes) { sum.update(bytes); });
   if (fsync(handle_) != 0)
     throw trouble("sync", path_);
   if (rename(path_.c_str(), path.c_str()) != 0)

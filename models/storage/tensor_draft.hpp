@@ -1,7 +1,7 @@
 #pragma once
 // A safetensors file whose bytes arrive in pieces, in any order, and are never
-// in memory all together: the slots of an optimiser whose shards live in
-// processes of their own.
+// in memory all together: one of a checkpoint whose shards live in processes of
+// their own.
 //
 // Errors are `run_error`s: one line with the file and the reason. Threads may
 // put different bytes at the same time; all else has one owner.
@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace troupe::models {
@@ -39,16 +41,18 @@ public:
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Bytes of the file before the tensors.
-  uint64_t head() const noexcept { return head_; }
+  /// Where in the file this tensor begins. Throws `std::out_of_range` when
+  /// there is none of that name.
+  uint64_t position(const std::string& name) const {
+    return positions_.at(name);
+  }
 
-  /// Writes bytes. @param first Of the tensors, which lie end to end in the
-  /// order of the file.
-  void put(uint64_t first, std::span<const std::byte> bytes);
+  /// Writes bytes. @param at Where in the file, which does not grow.
+  void put(uint64_t at, std::span<const std::byte> bytes);
 
-  /// Reads `count` bytes from `first` on, a block of at most `block` bytes at a
+  /// Reads `count` bytes from `at` on, a block of at most `block` bytes at a
   /// time.
-  void read(uint64_t first, uint64_t count, const block_sink& to) const;
+  void read(uint64_t at, uint64_t count, const block_sink& to) const;
 
   /// To be called once other processes have written their pieces: on a network
   /// file system, who opens a file after that sees them.
@@ -70,12 +74,10 @@ public:
   static constexpr std::string_view prefix = ".tmp-draft-";
 
 private:
-  void read_from(uint64_t at, uint64_t count, const block_sink& to) const;
-
   std::filesystem::path path_;
   int handle_ = -1;
-  uint64_t head_ = 0; ///< Bytes before the tensors.
   uint64_t size_ = 0; ///< Of the file.
+  std::map<std::string, uint64_t> positions_;
   bool named_ = false;
 };
 

@@ -386,12 +386,13 @@ void attack_the_registrar(uint64_t seed) {
   auto total = models::layout_of(on.settings.training, 10).count();
   auto what = std::make_shared<shard_fetch>();
   what->transfer = transfer_id{2};
-  what->weights = at::zeros({static_cast<int64_t>(total)});
-  slot_draft slot{static_cast<int64_t>(total)};
+  slot_draft state{static_cast<int64_t>(total)};
+  auto weights = at::zeros({static_cast<int64_t>(total)});
   if (one_in(random, 2)) {
-    what->slots = slot.file;
-    what->slot_count = 1;
-    what->slot_bytes = slot.bytes();
+    what->files = state.files;
+    what->places = state.places;
+  } else {
+    what->weights = weights;
   }
   auto fetched =
     on.actors.ask<>(on.registrar, state_atom_v, shard_fetch_ptr{what});
@@ -400,7 +401,7 @@ void attack_the_registrar(uint64_t seed) {
   for (auto left = 1 + random() % 24; left > 0; --left) {
     auto from = random() % 2;
     shard_id rank{static_cast<uint32_t>(from + 1)};
-    auto bytes = 4 * on.part_sizes[from] * (1 + what->slot_count);
+    auto bytes = 4 * on.part_sizes[from] * what->numbers();
     auto piece = any_chunk(random, one_in(random, 8) ? 1 : 2, bytes);
     if (!one_in(random, 6)) {
       auto size = std::min(bytes - next[from], 1 + random() % bytes);
@@ -414,7 +415,7 @@ void attack_the_registrar(uint64_t seed) {
   }
   // What is the lead's own, behind theirs, nobody has written to.
   auto theirs = static_cast<int64_t>(on.part_sizes[0] + on.part_sizes[1]);
-  for (const auto& flat : {what->weights, slot.numbers()})
+  for (const auto& flat : {weights, state.weights(), state.numbers()})
     CHECK((flat.slice(0, theirs) == 0).all().item<bool>());
 }
 

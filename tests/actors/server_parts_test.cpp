@@ -270,8 +270,6 @@ struct checkpoints_of_a_run : part_host {
     };
     out.each_member = [](const auto&) {
     };
-    out.fetched = [](version, const at::Tensor&) {
-    };
     out.collected = [](const snapshot&) {
     };
     out.saved = [this](version, const std::string& name) {

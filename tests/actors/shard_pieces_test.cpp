@@ -1,5 +1,5 @@
-// How a shard gives its state away: its slots into a file that it shares with
-// the lead, its weights in chunks.
+// How a shard gives its state away: into files that it shares with the lead, or
+// in chunks.
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/shards/remote_shard.hpp"
@@ -22,7 +22,8 @@ using namespace troupe::test;
 namespace {
 
 constexpr int64_t all_parameters = 18; ///< Parameters of a small network.
-constexpr int64_t range_first = 10;    ///< Of the shard's.
+constexpr int64_t range_first =
+  6; ///< Of the shard's, in both parts of the file.
 constexpr transfer_id piece_wanted{7};
 
 /// Keeps what a shard gives away.
@@ -89,9 +90,9 @@ struct one_shard {
 
   /// Asks for its state, with the slots into this file.
   void ask(const std::filesystem::path& file) {
-    actors.tell(
-      shard, state_atom_v, piece_wanted,
-      state_request{true, file.string(), slots.file->head(), slots.bytes()});
+    auto places = files.places;
+    places.slots.file = file.string();
+    actors.tell(shard, state_atom_v, piece_wanted, places);
   }
 
   /// How many numbers came in chunks; those of each part are all the same.
@@ -109,37 +110,39 @@ struct one_shard {
   int64_t count;
   actor_fixture actors;
   registrar_stand_in registrar = make_registrar_notes(actors);
-  slot_draft slots{all_parameters, 2};
+  slot_draft files{all_parameters, 2};
   remote_shard_actor shard;
 };
 
 } // namespace
 
-TEST_CASE("a shard writes its slots to where they belong, and sends its "
-          "weights") {
+TEST_CASE("a shard writes its state to where it belongs, and sends nothing") {
   one_shard it;
-  it.ask(it.slots.file->path());
+  it.ask(it.files.files->optimizer.path());
   CHECK((it.registrar->written == std::vector<std::string>{""}));
-  CHECK(it.sent() == it.count);
-  for (int slot : {0, 1}) {
-    auto expected = at::zeros({all_parameters});
-    expected.narrow(0, range_first, it.count).fill_(slot + 2);
-    CHECK(it.slots.numbers(slot).equal(expected));
-  }
+  CHECK(it.sent() == 0);
+  auto expected = [&](int number) {
+    auto out = at::zeros({all_parameters});
+    out.narrow(0, range_first, it.count).fill_(number);
+    return out;
+  };
+  CHECK(it.files.weights().equal(expected(1)));
+  CHECK(it.files.numbers(0).equal(expected(2)));
+  CHECK(it.files.numbers(1).equal(expected(3)));
 }
 
-TEST_CASE("a shard that cannot write to the file sends its slots, too") {
+TEST_CASE("a shard that cannot write to one of the files sends all") {
   one_shard it;
-  auto file = it.slots.file->path();
+  auto file = it.files.files->optimizer.path();
   SECTION("it is on another host") {
     file += "-elsewhere";
   }
   SECTION("it is no draft") {
-    file = it.slots.folder / "metrics.jsonl";
+    file = it.files.folder / "metrics.jsonl";
     testing::spill(file, std::string(1000, 'x'));
   }
   SECTION("it is a link") {
-    auto target = it.slots.folder / "metrics.jsonl";
+    auto target = it.files.folder / "metrics.jsonl";
     testing::spill(target, std::string(1000, 'x'));
     file += "-link";
     std::filesystem::create_symlink(target, file);
@@ -151,10 +154,11 @@ TEST_CASE("a shard that cannot write to the file sends its slots, too") {
   it.ask(file);
   CHECK(it.registrar->written.empty());
   CHECK(it.sent() == 3 * it.count);
-  CHECK((it.slots.numbers(0) == 0).all().item<bool>());
+  CHECK((it.files.numbers(0) == 0).all().item<bool>());
   for (const auto& one :
-       std::filesystem::directory_iterator{it.slots.folder.path()})
-    if (one.path() != it.slots.file->path())
+       std::filesystem::directory_iterator{it.files.folder.path()})
+    if (one.path() != it.files.files->optimizer.path() &&
+        one.path() != it.files.files->model.path())
       CHECK(testing::slurp(one.path()).find_first_not_of('x') ==
             std::string::npos);
 }

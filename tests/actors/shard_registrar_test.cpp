@@ -90,19 +90,28 @@ struct registry_office {
     actors.run();
   }
 
-  /// Both are there, and a version is wanted of them.
+  /// Both are there, and a checkpoint is wanted of them.
   void open() {
+    auto what = std::make_shared<shard_fetch>();
+    what->files = state.files;
+    what->places = state.places;
+    open(what);
+  }
+
+  /// The same with the weights of a version.
+  void open_in_memory() {
+    auto what = std::make_shared<shard_fetch>();
+    what->weights = weights;
+    open(what);
+  }
+
+  void open(const std::shared_ptr<shard_fetch>& what) {
     for (auto rank : {first, second}) {
       enter(rank, of(rank));
       say(of(rank), begun_atom_v, rank);
     }
     REQUIRE(roster->all());
-    auto what = std::make_shared<shard_fetch>();
     what->transfer = wanted;
-    what->weights = weights;
-    what->slots = slot.file;
-    what->slot_count = 1;
-    what->slot_bytes = slot.bytes();
     fetched = actors.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
     actors.run();
   }
@@ -130,7 +139,7 @@ struct registry_office {
   shard_stand_in one = make_shard(actors);
   shard_stand_in two = make_shard(actors);
   at::Tensor weights = at::zeros({18});
-  slot_draft slot{18};
+  slot_draft state{18};
   answer_ptr<> fetched;
   bool readable = true; ///< The states of the shards.
 };
@@ -148,7 +157,7 @@ TEST_CASE("a version is whole when each shard has sent all of its own") {
   CHECK(it.fetched->values);
   CHECK(it.lead->refused.empty());
   // And nothing else has been written to.
-  for (const auto& flat : {it.weights, it.slot.numbers()}) {
+  for (const auto& flat : {it.state.weights(), it.state.numbers()}) {
     CHECK((flat.narrow(0, 0, 15) != 0).all().item<bool>());
     CHECK((flat.narrow(0, 15, 3) == 0).all().item<bool>());
   }
@@ -181,7 +190,7 @@ TEST_CASE("a piece of a version that does not follow the one before loses the "
   CHECK(it.one->credit == 16);
 }
 
-TEST_CASE("slots that a shard has written to the file do not come in chunks") {
+TEST_CASE("a shard that has written its state to the files sends nothing") {
   registry_office it;
   it.open();
   auto writes = [&](const shard_stand_in& who, const std::string& trouble) {
@@ -189,43 +198,47 @@ TEST_CASE("slots that a shard has written to the file do not come in chunks") {
   };
   writes(it.two, ""); // In another's name.
   it.send(it.two, second, 0, 40);
-  SECTION("the file is done first") {
-    writes(it.one, "");
-    CHECK(it.fetched->open());
-    it.send(it.one, first, 0, 40);
-    CHECK(it.fetched->values);
-  }
-  SECTION("the chunks are there first") {
-    it.send(it.one, first, 0, 40);
-    CHECK(it.fetched->open());
+  CHECK(it.fetched->open());
+  SECTION("it is durable") {
     writes(it.one, "");
     CHECK(it.fetched->values);
   }
-  SECTION("the file cannot be made durable") {
+  SECTION("it cannot be made durable") {
     writes(it.one, "cannot sync: Input/output error");
     CHECK(it.fetched->code() == errc::disk);
-    it.send(it.one, first, 0, 40);
   }
   CHECK(it.lead->refused.empty());
 }
 
-TEST_CASE("slots that come twice lose the shard") {
+TEST_CASE("a state that comes twice loses the shard") {
   registry_office it;
   it.open();
-  SECTION("in chunks, then in the file") {
-    it.send(it.one, first, 0, 44);
+  SECTION("in chunks, then in the files") {
+    it.send(it.one, first, 0, 4);
     it.say(it.one, write_atom_v, first, wanted, std::string{});
   }
-  SECTION("in the file, then in chunks") {
+  SECTION("in the files, then in chunks") {
     it.say(it.one, write_atom_v, first, wanted, std::string{});
-    it.send(it.one, first, 0, 44);
+    it.send(it.one, first, 0, 4);
   }
-  SECTION("in the file, twice") {
+  SECTION("in the files, twice") {
     for (int i = 0; i < 2; ++i)
       it.say(it.one, write_atom_v, first, wanted, std::string{});
   }
   CHECK(it.lead->refused.size() == 1);
   CHECK(it.fetched->open());
+}
+
+TEST_CASE("weights that are not for a checkpoint come into memory") {
+  registry_office it;
+  it.open_in_memory();
+  it.send(it.one, first, 0, 40);
+  it.send(it.two, second, 0, 20);
+  CHECK(it.fetched->values);
+  CHECK((it.weights.narrow(0, 0, 15) != 0).all().item<bool>());
+  CHECK((it.weights.narrow(0, 15, 3) == 0).all().item<bool>());
+  it.say(it.one, write_atom_v, first, wanted, std::string{}); // It is over.
+  CHECK(it.lead->refused.empty());
 }
 
 TEST_CASE("what is sent in another shard's name is not taken") {
@@ -332,8 +345,7 @@ TEST_CASE("who does not come to the next life is left out of the one after") {
 
 TEST_CASE("slots that cannot be written fail the version, not a shard") {
   registry_office it;
-  slot_draft too_small{2};
-  it.slot.file = too_small.file;
+  it.state.places.slots.parts.front().count = 2;
   it.open();
   it.send(it.one, first, 0, 80);
   REQUIRE(it.fetched->error);

@@ -194,13 +194,14 @@ TEST_CASE("a checkpoint from before the first step has no slots for a shard") {
   CHECK_FALSE(state_of_one().with_slots);
 }
 
-TEST_CASE("a checkpoint of shards in processes has no slots in memory") {
+TEST_CASE("a checkpoint of shards in processes is not in memory") {
   auto on = open_shards(3, "adam", where::in_processes);
   run_step(*on, 0);
   on->actors.tell(on->lead, stop_atom_v);
   const auto& what = *on->writer->snapshots.at(0);
   REQUIRE(what.slots.size() == 2);
-  CHECK(what.draft);
+  CHECK(what.drafts);
+  CHECK_FALSE(what.weights);
   for (const auto& slot : what.slots)
     CHECK_FALSE(slot.flat);
 }

@@ -61,8 +61,14 @@ auto fields(const shard_state& x) {
 }
 
 auto fields(const state_request& x) {
-  const auto& [with_slots, file, head, slot_bytes] = x;
-  return std::tuple{with_slots, file, head, slot_bytes};
+  std::vector<std::string> files;
+  std::vector<uint64_t> numbers;
+  for (const auto* place : {&x.weights, &x.slots}) {
+    files.push_back(place->file);
+    for (const auto& [first, count, at] : place->parts)
+      numbers.insert(numbers.end(), {first, count, at});
+  }
+  return std::tuple{files, numbers};
 }
 
 auto fields(const release_header& x) {
@@ -150,7 +156,8 @@ TEST_CASE("messages between worker and server come through the wire") {
   check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1, 0.2});
   check_fields(shard_squares{{0x1p-80, 3.5}});
   check_fields(shard_state{version{9}, 10, true, {11, 12, 14, 20}, 21});
-  check_fields(state_request{true, "/runs/.tmp-draft-1-2", 3, 4});
+  check_fields(state_request{{"/runs/.tmp-draft-1-2", {{3, 4, 5}, {6, 7, 8}}},
+                             {"/runs/.tmp-draft-9-10", {{11, 12, 13}}}});
   check_fields(
     release_header{version{1}, incarnation{2}, {first_lease, second_lease}});
   check_fields(release_header{version{1}, incarnation{2}, {}});

@@ -59,21 +59,36 @@ TEST_CASE("a checkpoint from pieces has the bytes of one from memory") {
   auto tensors = named(one, two);
   proto::Manifest manifest;
   manifest.set_step(3);
-  auto whole = write_checkpoint(folder / "whole", manifest, {}, tensors);
+  int64_t batches = 3; // In the file it comes before what is narrower.
+  auto bytes_of_batches = std::as_bytes(std::span{&batches, 1});
+  std::vector<named_tensor> weights{
+    {"x", "F32", {count}, std::as_bytes(std::span{two})},
+    {"batches", "I64", {}, bytes_of_batches}};
+  tensor_metadata names{{"y", "x"}};
+  auto whole =
+    write_checkpoint(folder / "whole", manifest, weights, tensors, names);
   auto dir = folder / "pieces";
-  auto draft = draft_optimizer_file(dir, tensors);
-  put_in_pieces(*draft, std::as_bytes(std::span{two}), one.size() * 4);
-  put_in_pieces(*draft, std::as_bytes(std::span{one}), 0);
+  auto drafts =
+    std::make_unique<checkpoint_drafts>(dir, weights, tensors, names);
+  auto put = [](tensor_draft& to, const char* name, const auto& numbers) {
+    put_in_pieces(to, std::as_bytes(std::span{numbers}), to.position(name));
+  };
+  put(drafts->optimizer, "optim.b.x", two);
+  put(drafts->optimizer, "optim.a.x", one);
+  put(drafts->model, "x", two);
+  drafts->model.put(drafts->model.position("batches"), bytes_of_batches);
+  CHECK_THROWS_AS(drafts->model.position("y"), std::out_of_range);
   std::vector<std::byte> read;
-  draft->read(one.size() * 4, two.size() * 4,
-              [&](std::span<const std::byte> bytes) {
-                CHECK(bytes.size() <= tensor_draft::block);
-                read.insert(read.end(), bytes.begin(), bytes.end());
-              });
+  drafts->optimizer.read(drafts->optimizer.position("optim.b.x"),
+                         two.size() * 4, [&](std::span<const std::byte> bytes) {
+                           CHECK(bytes.size() <= tensor_draft::block);
+                           read.insert(read.end(), bytes.begin(), bytes.end());
+                         });
   CHECK(std::ranges::equal(read, std::as_bytes(std::span{two})));
-  auto found = write_checkpoint(dir, manifest, {}, *draft);
-  draft.reset();
-  for (auto file : {"optimizer.safetensors", "manifest.pb"})
+  auto found = write_checkpoint(dir, manifest, *drafts);
+  drafts.reset();
+  for (auto file :
+       {"model.safetensors", "optimizer.safetensors", "manifest.pb"})
     CHECK(slurp(found / file) == slurp(whole / file));
   CHECK(read_checkpoint(found).optimizer.tensors().size() == 2);
 }
@@ -84,13 +99,13 @@ TEST_CASE(
   temporary_folder folder;
   auto one = numbers(0);
   {
-    auto draft = draft_optimizer_file(folder.path(), named(one, one));
+    auto draft = std::make_unique<tensor_draft>(folder.path(), named(one, one));
     auto copy = folder / ".tmp-draft-99";
     std::ofstream{copy} << "x";
     CHECK(remove_leftovers(folder.path()) == 2); // Nobody writes then.
     CHECK(list_checkpoints(folder.path()).empty());
   }
-  auto draft = draft_optimizer_file(folder.path(), named(one, one));
+  auto draft = std::make_unique<tensor_draft>(folder.path(), named(one, one));
   CHECK_FALSE(std::filesystem::is_empty(folder.path()));
   draft.reset();
   CHECK(std::filesystem::is_empty(folder.path()));
@@ -101,16 +116,16 @@ TEST_CASE(
   temporary_folder folder;
   auto one = numbers(0);
   auto two = numbers(0.5f);
-  auto draft = draft_optimizer_file(folder.path(), named(one, two));
-  draft->put(0, std::as_bytes(std::span{one}));
+  auto draft = std::make_unique<tensor_draft>(folder.path(), named(one, two));
+  draft->put(draft->position("optim.a.x"), std::as_bytes(std::span{one}));
   {
     draft_piece theirs{draft->path()};
-    theirs.put(draft->head() + one.size() * 4, std::as_bytes(std::span{two}));
+    theirs.put(draft->position("optim.b.x"), std::as_bytes(std::span{two}));
     theirs.sync();
   }
   draft->reopen();
   std::vector<std::byte> read;
-  draft->read(0, (one.size() + two.size()) * 4,
+  draft->read(draft->position("optim.a.x"), (one.size() + two.size()) * 4,
               [&](std::span<const std::byte> bytes) {
                 read.insert(read.end(), bytes.begin(), bytes.end());
               });
@@ -123,16 +138,18 @@ TEST_CASE("two drafts of a folder have names of their own") {
   temporary_folder folder;
   auto one = numbers(0);
   auto all = named(one, one);
-  CHECK(draft_optimizer_file(folder.path(), all)->path() !=
-        draft_optimizer_file(folder.path(), all)->path());
+  tensor_draft first{folder.path(), all};
+  tensor_draft second{folder.path(), all};
+  CHECK(first.path() != second.path());
 }
 
 TEST_CASE("a piece beyond the end of a draft is refused") {
   temporary_folder folder;
   auto one = numbers(0);
-  auto draft = draft_optimizer_file(folder.path(), named(one, one));
+  auto draft = std::make_unique<tensor_draft>(folder.path(), named(one, one));
   auto line = test::error_line<run_error>([&] {
-    draft->put(2 * one.size() * 4 - 1, std::as_bytes(std::span{one}).first(2));
+    auto last = draft->position("optim.b.x") + one.size() * 4 - 1;
+    draft->put(last, std::as_bytes(std::span{one}).first(2));
   });
   CHECK(line.find("beyond its end") != std::string::npos);
 }
