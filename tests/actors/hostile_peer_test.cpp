@@ -2,20 +2,16 @@
 // messages that are right but for some of their parts. Whatever they send, the
 // server keeps serving a worker that plays by the rules. Under a sanitizer, no
 // byte is read that is not there.
-//
-// TROUPE_HOSTILE_RUNS histories of each kind, from TROUPE_HOSTILE_FIRST on.
 
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/path_channel.hpp"
 #include "messages/transport/shm/shm_path.hpp"
 #include "messages/transport/stream/stream_path.hpp"
+#include "tests/support/hostile.hpp"
 #include "tests/support/server_fixture.hpp"
-#include "tests/support/slot_drafts.hpp"
 #include "tests/support/sockets.hpp"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/zeros.h>
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,7 +19,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <thread>
 
 using namespace troupe;
@@ -34,37 +29,6 @@ namespace {
 
 constexpr worker_id hostile{0};
 constexpr worker_id good{1};
-
-uint64_t number_in(const char* name, uint64_t otherwise) {
-  const auto* wish = std::getenv(name);
-  return wish != nullptr ? std::stoull(wish) : otherwise;
-}
-
-using dice = std::mt19937_64;
-
-bool one_in(dice& random, uint64_t n) {
-  return random() % n == 0;
-}
-
-template <class T, size_t N>
-T any_of(dice& random, const T (&all)[N]) {
-  return all[random() % N];
-}
-
-/// Numbers around which things go wrong.
-uint64_t odd_number(dice& random, uint64_t around) {
-  const uint64_t all[] = {0,
-                          1,
-                          around - 1,
-                          around,
-                          around + 1,
-                          2 * around,
-                          UINT64_MAX - 7,
-                          UINT64_MAX,
-                          uint64_t{1} << 32,
-                          random()};
-  return any_of(random, all);
-}
 
 /// A server with a worker that plays by the rules and one that does not.
 struct server_under_attack : server_fixture {
@@ -288,20 +252,6 @@ void attack_by_frames(uint64_t seed, bool shares_memory) {
 
 // -- chunks -------------------------------------------------------------------
 
-chunk make_chunk(uint64_t transfer, uint64_t offset, uint64_t size) {
-  chunk out;
-  out.transfer = transfer_id{transfer};
-  out.offset = offset;
-  out.size = size;
-  out.received = std::make_shared<std::byte[]>(size, std::byte{1});
-  return out;
-}
-
-chunk any_chunk(dice& random, uint64_t transfer, uint64_t around) {
-  auto size = std::min<uint64_t>(odd_number(random, around), 2 * around);
-  return make_chunk(transfer, odd_number(random, around), size);
-}
-
 /// A peer whose tensors are sent in chunks. It takes everything; its gateway
 /// makes the other end.
 std::shared_ptr<chunk_end_actor> open_chunks(server_under_attack& on) {
@@ -376,59 +326,6 @@ void attack_by_chunks(uint64_t seed) {
   }
 }
 
-void attack_the_registrar(uint64_t seed) {
-  dice random{seed};
-  server_fixture on;
-  on.remote_shards = true;
-  on.settings.training.network = "mnist_net";
-  on.settings.cluster.shards = 3;
-  on.open(1);
-  auto total = models::layout_of(on.settings.training, 10).count();
-  auto what = std::make_shared<shard_fetch>();
-  what->transfer = transfer_id{2};
-  slot_draft state{static_cast<int64_t>(total)};
-  auto weights = at::zeros({static_cast<int64_t>(total)});
-  if (one_in(random, 2)) {
-    what->files = state.files;
-    what->places = state.places;
-  } else {
-    what->weights = weights;
-  }
-  auto fetched =
-    on.actors.ask<>(on.registrar, state_atom_v, shard_fetch_ptr{what});
-  on.actors.run();
-  uint64_t next[] = {0, 0};
-  for (auto left = 1 + random() % 24; left > 0; --left) {
-    auto from = random() % 2;
-    shard_id rank{static_cast<uint32_t>(from + 1)};
-    auto bytes = 4 * on.part_sizes[from] * what->numbers();
-    auto piece = any_chunk(random, one_in(random, 8) ? 1 : 2, bytes);
-    if (!one_in(random, 6)) {
-      auto size = std::min(bytes - next[from], 1 + random() % bytes);
-      piece = make_chunk(2, next[from], size);
-      next[from] += size;
-    }
-    if (one_in(random, 10))
-      rank = shard_id{static_cast<uint32_t>(odd_number(random, 2))};
-    caf::send_as(on.remote[from], on.registrar, chunk_atom_v, rank, piece);
-    on.actors.run();
-  }
-  // What is the lead's own, behind theirs, nobody has written to.
-  auto theirs = static_cast<int64_t>(on.part_sizes[0] + on.part_sizes[1]);
-  for (const auto& flat : {weights, state.weights(), state.numbers()})
-    CHECK((flat.slice(0, theirs) == 0).all().item<bool>());
-}
-
-template <class F>
-void repeat(uint64_t runs, F attack) {
-  auto first = number_in("TROUPE_HOSTILE_FIRST", 1);
-  auto end = first + number_in("TROUPE_HOSTILE_RUNS", runs);
-  for (auto seed = first; seed < end; ++seed) {
-    INFO("seed " << seed);
-    attack(seed);
-  }
-}
-
 } // namespace
 
 TEST_CASE("frames on a stream that break the protocol harm nobody else") {
@@ -442,9 +339,4 @@ TEST_CASE("frames over shared memory that break the protocol harm nobody "
 
 TEST_CASE("chunks that break the protocol harm nobody else") {
   repeat(40, [](uint64_t seed) { attack_by_chunks(seed); });
-}
-
-TEST_CASE("pieces of a shard's state that break the protocol stay in their "
-          "place") {
-  repeat(40, [](uint64_t seed) { attack_the_registrar(seed); });
 }
