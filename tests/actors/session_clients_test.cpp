@@ -9,16 +9,12 @@
 #include "actors/session/shard_session_client.hpp"
 #include "config/text/failure.hpp"
 #include "messages/protocol.hpp"
+#include "tests/support/dying_lead.hpp"
 
 #include <c10/util/Exception.h>
 #include <caf/io/middleman.hpp>
 #include <catch2/catch_test_macros.hpp>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
 #include <future>
 #include <new>
 #include <optional>
@@ -102,71 +98,6 @@ remote_shard_actor make_busy_shard(caf::actor_system& system,
     }));
 }
 
-sockaddr_in loopback(uint16_t port) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(port);
-  out.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return out;
-}
-
-/// Passes one connection on to a lead, and breaks it off at the node's hello.
-class dying_lead {
-public:
-  explicit dying_lead(uint16_t to)
-    : door_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
-    auto at = loopback(0);
-    socklen_t size = sizeof at;
-    auto* any = reinterpret_cast<sockaddr*>(&at);
-    REQUIRE(bind(door_, any, size) == 0);
-    REQUIRE(listen(door_, 1) == 0);
-    REQUIRE(getsockname(door_, any, &size) == 0);
-    port_ = ntohs(at.sin_port);
-    thread_ = std::jthread{[this, to] {
-      run(to);
-    }};
-  }
-
-  uint16_t port() const { return port_; }
-
-private:
-  void run(uint16_t to) {
-    auto node = accept(door_, nullptr, nullptr);
-    close(door_);
-    auto lead = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    auto at = loopback(to);
-    connect(lead, reinterpret_cast<sockaddr*>(&at), sizeof at);
-    while (pass_on(node, lead)) {
-      // nop
-    }
-    close(node);
-    close(lead);
-  }
-
-  /// Passes on what there is. False at the hello, and at an end.
-  static bool pass_on(int node, int lead) {
-    std::array<pollfd, 2> both{{{node, POLLIN, 0}, {lead, POLLIN, 0}}};
-    poll(both.data(), both.size(), -1);
-    for (const auto& [from, to] : {std::pair{both[0], lead}, {both[1], node}}) {
-      if (!from.revents)
-        continue;
-      std::array<char, 4096> bytes;
-      auto got = read(from.fd, bytes.data(), bytes.size());
-      auto is_hello =
-        got > 0 &&
-        std::string_view{bytes.data(), static_cast<size_t>(got)}.find(
-          "worker") != std::string_view::npos;
-      if (got <= 0 || is_hello || write(to, bytes.data(), got) != got)
-        return false;
-    }
-    return true;
-  }
-
-  int door_;
-  uint16_t port_ = 0;
-  std::jthread thread_;
-};
-
 /// A server's process, and a node's, in one.
 class two_nodes {
 public:
@@ -223,19 +154,27 @@ public:
     return wait();
   }
 
+  /// @param at Where the shard looks for its lead; 0: it is there.
   template <class F>
-  run_end end_of_shard(F make) {
+  run_end end_of_shard(F make, uint16_t at = 0) {
     shard_session_client_parts parts;
     parts.host = "127.0.0.1";
-    parts.port = port_;
+    parts.port = at ? at : port_;
+    parts.connect_timeout = 1;
     parts.rank = shard_id{1};
     parts.hello = hello("ps");
     parts.hello.set_rank(1);
     parts.supervisor = supervisor_;
-    parts.make = [make](const proto::Welcome&, const shard_registrar_actor&,
-                        const session_client_actor&) -> open_shard {
+    parts.make = [this, make](const proto::Welcome&,
+                              const shard_registrar_actor&,
+                              const session_client_actor& session) {
       make();
-      return {};
+      open_shard out;
+      out.host = "a shard's address";
+      out.close = [] {
+      };
+      out.handle = make_busy_shard(here_, session, 0ms);
+      return out;
     };
     spawn<session_client_actor, shard_session_client_state>(
       here_, placement::detached, std::move(parts));
@@ -325,6 +264,18 @@ private:
   uint16_t port_ = 0;
 };
 
+class stop_watch {
+public:
+  double seconds() const {
+    return std::chrono::duration<double>(clock::now() - began_).count();
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  clock::time_point began_ = clock::now();
+};
+
 void check_all(run_end (*end_of)(two_nodes&, std::function<void()>)) {
   auto ends = [&](std::function<void()> make) {
     two_nodes on;
@@ -371,13 +322,21 @@ TEST_CASE("a node finds a lead that says elsewhere where it is") {
 
 TEST_CASE("a node looks on at once when a lead dies before it answers") {
   two_nodes on;
-  dying_lead first{on.port()};
-  auto began = std::chrono::steady_clock::now();
+  testing::dying_lead first{on.port(), "worker"};
+  stop_watch watch;
   auto how =
     on.end_of_worker([] { throw run_error("it is there"); }, first.port());
   CHECK(how.line == "it is there");
-  std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  CHECK(took.count() < patience_with_a_peer / 2);
+  CHECK(watch.seconds() < patience_with_a_peer / 2);
+}
+
+TEST_CASE("a shard looks on at once when its lead dies while it registers") {
+  two_nodes on;
+  testing::dying_lead lead{on.port(), "a shard's address"};
+  stop_watch watch;
+  auto how = on.end_of_shard([] {}, lead.port());
+  CHECK(how.line.starts_with("no lead shard at 127.0.0.1:"));
+  CHECK(watch.seconds() < patience_with_a_peer / 2);
 }
 
 TEST_CASE("a node whose lead is lost goes on with those that it knows") {

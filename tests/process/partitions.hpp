@@ -3,6 +3,7 @@
 // nothing for a while, a pipe that nobody reads.
 
 #include "tests/process/process_fixture.hpp"
+#include "tests/support/loopback.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
@@ -23,26 +24,12 @@
 
 namespace troupe::testing {
 
-inline sockaddr_in loopback(uint16_t port) {
-  sockaddr_in out{};
-  out.sin_family = AF_INET;
-  out.sin_port = htons(port);
-  out.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return out;
-}
-
 /// A proxy that forwards connections while it is told to. Data that arrives in
 /// the meantime waits.
 class proxy {
 public:
-  explicit proxy(uint16_t to) : to_(to), port_(free_port()) {
-    door_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int yes = 1;
-    setsockopt(door_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    auto where = loopback(port_);
-    if (bind(door_, reinterpret_cast<sockaddr*>(&where), sizeof where) != 0 ||
-        listen(door_, 16) != 0)
-      throw std::runtime_error("no proxy");
+  explicit proxy(uint16_t to)
+    : to_(to), port_(free_port()), door_(listen_on(port_)) {
     thread_ = std::thread{[this] {
       run();
     }};
@@ -127,7 +114,7 @@ private:
 
   uint16_t to_;
   uint16_t port_;
-  int door_ = -1;
+  int door_;
   std::atomic<bool> over_ = false;
   std::atomic<bool> carries_ = true;
   std::vector<pair> pairs_; ///< Used by the thread only.
