@@ -107,7 +107,7 @@ using remote_shard_actor = parameter_server_actor::extend<
   result<void>(release_atom, request_id, release_header),
   // This incarnation of a worker has left.
   result<void>(leave_atom, worker_id, incarnation),
-  // Sends its current state in chunks, and writes to the file what it can.
+  // Writes its current state to where it belongs, or sends it in chunks.
   result<void>(state_atom, transfer_id, state_request),
   // Answers, to show that it is alive.
   result<void>(ping_atom),

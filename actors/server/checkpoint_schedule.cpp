@@ -63,15 +63,14 @@ void checkpoint_schedule::collect(
     --collecting_;
     fail(one_line(err));
   };
+  shard_fetch wanted;
   try {
-    parts_.model->draft(*out, parts_.folder);
+    wanted.places = parts_.model->draft(*out, parts_.folder);
   } catch (const std::exception& err) {
     return failed(err);
   }
-  shard_fetch wanted;
   wanted.width = models::size_of(out->layout->dtype());
   wanted.files = out->drafts;
-  wanted.places = places_in(*out);
   parts_.shards->fetch(std::move(wanted), [out, done, failed] {
     try {
       out->drafts->model.reopen();

@@ -177,8 +177,7 @@ private:
   std::map<std::string, std::string> transports_; ///< Of each worker so far.
   std::optional<models::best_score> best_; ///< Of the best weights on disk.
   uint32_t contexts_waited_ = 0;           ///< Times, at the end of the run.
-  /// With remote shards: the digest of the version that the run ends with.
-  // Of the last version, where its weights are not in this process:
+  // With remote shards: the digests of the version that the run ends with.
   std::optional<std::string> weights_sha256_;
   std::optional<std::string> state_sha256_;
   next_members next_;

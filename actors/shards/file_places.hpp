@@ -1,7 +1,7 @@
 #pragma once
 // Where a range of a version's numbers lies in the files of its checkpoint.
 //
-// Pure; reentrant.
+// Reentrant.
 
 #include "config/text/failure.hpp"
 #include "messages/types.hpp"
@@ -14,13 +14,14 @@
 
 namespace troupe {
 
-/// Calls `put(at, bytes)` for each part of a file that some of these bytes
-/// belong to. Throws `run_error` when there is no place for all of them.
+/// Puts bytes into the parts of a file that they belong to. Throws `run_error`
+/// when there is no place for all of them.
+/// @param file The draft of a file, or a piece of one.
 /// @param first Bytes of the parameters before them.
 /// @param width Bytes of a number.
-template <class Put>
-void put_range(std::span<const file_part> parts, uint64_t width, uint64_t first,
-               std::span<const std::byte> bytes, const Put& put) {
+template <class File>
+void put_range(File& file, std::span<const file_part> parts, uint64_t width,
+               uint64_t first, std::span<const std::byte> bytes) {
   auto end = first + bytes.size();
   uint64_t placed = 0;
   for (const auto& part : parts) {
@@ -29,7 +30,7 @@ void put_range(std::span<const file_part> parts, uint64_t width, uint64_t first,
     auto to = std::min(end, begins + part.count * width);
     if (from >= to)
       continue;
-    put(part.at + from - begins, bytes.subspan(from - first, to - from));
+    file.put(part.at + from - begins, bytes.subspan(from - first, to - from));
     placed += to - from;
   }
   if (placed != bytes.size())

@@ -286,7 +286,7 @@ void remote_shard_state::send_state(transfer_id id, const state_request& what) {
   else if (auto pieces = write_state(what); !pieces.empty())
     make_durable(id, std::move(pieces));
   else
-    leaving_.begin(id, copy_state(!what.slots.parts.empty()), to_registrar());
+    leaving_.begin(id, copy_state(), to_registrar());
 }
 
 // Nothing where these files are not, or cannot be written to.
@@ -295,12 +295,9 @@ remote_shard_state::write_state(const state_request& places) const try {
   auto width = size_of(parts_.weights.type);
   auto put = [&](models::draft_piece& file, std::span<const file_part> parts,
                  const at::Tensor& numbers) {
-    put_range(parts, width, first_ * width,
+    put_range(file, parts, width, first_ * width,
               {static_cast<const std::byte*>(numbers.const_data_ptr()),
-               numbers.nbytes()},
-              [&](uint64_t at, std::span<const std::byte> bytes) {
-                file.put(at, bytes);
-              });
+               numbers.nbytes()});
   };
   std::vector<draft_piece_ptr> out;
   for (const auto* place : {&places.weights, &places.slots})
@@ -328,10 +325,8 @@ void remote_shard_state::make_durable(transfer_id id,
           [tell](const caf::error& why) { tell(text_of(why)); });
 }
 
-payload remote_shard_state::copy_state(bool with_slots) const {
+payload remote_shard_state::copy_state() const {
   auto slots = model_.optimizer()->slots();
-  if (!with_slots)
-    slots.clear();
   auto count = parts_.weights.count;
   payload_buffer out{{parts_.weights.type, count * (slots.size() + 1)}};
   auto state = to_tensor(out);

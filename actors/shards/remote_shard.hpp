@@ -82,7 +82,7 @@ private:
   void send_state(transfer_id id, const state_request& what);
   std::vector<draft_piece_ptr> write_state(const state_request& places) const;
   void make_durable(transfer_id id, std::vector<draft_piece_ptr> pieces);
-  payload copy_state(bool with_slots) const;
+  payload copy_state() const;
   void end_training();
 
   auto to_registrar() {

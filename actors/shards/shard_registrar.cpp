@@ -170,8 +170,8 @@ void shard_registrar_state::ready(shard_id rank) {
 
 caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
   uint64_t bytes = 0;
-  for (const auto& range : ranges())
-    bytes += range.count * what->width * what->numbers();
+  for (uint32_t k = 1; k <= ranges().size(); ++k)
+    bytes += bytes_of(*what, shard_id{k});
   auto promise = self_->make_response_promise<void>();
   fetches_.emplace(what->transfer, open_fetch{what, promise, bytes});
   return promise;
@@ -266,9 +266,7 @@ void shard_registrar_state::copy(const shard_fetch& to, uint64_t index,
   auto which = std::span{parts};
   if (index > 0)
     which = which.subspan(index - 1, 1);
-  put_range(
-    which, to.width, first, bytes,
-    [&](uint64_t at, std::span<const std::byte> some) { file.put(at, some); });
+  put_range(file, which, to.width, first, bytes);
 }
 
 // -- losses and end -----------------------------------------------------------

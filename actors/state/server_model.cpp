@@ -261,49 +261,34 @@ void server_model::save(snapshot& out) const {
   part_.save(slots);
 }
 
-void server_model::draft(snapshot& out,
-                         const std::filesystem::path& folder) const {
+state_request server_model::draft(snapshot& out,
+                                  const std::filesystem::path& folder) const {
   describe(out);
   out.weights = {};
-  int64_t none = 0; // Bytes are not looked at.
-  out.drafts = std::make_shared<models::checkpoint_drafts>(
-    folder, state_dict_of(out, none, false), slots_of(out),
-    other_names_of(out));
-  put_own(out);
-}
-
-// What is not trained, the counters, the statistics, and the lead's range of
-// parameters and slots.
-void server_model::put_own(const snapshot& out) const {
-  auto& [model, optimizer] = *out.drafts;
   auto batches = static_cast<int64_t>(out.manifest.step());
-  auto own = out;
-  own.drafts = nullptr;
-  for (const auto& one : state_dict_of(own, batches, false))
-    if (!one.bytes.empty())
+  auto tensors = state_dict_of(out, batches, false);
+  out.drafts = std::make_shared<models::checkpoint_drafts>(
+    folder, tensors, slots_of(out), other_names_of(out));
+  auto& [model, optimizer] = *out.drafts;
+  for (const auto& one : tensors)
+    if (!one.bytes.empty()) // A counter, or not trained.
       model.put(model.position(one.name), one.bytes);
-  auto width = models::size_of(layout_->dtype());
   auto places = places_in(out);
-  auto weights = newest_.bytes();
-  auto trained = (layout_->parameter_count() - first_) * width;
-  auto put_model = [&](uint64_t at, std::span<const std::byte> bytes) {
-    model.put(at, bytes);
-  };
-  put_range(places.weights.parts, width, first_ * width, weights.first(trained),
-            put_model);
+  auto width = models::size_of(layout_->dtype());
+  auto first = first_ * width;
+  auto own = newest_.bytes(); // Its parameters, then the statistics.
+  put_range(model, places.weights.parts, width, first,
+            own.first(layout_->parameter_count() * width - first));
   for (const auto& part : layout_->statistics())
-    model.put(
-      model.position(part.name),
-      weights.subspan((part.offset - first_) * width, part.count * width));
-  size_t next = 0;
-  for (const auto& slot : part_.optimizer()->slots())
-    put_range(std::span{places.slots.parts}.subspan(next++, 1), width,
-              first_ * width,
-              {static_cast<const std::byte*>(slot.flat.const_data_ptr()),
-               slot.flat.nbytes()},
-              [&](uint64_t at, std::span<const std::byte> bytes) {
-                optimizer.put(at, bytes);
-              });
+    model.put(model.position(part.name),
+              own.subspan(part.offset * width - first, part.count * width));
+  auto slots = part_.optimizer()->slots();
+  for (size_t i = 0; i < slots.size(); ++i)
+    put_range(optimizer, std::span{places.slots.parts}.subspan(i, 1), width,
+              first,
+              {static_cast<const std::byte*>(slots[i].flat.const_data_ptr()),
+               slots[i].flat.nbytes()});
+  return places;
 }
 
 at::Tensor server_model::make_whole() const {

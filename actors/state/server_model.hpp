@@ -147,8 +147,8 @@ public:
   void save(snapshot& out) const;
 
   /// The same with the files of a checkpoint in `folder`, where the lead's part
-  /// is in its place. Throws `run_error`.
-  void draft(snapshot& out, const std::filesystem::path& folder) const;
+  /// is in its place. Returns the places of the others. Throws `run_error`.
+  state_request draft(snapshot& out, const std::filesystem::path& folder) const;
 
   /// Memory for the whole newest version, with the lead's part filled in.
   at::Tensor make_whole() const;
@@ -161,8 +161,6 @@ private:
   /// Without a first version.
   server_model(const config::training_settings& settings, layout_ptr layout,
                payload_memory_ptr memory, const shared_work& with);
-
-  void put_own(const snapshot& out) const;
 
   /// Of the whole, with the statistics.
   models::element_range own_range() const {

@@ -79,6 +79,11 @@ culprit(const std::vector<models::parameter_slot>& all,
   return nullptr;
 }
 
+/// A tensor that has another name already.
+bool is_shared(const models::parameter_slot& part) {
+  return part.kind != models::tensor_kind::counter && !part.same_as.empty();
+}
+
 const char* dtype_name(config::scalar_type type) {
   return type == config::scalar_type::float64 ? "F64" : "F32";
 }
@@ -109,12 +114,8 @@ models::named_tensor tensor_of(const models::parameter_slot& part,
   return out;
 }
 
-bool is_shared(const models::parameter_slot& part) {
-  return part.kind != models::tensor_kind::counter && !part.same_as.empty();
-}
-
-// A version has seen as many batches as its number says, and
-// a frozen layer none.
+// A version has seen as many batches as its number says, and a frozen layer
+// none.
 std::vector<models::named_tensor>
 state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
   static constexpr int64_t none = 0;

@@ -43,9 +43,6 @@ models::named_tensor tensor_of(const models::parameter_slot& part,
                                config::scalar_type type, const payload& flat,
                                std::string key);
 
-/// Whether a tensor is in the file of the weights under another name already.
-bool is_shared(const models::parameter_slot& part);
-
 /// The weights as they are in a checkpoint: views of those that are in memory.
 /// @param batches Seen by the running statistics; must outlive the result.
 std::vector<models::named_tensor>

@@ -81,7 +81,10 @@ inputs message_seeds() {
     {"report", message_seed(report_atom_v, part_report{})},
     {"order", message_seed(order_atom_v, shard_step{version{4}, {{}}, {8}, 1})},
     {"norm", message_seed(norm_atom_v, shard_step{version{4}, {{}}, {8}, 1})},
-    {"state", message_seed(state_atom_v, id, state_request{})},
+    {"state",
+     message_seed(state_atom_v, id,
+                  state_request{{"/run/.tmp-draft-1-2", {{8, 24, 96}}},
+                                {"/run/.tmp-draft-3-4", {{0, 48, 80}}}})},
     {"stop", message_seed(stop_atom_v, run_end{1, "the disk is full"})},
     {"hello", message_seed(hello_seed())},
   };

@@ -134,6 +134,15 @@ TEST_CASE(
   CHECK(std::equal(half, read.end(), std::as_bytes(std::span{two}).begin()));
 }
 
+TEST_CASE("a draft that somebody has removed is not opened anew") {
+  temporary_folder folder;
+  auto one = numbers(0);
+  tensor_draft draft{folder.path(), named(one, one)};
+  std::filesystem::remove(draft.path());
+  auto line = test::error_line<run_error>([&] { draft.reopen(); });
+  CHECK(line.starts_with("cannot open " + draft.path().string() + ": "));
+}
+
 TEST_CASE("two drafts of a folder have names of their own") {
   temporary_folder folder;
   auto one = numbers(0);
