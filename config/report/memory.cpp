@@ -1,5 +1,6 @@
 #include "config/report/memory.hpp"
 
+#include "config/schema/optimizers.hpp"
 #include "config/schema/policies.hpp"
 #include "config/values/compression.hpp"
 
@@ -157,9 +158,8 @@ uint64_t role_memory::bytes() const {
 }
 
 uint64_t slots_of(const training_settings& training) {
-  if (training.optimizer == "sgd")
-    return training.momentum != 0 ? 1 : 0;
-  return 2; // adam, adamw
+  const auto* facts = find_optimizer(training.optimizer);
+  return facts == nullptr ? 0 : facts->slots(training);
 }
 
 std::vector<role_memory> memory_of(const settings& all,

@@ -14,7 +14,6 @@ struct name_lists {
   std::vector<std::string> networks;
   std::vector<std::string> datasets;
   std::vector<std::string> without_files; ///< Of these.
-  std::vector<std::string> optimizers;
 };
 
 /// Made when the first name is added, whichever source that is in.
@@ -35,20 +34,12 @@ void add_dataset(std::string name, bool reads_files) {
   names().datasets.push_back(std::move(name));
 }
 
-void add_optimizer(std::string name) {
-  names().optimizers.push_back(std::move(name));
-}
-
 std::span<const std::string> known_networks() {
   return names().networks;
 }
 
 std::span<const std::string> known_datasets() {
   return names().datasets;
-}
-
-std::span<const std::string> known_optimizers() {
-  return names().optimizers;
 }
 
 bool reads_files(const std::string& dataset) {

@@ -1,6 +1,6 @@
 #pragma once
-// The names of networks, data sets and optimizers, for checks and help before
-// anything is loaded: config links neither LibTorch nor data formats. The
+// The names of networks and data sets, for checks and help before anything is
+// loaded: config links neither LibTorch nor data formats. The
 // registries of models and data tell their names before main begins; there is
 // no other list of them. A program without those registries knows no names.
 //
@@ -15,12 +15,10 @@ namespace troupe::config {
 void add_network(std::string name);
 /// @param reads_files Whether its samples come from files in `data-dir`.
 void add_dataset(std::string name, bool reads_files);
-void add_optimizer(std::string name);
 
 /// In the order in which they were added, which users see.
 std::span<const std::string> known_networks();
 std::span<const std::string> known_datasets();
-std::span<const std::string> known_optimizers();
 
 /// Whether the samples of this data set, a name or a declaration, come from
 /// files in `data-dir`.

@@ -1,6 +1,7 @@
 #include "config/schema/table.hpp"
 
 #include "config/schema/known_names.hpp"
+#include "config/schema/optimizers.hpp"
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/schema/rules.hpp"
@@ -108,7 +109,8 @@ void add_training(std::vector<key>& table) {
          below_one);
   at.add("beta2", &s::beta2, scope::cluster, "X", "of adam and adamw",
          below_one);
-  at.add("epsilon", &s::epsilon, scope::cluster, "X", "of adam and adamw",
+  at.add("epsilon", &s::epsilon, scope::cluster, "X",
+         "of adam and adamw, 1e-8 if not given, and of adagrad, 1e-10",
          above_zero);
   at.add("lr-schedule", &s::lr_schedule, scope::cluster, "NAME(...)",
          "how the learning rate changes: constant, step(every=30,factor=0.1), "

@@ -1,5 +1,6 @@
 #include "config/sources/resolve.hpp"
 
+#include "config/schema/optimizers.hpp"
 #include "config/schema/policies.hpp"
 #include "config/sources/ini.hpp"
 #include "config/sources/next_life.hpp"
@@ -41,6 +42,11 @@ void refuse_misspelt(const std::string& variable) {
 void fill_in_momentum(settings& all) {
   if (const auto& usual = facts_of(all.policy).momentum)
     all.training.momentum = usual(all.cluster.workers);
+}
+
+void fill_in_epsilon(training_settings& training) {
+  if (const auto* facts = find_optimizer(training.optimizer))
+    training.epsilon = facts->epsilon;
 }
 
 /// `epochs` has a default only where nothing else says when to stop. A cosine
@@ -271,6 +277,8 @@ resolved resolve(std::span<const given> all) {
   fill_in_epochs(result.values);
   if (result.is_default("training.momentum"))
     fill_in_momentum(result.values);
+  if (result.is_default("training.epsilon"))
+    fill_in_epsilon(result.values.training);
   fill_in_batch_size(result);
   fill_in_compute_time(result.values.simulation);
   return result;

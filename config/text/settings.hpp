@@ -130,7 +130,7 @@ struct cluster_settings {
 struct training_settings {
   std::string network = "lenet"; ///< A name, or script:FILE.
   bool allow_scripts = false;    ///< Whether this node may run such files.
-  std::string optimizer = "sgd"; ///< sgd | adam | adamw
+  std::string optimizer = "sgd"; ///< Or adam, adamw, adagrad.
   double lr = 0.03;
   /// A policy may have another default; see `asynchronous_momentum`.
   double momentum = 0.9;

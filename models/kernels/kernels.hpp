@@ -39,6 +39,14 @@ struct adam_terms {
   T root_scale = 1;   ///< sqrt(1 - beta2^t)
 };
 
+/// torch.optim.Adagrad without decay of the rate.
+template <class T>
+struct adagrad_terms {
+  T lr = 0;
+  T epsilon = 0;
+  T weight_decay = 0; ///< Added to the gradient.
+};
+
 /// A stream of 32-bit numbers, four for each of its blocks, and which of them
 /// stay: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1,
 /// 2, 3", SC 2011), numbered as LibTorch's engine does.
@@ -71,6 +79,9 @@ struct loops {
 
   void (*adam)(const adam_terms<T>& terms, T* next, const T* current,
                const T* gradient, T* average, T* square, size_t count);
+
+  void (*adagrad)(const adagrad_terms<T>& terms, T* next, const T* current,
+                  const T* gradient, T* sum, size_t count);
 
   /// out[i] = scale where the i-th number of the stream stays, else 0.
   void (*dropout)(const dropout_terms<T>& terms, T* out, size_t count);

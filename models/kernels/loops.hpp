@@ -210,6 +210,18 @@ void adam(const adam_terms<T>& terms, T* next, const T* current,
   }
 }
 
+template <class T>
+void adagrad(const adagrad_terms<T>& terms, T* next, const T* current,
+             const T* __restrict gradient, T* __restrict sum, size_t count) {
+  auto [lr, epsilon, decay] = terms;
+  for (size_t i = 0; i < count; ++i) {
+    auto g = gradient[i] + decay * current[i];
+    auto s = sum[i] + g * g;
+    sum[i] = s;
+    next[i] = current[i] - lr * g / (root(s) + epsilon);
+  }
+}
+
 // -- dropout ------------------------------------------------------------------
 
 /// So many blocks of random numbers at a time: word k of block i is [k][i].
@@ -319,11 +331,11 @@ void stream(T* to, const T* from, size_t count) {
 
 } // namespace
 
-const loops<float> f32{finite<float>, sum<float>,  squares<float>,
-                       sgd<float>,    adam<float>, dropout<float>,
-                       stream<float>};
-const loops<double> f64{finite<double>, sum<double>,  squares<double>,
-                        sgd<double>,    adam<double>, dropout<double>,
-                        stream<double>};
+const loops<float> f32{finite<float>,  sum<float>,   squares<float>,
+                       sgd<float>,     adam<float>,  adagrad<float>,
+                       dropout<float>, stream<float>};
+const loops<double> f64{finite<double>,  sum<double>,   squares<double>,
+                        sgd<double>,     adam<double>,  adagrad<double>,
+                        dropout<double>, stream<double>};
 
 } // namespace troupe::models::kernels::TROUPE_INSTRUCTION_SET

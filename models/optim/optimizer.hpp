@@ -21,7 +21,8 @@ namespace troupe::models {
 
 /// A part of an optimiser's state: a flat buffer with the parameters' layout.
 struct named_slot {
-  std::string name; ///< As in PyTorch: momentum_buffer, exp_avg, exp_avg_sq.
+  std::string
+    name; ///< As in PyTorch: momentum_buffer, exp_avg, exp_avg_sq, sum.
   at::Tensor flat;
 };
 
@@ -31,7 +32,7 @@ class optimizer {
 public:
   virtual ~optimizer();
 
-  /// sgd | adam | adamw
+  /// sgd | adam | adamw | adagrad, or one of your own.
   virtual std::string_view name() const noexcept = 0;
 
   /// Makes one step from `current` to `next` with the mean of the gradients,

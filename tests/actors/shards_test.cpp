@@ -92,7 +92,7 @@ TEST_CASE("shards own what [placement] gives them, and the lead the rest") {
 
 TEST_CASE("any number of shards gives the bits of one") {
   auto are = GENERATE(where::in_one_process, where::in_processes);
-  for (std::string optimizer : {"sgd", "adam", "adamw"}) {
+  for (std::string optimizer : {"sgd", "adam", "adamw", "adagrad"}) {
     for (uint32_t shards : {2u, 3u, 7u, 421u}) {
       INFO(optimizer << ", " << shards << " shards");
       auto first = open_shards(1, optimizer);

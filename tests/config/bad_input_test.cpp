@@ -83,8 +83,8 @@ constexpr bad bad_flags[] = {
   {"--network resnet",
    "--network resnet: is no network; --list-networks shows all; did "
    "you mean 'lenet'?"},
-  {"--optimizer sdg",
-   "--optimizer sdg: must be one of sgd, adam, adamw; did you mean 'sgd'?"},
+  {"--optimizer sdg", "--optimizer sdg: must be one of sgd, adam, adamw, "
+                      "adagrad; did you mean 'sgd'?"},
   {"--lr-schedule cosin", "--lr-schedule cosin: 'cosin' is no schedule; known: "
                           "constant, step, multi-step, cosine; did you mean "
                           "'cosine'?"},

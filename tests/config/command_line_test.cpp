@@ -27,6 +27,15 @@ TEST_CASE("a flag beats the environment beats the file beats the default",
   CHECK_FALSE(all.is_explicit("training.beta1"));
 }
 
+TEST_CASE("epsilon has the optimiser's default", "[precedence]") {
+  auto epsilon = [](const std::string& line) {
+    return resolved_from(split(line)).values.training.epsilon;
+  };
+  CHECK(epsilon("--optimizer adam") == 1e-8);
+  CHECK(epsilon("--optimizer adagrad") == 1e-10);
+  CHECK(epsilon("--optimizer adagrad --epsilon 1e-6") == 1e-6);
+}
+
 TEST_CASE("among flags, --set included, the last one counts", "[precedence]") {
   CHECK(resolved_from(split("--lr 1 --lr 2")).values.training.lr == 2);
   CHECK(resolved_from(split("--lr 1 --set training.lr=3")).values.training.lr ==

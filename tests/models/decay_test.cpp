@@ -98,7 +98,7 @@ TEST_CASE("excluded elements step like a group of PyTorch without decay",
   constexpr int64_t count = 20'001;
   ranges plain{{0, 5}, {100, 1000}, {2048, 2048}, {6000, 9000}, {20'000, 1}};
   config::training_settings s;
-  s.optimizer = GENERATE("sgd", "adam", "adamw");
+  s.optimizer = GENERATE("sgd", "adam", "adamw", "adagrad");
   s.lr = 0.05;
   s.nesterov = s.optimizer == "sgd" && GENERATE(false, true);
   s.weight_decay = 0.1;

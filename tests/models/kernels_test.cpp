@@ -127,6 +127,17 @@ TEMPLATE_TEST_CASE("adam has the same bits with all instructions", "[kernels]",
   });
 }
 
+TEMPLATE_TEST_CASE("adagrad has the same bits with all instructions",
+                   "[kernels]", float, double) {
+  using T = TestType;
+  kernels::adagrad_terms<T> terms{T(0.01), T(1e-10), T(0.01)};
+  require_same_bits<T>([=](const kernels::loops<T>& loops, memory<T> x) {
+    loops.adagrad(terms, x.next.data(), x.current.data(), x.gradient.data(),
+                  x.first.data(), x.next.size());
+    return std::tuple{bits(x.next), bits(x.first)};
+  });
+}
+
 TEMPLATE_TEST_CASE("a stream copies with all instructions", "[kernels]", float,
                    double) {
   using T = TestType;

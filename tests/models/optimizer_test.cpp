@@ -107,10 +107,20 @@ TEST_CASE("adamw steps like torch.optim.AdamW", "[optimizer]") {
   });
 }
 
+TEST_CASE("adagrad steps like torch.optim.Adagrad", "[optimizer]") {
+  auto s = adam_settings("adagrad");
+  check_like_pytorch(s, [&](at::Tensor x) {
+    return std::make_unique<torch::optim::Adagrad>(
+      std::vector{x},
+      torch::optim::AdagradOptions(s.lr).eps(s.epsilon).weight_decay(
+        s.weight_decay));
+  });
+}
+
 TEST_CASE("an optimiser goes on from its saved state", "[optimizer]") {
   auto layout = layout_of(config::scalar_type::float32);
   settings s;
-  s.optimizer = GENERATE("sgd", "adam", "adamw");
+  s.optimizer = GENERATE("sgd", "adam", "adamw", "adagrad");
   auto first = make_optimizer(s, layout);
   auto weights = at::randn({count});
   for (int i = 0; i < 3; ++i) {
@@ -133,7 +143,7 @@ TEST_CASE("a step on many gradients is one on their mean", "[optimizer]") {
     GENERATE(config::scalar_type::float32, config::scalar_type::float64);
   auto layout = flat_layout::from({{"x", {n}}}, dtype);
   settings s;
-  s.optimizer = GENERATE("sgd", "adam", "adamw");
+  s.optimizer = GENERATE("sgd", "adam", "adamw", "adagrad");
   s.momentum = 0.9;
   s.weight_decay = 0.01;
   auto uut = make_optimizer(s, layout);
@@ -166,7 +176,7 @@ TEST_CASE("weights that leave the caches have the same bits", "[optimizer]") {
   // What is not aligned is not streamed.
   constexpr int64_t n = 2'000'003;
   settings s;
-  s.optimizer = GENERATE("sgd", "adam");
+  s.optimizer = GENERATE("sgd", "adam", "adagrad");
   auto layout = flat_layout::from({{"x", {n}}}, config::scalar_type::float32);
   flat_pool memory{n, config::scalar_type::float32};
   auto streamed = memory.take();
@@ -225,6 +235,7 @@ TEST_CASE("slots have PyTorch's names", "[optimizer]") {
   CHECK(names("sgd", 0.9) == words{"momentum_buffer"});
   CHECK(names("adam", 0) == words{"exp_avg", "exp_avg_sq"});
   CHECK(names("adamw", 0) == words{"exp_avg", "exp_avg_sq"});
+  CHECK(names("adagrad", 0) == words{"sum"});
 }
 
 TEST_CASE("state of another optimiser is refused", "[optimizer]") {
@@ -255,7 +266,7 @@ TEST_CASE("wrong optimiser settings are the user's error", "[optimizer]") {
   settings s;
   s.optimizer = "sdg";
   CHECK(error_line<usage_error>([&] { make_optimizer(s, layout); }) ==
-        "unknown optimizer 'sdg'; there are: sgd, adam, adamw");
+        "unknown optimizer 'sdg'; there are: sgd, adam, adamw, adagrad");
   s.optimizer = "sgd";
   s.momentum = 0;
   s.nesterov = true;

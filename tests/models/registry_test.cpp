@@ -1,4 +1,5 @@
 #include "config/schema/known_names.hpp"
+#include "config/schema/optimizers.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "models/layout/flat_layout.hpp"

@@ -60,6 +60,30 @@ if(NOT sha_of_weighted STREQUAL sha_of_replayed)
                       "${sha_of_replayed}")
 endif()
 
+# Its optimiser has its slot in the plan, steps shards of the weights as it steps
+# them whole, and goes on from a checkpoint as if there had been no stop.
+set(lion --simulate --network two_layers --optimizer lion --lr 0.001
+         --weight-decay 0.1 --workers 2 --clock virtual --gradients real
+         --checkpoint-freq 20)
+run(${trainer} ${lion} --max-steps 40 --check)
+if(NOT out MATCHES "optimiser 203.6 kB")
+  message(FATAL_ERROR "the plan lacks the optimiser's slot:\n${out}")
+endif()
+run(${trainer} ${lion} --max-steps 40 --train-dir ${WORK}/lion-whole)
+run(${trainer} ${lion} --max-steps 20 --train-dir ${WORK}/lion-resumed)
+run(${trainer} --simulate --resume --max-steps 40
+    --train-dir ${WORK}/lion-resumed)
+run(${trainer} ${lion} --max-steps 40 --shards 2 --train-dir
+    ${WORK}/lion-shards)
+foreach(kind IN ITEMS whole resumed shards)
+  file(READ ${WORK}/lion-${kind}/summary.json summary)
+  string(JSON accuracy GET "${summary}" final_accuracy)
+  string(JSON sha_of_${kind} GET "${summary}" weights_sha256)
+  if(accuracy LESS 0.5 OR NOT sha_of_${kind} STREQUAL sha_of_whole)
+    message(FATAL_ERROR "${kind} has other weights than whole:\n${summary}")
+  endif()
+endforeach()
+
 # The tutorial's program: a server, two trainers with loops of their own and an
 # evaluator, each a process.
 run(bash ${CMAKE_CURRENT_LIST_DIR}/run_tutorial.sh ${WORK}/build/remote_trainer

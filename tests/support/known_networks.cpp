@@ -2,6 +2,8 @@
 // listed among the sources of a test.
 
 #include "config/schema/known_names.hpp"
+#include "config/schema/optimizers.hpp"
+#include "config/text/settings.hpp"
 
 namespace {
 
@@ -9,8 +11,18 @@ namespace {
   for (const auto* each : {"lenet", "mnist_net", "resnet18", "resnet50",
                            "resnet18_cifar", "vgg11_bn", "resnet20"})
     troupe::config::add_network(each);
-  for (const auto* each : {"sgd", "adam", "adamw"})
-    troupe::config::add_optimizer(each);
+  using settings = troupe::config::training_settings;
+  auto slots = [](uint64_t n) {
+    return [n](const settings&) {
+      return n;
+    };
+  };
+  troupe::config::add_optimizer({"sgd", [](const settings& s) -> uint64_t {
+                                   return s.momentum != 0;
+                                 }});
+  troupe::config::add_optimizer({"adam", slots(2)});
+  troupe::config::add_optimizer({"adamw", slots(2)});
+  troupe::config::add_optimizer({"adagrad", slots(1), 1e-10});
   return true;
 }();
 
