@@ -73,7 +73,16 @@ void data_ledger::leave(worker_id who) {
 
 // -- leases -------------------------------------------------------------------
 
-lease data_ledger::grant(worker_id who) {
+void data_ledger::end_before(std::optional<uint64_t> epoch) {
+  if (!parted_)
+    parts_.front().leases->end_before(epoch);
+}
+
+bool data_ledger::has_free() const {
+  return parted_ || parts_.front().leases->has_free();
+}
+
+std::optional<lease> data_ledger::grant(worker_id who) {
   if (!parted_)
     return parts_.front().leases->grant(who);
   auto rank = who.value;

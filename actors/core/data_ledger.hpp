@@ -67,8 +67,14 @@ public:
 
   // -- leases, as in lease_ledger ---------------------------------------------
 
+  /// As in `lease_ledger`. With parts it does nothing: a rank whose part is
+  /// done goes on while the others are not.
+  void end_before(std::optional<uint64_t> epoch);
+
+  bool has_free() const;
+
   /// @pre With parts: the rank's data is known.
-  lease grant(worker_id who);
+  std::optional<lease> grant(worker_id who);
   bool settle(lease_id id);
   bool give_back(lease_id id);
 

@@ -45,7 +45,14 @@ std::optional<lease_ledger> lease_ledger::restore(uint64_t samples,
 
 // -- leases -------------------------------------------------------------------
 
-lease lease_ledger::grant(worker_id who) {
+bool lease_ledger::has_free() const {
+  auto next = grantable_.empty() ? next_epoch_ : *grantable_.begin();
+  return next < end_.value_or(endless);
+}
+
+std::optional<lease> lease_ledger::grant(worker_id who) {
+  if (!has_free())
+    return std::nullopt;
   if (grantable_.empty())
     open_epoch();
   auto number = *grantable_.begin();

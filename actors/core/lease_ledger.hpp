@@ -77,11 +77,18 @@ public:
 
   // -- leases -----------------------------------------------------------------
 
+  /// From now on only epochs below this number are handed out; nothing: all
+  /// are, which is so at first.
+  void end_before(std::optional<uint64_t> epoch) { end_ = epoch; }
+
+  /// Whether `grant` has a lease.
+  bool has_free() const;
+
   /// Hands out the lowest free positions of the oldest epoch that has some:
   /// `batch` of them, or fewer at the end of a free range (the last lease of an
-  /// epoch may be short). Opens the next epoch when none is free, so there is
-  /// always a lease. O(log n).
-  lease grant(worker_id who);
+  /// epoch may be short). Opens the next epoch when none is free. Empty when
+  /// that one is not to be handed out. O(log n).
+  std::optional<lease> grant(worker_id who);
 
   /// The gradient of this lease was applied. False when the lease is not
   /// outstanding.
@@ -164,6 +171,7 @@ private:
   uint64_t samples_;
   uint64_t batch_;
   part_of_data part_;
+  std::optional<uint64_t> end_; ///< Epochs from this one on are not dealt.
   uint64_t next_epoch_ = 0;
   uint64_t unsettled_ = 0; ///< Samples of open epochs that are not settled.
   uint64_t left_out_ = 0;

@@ -8,12 +8,32 @@
 
 namespace troupe::cores {
 
+namespace {
+
+void append(orders more, orders& out) {
+  auto add = [](auto& to, auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  add(out.drop, more.drop);
+  add(out.updates, more.updates);
+  add(out.release, more.release);
+  add(out.cancel, more.cancel);
+  out.stop = std::move(more.stop);
+  if (out.stop) { // Nobody goes on.
+    out.release.clear();
+    out.cancel.clear();
+  }
+}
+
+} // namespace
+
 step_scheduler::step_scheduler(std::unique_ptr<policies::policy> policy,
                                data_ledger ledger, stop_rule stop,
                                version start, incarnation server)
   : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop),
     server_(server) {
   policy_->reset(start);
+  ledger_.end_before(stop_.epochs());
 }
 
 standing step_scheduler::look_at(worker_id who, incarnation life,
@@ -30,6 +50,7 @@ void step_scheduler::enlist(worker_id who, incarnation life,
   window_.set_incarnation(who, life);
   member fresh;
   fresh.life = life;
+  std::erase(resting_, who);
   auto& known = members_[who];
   joined_ -= known.where != place::enlisted;
   known = std::move(fresh);
@@ -46,7 +67,7 @@ orders step_scheduler::join(std::span<const worker_id> who) {
     ++joined_;
     entering.push_back(id);
   }
-  return carry_out(policy_->on_join(entering));
+  return with_rest(carry_out(policy_->on_join(entering)));
 }
 
 orders step_scheduler::leave(worker_id who, incarnation life) {
@@ -58,12 +79,13 @@ orders step_scheduler::leave(worker_id who, incarnation life) {
     if (!mutation(bug::lease_kept_on_leave))
       ledger_.give_back(id);
   ledger_.leave(who);
+  std::erase(resting_, who);
   window_.forget(who);
   refusals_.forget(who);
   if (gone.where == place::enlisted)
     return {};
   --joined_;
-  return carry_out(policy_->on_leave(who));
+  return with_rest(carry_out(policy_->on_leave(who)));
 }
 
 freshness step_scheduler::admit(const push_id& id) {
@@ -81,7 +103,7 @@ orders step_scheduler::push(const push_facts& what) {
   std::erase(who.leases, what.from);
   refusals_.sound(what.id.worker);
   held_[what.id] = {what.computed_on, what.from};
-  return carry_out(policy_->on_arrival({what.id, what.computed_on}));
+  return with_rest(carry_out(policy_->on_arrival({what.id, what.computed_on})));
 }
 
 bool step_scheduler::refuse(const push_facts& what) {
@@ -100,7 +122,7 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
     auto out = carry_out(policy_->on_pull(who));
     if (late)
       ledger_.give_up(abandoned);
-    return out;
+    return with_rest(std::move(out));
   }
   default: // A later decision releases it.
     return {};
@@ -165,6 +187,32 @@ orders step_scheduler::carry_out(policies::decision what) {
   return out;
 }
 
+// Comes to an end: who wakes takes a lease, or waits for the policy. When
+// nobody is left who will push, the policy holds gradients that are too few for
+// a step: it gets more from a further epoch.
+orders step_scheduler::with_rest(orders out) {
+  while (!out.stop) {
+    if (!out_of_work_.empty()) {
+      auto who = out_of_work_.back();
+      out_of_work_.pop_back();
+      resting_.insert(std::ranges::upper_bound(resting_, who), who);
+      append(carry_out(policy_->on_leave(who)), out);
+    } else if (resting_.empty()) {
+      break;
+    } else if (ledger_.has_free()) {
+      auto who = std::exchange(resting_, {});
+      for (auto id : who)
+        members_.at(id).where = place::waiting;
+      append(carry_out(policy_->on_join(who)), out);
+    } else if (ledger_.outstanding() == held_.size()) {
+      ledger_.end_before(std::nullopt);
+    } else {
+      break;
+    }
+  }
+  return out;
+}
+
 // Returns the lease; the caller gives it back later.
 lease_id step_scheduler::drop(const push_id& id, orders& out) {
   auto gone = held_.extract(id).mapped();
@@ -206,6 +254,11 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
     auto found = members_.find(id);
     if (found == members_.end())
       continue;
+    if (found->second.leases.empty()) {
+      found->second.where = place::resting;
+      out_of_work_.push_back(id);
+      continue;
+    }
     if (!found->second.asked) {
       found->second.where = place::released;
       continue;
@@ -223,9 +276,10 @@ void step_scheduler::grant(std::span<const worker_id> who) {
       auto found = members_.find(id);
       if (found == members_.end() || found->second.leases.size() >= round)
         continue;
-      auto work = ledger_.grant(id);
-      found->second.leases.push_back(work.id);
-      found->second.to_send.push_back(work);
+      if (auto work = ledger_.grant(id)) {
+        found->second.leases.push_back(work->id);
+        found->second.to_send.push_back(*work);
+      }
     }
   }
 }

@@ -5,6 +5,12 @@
 // settled, and a checkpoint of a version records exactly the leases settled in
 // it.
 //
+// Beyond the last epoch nothing is handed out. A worker for which there is
+// nothing left rests: it leaves the policy, so that nobody waits for it, and
+// its request is answered when samples are given back and it has joined the
+// policy again. So a run applies the samples of its epochs and no others. Where
+// ranks have data to themselves nobody rests: who is done goes on.
+//
 // Owned by the parameter server, the lead shard, which carries out the orders
 // in the order of their members. Pure: no actors, no tensors, no clock. Not
 // thread-safe.
@@ -146,7 +152,8 @@ private:
     waiting,  ///< In the cluster, not yet released.
     released, ///< Released, but it has not asked for the weights yet.
     working,  ///< Has the weights and computes.
-    held      ///< The policy holds its gradient.
+    held,     ///< The policy holds its gradient.
+    resting   ///< In the cluster, but there is no work for it.
   };
 
   struct member {
@@ -163,6 +170,7 @@ private:
   };
 
   orders carry_out(policies::decision what);
+  orders with_rest(orders out);
   std::optional<std::string> end_after(version made);
   lease_id drop(const push_id& id, orders& out);
   update_order apply(const policies::update& step, version makes);
@@ -178,7 +186,9 @@ private:
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;
-  size_t joined_ = 0; ///< Members in the cluster; counted here
+  std::vector<worker_id> out_of_work_; ///< Rest, but the policy has them yet.
+  std::vector<worker_id> resting_;     ///< In the order of ranks.
+  size_t joined_ = 0;                  ///< Members in the cluster; counted here
                       ///< because each update needs the number.
   std::unordered_map<push_id, held_push, push_hash> held_;
 };

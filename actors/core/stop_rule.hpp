@@ -39,6 +39,9 @@ public:
   /// Why the run ends; `none` as long as it goes on.
   stop_reason reason() const { return reason_; }
 
+  /// Complete epochs after which the run ends, if there is such a limit.
+  std::optional<uint64_t> epochs() const { return limits_.epochs; }
+
   /// The reason as text, such as `reached max-steps = 500`; empty as long as
   /// the run goes on.
   std::string line() const;

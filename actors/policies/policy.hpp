@@ -93,7 +93,8 @@ public:
   /// released now or by a later decision. Joining twice is a programming error.
   virtual decision on_join(std::span<const worker_id> who) = 0;
 
-  /// A worker left (it ended, died or fell silent). If the policy holds a
+  /// A worker left (it ended, died or fell silent), or there is nothing left
+  /// for it to compute; then it may join again. If the policy holds a
   /// gradient of it, that gradient stays valid and counts in its step. Unknown
   /// workers are ignored.
   virtual decision on_leave(worker_id who) = 0;

@@ -45,7 +45,7 @@ data_ledger parts_of(const std::vector<uint64_t>& sizes, uint64_t batch) {
 
 void work(data_ledger& ledger, worker_id who, int leases) {
   for (int i = 0; i < leases; ++i)
-    ledger.settle(ledger.grant(who).id);
+    ledger.settle(ledger.grant(who).value().id);
 }
 
 /// A cluster that plays at random, and how often each place in each epoch was
@@ -77,7 +77,7 @@ public:
     else if (dice < 15)
       give_back(who);
     else if (out_[who].size() < 2)
-      out_[who].push_back(ledger_.grant(who));
+      out_[who].push_back(ledger_.grant(who).value());
     else
       settle(who);
     if (ledger_.settled() != settled_)
@@ -212,12 +212,12 @@ TEST_CASE("shares have one size: filled up, or the rest cut off") {
 
 TEST_CASE("each rank gets its own part, epoch by epoch") {
   auto ledger = shares_of(10, 2, 4);
-  auto first = ledger.grant(w0);
+  auto first = ledger.grant(w0).value();
   CHECK(part_text(first) == "part 0 e0 [0,4)");
-  CHECK(part_text(ledger.grant(w1)) == "part 1 e0 [0,4)");
-  CHECK(part_text(ledger.grant(w0)) == "part 0 e0 [4,5)");
-  CHECK(part_text(ledger.grant(w0)) == "part 0 e1 [0,4)");
-  auto second = ledger.grant(w1);
+  CHECK(part_text(ledger.grant(w1).value()) == "part 1 e0 [0,4)");
+  CHECK(part_text(ledger.grant(w0).value()) == "part 0 e0 [4,5)");
+  CHECK(part_text(ledger.grant(w0).value()) == "part 0 e1 [0,4)");
+  auto second = ledger.grant(w1).value();
   CHECK(part_text(second) == "part 1 e0 [4,5)");
   CHECK(first.id != second.id);
   CHECK(*ledger.find(second.id) == second);
@@ -227,14 +227,14 @@ TEST_CASE("each rank gets its own part, epoch by epoch") {
 
 TEST_CASE("what a rank gives back it gets again, and nobody else") {
   auto ledger = shares_of(16, 2, 4);
-  auto back = ledger.grant(w0);
+  auto back = ledger.grant(w0).value();
   ledger.give_back(back.id);
   ledger.leave(w0);
-  CHECK(part_text(ledger.grant(w1)) == "part 1 e0 [0,4)");
-  CHECK(part_text(ledger.grant(w1)) == "part 1 e0 [4,8)");
-  CHECK(part_text(ledger.grant(w1)) == "part 1 e1 [0,4)");
+  CHECK(part_text(ledger.grant(w1).value()) == "part 1 e0 [0,4)");
+  CHECK(part_text(ledger.grant(w1).value()) == "part 1 e0 [4,8)");
+  CHECK(part_text(ledger.grant(w1).value()) == "part 1 e1 [0,4)");
   ledger.enter(w0);
-  CHECK(part_text(ledger.grant(w0)) == "part 0 e0 [0,4)");
+  CHECK(part_text(ledger.grant(w0).value()) == "part 0 e0 [0,4)");
 }
 
 TEST_CASE("an epoch is complete when all ranks have done their parts") {
@@ -262,7 +262,7 @@ TEST_CASE("what a rank that is gone has not done is left out, and counted") {
   CHECK(ledger.epochs_completed() == 2);
   CHECK(ledger.left_out() == 12);
   ledger.enter(w1);
-  CHECK(part_text(ledger.grant(w1)) == "part 1 e2 [0,4)");
+  CHECK(part_text(ledger.grant(w1).value()) == "part 1 e2 [0,4)");
   CHECK(ledger.settled() == 20);
 }
 
@@ -281,7 +281,7 @@ TEST_CASE("a rank that comes back in time loses nothing") {
 
 TEST_CASE("a gradient that outlives its worker keeps the epoch open") {
   auto ledger = parts_of({4, 8}, 4);
-  auto held = ledger.grant(w1);
+  auto held = ledger.grant(w1).value();
   ledger.leave(w1);
   work(ledger, w0, 2);
   CHECK(ledger.epochs_completed() == 0);
@@ -293,7 +293,7 @@ TEST_CASE("a gradient that outlives its worker keeps the epoch open") {
 
 TEST_CASE("when all are gone nothing is left out") {
   auto ledger = parts_of({4, 4}, 4);
-  auto held = ledger.grant(w0);
+  auto held = ledger.grant(w0).value();
   ledger.leave(w0);
   ledger.leave(w1);
   CHECK(ledger.settle(held.id));
@@ -303,13 +303,13 @@ TEST_CASE("when all are gone nothing is left out") {
 
 TEST_CASE("samples of a late gradient are left out with parts, else not") {
   auto parts = parts_of({8, 8}, 4);
-  CHECK(parts.give_up(parts.grant(w0).id));
-  CHECK(part_text(parts.grant(w0)) == "part 0 e0 [4,8)");
+  CHECK(parts.give_up(parts.grant(w0).value().id));
+  CHECK(part_text(parts.grant(w0).value()) == "part 0 e0 [4,8)");
   CHECK(parts.left_out() == 4);
   CHECK(!parts.give_up(lease_id{99}));
   data_ledger pool{lease_ledger{8, 4}};
-  CHECK(pool.give_up(pool.grant(w0).id));
-  CHECK(part_text(pool.grant(w1)) == "part 0 e0 [0,4)");
+  CHECK(pool.give_up(pool.grant(w0).value().id));
+  CHECK(part_text(pool.grant(w1).value()) == "part 0 e0 [0,4)");
   CHECK(pool.left_out() == 0);
 }
 
@@ -322,7 +322,7 @@ TEST_CASE("a part whose rank comes late begins with the others' epoch") {
   CHECK(ledger.epochs_completed() == 2);
   CHECK(ledger.own(w2, {8, 2}));
   ledger.enter(w2);
-  CHECK(part_text(ledger.grant(w2)) == "part 2 e2 [0,4)");
+  CHECK(part_text(ledger.grant(w2).value()) == "part 2 e2 [0,4)");
   CHECK(ledger.samples() == 12);
   CHECK(ledger.left_out() == 16);
 }

@@ -23,9 +23,9 @@ std::string text(const lease& x) {
 
 TEST_CASE("an epoch is dealt out in batches, the last one short") {
   lease_ledger ledger{100, 40};
-  auto first = ledger.grant(w0);
-  auto second = ledger.grant(w1);
-  auto third = ledger.grant(w0);
+  auto first = ledger.grant(w0).value();
+  auto second = ledger.grant(w1).value();
+  auto third = ledger.grant(w0).value();
   CHECK(text(first) == "e0 [0,40)");
   CHECK(text(second) == "e0 [40,80)");
   CHECK(text(third) == "e0 [80,100)");
@@ -35,8 +35,8 @@ TEST_CASE("an epoch is dealt out in batches, the last one short") {
 
 TEST_CASE("nobody waits for a lease: the next epoch begins") {
   lease_ledger ledger{10, 10};
-  auto first = ledger.grant(w0);
-  CHECK(text(ledger.grant(w1)) == "e1 [0,10)");
+  auto first = ledger.grant(w0).value();
+  CHECK(text(ledger.grant(w1).value()) == "e1 [0,10)");
   CHECK(ledger.epochs_completed() == 0);
   CHECK(ledger.settle(first.id));
   CHECK(ledger.epochs_completed() == 1);
@@ -45,21 +45,21 @@ TEST_CASE("nobody waits for a lease: the next epoch begins") {
 
 TEST_CASE("what is given back goes first, the oldest epoch before all") {
   lease_ledger ledger{20, 10};
-  auto first = ledger.grant(w0);
-  auto second = ledger.grant(w0);
-  auto third = ledger.grant(w0);
+  auto first = ledger.grant(w0).value();
+  auto second = ledger.grant(w0).value();
+  auto third = ledger.grant(w0).value();
   CHECK(text(third) == "e1 [0,10)");
   CHECK(ledger.give_back(third.id));
   CHECK(ledger.give_back(second.id));
-  CHECK(text(ledger.grant(w1)) == "e0 [10,20)");
-  CHECK(text(ledger.grant(w1)) == "e1 [0,10)");
+  CHECK(text(ledger.grant(w1).value()) == "e0 [10,20)");
+  CHECK(text(ledger.grant(w1).value()) == "e1 [0,10)");
   CHECK(ledger.give_back(first.id));
-  CHECK(text(ledger.grant(w1)) == "e0 [0,10)");
+  CHECK(text(ledger.grant(w1).value()) == "e0 [0,10)");
 }
 
 TEST_CASE("a lease is settled or given back once") {
   lease_ledger ledger{20, 10};
-  auto first = ledger.grant(w0);
+  auto first = ledger.grant(w0).value();
   CHECK(*ledger.find(first.id) == first);
   CHECK(ledger.settle(first.id));
   CHECK(!ledger.settle(first.id));
@@ -72,24 +72,24 @@ TEST_CASE("a lease is settled or given back once") {
 
 TEST_CASE("a worker that left gives back all but what is to be kept") {
   lease_ledger ledger{100, 10};
-  auto held = ledger.grant(w0);
-  auto other = ledger.grant(w1);
-  auto next = ledger.grant(w0);
-  auto after = ledger.grant(w0);
+  auto held = ledger.grant(w0).value();
+  auto other = ledger.grant(w1).value();
+  auto next = ledger.grant(w0).value();
+  auto after = ledger.grant(w0).value();
   auto returned = ledger.give_back_all(w0, std::vector{held.id});
   CHECK(returned == std::vector{next, after});
   CHECK(ledger.find(held.id) != nullptr);
   CHECK(ledger.find(other.id) != nullptr);
   CHECK(ledger.settle(held.id));
   CHECK(ledger.give_back_all(w0).empty());
-  CHECK(text(ledger.grant(w1)) == "e0 [20,30)");
+  CHECK(text(ledger.grant(w1).value()) == "e0 [20,30)");
 }
 
 TEST_CASE("epochs count as complete without a gap") {
   lease_ledger ledger{10, 10};
-  auto slow = ledger.grant(w0);
+  auto slow = ledger.grant(w0).value();
   for (int i = 0; i < 3; ++i)
-    ledger.settle(ledger.grant(w1).id);
+    ledger.settle(ledger.grant(w1).value().id);
   CHECK(ledger.epochs_completed() == 0);
   CHECK(ledger.epochs() == 3.0);
   auto state = ledger.snapshot();
@@ -101,9 +101,9 @@ TEST_CASE("epochs count as complete without a gap") {
 
 TEST_CASE("a ledger is taken up with another batch size") {
   lease_ledger ledger{100, 10};
-  ledger.grant(w0);
-  auto second = ledger.grant(w0);
-  ledger.grant(w0);
+  ledger.grant(w0).value();
+  auto second = ledger.grant(w0).value();
+  ledger.grant(w0).value();
   ledger.settle(second.id);
   auto state = ledger.snapshot();
   REQUIRE(state.epochs.size() == 1);
@@ -112,8 +112,8 @@ TEST_CASE("a ledger is taken up with another batch size") {
   auto resumed = lease_ledger::restore(100, 32, state);
   REQUIRE(resumed);
   CHECK(resumed->settled() == 10);
-  CHECK(text(resumed->grant(w0)) == "e0 [0,10)");
-  CHECK(text(resumed->grant(w0)) == "e0 [20,52)");
+  CHECK(text(resumed->grant(w0).value()) == "e0 [0,10)");
+  CHECK(text(resumed->grant(w0).value()) == "e0 [20,52)");
   CHECK(resumed->snapshot() == state);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("an endless epoch never ends") {
   constexpr auto endless = std::numeric_limits<uint64_t>::max();
   lease_ledger ledger{endless, 64};
   for (int i = 0; i < 1000; ++i)
-    ledger.settle(ledger.grant(w0).id);
+    ledger.settle(ledger.grant(w0).value().id);
   CHECK(ledger.settled() == 64'000);
   CHECK(ledger.epochs_completed() == 0);
   auto state = ledger.snapshot();
@@ -167,7 +167,7 @@ TEST_CASE("in any history each sample is settled once per epoch") {
       auto dice = below(100);
       if (out.empty() || dice < 40) {
         worker_id who{static_cast<uint32_t>(below(6))};
-        out.emplace_back(who, ledger.grant(who));
+        out.emplace_back(who, ledger.grant(who).value());
       } else if (dice < 75) {
         auto at = out.begin() + static_cast<ptrdiff_t>(below(out.size()));
         auto x = at->second;
@@ -205,11 +205,11 @@ TEST_CASE("a large cluster costs little") {
   lease_ledger ledger{60'000, 64};
   std::vector<lease_id> last;
   for (uint32_t who = 0; who < 10'000; ++who)
-    last.push_back(ledger.grant(worker_id{who}).id);
+    last.push_back(ledger.grant(worker_id{who}).value().id);
   for (int step = 0; step < 10; ++step)
     for (uint32_t who = 0; who < 10'000; ++who) {
       ledger.settle(last[who]);
-      last[who] = ledger.grant(worker_id{who}).id;
+      last[who] = ledger.grant(worker_id{who}).value().id;
     }
   CHECK(ledger.outstanding() == 10'000);
 }

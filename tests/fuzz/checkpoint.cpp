@@ -114,7 +114,7 @@ void deal_out(const parameter_server_parts& parts) {
     if (ledger.has_parts() && !known.contains(who))
       continue;
     ledger.enter(who);
-    auto lease = ledger.grant(who);
+    auto lease = ledger.grant(who).value();
     auto samples =
       ledger.has_parts() ? known.at(who).samples : ledger.samples();
     require(lease.count > 0 && lease.count <= batch && lease.first < samples &&

@@ -11,7 +11,13 @@ played_cluster::played_cluster(const policies::policy_spec& spec,
                                const cores::stop_limits& limits)
   : scheduler_(policies::make_policy(spec), cores::lease_ledger{samples, batch},
                cores::stop_rule{limits}, version{0}),
-    samples_(samples) {
+    samples_(samples), ends_(limits.epochs.has_value()) {
+  // nop
+}
+
+played_cluster::played_cluster(cores::step_scheduler scheduler,
+                               uint64_t samples)
+  : scheduler_(std::move(scheduler)), samples_(samples) {
   // nop
 }
 
@@ -206,7 +212,9 @@ void played_cluster::release(const cores::release_order& what) {
   ++player.answers;
   player.reads = made_;
   player.work.insert(player.work.end(), what.leases.begin(), what.leases.end());
-  if (player.work.size() != cores::leases_ahead)
+  auto fewer = ends_ && !player.work.empty();
+  if (player.work.size() > cores::leases_ahead ||
+      (player.work.size() < cores::leases_ahead && !fewer))
     fail("a worker has " + std::to_string(player.work.size()) + " leases");
   player.computes = player.work.front();
   player.work.pop_front();

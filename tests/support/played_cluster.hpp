@@ -18,6 +18,7 @@ class played_cluster {
 public:
   played_cluster(const policies::policy_spec& spec, uint64_t samples,
                  uint64_t batch, const cores::stop_limits& limits = {});
+  explicit played_cluster(cores::step_scheduler scheduler, uint64_t samples);
 
   // -- what workers do --------------------------------------------------------
 
@@ -76,6 +77,9 @@ public:
 
   uint64_t dropped() const { return dropped_; }
 
+  /// Samples in the weights.
+  uint64_t applied() const { return applied_; }
+
   /// Checks that every lease handed out is held by a worker or a push, and that
   /// the settled samples are those of the steps.
   void check_ledger() const;
@@ -108,6 +112,7 @@ private:
 
   cores::step_scheduler scheduler_;
   uint64_t samples_;
+  bool ends_ = true; ///< Is over after some epochs.
   version made_{0};
   std::map<worker_id, player> players_;
   std::map<worker_id, incarnation> lives_;
