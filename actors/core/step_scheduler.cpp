@@ -50,7 +50,6 @@ void step_scheduler::enlist(worker_id who, incarnation life,
   window_.set_incarnation(who, life);
   member fresh;
   fresh.life = life;
-  std::erase(resting_, who);
   auto& known = members_[who];
   joined_ -= known.where != place::enlisted;
   known = std::move(fresh);
