@@ -3,11 +3,13 @@
 #include "config/schema/known_names.hpp"
 #include "config/text/call.hpp"
 #include "config/text/failure.hpp"
+#include "data/formats/registration.hpp"
 #include "data/survey.hpp"
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 namespace troupe::data {
 
@@ -193,8 +195,9 @@ std::shared_ptr<const dataset> make_part(const config::data_settings& settings,
                          entry.scale, how, settings.on_bad_sample, training});
 }
 
-const std::vector<dataset_entry>& table() {
-  static const auto all = [] {
+/// Troupe's own, then those of the user's program in the order of registration.
+std::vector<dataset_entry>& table() {
+  static auto all = [] {
     auto own = make_registry();
     for (const auto& each : own)
       config::add_dataset(each.name, !each.files.empty());
@@ -206,14 +209,37 @@ const std::vector<dataset_entry>& table() {
 /// Makes them known to config before main.
 [[maybe_unused]] const auto& known = table();
 
+/// Errors in registrations are reported at the first look-up.
+const std::vector<dataset_entry>& checked_table() {
+  const auto& all = table();
+  for (const auto& each : all) {
+    auto shown =
+      "the data set '" + each.name + "' that this program registers ";
+    if (each.name.empty() || config::name_of_call(each.name) != each.name ||
+        !each.load || !each.survey)
+      throw usage_error(shown + "has no name of letters, digits and '-', or "
+                                "lacks a function");
+    if (std::ranges::count(all, each.name, &dataset_entry::name) > 1)
+      throw usage_error(shown + "is there already");
+  }
+  return all;
+}
+
 } // namespace
 
 /// Programs that link the library contain this source although they may not
 /// call it (CMakeLists.txt).
 extern "C" const char troupe_datasets_are_known = 1;
 
+register_dataset::register_dataset(dataset_entry what) {
+  auto& all = table();
+  config::add_dataset(what.name, !what.files.empty());
+  all.push_back(std::move(what));
+}
+
 const std::vector<dataset_entry>& dataset_registry() {
-  return table();
+  static const auto& all = checked_table();
+  return all;
 }
 
 const dataset_entry& entry_of(const std::string& dataset) {

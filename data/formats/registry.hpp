@@ -1,6 +1,7 @@
 #pragma once
 // The data sets that `--dataset` names: their shape, the files they need and
-// their usual augmentation. Immutable; any thread may read it.
+// their usual augmentation. Filled before main begins, immutable afterwards:
+// any thread may read it.
 
 #include "config/text/settings.hpp"
 #include "config/values/augmentation.hpp"
@@ -30,6 +31,7 @@ struct dataset_entry {
 };
 
 /// In the order that users see.
+/// @throws usage_error if one that a program has registered is invalid.
 const std::vector<dataset_entry>& dataset_registry();
 
 /// The entry that a name or a declaration belongs to.

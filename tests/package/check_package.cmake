@@ -84,6 +84,24 @@ foreach(kind IN ITEMS whole resumed shards)
   endif()
 endforeach()
 
+# Its data set is listed, known before it is loaded, and learnt.
+run(${trainer} --list-datasets)
+if(NOT out MATCHES "stripes +1x28x28 +4")
+  message(FATAL_ERROR "the data set is not listed:\n${out}")
+endif()
+run(${trainer} --simulate --network two_layers --dataset stripes --check)
+if(NOT out MATCHES "800 samples for training, 200 for testing; 4 classes")
+  message(FATAL_ERROR "the plan does not know the data set:\n${out}")
+endif()
+run(${trainer} --simulate --network two_layers --dataset stripes --workers 2
+    --epochs 10 --train-dir ${WORK}/stripes)
+file(READ ${WORK}/stripes/summary.json summary)
+string(JSON accuracy GET "${summary}" final_accuracy)
+string(JSON samples GET "${summary}" samples_applied)
+if(accuracy LESS 0.9 OR NOT samples EQUAL 8000)
+  message(FATAL_ERROR "the stripes were not learnt:\n${summary}")
+endif()
+
 # The tutorial's program: a server, two trainers with loops of their own and an
 # evaluator, each a process.
 run(bash ${CMAKE_CURRENT_LIST_DIR}/run_tutorial.sh ${WORK}/build/remote_trainer
