@@ -19,10 +19,6 @@ void append(orders more, orders& out) {
   add(out.release, more.release);
   add(out.cancel, more.cancel);
   out.stop = std::move(more.stop);
-  if (out.stop) { // Nobody goes on.
-    out.release.clear();
-    out.cancel.clear();
-  }
 }
 
 } // namespace
@@ -194,7 +190,7 @@ orders step_scheduler::with_rest(orders out) {
     if (!out_of_work_.empty()) {
       auto who = out_of_work_.back();
       out_of_work_.pop_back();
-      resting_.insert(std::ranges::upper_bound(resting_, who), who);
+      resting_.push_back(who);
       append(carry_out(policy_->on_leave(who)), out);
     } else if (resting_.empty()) {
       break;

@@ -76,7 +76,8 @@ struct orders {
   std::vector<update_order> updates;
   std::vector<release_order> release;
   std::vector<worker_id> cancel;
-  /// Set when an update reached the end of the run; no further updates follow.
+  /// Set when an update reached the end of the run: no further updates follow,
+  /// and nobody is to be released or cancelled any more.
   std::optional<std::string> stop;
 };
 
@@ -187,9 +188,9 @@ private:
   refusals refusals_;
   policies::by_rank<member> members_;
   std::vector<worker_id> out_of_work_; ///< Rest, but the policy has them yet.
-  std::vector<worker_id> resting_;     ///< In the order of ranks.
-  size_t joined_ = 0;                  ///< Members in the cluster; counted here
-                      ///< because each update needs the number.
+  std::vector<worker_id> resting_;
+  /// Members in the cluster; counted because each update needs the number.
+  size_t joined_ = 0;
   std::unordered_map<push_id, held_push, push_hash> held_;
 };
 

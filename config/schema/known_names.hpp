@@ -1,8 +1,8 @@
 #pragma once
 // The names of networks and data sets, for checks and help before anything is
-// loaded: config links neither LibTorch nor data formats. The
-// registries of models and data tell their names before main begins; there is
-// no other list of them. A program without those registries knows no names.
+// loaded: config links neither LibTorch nor data formats. The registries of
+// models and data tell their names before main begins; there is no other list
+// of them. A program without those registries knows no names.
 //
 // Adding is not thread-safe and must end before main begins; afterwards any
 // thread may read.

@@ -1,7 +1,6 @@
 #include "config/schema/optimizers.hpp"
 
-#include "config/text/failure.hpp"
-#include "config/text/text.hpp"
+#include "config/text/registered.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,20 +15,14 @@ std::vector<optimizer_facts>& added_optimizers() {
   return all;
 }
 
-/// Errors in registrations are reported at the first look-up.
-std::vector<std::string> distinct_names() {
+std::vector<std::string> checked_names() {
+  std::vector<registered_name> all;
   std::vector<std::string> out;
   for (const auto& each : added_optimizers()) {
-    auto shown =
-      "the optimizer " + in_quotes(each.name) + " that this program registers ";
-    if (each.name.empty() ||
-        each.name.find_first_of("(),=: ") != std::string::npos || !each.slots)
-      throw usage_error(shown + "has no name of letters, digits and '-', or "
-                                "does not say how many slots it has");
-    if (std::ranges::count(out, each.name) > 0)
-      throw usage_error(shown + "is there already");
+    all.push_back({each.name, each.slots != nullptr});
     out.push_back(each.name);
   }
+  require_registered("optimizer", all);
   return out;
 }
 
@@ -40,14 +33,15 @@ void add_optimizer(optimizer_facts what) {
 }
 
 std::span<const std::string> known_optimizers() {
-  static const auto names = distinct_names();
+  static const auto names = checked_names();
   return names;
 }
 
 const optimizer_facts* find_optimizer(const std::string& name) {
-  if (std::ranges::count(known_optimizers(), name) == 0)
-    return nullptr;
-  return &*std::ranges::find(added_optimizers(), name, &optimizer_facts::name);
+  known_optimizers(); // Checks.
+  const auto& all = added_optimizers();
+  auto found = std::ranges::find(all, name, &optimizer_facts::name);
+  return found == all.end() ? nullptr : &*found;
 }
 
 } // namespace troupe::config

@@ -1,6 +1,7 @@
 #include "config/schema/policies.hpp"
 
 #include "config/text/failure.hpp"
+#include "config/text/registered.hpp"
 #include "config/text/settings.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
@@ -23,20 +24,12 @@ std::vector<std::string> all_names_of(const policy_facts& what) {
   return out;
 }
 
-/// Registration errors are reported at the first look-up.
 void require_distinct(const std::vector<policy_facts>& all) {
-  std::vector<std::string> seen;
+  std::vector<registered_name> names;
   for (const auto& each : all)
-    for (const auto& name : all_names_of(each)) {
-      if (name.empty() || name.find_first_of("(),=: ") != std::string::npos)
-        throw usage_error("the policy " + in_quotes(name) +
-                          " that this program registers has no name of "
-                          "letters, digits and '-'");
-      if (std::ranges::find(seen, name) != seen.end())
-        throw usage_error("the policy " + in_quotes(name) +
-                          " that this program registers is there already");
-      seen.push_back(name);
-    }
+    for (const auto& name : all_names_of(each))
+      names.push_back({name});
+  require_registered("policy", names);
 }
 
 } // namespace

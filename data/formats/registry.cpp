@@ -3,6 +3,7 @@
 #include "config/schema/known_names.hpp"
 #include "config/text/call.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/registered.hpp"
 #include "data/formats/registration.hpp"
 #include "data/survey.hpp"
 
@@ -209,19 +210,12 @@ std::vector<dataset_entry>& table() {
 /// Makes them known to config before main.
 [[maybe_unused]] const auto& known = table();
 
-/// Errors in registrations are reported at the first look-up.
 const std::vector<dataset_entry>& checked_table() {
   const auto& all = table();
-  for (const auto& each : all) {
-    auto shown =
-      "the data set '" + each.name + "' that this program registers ";
-    if (each.name.empty() || config::name_of_call(each.name) != each.name ||
-        !each.load || !each.survey)
-      throw usage_error(shown + "has no name of letters, digits and '-', or "
-                                "lacks a function");
-    if (std::ranges::count(all, each.name, &dataset_entry::name) > 1)
-      throw usage_error(shown + "is there already");
-  }
+  std::vector<config::registered_name> names;
+  for (const auto& each : all)
+    names.push_back({each.name, each.load && each.survey});
+  config::require_registered("data set", names);
   return all;
 }
 

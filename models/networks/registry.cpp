@@ -2,6 +2,7 @@
 
 #include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/registered.hpp"
 #include "config/values/script.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/networks/lenet.hpp"
@@ -95,27 +96,12 @@ std::vector<network_entry>& table() {
 /// Makes them known to config before main.
 [[maybe_unused]] const auto& networks_are_known = table();
 
-/// Letters, digits and `-_.`, as a folder may be called.
-bool is_name(const std::string& word) {
-  constexpr auto letters = "abcdefghijklmnopqrstuvwxyz"
-                           "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-  return !word.empty() && word.front() != '.' && word.front() != '-' &&
-         word.find_first_not_of(letters) == std::string::npos;
-}
-
 const std::vector<network_entry>& checked_table() {
   const auto& all = table();
-  for (const auto& one : all) {
-    if (!is_name(one.name) || !one.make) {
-      throw usage_error("the network '" + one.name +
-                        "' that this program registers has no name of "
-                        "letters, digits, '-', '_' and '.', or no function");
-    }
-    if (std::ranges::count(all, one.name, &network_entry::name) > 1) {
-      throw usage_error("the network '" + one.name +
-                        "' that this program registers is there already");
-    }
-  }
+  std::vector<config::registered_name> names;
+  for (const auto& each : all)
+    names.push_back({each.name, each.make != nullptr});
+  config::require_registered("network", names);
   return all;
 }
 

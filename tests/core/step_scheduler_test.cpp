@@ -1,6 +1,5 @@
-#include "tests/policies/conformance.hpp"
+#include "tests/support/histories.hpp"
 #include "tests/support/paired_policy.hpp"
-#include "tests/support/played_cluster.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -14,28 +13,9 @@ using namespace troupe::test;
 
 namespace {
 
-using policies::policy_spec;
-
-/// Each with some of its parameters.
-std::vector<policy_spec> all_policies(uint32_t workers) {
-  std::vector<policy_spec> out;
-  for (const auto& name : config::policy_names())
-    for (uint64_t seed : {1, 2, 3}) {
-      chance random{seed};
-      out.push_back(any_spec(name, workers, random));
-    }
-  return out;
-}
-
 cores::stop_limits max_steps(uint64_t count) {
   cores::stop_limits out;
   out.max_steps = count;
-  return out;
-}
-
-cores::stop_limits epochs(uint64_t count) {
-  cores::stop_limits out;
-  out.epochs = count;
   return out;
 }
 
@@ -45,68 +25,11 @@ cores::stop_limits target_accuracy(double x) {
   return out;
 }
 
-policy_spec sync_of(uint32_t workers) {
-  return policies::read_spec("sync", workers);
-}
-
 /// Alone with its leases: 10 samples in batches of 5.
 cores::step_scheduler small_scheduler(const cores::stop_limits& limits,
                                       version start) {
   return {policies::make_policy({}), cores::lease_ledger{10, 5},
           cores::stop_rule{limits}, start};
-}
-
-std::vector<worker_id> ranks(uint32_t count) {
-  std::vector<worker_id> out;
-  for (uint32_t i = 0; i < count; ++i)
-    out.push_back(worker_id{i});
-  return out;
-}
-
-/// All workers in the cluster, computing.
-played_cluster full_cluster(const policy_spec& spec, uint64_t samples,
-                            uint64_t batch,
-                            const cores::stop_limits& limits = {}) {
-  played_cluster cluster{spec, samples, batch, limits};
-  for (auto who : ranks(spec.workers)) {
-    cluster.enlist(who);
-    cluster.pull(who);
-  }
-  cluster.join(ranks(spec.workers));
-  return cluster;
-}
-
-worker_id anyone(const std::vector<worker_id>& from, std::mt19937_64& random) {
-  return from[random() % from.size()];
-}
-
-void come_or_go(played_cluster& cluster, worker_id who,
-                std::mt19937_64& random) {
-  if (cluster.contains(who))
-    return cluster.leave(who);
-  cluster.enlist(who);
-  if (random() % 2)
-    cluster.pull(who);
-}
-
-/// One thing that may happen next to this worker.
-void act(played_cluster& cluster, worker_id who, std::mt19937_64& random) {
-  auto chance = random() % 100;
-  if (chance < 4 || !cluster.contains(who))
-    come_or_go(cluster, who, random);
-  else if (!cluster.joined(who) && chance < 50)
-    cluster.join({who});
-  else if (cluster.idle(who))
-    cluster.pull(who);
-  else if (cluster.computing(who) && chance < 10) {
-    if (cluster.push_bad(who))
-      cluster.leave(who);
-  } else if (cluster.computing(who) && chance < 85)
-    cluster.finish(who);
-  else if (chance < 93)
-    cluster.push_again(who);
-  else
-    cluster.push_stale(who);
 }
 
 /// Everybody works on; each is answered again and again.
@@ -131,13 +54,6 @@ void check_all_answered(played_cluster& cluster) {
   }
   for (size_t i = 0; i < members_now.size(); ++i)
     REQUIRE(cluster.answers(members_now[i]) >= before[i] + 5);
-}
-
-uint64_t samples_of(const played_cluster::step& what) {
-  uint64_t out = 0;
-  for (const auto& from : what.leases)
-    out += from.count;
-  return out;
 }
 
 } // namespace
@@ -213,120 +129,6 @@ TEST_CASE("the run stops exactly at max-steps") {
     CHECK(*cluster.stopped() == "reached max-steps = 17");
     CHECK(cluster.steps().back().makes == version{17});
     CHECK(cluster.step_scheduler().current() == version{17});
-  }
-}
-
-TEST_CASE("the run stops with the update that completes the last epoch") {
-  for (const auto& spec : all_policies(3)) {
-    INFO(spec.name);
-    std::mt19937_64 random{4};
-    auto cluster = full_cluster(spec, 50, 7, epochs(2));
-    while (!cluster.stopped()) {
-      CHECK(cluster.step_scheduler().ledger().epochs_completed() < 2);
-      if (auto who = anyone(ranks(3), random); cluster.computing(who))
-        cluster.finish(who);
-    }
-    CHECK(*cluster.stopped() == "reached epochs = 2");
-    CHECK(cluster.step_scheduler().ledger().epochs_completed() == 2);
-    CHECK(cluster.applied() == 2 * 50);
-    cluster.check_ledger();
-  }
-}
-
-TEST_CASE("a run applies its epochs and nothing else, whatever happens") {
-  auto workers = GENERATE(1u, 3u, 6u);
-  for (const auto& spec : all_policies(workers)) {
-    for (uint64_t seed = 0; seed < 40; ++seed) {
-      INFO(spec.name << " of " << workers << ", seed " << seed);
-      std::mt19937_64 random{seed * 100 + workers};
-      auto samples = 1 + random() % 60;
-      played_cluster cluster{spec, samples, 1 + random() % 20, epochs(3)};
-      auto there = ranks(workers + 1);
-      // First anything may happen, then all work on.
-      for (int event = 0; event < 10'000 && !cluster.stopped(); ++event) {
-        auto who = anyone(there, random);
-        if (event < 150 || !cluster.contains(who) || !cluster.joined(who) ||
-            cluster.idle(who))
-          act(cluster, who, random);
-        else if (cluster.computing(who))
-          cluster.finish(who);
-        cluster.check_ledger();
-      }
-      REQUIRE(cluster.stopped());
-      CHECK(*cluster.stopped() == "reached epochs = 3");
-      CHECK(cluster.applied() == 3 * samples);
-    }
-  }
-}
-
-TEST_CASE(
-  "a step does not wait for one without work, which takes what returns") {
-  auto cluster = full_cluster(sync_of(3), 60, 10, epochs(1));
-  for (int step = 1; step <= 2; ++step)
-    for (auto who : ranks(3))
-      if (step == 1 || who != worker_id{2})
-        cluster.finish(who);
-  // The last of six leases is worker 2's; the others have nothing to do.
-  CHECK(cluster.steps().size() == 1);
-  cluster.leave(worker_id{2});
-  REQUIRE(cluster.steps().size() == 2);
-  CHECK(samples_of(cluster.steps().back()) == 20);
-  CHECK(cluster.computing(worker_id{0}));
-  CHECK_FALSE(cluster.computing(worker_id{1}));
-  cluster.finish(worker_id{0});
-  CHECK(cluster.stopped());
-  CHECK(cluster.applied() == 60);
-}
-
-TEST_CASE("one without work goes on with the samples of one who leaves") {
-  auto cluster =
-    full_cluster(policies::read_spec("async", 2), 40, 10, epochs(1));
-  auto lost = cluster.current_lease(worker_id{1});
-  cluster.finish(worker_id{0});
-  cluster.finish(worker_id{0});
-  CHECK_FALSE(cluster.computing(worker_id{0}));
-  cluster.leave(worker_id{1});
-  REQUIRE(cluster.computing(worker_id{0}));
-  CHECK(cluster.current_lease(worker_id{0}).first == lost.first);
-  cluster.finish(worker_id{0});
-  cluster.finish(worker_id{0});
-  CHECK(cluster.stopped());
-  CHECK(cluster.applied() == 40);
-}
-
-TEST_CASE("a policy that needs more gradients than are left gets them") {
-  // Two for a step, of five leases.
-  for (bool goes_on : {false, true}) {
-    INFO("goes on: " << goes_on);
-    played_cluster cluster{
-      {std::make_unique<paired_policy>(paired_spec(1), goes_on),
-       cores::lease_ledger{50, 10}, cores::stop_rule{epochs(1)}, version{0}},
-      50};
-    for (auto who : ranks(2)) {
-      cluster.enlist(who);
-      cluster.pull(who);
-    }
-    cluster.join(ranks(2));
-    for (int event = 0; event < 100 && !cluster.stopped(); ++event)
-      if (worker_id who{static_cast<uint32_t>(event % 2)};
-          cluster.computing(who))
-        cluster.finish(who);
-    CHECK(cluster.stopped());
-    CHECK(cluster.applied() == 60);
-  }
-}
-
-TEST_CASE("a rank with data of its own goes on while others are not done") {
-  cores::step_scheduler uut{
-    policies::make_policy(policies::read_spec("async", 2)),
-    cores::data_ledger{2, 10}, cores::stop_rule{epochs(1)}, version{0}};
-  for (auto who : ranks(2)) {
-    uut.enlist(who, incarnation{1}, {10, 7});
-    uut.pull(who, lease_id{0});
-  }
-  for (const auto& released : uut.join(ranks(2)).release) {
-    REQUIRE(released.leases.size() == 2);
-    CHECK(released.leases[1].epoch == 1);
   }
 }
 
