@@ -91,9 +91,9 @@ public:
 
 /// Makes a network by name. Its weights are arbitrary until `initialise` or
 /// until they are bound.
-/// @param name One of the registry, or script:FILE.
+/// @param name One of the registry, script:FILE or weights:FILE.
 /// @throws usage_error if the name is unknown; the line lists those that are.
-/// run_error if a script cannot be loaded.
+/// run_error if a file cannot be loaded.
 std::shared_ptr<network> make_network(const std::string& name, int64_t classes,
                                       config::scalar_type dtype);
 

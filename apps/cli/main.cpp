@@ -77,21 +77,23 @@ app::node start(caf::actor_system& system, const config::resolved& config,
                 app::earlier_start earlier, app::signal_pump& signals,
                 const app::end_callback& on_end,
                 const app::known_nodes_ptr& nodes) {
+  auto interrupted = [&signals] {
+    return signals.arrived();
+  };
   switch (config.values.what) {
   case config::role::worker:
-    return app::start_participant(system, config, on_end, nodes);
+    return app::start_participant(system, config, on_end, nodes, interrupted);
   case config::role::evaluator:
     return config.values.evaluation.follow == "ps"
-             ? app::start_participant(system, config, on_end, nodes)
+             ? app::start_participant(system, config, on_end, nodes,
+                                      interrupted)
              : app::start_follower(system, config, on_end);
   default:
     if (config::is_remote_shard(config.values))
       return app::start_shard(system, config, on_end, nodes);
     return app::start_server(
       system, config,
-      {on_end, false, {}, nullptr, std::move(earlier), [&signals] {
-         return signals.arrived();
-       }});
+      {on_end, false, {}, nullptr, std::move(earlier), interrupted});
   }
 }
 
@@ -190,7 +192,8 @@ public:
     configure(settings_, config.values);
     system_.emplace(settings_);
     system_->await_actors_before_shutdown(false);
-    node_ = app::start_participant(*system_, config, on_end, nodes);
+    node_ = app::start_participant(*system_, config, on_end, nodes,
+                                   [] { return false; });
   }
 
   void stop() { node_.stop(); }

@@ -1,5 +1,6 @@
 #include "apps/startup/hello.hpp"
 
+#include "config/sources/external_compute.hpp"
 #include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
@@ -7,7 +8,7 @@
 #include "config/values/script.hpp"
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"
-#include "models/storage/durable_file.hpp"
+#include "models/networks/registry.hpp"
 
 #include <unistd.h>
 
@@ -42,10 +43,10 @@ config::settings join_settings(config::settings own,
   auto run = description_of(welcome);
   config::apply_shared_settings(own, run.settings);
   config::require_allowed(own.training);
+  config::require_who_computes(own);
   const auto& network = own.training.network;
   config::run_description here;
-  if (config::is_script(network))
-    here.network_sha256 = models::digest_of_file(config::script_file(network));
+  here.network_sha256 = models::digest_of_network(network);
   if (!config::differences(run, here, config::relation::join).empty())
     throw run_error("--network " + network +
                     ": the file here is another than the parameter server's; "

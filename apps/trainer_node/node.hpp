@@ -68,11 +68,14 @@ node start_server(caf::actor_system& system, const config::resolved& config,
 node start_shard(caf::actor_system& system, const config::resolved& config,
                  const end_callback& on_end, const known_nodes_ptr& nodes);
 
-/// A worker or an evaluator, which connects to its parameter server.
+/// A worker or an evaluator, which connects to its parameter server. With
+/// `--compute external`, the process that computes has to connect first.
+/// @param interrupted Whether the user has asked this process to stop.
+/// Throws `failure` when it cannot start.
 node start_participant(caf::actor_system& system,
                        const config::resolved& config,
-                       const end_callback& on_end,
-                       const known_nodes_ptr& nodes);
+                       const end_callback& on_end, const known_nodes_ptr& nodes,
+                       const std::function<bool()>& interrupted);
 
 /// An evaluator that follows a folder of checkpoints, without a parameter
 /// server. Ends when the run's summary exists.

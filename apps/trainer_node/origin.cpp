@@ -8,7 +8,6 @@
 #include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
-#include "config/values/script.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
 #include "models/engine/tensor_memory.hpp"
@@ -256,9 +255,7 @@ config::run_description describe(const config::resolved& config,
   out.life = from.life.value;
   out.settings = config::shared_settings(settings);
   out.data = data.description;
-  if (const auto& network = settings.training.network;
-      config::is_script(network))
-    out.network_sha256 = models::digest_of_file(config::script_file(network));
+  out.network_sha256 = models::digest_of_network(settings.training.network);
   if (!from.checkpoint)
     return out;
   out.changes = description_of(from.checkpoint->manifest).changes;

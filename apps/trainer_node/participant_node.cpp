@@ -13,6 +13,8 @@
 #include "apps/trainer_node/participants.hpp"
 #include "config/sources/launch.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "config/values/external.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
 #include "models/engine/bfloat16_gain.hpp"
@@ -20,6 +22,8 @@
 
 #include <ATen/Parallel.h>
 #include <unistd.h>
+
+#include <tuple>
 
 namespace troupe::app {
 
@@ -44,6 +48,36 @@ void require_same_data(const computing_parts& computing,
     config::to_string(all.front()) + "; give all nodes the same");
 }
 
+/// Waits for the process that is to compute, if the settings ask for one.
+external_compute process_for(const config::settings& settings,
+                             const std::function<bool()>& interrupted) {
+  if (settings.what != config::role::worker ||
+      settings.training.compute != config::compute_kind::external)
+    return {};
+  external_compute out;
+  std::tie(out.line, out.said) =
+    external::wait_for_process(settings.training.compute_socket,
+                               settings.training.compute_timeout, interrupted);
+  return out;
+}
+
+/// The indices in a lease would be of other samples.
+void require_same_samples(const external_compute& process,
+                          const data::dataset& set) {
+  auto who = "process " + std::to_string(process.line->pid());
+  const auto& [samples, id] = process.said;
+  if (samples != set.size())
+    throw run_error(who + " has " + std::to_string(samples) +
+                    " samples, and the run " + std::to_string(set.size()) +
+                    " (--dataset " + set.name() + "); give all the same");
+  if (!config::is_external(set.name()) || id.empty())
+    return;
+  if (auto wanted = config::parse_external(set.name()).id; id != wanted)
+    throw run_error(who + " has the data set " + config::in_quotes(id) +
+                    ", and the run " + config::in_quotes(wanted) +
+                    "; give all the same");
+}
+
 /// What bfloat16 does to the speed of this worker, for `--autocast auto`. To be
 /// called on a thread of its own.
 double measure_bfloat16(const config::settings& settings,
@@ -58,11 +92,17 @@ double measure_bfloat16(const config::settings& settings,
 
 node start_participant(caf::actor_system& system,
                        const config::resolved& config,
-                       const end_callback& on_end,
-                       const known_nodes_ptr& nodes) {
-  auto supervisor = spawn<supervisor_actor, supervisor_state>(
-    system, placement::scheduled, supervisor_parts{on_end});
+                       const end_callback& on_end, const known_nodes_ptr& nodes,
+                       const std::function<bool()>& interrupted) {
   const auto& settings = config.values;
+  auto process = process_for(settings, interrupted);
+  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+    system, placement::scheduled,
+    supervisor_parts{[on_end, line = process.line](const run_end& how) {
+      if (line)
+        line->end(how);
+      on_end(how);
+    }});
   remote_session_client_parts parts;
   parts.host = settings.cluster.host;
   parts.port = settings.cluster.port;
@@ -73,6 +113,10 @@ node start_participant(caf::actor_system& system,
   parts.transport = settings.cluster.transport;
   parts.overlap = settings.cluster.overlap;
   parts.memory = shared_memory_for(settings.cluster);
+  if (process.line)
+    process.memory = parts.memory
+                       ? parts.memory
+                       : std::make_shared<transport::shared_memory>();
   if (settings.what == config::role::worker)
     parts.nccl = nccl_for(settings);
   parts.hello = make_hello(config);
@@ -100,7 +144,7 @@ node start_participant(caf::actor_system& system,
   parts.owns = [owned] {
     return *owned;
   };
-  parts.make = [&system, settings, owned,
+  parts.make = [&system, settings, owned, process,
                 memory = parts.memory](const proto::Welcome& welcome,
                                        const session_client_actor& session,
                                        const payload& frozen) -> participant {
@@ -121,6 +165,10 @@ node start_participant(caf::actor_system& system,
     *owned = owned_by(computing);
     if (!trains)
       return make_evaluator(system, computing, session);
+    if (process.line) {
+      require_same_samples(process, set);
+      return make_worker(system, computing, process, session);
+    }
     auto sizes = set.shape();
     computing.plan = app::make_plan(joined, set.classes(),
                                     {static_cast<uint64_t>(sizes[0]),

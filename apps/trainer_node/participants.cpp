@@ -1,11 +1,13 @@
 #include "apps/trainer_node/participants.hpp"
 
 #include "actors/evaluator/evaluator.hpp"
+#include "actors/external/agent.hpp"
 #include "actors/modules/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/worker/worker.hpp"
 #include "apps/lab/simulation/machine.hpp"
 #include "apps/trainer_node/modules.hpp"
+#include "models/layout/segments.hpp"
 
 namespace troupe {
 
@@ -47,6 +49,20 @@ worker_actor make_worker(caf::actor_system& system,
   parts.session = session;
   return spawn<worker_actor, worker_state>(system, placement::scheduled,
                                            std::move(parts));
+}
+
+worker_actor make_worker(caf::actor_system& system,
+                         const computing_parts& computing,
+                         const external_compute& by,
+                         const session_client_actor& session) {
+  const auto& train = *computing.data.train;
+  auto agent = make_agent(
+    system, {computing.settings,
+             models::layout_of(computing.settings.training, train.classes()),
+             make_order(computing.settings, train), computing.frozen, by.memory,
+             by.line, session});
+  return spawn<worker_actor, worker_state>(system, placement::scheduled,
+                                           worker_parts{agent, agent, session});
 }
 
 worker_actor make_worker(caf::actor_system& system,

@@ -2,8 +2,12 @@
 // Spawns workers and evaluators together with their computing actors. Called by
 // session clients, on their thread.
 
+#include "actors/external/process_line.hpp"
 #include "actors/worker/computing.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
+
+#include <memory>
 
 namespace troupe {
 
@@ -13,6 +17,20 @@ struct machine;
 
 worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
+                         const session_client_actor& session);
+
+/// The process that computes for a worker.
+struct external_compute {
+  external::process_line_ptr line; ///< Null: this process computes.
+  external::hello said;
+  std::shared_ptr<transport::shared_memory> memory; ///< Shared with it.
+};
+
+/// A worker for which another process computes. The session client gets to know
+/// when that process is gone.
+worker_actor make_worker(caf::actor_system& system,
+                         const computing_parts& computing,
+                         const external_compute& by,
                          const session_client_actor& session);
 
 /// A worker whose machine is simulated.

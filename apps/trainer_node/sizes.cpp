@@ -62,8 +62,7 @@ data::dataset_survey survey(const config::settings& all) {
 
 /// For data that does not tell beforehand.
 int64_t usual_classes(const std::string& network) {
-  return config::is_script(network) ? 0
-                                    : models::network_named(network).classes;
+  return config::is_file(network) ? 0 : models::network_named(network).classes;
 }
 
 config::data_size size_of(const data::dataset_survey& what) {

@@ -4,6 +4,8 @@
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
+#include "config/values/external.hpp"
+#include "config/values/script.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -153,9 +155,11 @@ std::string data_of(const data_settings& data) {
 }
 
 /// Nothing without a look at the data.
-std::string samples_of(const model_size& model) {
+std::string samples_of(const data_settings& settings, const model_size& model) {
   if (!model.data)
     return "";
+  if (is_external(settings.dataset))
+    return "the processes that compute have the samples";
   const auto& data = *model.data;
   auto result = data.train && data.test
                   ? count(*data.train, "sample") + " for training, " +
@@ -199,7 +203,7 @@ std::string mode_of(const parallel_settings& parallel) {
 
 std::string run_directory_of(const training_settings& training) {
   auto result = training.train_dir.empty()
-                  ? "runs/" + training.network + "-<n>, new"
+                  ? "runs/" + short_name(training.network) + "-<n>, new"
                   : shown(training.train_dir);
   if (training.resume)
     result += "; resume " + shown(*training.resume);
@@ -225,7 +229,8 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
     result += labelled("shards", shards_of(values, model->shard_bytes));
   result += labelled("training", training_of(values)) +
             labelled("data", data_of(values.data));
-  if (auto samples = model ? samples_of(*model) : ""; !samples.empty())
+  if (auto samples = model ? samples_of(values.data, *model) : "";
+      !samples.empty())
     result += labelled("", samples);
   if (model)
     result += memory_rows(values, *model);

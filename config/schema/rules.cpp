@@ -7,6 +7,7 @@
 #include "config/values/augmentation.hpp"
 #include "config/values/compression.hpp"
 #include "config/values/distribution.hpp"
+#include "config/values/external.hpp"
 #include "config/values/faults.hpp"
 #include "config/values/key_patterns.hpp"
 #include "config/values/lr_schedule.hpp"
@@ -67,8 +68,10 @@ std::string policy(std::string& value) {
 }
 
 std::string network(std::string& value) {
-  if (is_script(value))
-    return script_file(value).empty() ? "must name a file: script:FILE" : "";
+  if (is_file(value))
+    return network_file(value).empty()
+             ? "must name a file: script:FILE or weights:FILE"
+             : "";
   auto known = known_networks();
   return put_name(value, known) ? ""
                                 : "is no network; --list-networks shows all" +
@@ -77,10 +80,12 @@ std::string network(std::string& value) {
 
 std::string dataset(std::string& value) {
   auto known = known_datasets();
-  if (put_name(value, known))
+  if (!is_external(value) && put_name(value, known))
     return "";
   return reason([&]() -> std::string {
-    if (is_synthetic(value))
+    if (is_external(value))
+      value = to_string(parse_external(value));
+    else if (is_synthetic(value))
       parse_synthetic(value);
     else if (is_tar_shards(value))
       parse_tar_shards(value);

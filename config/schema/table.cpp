@@ -80,9 +80,11 @@ void add_cluster(std::vector<key>& table) {
 void add_training(std::vector<key>& table) {
   using s = training_settings;
   section_of at{table, "training", &settings::training};
-  at.add("network", &s::network, scope::cluster, "NAME|script:FILE",
+  at.add("network", &s::network, scope::cluster,
+         "NAME|script:FILE|weights:FILE",
          "the model; --list-networks shows which there are; script: a "
-         "TorchScript file saved from Python, the same on all nodes",
+         "TorchScript file saved from Python, the same on all nodes; weights: "
+         "a safetensors file that describes what --compute external computes",
          network);
   at.add("allow-scripts", &s::allow_scripts, scope::node, "BOOL",
          "let this node run such a file, which is a program");
@@ -147,6 +149,15 @@ void add_training(std::vector<key>& table) {
   at.add("seed", &s::seed, scope::cluster, "N", "of weights and of data order");
   at.add("device", &s::device, scope::node, "cpu",
          "where this node computes; this release: on the CPU alone", device);
+  at.add("compute", &s::compute, scope::node, "",
+         "who computes gradients: native: this process; external: one that "
+         "connects to the compute-socket, such as a Python program");
+  at.add("compute-socket", &s::compute_socket, scope::node, "PATH",
+         "where a worker waits for that process: a Unix socket that it makes");
+  at.add("compute-timeout", &s::compute_timeout, scope::node, "SECONDS",
+         "how long a worker waits for that process to connect, and for each "
+         "gradient; then it ends",
+         seconds);
   at.add("dtype", &s::dtype, scope::cluster, "",
          "type of weights and gradients");
   at.add("buffers", &s::buffers, scope::cluster, "",
@@ -219,9 +230,12 @@ void add_parallel(std::vector<key>& table) {
 void add_data(std::vector<key>& table) {
   using s = data_settings;
   section_of at{table, "data", &settings::data};
-  at.add("dataset", &s::dataset, scope::cluster, "NAME|synthetic(...)|tar(...)",
+  at.add("dataset", &s::dataset, scope::cluster,
+         "NAME|synthetic(...)|tar(...)|external(...)",
          "what is learned; --list-datasets shows which there are; "
-         "synthetic(shape=3x32x32,classes=10,samples=5000) is made up",
+         "synthetic(shape=3x32x32,classes=10,samples=5000) is made up; "
+         "external(samples=N,id=NAME): only processes of --compute external "
+         "have the samples",
          dataset);
   at.add("data-dir", &s::data_dir, scope::node, "DIR",
          "folder of the file-based data sets");

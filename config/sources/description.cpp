@@ -45,11 +45,14 @@ bool is_free(std::string_view id, const pairs& run, relation how) {
   return how == relation::join || !sharding || *sharding == "leased";
 }
 
-/// A script is identified by its file's content, not by its path. A node that
-/// leaves a choice to the run agrees with what the run has.
+/// A network in a file is identified by its content, not by its path. A node
+/// that leaves a choice to the run agrees with what the run has.
 bool is_same(std::string_view id, const std::string& run,
              const std::string& here) {
-  if (id == "training.network" && is_script(run) && is_script(here))
+  auto both = [&](auto is_kind) {
+    return is_kind(run) && is_kind(here);
+  };
+  if (id == "training.network" && (both(is_script) || both(is_described)))
     return true;
   if (id == "training.autocast" && here == print(autocast_kind::automatic))
     return true;

@@ -3,6 +3,7 @@
 #include "config/schema/known_names.hpp"
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
+#include "config/sources/external_compute.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
@@ -391,6 +392,7 @@ void validate(const resolved& all) {
   check_compression(all);
   check_simulation(all);
   check_network(all);
+  check_external(all);
 }
 
 } // namespace troupe::config

@@ -69,6 +69,12 @@ enum class parallel_mode : uint8_t {
   pipeline        ///< The stages of a worker, one part each.
 };
 
+/// Who computes the gradients of a worker.
+enum class compute_kind : uint8_t {
+  native,  ///< This process, with LibTorch.
+  external ///< Another one, over a Unix socket.
+};
+
 /// In which order a stage of a pipeline takes the micro-batches of a batch.
 enum class pipeline_order : uint8_t {
   gpipe,                   ///< All forward, then all backward.
@@ -128,7 +134,7 @@ struct cluster_settings {
 
 /// [training] What is trained, how, and for how long.
 struct training_settings {
-  std::string network = "lenet"; ///< A name, or script:FILE.
+  std::string network = "lenet"; ///< A name, script:FILE or weights:FILE.
   bool allow_scripts = false;    ///< Whether this node may run such files.
   std::string optimizer = "sgd"; ///< Or adam, adamw, adagrad.
   double lr = 0.03;
@@ -160,6 +166,9 @@ struct training_settings {
   std::optional<uint64_t> schedule_steps;
   uint64_t seed = 1;
   std::string device = "cpu"; ///< cpu | cuda | cuda:i
+  compute_kind compute = compute_kind::native;
+  std::string compute_socket;   ///< Path; for external computation.
+  double compute_timeout = 600; ///< s to wait for its process.
   scalar_type dtype = scalar_type::float32;
   buffers_rule buffers = buffers_rule::average;
   uint32_t threads = 0; ///< Intra-op threads of a compute actor; 0 = share.
@@ -205,7 +214,7 @@ double asynchronous_momentum(uint32_t workers);
 
 /// [data] Which samples are trained on, and how they are read.
 struct data_settings {
-  std::string dataset = "digits"; ///< A name, synthetic(...) or tar(...).
+  std::string dataset = "digits"; ///< A name, or a declaration.
   std::string data_dir;           ///< Folder of the file-based sets.
   std::string augment = "auto";   ///< auto | none | crop+flip+...
   /// Side of the squares to which images of varying size are scaled.

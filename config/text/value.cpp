@@ -90,6 +90,11 @@ constexpr std::array order_words{
   choice<pipeline_order>{pipeline_order::one_forward_one_backward, "1f1b"},
 };
 
+constexpr std::array compute_words{
+  choice<compute_kind>{compute_kind::native, "native"},
+  choice<compute_kind>{compute_kind::external, "external"},
+};
+
 constexpr std::array role_words{
   choice<role>{role::ps, "ps"},
   choice<role>{role::worker, "worker"},
@@ -159,6 +164,10 @@ choices<parallel_mode> words(parallel_mode) {
 
 choices<pipeline_order> words(pipeline_order) {
   return order_words;
+}
+
+choices<compute_kind> words(compute_kind) {
+  return compute_words;
 }
 
 choices<role> words(role) {

@@ -50,6 +50,7 @@ choices<topology_kind> words(topology_kind);
 choices<best_rule> words(best_rule);
 choices<parallel_mode> words(parallel_mode);
 choices<pipeline_order> words(pipeline_order);
+choices<compute_kind> words(compute_kind);
 choices<role> words(role); ///< Those that `--role` takes.
 
 /// Other common names for these values. They are understood but never printed,

@@ -8,22 +8,27 @@ namespace troupe::config {
 
 namespace {
 
-constexpr std::string_view prefix = "script:";
+constexpr std::string_view script_prefix = "script:";
+constexpr std::string_view described_prefix = "weights:";
 
 } // namespace
 
 bool is_script(std::string_view network) {
-  return network.starts_with(prefix);
+  return network.starts_with(script_prefix);
 }
 
-std::string script_file(std::string_view network) {
-  return std::string{network.substr(prefix.size())};
+bool is_described(std::string_view network) {
+  return network.starts_with(described_prefix);
+}
+
+std::string network_file(std::string_view network) {
+  return std::string{network.substr(network.find(':') + 1)};
 }
 
 std::string short_name(std::string_view network) {
-  if (!is_script(network))
+  if (!is_file(network))
     return std::string{network};
-  return std::filesystem::path{script_file(network)}.stem().string();
+  return std::filesystem::path{network_file(network)}.stem().string();
 }
 
 void require_allowed(const training_settings& training) {

@@ -1,6 +1,9 @@
 #pragma once
-// `--network script:FILE`: a network in a TorchScript file. Such a file is a
-// program; a node runs it only if its own settings allow that. Pure functions.
+// Networks that are a file rather than a name: `--network script:FILE`, a
+// TorchScript file, which is a program; a node runs it only if its own settings
+// allow that. `--network weights:FILE`, a safetensors file that describes a
+// network which another process computes (`--compute external`). Pure
+// functions.
 
 #include "config/text/settings.hpp"
 
@@ -11,8 +14,16 @@ namespace troupe::config {
 
 bool is_script(std::string_view network);
 
-/// The FILE of `script:FILE`. @pre is_script(network)
-std::string script_file(std::string_view network);
+/// Whether the network is only described: it has tensors, and no forward.
+bool is_described(std::string_view network);
+
+/// Whether the network is in a file, one or the other.
+inline bool is_file(std::string_view network) {
+  return is_script(network) || is_described(network);
+}
+
+/// The FILE. @pre is_file(network)
+std::string network_file(std::string_view network);
 
 /// The network's name for use in file names: without folders and extension.
 std::string short_name(std::string_view network);

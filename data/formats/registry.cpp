@@ -135,6 +135,19 @@ std::vector<dataset_entry> make_registry() {
        return source_survey{what.shape, what.classes, what.samples,
                             what.test_samples()};
      }},
+    {"external",
+     "any",
+     "any",
+     "none",
+     "",
+     {},
+     [](const data_settings& from, uint64_t, data_part) {
+       return make_external(config::parse_external(from.dataset));
+     },
+     [](const data_settings& from) {
+       auto what = config::parse_external(from.dataset);
+       return source_survey{{1, 1, 1}, std::nullopt, what.samples, {}, false};
+     }},
   };
 }
 

@@ -2,6 +2,7 @@
 // Loads the samples of each kind of data set. The registry (registry.hpp) maps
 // names to these functions. Stateless; any thread.
 
+#include "config/values/external.hpp"
 #include "config/values/synthetic.hpp"
 #include "config/values/tar_shards.hpp"
 #include "data/dataset.hpp"
@@ -44,6 +45,9 @@ source_pair load_digits(uint64_t seed);
 /// A convolutional network learns it in a few steps.
 source_pair make_synthetic(const config::synthetic_data& what,
                            data_part wanted);
+
+/// Samples that are not here: they can be counted and not loaded.
+source_pair make_external(const config::external_data& what);
 
 /// What the files of a data set in IDX files are called.
 struct idx_dataset_description {

@@ -3,8 +3,10 @@
 #include "config/schema/known_names.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/registered.hpp"
+#include "config/values/external.hpp"
 #include "config/values/script.hpp"
 #include "models/layout/flat_layout.hpp"
+#include "models/networks/described.hpp"
 #include "models/networks/lenet.hpp"
 #include "models/networks/mnist_net.hpp"
 #include "models/networks/registration.hpp"
@@ -13,6 +15,7 @@
 #include "models/networks/vgg.hpp"
 #include "models/scalar.hpp"
 #include "models/shape_text.hpp"
+#include "models/storage/durable_file.hpp"
 
 #include <torch/nn/module.h>
 
@@ -155,10 +158,19 @@ const network_entry& network_named(const std::string& name) {
 
 std::shared_ptr<network> make_network(const std::string& name, int64_t classes,
                                       config::scalar_type dtype) {
-  auto result = config::is_script(name) ? load_script(config::script_file(name))
-                                        : network_named(name).make(classes);
+  auto result =
+    config::is_script(name)      ? load_script(config::network_file(name))
+    : config::is_described(name) ? load_description(config::network_file(name))
+                                 : network_named(name).make(classes);
   convert(result->module(), to_aten(dtype));
   return result;
+}
+
+std::string digest_of_network(const std::string& name) {
+  if (config::is_described(name))
+    return digest_of_description(config::network_file(name));
+  return config::is_script(name) ? digest_of_file(config::network_file(name))
+                                 : "";
 }
 
 std::vector<std::string> network_names() {
@@ -184,8 +196,11 @@ network_size size_of(const network_entry& what) {
 
 void require_suitable(const std::string& network, const std::string& dataset,
                       const std::vector<int64_t>& shape, int64_t classes) {
+  if (config::is_described(network) || config::is_external(dataset)) {
+    return; // Another process computes it, on samples of its own.
+  }
   if (config::is_script(network)) {
-    auto net = load_script(config::script_file(network));
+    auto net = load_script(config::network_file(network));
     return require_scores(*net, network, dataset, shape, classes);
   }
   const auto& net = network_named(network);

@@ -40,6 +40,12 @@ struct network_size {
 
 network_size size_of(const network_entry& what);
 
+/// What tells a network in a file from others, as 64 hex digits: for a script
+/// the SHA-256 of the file, for a description that of what it describes. Empty
+/// for a network with a name.
+/// @throws run_error if the file cannot be read.
+std::string digest_of_network(const std::string& name);
+
 /// Checks that the samples suit the network.
 /// @param shape C, H, W of a sample.
 /// @param classes Of the data; 0: any number. Only a script has its own.

@@ -23,6 +23,7 @@ stored_tensors::stored_tensors(std::unique_ptr<const config::input_file> file,
                std::as_writable_bytes(std::span{header}), where_);
   auto begin = sizeof(length) + length;
   auto index = read_tensor_index(header, behind - length, where_);
+  metadata_ = std::move(index.metadata);
   for (auto& [what, first, bytes] : index.tensors) {
     tensors_.push_back(std::move(what));
     places_.push_back(begin + first);

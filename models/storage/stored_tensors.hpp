@@ -32,6 +32,8 @@ public:
   /// In the order of their bytes in the file; without these.
   std::span<const named_tensor> tensors() const noexcept { return tensors_; }
 
+  const tensor_metadata& metadata() const noexcept { return metadata_; }
+
   /// The tensor of this name, or null. Linear in the number of tensors.
   const named_tensor* find(std::string_view name) const noexcept;
 
@@ -44,6 +46,7 @@ private:
   std::string where_;
   std::vector<named_tensor> tensors_;
   std::vector<uint64_t> places_; ///< Where each begins in the file.
+  tensor_metadata metadata_;
 };
 
 } // namespace troupe::models

@@ -33,7 +33,7 @@ FOLDERS = (
     "models/weights",
     "models/engine", "models/networks",
     "actors/policies", "actors/core", "actors/runtime", "actors/recording",
-    "actors/worker", "actors/modules", "actors/links", "actors/shards", "actors/state",
+    "actors/worker", "actors/external", "actors/modules", "actors/links", "actors/shards", "actors/state",
     "actors/server", "actors/evaluator", "actors/session",
     "apps", "apps/data", "apps/checkpoint", "apps/lab/simulation", "apps/lab/replay",
     "apps/startup", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",

@@ -9,7 +9,7 @@ namespace {
   for (const auto* each :
        {"mnist", "fashion-mnist", "emnist-letters", "cifar10", "folder", "tar"})
     troupe::config::add_dataset(each, true);
-  for (const auto* each : {"digits", "synthetic"})
+  for (const auto* each : {"digits", "synthetic", "external"})
     troupe::config::add_dataset(each, false);
   return true;
 }();

@@ -1,0 +1,106 @@
+#pragma once
+// Stands in the place of a worker's compute actor and loader where another
+// process computes (`--compute external`): hands leases and weights to that
+// process, and takes its gradients. Weights and gradients lie in memory that
+// both have mapped; a frame only says where.
+//
+// The process answers each frame of weights once, with a gradient or without
+// (`returned`). Until then the blocks that the frame named are its own.
+
+#include "actors/external/process_line.hpp"
+#include "actors/runtime/run_clock.hpp"
+#include "config/text/settings.hpp"
+#include "data/sampling/permutation.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/layout/flat_pool.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+namespace troupe {
+
+/// A compute actor and a loader in one, which also gets the frames of the
+/// process.
+using agent_actor = compute_actor::extend_with<loader_actor>::extend<
+  // A frame: kind, number, body.
+  result<void>(frame_atom, uint32_t, uint64_t, std::string),
+  // There will be no more frames; the error says why.
+  result<void>(detach_atom, caf::error)>;
+
+struct agent_parts {
+  config::settings settings; ///< Of the joined worker.
+  models::flat_layout layout;
+  data::epoch_order order; ///< By which leases become samples.
+  payload frozen;          ///< Weights that are not trained, if any.
+  std::shared_ptr<transport::shared_memory> memory;
+  external::process_line_ptr line;
+  session_client_actor session; ///< Of the worker.
+};
+
+class agent_state {
+public:
+  using pointer = agent_actor::stateful_pointer<agent_state>;
+
+  static constexpr const char* name = "troupe.agent";
+
+  agent_state(pointer self, agent_parts parts);
+
+  agent_actor::behavior_type make_behavior();
+
+private:
+  /// A gradient that the process is asked for.
+  struct job {
+    lease what;
+    caf::typed_response_promise<gradient_report> asks;
+    at::Tensor gradient;
+    run_clock clock;
+  };
+
+  /// Memory that the process may use until it has answered.
+  struct blocks {
+    at::Tensor weights;
+    at::Tensor gradient;
+  };
+
+  void welcome();
+  caf::result<loaded_batch> load(const lease& what);
+  caf::result<gradient_report> begin(compute_task task);
+  void cancel();
+  void take(external::process_frame_kind kind, uint64_t number,
+            const std::string& body);
+  void take_gradient(lease_id from, const std::string& body);
+  void give_back(lease_id what);
+  bool settle(lease_id what);
+  void finish(caf::expected<gradient_report> report);
+  gradient_report without_gradient(const job& of) const;
+  void watch_time();
+  void lose(const caf::error& why);
+
+  /// Where the block is, for the process: the number of its region, and bytes
+  /// from its beginning. Makes the region known to the process first.
+  std::pair<uint64_t, uint64_t> place_of(const at::Tensor& block);
+
+  pointer self_;
+  agent_parts parts_;
+  models::flat_pool weights_;
+  models::flat_pool gradients_;
+  at::Tensor frozen_;
+  std::set<uint64_t> known_regions_;
+  std::deque<lease> waiting_;  ///< Told to the process, and not begun.
+  std::set<lease_id> refused_; ///< Of these: given back by the process.
+  std::optional<job> job_;
+  std::map<lease_id, blocks> unanswered_;
+  at::Tensor kept_weights_; ///< Those of the last answer.
+  uint64_t jobs_ = 0;       ///< Counts them.
+  caf::error lost_;         ///< Why the process is gone, if it is.
+};
+
+/// Spawns the agent and the reader of its frames.
+agent_actor make_agent(caf::actor_system& system, agent_parts parts);
+
+} // namespace troupe

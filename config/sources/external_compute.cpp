@@ -1,0 +1,109 @@
+#include "config/sources/external_compute.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/values/external.hpp"
+#include "config/values/script.hpp"
+
+#include <array>
+
+namespace troupe::config {
+
+namespace {
+
+bool computes_elsewhere(const settings& all) {
+  return all.training.compute == compute_kind::external;
+}
+
+/// Settings of a native computation; the other process decides for itself.
+constexpr std::array<std::string_view, 7> of_native{"training.micro-batch-size",
+                                                    "training.label-smoothing",
+                                                    "training.autocast",
+                                                    "training.buffers",
+                                                    "parallel.mode",
+                                                    "parallel.replicas",
+                                                    "parallel.placement"};
+
+/// Throws unless these have their defaults. @param cite How a line names one.
+void require_defaults(const settings& all, const auto& cite) {
+  for (auto id : of_native)
+    if (key_of(id).get(all) != key_of(id).get(settings{}))
+      throw usage_error(cite(id) +
+                        ": is for a network that Troupe computes; with "
+                        "--compute external leave it out");
+}
+
+void require_simulable(const resolved& all) {
+  const auto& training = all.values.training;
+  if (computes_elsewhere(all.values))
+    throw usage_error(all.cite("training.compute") +
+                      ": --simulate computes in this process; start a "
+                      "parameter server and workers");
+  if (is_described(training.network))
+    throw usage_error(all.cite("training.network") +
+                      ": is computed by other processes, and --simulate has "
+                      "none; start a parameter server and workers");
+  if (is_external(all.values.data.dataset))
+    throw usage_error(all.cite("data.dataset") +
+                      ": only processes of --compute external have the "
+                      "samples; start a parameter server and workers");
+}
+
+void check_worker(const resolved& all) {
+  const auto& training = all.values.training;
+  if (!computes_elsewhere(all.values)) {
+    if (!training.compute_socket.empty())
+      throw usage_error(all.cite("training.compute-socket") +
+                        ": is for --compute external");
+    return;
+  }
+  if (training.compute_socket.empty())
+    throw usage_error(all.cite("training.compute") +
+                      ": say where the process is to connect, with "
+                      "--compute-socket PATH");
+  if (is_peer(all.values) || all.values.cluster.join)
+    throw usage_error(all.cite("training.compute") +
+                      ": is for workers beside a parameter server; leave "
+                      "--topology peers out");
+}
+
+} // namespace
+
+void check_external(const resolved& all) {
+  const auto& values = all.values;
+  if (values.what == role::simulate)
+    require_simulable(all);
+  if (values.what == role::evaluator && computes_elsewhere(values))
+    throw usage_error(all.cite("training.compute") +
+                      ": is for workers in this release; evaluators score "
+                      "networks that Troupe computes");
+  if (values.what == role::worker || is_peer(values))
+    check_worker(all);
+  auto decides = values.what == role::ps && !is_remote_shard(values);
+  if (!decides || !is_described(values.training.network))
+    return;
+  require_defaults(
+    values, [&](std::string_view id) { return all.cite(std::string{id}); });
+  if (!is_external(values.data.dataset))
+    throw usage_error(all.cite("training.network") +
+                      ": who computes it has the samples; say how many there "
+                      "are, with --dataset 'external(samples=N,id=NAME)'");
+}
+
+void require_who_computes(const settings& joined) {
+  if (computes_elsewhere(joined)) {
+    require_defaults(joined, [](std::string_view id) {
+      return "the parameter server's setting " + std::string{id};
+    });
+    return;
+  }
+  if (is_described(joined.training.network))
+    throw usage_error("--network " + joined.training.network +
+                      ": is computed by another process; start this node with "
+                      "--compute external");
+  if (is_external(joined.data.dataset))
+    throw usage_error("--dataset " + joined.data.dataset +
+                      ": only processes of --compute external have the "
+                      "samples");
+}
+
+} // namespace troupe::config

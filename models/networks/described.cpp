@@ -1,0 +1,209 @@
+#include "models/networks/described.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/text/input_file.hpp"
+#include "config/text/text.hpp"
+#include "models/storage/durable_file.hpp"
+#include "models/storage/stored_tensors.hpp"
+
+#include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <sstream>
+#include <utility>
+
+namespace troupe::models {
+
+namespace {
+
+[[noreturn]] void refuse_description(const std::string& file,
+                                     const std::string& why) {
+  throw run_error(file + ": describes no network: " + why);
+}
+
+stored_tensors open_description(const std::string& file) {
+  return {open_file(file), file};
+}
+
+std::vector<std::string> lines_of(const stored_tensors& from,
+                                  const std::string& key) {
+  std::vector<std::string> out;
+  auto found = from.metadata().find(key);
+  if (found == from.metadata().end())
+    return out;
+  std::istringstream text{found->second};
+  for (std::string line; std::getline(text, line);)
+    out.push_back(line);
+  return out;
+}
+
+at::ScalarType type_of(const named_tensor& what, const std::string& file) {
+  if (what.dtype == "F32")
+    return at::kFloat;
+  if (what.dtype == "F64")
+    return at::kDouble;
+  if (what.dtype == "I64")
+    return at::kLong;
+  refuse_description(file, "tensor " + config::shown(what.name) + " is " +
+                             what.dtype +
+                             "; F32 and F64 are trained, and I64 counts");
+}
+
+/// Makes the modules that the names of tensors speak of.
+class builder {
+public:
+  explicit builder(std::string file)
+    : file_(std::move(file)), from_(open_description(file_)),
+      root_(std::make_shared<torch::nn::Module>("described")) {
+    auto statistics = names("troupe.statistics");
+    auto frozen = names("troupe.frozen");
+    for (const auto& what : from_.tensors()) {
+      auto value = at::empty(what.shape, type_of(what, file_));
+      auto is_buffer =
+        statistics.contains(what.name) || value.dtype() == at::kLong;
+      add(what.name, value, is_buffer, !frozen.contains(what.name));
+      tensors_.emplace(what.name, value);
+    }
+    for (const auto& line : lines_of(from_, "troupe.shared"))
+      share(line);
+    if (root_->parameters().empty())
+      refuse_description(file_, "it has no tensor that could be trained");
+  }
+
+  std::shared_ptr<torch::nn::Module> take() { return root_; }
+
+private:
+  /// The tensors that a line of the metadata names, which must be there.
+  std::set<std::string> names(const std::string& key) const {
+    std::set<std::string> out;
+    for (auto& line : lines_of(from_, key)) {
+      if (from_.find(line) == nullptr)
+        refuse_description(file_, key + " names " + config::in_quotes(line) +
+                                    ", which is not among its tensors");
+      out.insert(std::move(line));
+    }
+    return out;
+  }
+
+  /// "decoder.weight = embedding.weight"
+  void share(const std::string& line) {
+    constexpr std::string_view between = " = ";
+    auto at = line.find(between);
+    auto first = at == std::string::npos
+                   ? tensors_.end()
+                   : tensors_.find(line.substr(at + between.size()));
+    if (first == tensors_.end())
+      refuse_description(file_, "troupe.shared has the line " +
+                                  config::in_quotes(line) +
+                                  ", and not 'NAME = NAME OF A TENSOR'");
+    const auto& value = first->second;
+    add(line.substr(0, at), value, false, value.requires_grad());
+  }
+
+  void add(const std::string& name, const at::Tensor& value, bool is_buffer,
+           bool trained) try {
+    auto dot = name.rfind('.');
+    auto& owner =
+      dot == std::string::npos ? *root_ : module_at(name.substr(0, dot));
+    auto own = dot == std::string::npos ? name : name.substr(dot + 1);
+    if (is_buffer)
+      owner.register_buffer(own, value);
+    else
+      owner.register_parameter(own, value, trained);
+  } catch (const c10::Error&) {
+    refuse_description(file_,
+                       "a tensor cannot be named " + config::in_quotes(name));
+  }
+
+  torch::nn::Module& module_at(const std::string& path) {
+    auto [at, is_new] = modules_.try_emplace(path);
+    if (is_new) {
+      auto dot = path.rfind('.');
+      auto& above =
+        dot == std::string::npos ? *root_ : module_at(path.substr(0, dot));
+      at->second = above.register_module(
+        dot == std::string::npos ? path : path.substr(dot + 1),
+        std::make_shared<torch::nn::Module>("described"));
+    }
+    return *at->second;
+  }
+
+  std::string file_;
+  stored_tensors from_;
+  std::shared_ptr<torch::nn::Module> root_;
+  std::map<std::string, std::shared_ptr<torch::nn::Module>> modules_;
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+class described_network final : public network {
+public:
+  explicit described_network(const std::string& file)
+    : file_(file), module_(builder{file}.take()) {
+    // nop
+  }
+
+  torch::nn::Module& module() override { return *module_; }
+
+  at::Tensor forward(const at::Tensor&, const gradient_places&,
+                     const std::optional<dropout_key>&) override {
+    throw run_error("--network weights:" + file_ +
+                    ": is a description, and cannot compute");
+  }
+
+  bool restore() override {
+    torch::NoGradGuard no_grad;
+    auto from = open_description(file_);
+    for (const auto& item : module_->named_parameters())
+      fill(from, item.key(), item.value());
+    for (const auto& item : module_->named_buffers())
+      fill(from, item.key(), item.value());
+    return true;
+  }
+
+private:
+  /// A tensor with several names is in the file under the first.
+  void fill(const stored_tensors& from, const std::string& name,
+            const at::Tensor& value) {
+    const auto* its = from.find(name);
+    if (its == nullptr)
+      return;
+    auto read = at::empty(its->shape, type_of(*its, file_));
+    if (read.sizes() != value.sizes())
+      throw run_error(file_ + ": was changed while it was in use");
+    from.read(*its, 0,
+              {static_cast<std::byte*>(read.data_ptr()), read.nbytes()});
+    value.copy_(read);
+  }
+
+  std::string file_;
+  std::shared_ptr<torch::nn::Module> module_;
+};
+
+} // namespace
+
+std::shared_ptr<network> load_description(const std::string& file) {
+  return std::make_shared<described_network>(file);
+}
+
+std::string digest_of_description(const std::string& file) {
+  auto from = open_description(file);
+  std::ostringstream text;
+  for (const auto& what : from.tensors()) {
+    text << what.name << '\n' << what.dtype;
+    for (auto extent : what.shape)
+      text << ' ' << extent;
+    text << '\n';
+  }
+  for (const auto& [key, value] : from.metadata())
+    if (key.starts_with("troupe."))
+      text << key << '\n' << value << '\n';
+  return to_hex(sha256_of(std::as_bytes(std::span{text.view()})));
+}
+
+} // namespace troupe::models

@@ -1,0 +1,176 @@
+// Networks that a safetensors file describes.
+
+#include "config/text/failure.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/network.hpp"
+#include "models/networks/described.hpp"
+#include "models/networks/registry.hpp"
+#include "models/storage/safetensors.hpp"
+#include "tests/support/error_line.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <torch/torch.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::models;
+using Catch::Matchers::EndsWith;
+
+namespace {
+
+struct part {
+  std::string name;
+  at::Tensor value;
+  std::string dtype = "F32";
+};
+
+struct written {
+  explicit written(const std::vector<part>& parts,
+                   const tensor_metadata& metadata = {}) {
+    std::vector<named_tensor> all;
+    for (const auto& [name, value, dtype] : parts)
+      all.push_back({name,
+                     dtype,
+                     value.sizes().vec(),
+                     {static_cast<const std::byte*>(value.const_data_ptr()),
+                      value.nbytes()}});
+    output_file out{file};
+    write_safetensors(out, all, metadata);
+    out.finish();
+  }
+
+  std::string network() const { return "weights:" + file; }
+
+  /// What the line says after the file's name.
+  std::string refusal() const {
+    auto line =
+      troupe::test::error_line<run_error>([&] { load_description(file); });
+    return line.substr(file.size());
+  }
+
+  troupe::testing::temporary_folder folder;
+  std::string file = (folder / "net.safetensors").string();
+};
+
+at::Tensor ramp(std::vector<int64_t> shape, double first = 0) {
+  auto count = 1;
+  for (auto extent : shape)
+    count *= static_cast<int>(extent);
+  return torch::arange(first, first + count, torch::kFloat).view(shape);
+}
+
+std::vector<part> usual() {
+  return {{"body.0.weight", ramp({3, 2})},
+          {"body.1.weight", ramp({3}, 10)},
+          {"body.1.running_mean", ramp({3}, 20)},
+          {"body.1.batches", torch::zeros({}, torch::kLong), "I64"},
+          {"head.weight", ramp({2, 3}, 30)},
+          {"scale", ramp({1}, 40)}};
+}
+
+const tensor_metadata about_usual{
+  {"troupe.statistics", "body.1.running_mean"},
+  {"troupe.frozen", "head.weight"},
+  {"troupe.shared", "tail.weight = body.0.weight"}};
+
+std::vector<std::string> names_of(const std::vector<parameter_slot>& slots) {
+  std::vector<std::string> out;
+  for (const auto& slot : slots)
+    out.push_back(slot.name);
+  return out;
+}
+
+using names = std::vector<std::string>;
+
+} // namespace
+
+TEST_CASE("a described network has the tensors of the file, by kind") {
+  written on{usual(), about_usual};
+  auto net = make_network(on.network(), 0, config::scalar_type::float32);
+  auto layout = flat_layout::from(net->module());
+  // In the order of the file, where wide types come first: body.1 begins there.
+  CHECK(names_of(layout.slots()) ==
+        names{"scale", "body.1.weight", "body.0.weight"});
+  CHECK(names_of(layout.statistics()) == names{"body.1.running_mean"});
+  CHECK(names_of(layout.frozen()) == names{"head.weight"});
+  for (const auto& slot : layout.state_dict())
+    CHECK(slot.same_as == (slot.name == "tail.weight" ? "body.0.weight" : ""));
+  CHECK(layout.state_dict().size() == 7);
+}
+
+TEST_CASE("its first weights are those of the file") {
+  written on{usual(), about_usual};
+  auto net = make_network(on.network(), 0, config::scalar_type::float32);
+  initialise(*net, 7);
+  auto layout = flat_layout::from(net->module());
+  auto flat = gather(net->module(), layout);
+  auto frozen = gather_frozen(net->module(), layout);
+  for (const auto& [name, value, dtype] : usual())
+    for (const auto& slot : layout.state_dict())
+      if (slot.name == name && slot.kind != tensor_kind::counter)
+        CHECK(torch::equal(layout.view({flat, frozen}, slot), value));
+}
+
+TEST_CASE("a described network may have another type than its file") {
+  written on{usual(), about_usual};
+  auto net = make_network(on.network(), 0, config::scalar_type::float64);
+  initialise(*net, 7);
+  auto layout = flat_layout::from(net->module());
+  CHECK(layout.dtype() == config::scalar_type::float64);
+  CHECK(gather(net->module(), layout)[0].item<double>() == 40);
+}
+
+TEST_CASE("descriptions are told apart by all but their values") {
+  auto digest = [](const std::vector<part>& parts,
+                   const tensor_metadata& metadata = about_usual) {
+    return digest_of_network(written{parts, metadata}.network());
+  };
+  auto first = digest(usual());
+  CHECK(first.size() == 64);
+  auto other = usual();
+  other[0].value = ramp({3, 2}, 7);
+  CHECK(digest(other) == first);
+  auto more = about_usual;
+  more["made_by"] = "somebody";
+  CHECK(digest(usual(), more) == first);
+  other[0].value = ramp({2, 3});
+  CHECK(digest(other) != first);
+  other = usual();
+  other[0].name = "body.0.weights";
+  CHECK(digest(other, {}) != digest(usual(), {}));
+  more = about_usual;
+  more["troupe.frozen"] = "scale";
+  CHECK(digest(usual(), more) != first);
+}
+
+TEST_CASE("a file that describes no network is refused") {
+  std::string begin = ": describes no network: ";
+  CHECK(written{{{"x", torch::zeros({2}, torch::kHalf), "F16"}}}.refusal() ==
+        begin + "tensor x is F16; F32 and F64 are trained, and I64 counts");
+  CHECK(written{{{"x", ramp({2})}}, {{"troupe.statistics", "x"}}}.refusal() ==
+        begin + "it has no tensor that could be trained");
+  CHECK(written{{{"x", ramp({2})}}, {{"troupe.frozen", "y"}}}.refusal() ==
+        begin + "troupe.frozen names 'y', which is not among its tensors");
+  CHECK(written{{{"x", ramp({2})}}, {{"troupe.shared", "y"}}}.refusal() ==
+        begin + "troupe.shared has the line 'y', and not 'NAME = NAME OF A "
+                "TENSOR'");
+  CHECK(written{{{"x", ramp({2})}}, {{"troupe.shared", "y = z"}}}.refusal() ==
+        begin + "troupe.shared has the line 'y = z', and not 'NAME = NAME OF "
+                "A TENSOR'");
+  CHECK(written{{{"a.", ramp({2})}}}.refusal() ==
+        begin + "a tensor cannot be named 'a.'");
+}
+
+TEST_CASE("a described network cannot compute") {
+  written on{usual()};
+  auto net = load_description(on.file);
+  auto line = troupe::test::error_line<run_error>([&] {
+    net->forward(ramp({1, 2}), {}, {});
+  });
+  CHECK_THAT(line, EndsWith(": is a description, and cannot compute"));
+}
