@@ -1,0 +1,107 @@
+"""Batches of a worker's leases, through torch's DataLoader."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import torch.utils.data
+from torch.utils.data import DataLoader, IterableDataset, default_collate
+
+from troupe.errors import Error
+from troupe.worker import Lease, Worker
+
+#: What the run decides: which samples come, in which order, and how many.
+_OF_THE_RUN = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "in_order")
+
+
+class _Collate:
+    """Puts samples together; of none it makes None."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __call__(self, samples: list) -> Any:
+        return self._inner(samples) if samples else None
+
+
+class _Samples(torch.utils.data.Dataset):
+    """The user's data set, which is not asked for nothing."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._inner[index]
+
+    def __getitems__(self, indices: list[int]) -> list:
+        several = getattr(self._inner, "__getitems__", None)
+        if several is None or not indices:
+            return [self._inner[i] for i in indices]
+        return several(indices)
+
+
+class _Sampler:
+    """Gives the DataLoader the samples of leases, as far ahead as it asks.
+
+    A DataLoader with processes asks when it could go on with what it has: then
+    it gets an empty batch rather than wait for a lease.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.given: deque[Lease | None] = deque()  # In the DataLoader; None: empty.
+
+    def __iter__(self) -> Iterator[list[int]]:
+        while True:
+            ahead = any(lease is not None for lease in self.given)
+            lease = self._worker._next_lease(wait=not ahead)
+            if lease is None and not ahead:
+                return  # The run has ended.
+            self.given.append(lease)
+            yield list(lease.indices) if lease is not None else []
+
+
+class Loader:
+    """Iterates over batches until the run ends. After each comes `step` or
+    `skip` of the worker; a loop that is left gives all batches back."""
+
+    def __init__(self, worker: Worker, dataset: Any, options: dict[str, Any]) -> None:
+        for key in _OF_THE_RUN:
+            if key in options:
+                raise Error(
+                    f"loader({key}=...): the run decides which samples come in a batch; "
+                    "give batch_size to the parameter server"
+                )
+        if isinstance(dataset, IterableDataset):
+            raise Error("loader(): needs a data set with an index, and not an IterableDataset")
+        self._worker = worker
+        self._dataset = _Samples(dataset)
+        collate = options.pop("collate_fn", None) or default_collate
+        self._options = {**options, "collate_fn": _Collate(collate)}
+        #: The lease of the last batch.
+        self.lease: Lease | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._worker._only(self._each_batch())
+
+    def _each_batch(self) -> Generator[Any, None, None]:
+        worker = self._worker
+        sampler = _Sampler(worker)
+        batches = iter(DataLoader(self._dataset, batch_sampler=sampler, **self._options))
+        try:
+            for batch in batches:
+                lease = sampler.given.popleft()
+                if lease is None or not worker._begin(lease):
+                    continue
+                self.lease = lease
+                yield from worker._hand_out(lease, batch)
+        finally:
+            for lease in sampler.given:
+                if lease is not None:
+                    worker._return(lease)
+        worker._raise_failure()

@@ -1,0 +1,90 @@
+"""The program trainer_node: where it is, and how it is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from troupe.description import describe, file_name
+from troupe.errors import Error
+
+#: Names the program where it is neither in the package nor in the PATH.
+VARIABLE = "TROUPE_TRAINER_NODE"
+
+
+def find() -> str:
+    """The path of trainer_node."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        if not os.access(given, os.X_OK):
+            raise Error(f"{VARIABLE}={given}: there is no program that can be started")
+        return given
+    bundled = Path(__file__).parent / "bin" / "trainer_node"
+    if os.access(bundled, os.X_OK):
+        return str(bundled)
+    found = shutil.which("trainer_node")
+    if not found:
+        raise Error(
+            "trainer_node is not in the PATH: build Troupe, and put build/release/bin "
+            f"into the PATH or name the program with {VARIABLE}"
+        )
+    return found
+
+
+def flags(config: str | os.PathLike | None, settings: Mapping[str, Any]) -> list[str]:
+    """Settings as flags: batch_size=64 is --batch-size 64."""
+    out = ["--config", os.fspath(config)] if config is not None else []
+    for key, value in settings.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        out += ["--" + key.replace("_", "-"), str(value)]
+    return out
+
+
+def dataset(size: int, name: str) -> str:
+    if size < 1:
+        raise Error(f"dataset_size={size}: there must be a sample at least")
+    if any(c in name for c in "(),= \t\n"):
+        raise Error(f"dataset_id={name!r}: give a word without blanks, commas and brackets")
+    return f"external(samples={size},id={name or 'data'})"
+
+
+def serve(
+    model: torch.nn.Module,
+    config: str | os.PathLike | None = None,
+    *,
+    dataset_size: int,
+    dataset_id: str = "",
+    **settings: Any,
+) -> int:
+    """Runs the parameter server for this model, and returns its exit status.
+
+    The model's present weights are the first ones of a new run. Their file is
+    runs/<class>.safetensors: a run that goes on needs one that describes the
+    same, whatever the values.
+
+    Args:
+        config: An INI file of settings, docs/configuration.md.
+        dataset_size: Samples of an epoch.
+        dataset_id: A word that tells this data set from others.
+        settings: Any setting by its flag's name: policy="ssp", batch_size=64.
+    """
+    file = describe(model, Path("runs") / f"{file_name(model)}.safetensors")
+    command = [find(), "--role", "ps"]
+    command += ["--network", f"weights:{file}"]
+    command += ["--dataset", dataset(dataset_size, dataset_id)]
+    command += flags(config, settings)
+    with subprocess.Popen(command) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                pass  # It got the signal, too: it ends with a checkpoint.

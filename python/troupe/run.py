@@ -1,0 +1,59 @@
+"""The files that a run leaves (docs/run-directory.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from troupe import safetensors
+from troupe.errors import Error
+
+
+class Run:
+    """A run directory: `Run("runs/net-1").summary["final_loss"]`."""
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = Path(path)
+        if not (self.path / "config.ini").is_file():
+            raise Error(f"{self.path}: is no run directory, it has no config.ini")
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The results of the run, once it has ended."""
+        file = self.path / "summary.json"
+        try:
+            return json.loads(file.read_text())
+        except FileNotFoundError:
+            raise Error(f"{file}: is not there; it is written when the run ends") from None
+
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """The lines of metrics.jsonl, in their order, as far as they are complete."""
+        with open(self.path / "metrics.jsonl") as lines:
+            for line in lines:
+                if line.endswith("\n"):
+                    yield json.loads(line)
+
+    def state_dict(self, step: str | int = "best") -> dict[str, torch.Tensor]:
+        """Weights for `model.load_state_dict`: of the best score ("best"), of the
+        newest checkpoint ("last") or of the checkpoint at this step."""
+        if step == "best":
+            return safetensors.read(self.path / "best.safetensors")
+        steps = {
+            int(folder.name.removeprefix("step-")): folder
+            for folder in (self.path / "checkpoints").glob("step-*")
+            if folder.name.removeprefix("step-").isdigit()
+        }
+        if not steps:
+            raise Error(f"{self.path}: has no checkpoint")
+        if step == "last":
+            step = max(steps)
+        if step not in steps:
+            known = ", ".join(str(x) for x in sorted(steps))
+            raise Error(f"{self.path}: has no checkpoint of step {step}; it has {known}")
+        return safetensors.read(steps[int(step)] / "model.safetensors")

@@ -1,0 +1,234 @@
+"""What goes wrong is one exception that says what to do; nothing hangs."""
+
+import multiprocessing
+import os
+import sys
+import threading
+import unittest
+from unittest import mock
+
+import cluster
+import toy
+import torch
+import troupe
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+
+class Renamed(toy.Net):
+    def __init__(self):
+        super().__init__()
+        self.other = self.last
+        del self.last
+
+
+class Unused(toy.Net):
+    def __init__(self):
+        super().__init__()
+        self.idle = nn.Linear(2, 2)
+
+
+class Refused(cluster.Case):
+    """A worker that cannot begin."""
+
+    def refuse(self, pattern, model=None, **settings):
+        settings = {"dataset_size": toy.SAMPLES, "dataset_id": "toy", **settings}
+        with self.assertRaisesRegex(troupe.Error, pattern):
+            troupe.Worker(model or toy.Net(), **settings).close()
+
+    def test_models(self):
+        _, port = self.serve("--workers", 1)
+        wide = toy.Net(hidden=300)
+        self.refuse(r"first.weight has the shape \(300, 20\), and in the run \(256, 20\)",
+                    wide, port=port)
+        self.refuse("the run has the tensor last.weight, and the model has not",
+                    Renamed(), port=port)
+        self.refuse("the model has the tensor idle.weight, and the run has not",
+                    Unused(), port=port)
+        self.refuse("first.weight is torch.float64, and in the run torch.float32",
+                    toy.Net().double(), port=port)
+        self.refuse("first.weight is torch.bfloat16: the server keeps float32",
+                    toy.Net().bfloat16(), port=port)
+        half = toy.Net()
+        half.last.double()
+        self.refuse("all must have one type", half, port=port)
+        frozen = toy.Net()
+        frozen.first.weight.requires_grad_(False)
+        self.refuse("first.weight is trained in the run, and frozen in the model",
+                    frozen, port=port)
+        self.refuse("no parameter that needs a gradient", nn.ReLU(), port=port)
+
+    def test_samples(self):
+        _, port = self.serve("--workers", 1)
+        self.refuse("has 599 samples, and the run 600", dataset_size=599, port=port)
+        self.refuse("has the data set 'tea', and the run 'toy'", dataset_id="tea", port=port)
+        self.refuse("there must be a sample", dataset_size=0, port=port)
+        self.refuse("give a word without blanks", dataset_id="a b", port=port)
+
+    def test_settings(self):
+        self.refuse("unknown flag .--not-a-setting", not_a_setting=1)
+        self.refuse("no such file|cannot be read|not found", config="absent.ini")
+        self.refuse("no parameter server at 127.0.0.1:9 ", port=9, connect_timeout=1)
+
+    def test_no_program(self):
+        with mock.patch.dict(os.environ, {"TROUPE_TRAINER_NODE": "/absent"}):
+            self.refuse("TROUPE_TRAINER_NODE=/absent: there is no program")
+        with mock.patch.dict(os.environ, {"PATH": ""}):
+            del os.environ["TROUPE_TRAINER_NODE"]
+            self.refuse("trainer_node is not in the PATH")
+
+    def test_a_network_that_the_program_computes(self):
+        _, port = self.serve("--workers", 1)
+        native = self.start(
+            "native", [cluster.PROGRAM, "--role", "worker", "--port", port]
+        )
+        self.require_end(native, 2)
+        self.assertIn("start this node with --compute external", native.output())
+
+
+class Loops(cluster.Case):
+    """A worker whose loop is wrong."""
+
+    def setUp(self):
+        super().setUp()
+        server, port = self.serve("--workers", 1, "--batch-size", 10, "--epochs", 1)
+        self.server = server
+        self.model = toy.Net()
+        self.data = toy.Points()
+        self.worker = troupe.Worker(
+            self.model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port
+        )
+        self.addCleanup(self.worker.close)
+
+    def loss(self, batch):
+        x, y = batch
+        return cross_entropy(self.model(x), y)
+
+    def finish(self, loader):
+        for batch in loader:
+            loss = self.loss(batch)
+            loss.backward()
+            self.worker.step(loss)
+
+    def finish_exactly(self):
+        """The run ends with each sample once, whatever happened before."""
+        self.finish(self.worker.loader(self.data))
+        self.require_end(self.server)
+        self.assertEqual(self.run_directory().summary["samples_applied"], toy.SAMPLES)
+
+    def test_step_before_backward(self):
+        with self.assertRaisesRegex(troupe.Error, "first.weight has no gradient: call backward"):
+            for batch in self.worker.loader(self.data):
+                self.worker.step(self.loss(batch))
+        self.finish_exactly()
+
+    def test_step_without_a_batch(self):
+        with self.assertRaisesRegex(troupe.Error, "needs a batch"):
+            self.worker.step(0.0)
+        self.finish_exactly()
+        with self.assertRaisesRegex(troupe.Error, "the run has ended"):
+            self.worker.step(0.0)
+
+    def test_a_batch_without_step(self):
+        with self.assertRaisesRegex(troupe.Error, "neither step.. nor skip"):
+            for _ in self.worker.loader(self.data):
+                pass
+        self.finish_exactly()
+
+    def test_skip_and_break(self):
+        for number, batch in enumerate(self.worker.loader(self.data, num_workers=2)):
+            if number == 3:
+                break
+            if number == 1:
+                self.worker.skip()
+                continue
+            loss = self.loss(batch)
+            loss.backward()
+            self.worker.step(loss)
+        self.finish_exactly()
+
+    def test_an_exception_in_the_loop(self):
+        with self.assertRaises(ZeroDivisionError):
+            for _ in self.worker.loader(self.data, num_workers=1):
+                1 / 0
+        self.finish_exactly()
+
+    def test_another_thread(self):
+        seen = []
+
+        def work():
+            try:
+                self.worker.step(0.0)
+            except troupe.Error as why:
+                seen.append(str(why))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.assertEqual(seen, ["a worker belongs to the thread that made it"])
+
+    def test_a_forked_child(self):
+        def work(queue):
+            try:
+                self.worker.step(0.0)
+            except troupe.Error as why:
+                queue.put(str(why))
+
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        child = context.Process(target=work, args=(queue,))
+        child.start()
+        self.assertIn("and not to its children", queue.get(timeout=cluster.PATIENCE))
+        child.join()
+        self.finish_exactly()
+
+    def test_a_second_worker(self):
+        with self.assertRaisesRegex(troupe.Error, "has a worker already"):
+            troupe.Worker(self.model, dataset_size=toy.SAMPLES)
+        self.finish_exactly()
+
+    def test_options_of_the_run(self):
+        for option in ("batch_size", "shuffle", "sampler", "drop_last"):
+            with self.assertRaisesRegex(troupe.Error, rf"loader.{option}=\.\.\.\): the run decides"):
+                self.worker.loader(self.data, **{option: 1})
+        with self.assertRaisesRegex(troupe.Error, "has 5 samples, and dataset_size is 600"):
+            self.worker.loader(toy.Points(5))
+
+    def test_gradients_that_are_not_finite(self):
+        loader = iter(self.worker.loader(self.data))
+        loss = self.loss(next(loader))
+        (loss * float("nan")).backward()
+        self.worker.step(loss)
+        loader.close()
+        self.finish_exactly()
+        self.assertEqual(self.run_directory().summary["gradients_refused"], 1)
+
+    def test_closed(self):
+        agent = self.worker._child
+        self.worker.close()
+        self.assertEqual(agent.returncode, 0)
+        with self.assertRaisesRegex(troupe.Error, "the worker is closed"):
+            self.worker.step(0.0)
+
+
+class UnusedParameters(cluster.Case):
+    def test_zero_on_request(self):
+        file = troupe.describe(Unused(), self.folder / "unused.safetensors")
+        server, port = self.serve("--workers", 1, "--epochs", 1, network=f"weights:{file}")
+        model, data = Unused(), toy.Points()
+        with troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port, allow_unused=True
+        ) as worker:
+            before = None
+            for x, y in worker.loader(data):
+                if before is None:
+                    before = model.idle.weight.clone()
+                loss = cross_entropy(model(x), y)
+                loss.backward()
+                worker.step(loss)
+            self.assertTrue(torch.equal(model.idle.weight, before))
+        self.require_end(server)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

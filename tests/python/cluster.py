@@ -1,0 +1,99 @@
+"""Starts a parameter server and workers for tests, and ends what is left."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import toy
+import troupe
+
+HERE = Path(__file__).parent
+PROGRAM = os.environ["TROUPE_TRAINER_NODE"]
+
+#: Seconds that a test waits for something; far more than it takes.
+PATIENCE = 60
+
+
+class Process:
+    """A process whose output lies in a file."""
+
+    def __init__(self, command, log):
+        self.log = log
+        with open(log, "wb") as out:
+            self.process = subprocess.Popen(
+                [str(x) for x in command], stdout=out, stderr=out, cwd=log.parent
+            )
+
+    def output(self):
+        return self.log.read_text(errors="replace")
+
+    def await_line(self, pattern):
+        until = time.monotonic() + PATIENCE
+        while not (found := re.search(pattern, self.output())):
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"no {pattern!r} in:\n{self.output()}")
+            time.sleep(0.01)
+        return found
+
+    def wait(self):
+        return self.process.wait(PATIENCE)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+class Case(unittest.TestCase):
+    """A test with a folder, in which its processes run."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="troupe-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def start(self, name, command):
+        out = Process(command, self.folder / f"{name}.log")
+        self.addCleanup(out.end)
+        return out
+
+    def serve(self, *flags, port=0, name="server", network=None, dataset=None):
+        """A parameter server for the toy, and its port."""
+        if network is None:
+            file = troupe.describe(toy.model(), self.folder / "toy.safetensors")
+            network = f"weights:{file}"
+        dataset = dataset or f"external(samples={toy.SAMPLES},id=toy)"
+        server = self.start(
+            name,
+            [PROGRAM, "--role", "ps", "--port", port, "--network", network]
+            + ["--dataset", dataset, "--train-dir", self.folder / "run", *flags],
+        )
+        found = server.await_line(r"listening +on 127\.0\.0\.1:(\d+)")
+        return server, found.group(1)
+
+    def work(self, port, number, *flags):
+        report = self.folder / f"report-{number}.jsonl"
+        return self.start(
+            f"worker-{number}",
+            [sys.executable, HERE / "train.py", port, report, *flags],
+        )
+
+    def require_end(self, process, status=0):
+        self.assertEqual(process.wait(), status, process.output())
+
+    def run_directory(self):
+        return troupe.Run(self.folder / "run")
+
+    def batches(self):
+        """What all workers report."""
+        out = []
+        for file in sorted(self.folder.glob("report-*.jsonl")):
+            for line in file.read_text().splitlines():
+                out.append(json.loads(line))
+        return out

@@ -1,0 +1,150 @@
+"""Processes are killed, and each sample of the user counts exactly once."""
+
+import collections
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+import cluster
+import toy
+
+KILLS = int(os.environ.get("TROUPE_KILLS", "30"))
+APPLIED_LEASES = os.environ["TROUPE_APPLIED_LEASES"]
+
+
+def children(pid):
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(x) for x in found]
+
+
+def runs(pid):
+    """Whether a process is there, and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Kills(cluster.Case):
+    flags = ("--batch-size", 10, "--policy", "async", "--workers", 1, "--tape", "true",
+             "--checkpoint-freq", 20, "--epochs", 100000)
+
+    def setUp(self):
+        super().setUp()
+        self.numbers = itertools.count()
+
+    def add(self, port, *flags):
+        """A worker that has sent a gradient."""
+        number = next(self.numbers)
+        process = self.work(port, number, "--seconds", 0.002, *flags)
+        self.await_batches(process, number, 1)
+        return process, number
+
+    def await_batches(self, process, number, count):
+        report = self.folder / f"report-{number}.jsonl"
+        until = time.monotonic() + cluster.PATIENCE
+        while not report.exists() or report.read_text().count("\n") < count:
+            if process.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(process.output())
+            time.sleep(0.005)
+
+    def applied(self, *logs):
+        found = subprocess.run(
+            [APPLIED_LEASES, *map(str, logs)], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(found.returncode, 0, found.stderr)
+        return [tuple(map(int, line.split())) for line in found.stdout.splitlines()]
+
+    def stop(self, server, *workers):
+        server.process.terminate()
+        self.require_end(server, 75)
+        for process in workers:
+            self.require_end(process)
+
+    def check_samples(self):
+        """Every complete epoch has each of the user's samples once."""
+        leases = {}
+        for batch in self.batches():
+            leases[batch["epoch"], batch["lease"]] = batch["indices"]
+        seen = collections.defaultdict(collections.Counter)
+        unreported = collections.Counter()
+        for epoch, lease in self.applied(self.folder / "run" / "tape-1.pb"):
+            # A process may die between its gradient and its report.
+            if (epoch, lease) in leases:
+                seen[epoch].update(leases[epoch, lease])
+            else:
+                unreported[epoch] += 1
+        whole = [epoch for epoch in sorted(seen)[:-2] if not unreported[epoch]]
+        self.assertGreater(len(whole), 0)
+        for epoch, counts in seen.items():
+            self.assertEqual(max(counts.values()), 1, f"epoch {epoch}")
+        for epoch in whole:
+            self.assertEqual(len(seen[epoch]), toy.SAMPLES, f"epoch {epoch}")
+        return len(whole)
+
+    def test_python_processes(self):
+        server, port = self.serve(*self.flags)
+        other, _ = self.add(port)
+        for kill in range(KILLS):
+            victim, number = self.add(port, "--workers", str(kill % 2))
+            self.await_batches(victim, number, 5)
+            helpers = children(victim.process.pid)
+            victim.process.kill()
+            victim.process.wait()
+            until = time.monotonic() + cluster.PATIENCE
+            while any(runs(pid) for pid in helpers):
+                self.assertLess(time.monotonic(), until, "its processes are left")
+                time.sleep(0.01)
+        self.stop(server, other)
+        self.check_samples()
+
+    def test_agents(self):
+        server, port = self.serve(*self.flags)
+        other, _ = self.add(port)
+        for _ in range(KILLS):
+            victim, number = self.add(port)
+            self.await_batches(victim, number, 5)
+            (agent,) = children(victim.process.pid)
+            os.kill(agent, 9)
+            self.require_end(victim, 1)
+            self.assertIn("troupe.errors.Error: trainer_node has ended", victim.output())
+        self.stop(server, other)
+        self.check_samples()
+
+    def go_on(self, workers):
+        """Waits until each has sent more gradients."""
+        reached = [
+            (self.folder / f"report-{number}.jsonl").read_text().count("\n")
+            for _, number in workers
+        ]
+        for (process, number), before in zip(workers, reached):
+            self.await_batches(process, number, before + 15)
+
+    def test_servers(self):
+        server, port = self.serve(*self.flags)
+        workers = [self.add(port) for _ in range(2)]
+        lives = []
+        for life in range(1, KILLS + 1):
+            self.go_on(workers)
+            server.end()
+            server, _ = self.serve(
+                *self.flags, "--resume", "auto", port=port, name=f"server-{life + 1}"
+            )
+            found = re.search(r"step-0*(\d+)", server.output())
+            lives.append((life, int(found.group(1)) if found else 0))
+        self.go_on(workers)
+        self.stop(server, *(process for process, _ in workers))
+        logs = []
+        for life, last in lives:
+            logs += [self.folder / "run" / f"tape-{life}.pb", last]
+        logs.append(self.folder / "run" / f"tape-{KILLS + 1}.pb")
+        self.assertGreater(len(self.applied(*logs)), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
