@@ -15,6 +15,7 @@
 #include "apps/lab/compare/compare.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
+#include "apps/launch/launch.hpp"
 #include "apps/startup/known_nodes.hpp"
 #include "apps/startup/meeting_file.hpp"
 #include "apps/startup/next_life.hpp"
@@ -286,6 +287,8 @@ int main(int argc, char** argv) {
     }
     if (argc > 1 && std::string_view{argv[1]} == "calibrate")
       return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "launch")
+      return static_cast<int>(app::launch({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "data")
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "checkpoint")

@@ -22,6 +22,7 @@ server, workers, an evaluator and a checkpoint writer.
   trainer_node --simulate [--config FILE] [flags]
   trainer_node --role ps|worker|evaluator --config FILE [flags]
   trainer_node --replay LOG [flags]
+  trainer_node launch [flags] [-- ...]  a cluster of processes on this machine
   trainer_node compare [flags]      policies under the virtual clock, a report
   trainer_node calibrate LOG...     fits --compute-time to a recorded run
   trainer_node data VERB ...        fetches, checks and cuts data sets
@@ -34,8 +35,8 @@ Every flag below a [section] is also a key of that section in the file, and the
 variable TROUPE_<SECTION>_<KEY>; --policy is the key 'name' of [policy].
 Precedence: default < file < environment < flag.
 
-compare, calibrate, data and checkpoint have flags of their own: trainer_node
-data --help.
+launch, compare, calibrate, data and checkpoint have flags of their own:
+trainer_node data --help.
 
 Exit status: 0 done; 1 what the run met was wrong (data, ports, peers, devices,
 disk); 2 command line or configuration wrong; 75 stopped by a signal after a

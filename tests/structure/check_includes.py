@@ -36,7 +36,7 @@ FOLDERS = (
     "actors/worker", "actors/external", "actors/modules", "actors/links", "actors/shards", "actors/state",
     "actors/server", "actors/evaluator", "actors/session",
     "apps", "apps/data", "apps/checkpoint", "apps/lab/simulation", "apps/lab/replay",
-    "apps/startup", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",
+    "apps/startup", "apps/launch", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",
     "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",
     "bench/peers", "bench/parallel", "bench/transport",

@@ -1,0 +1,149 @@
+#include "apps/launch/child.hpp"
+
+#include "config/text/failure.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace troupe::app {
+
+namespace {
+
+/// A line is passed on in pieces of this size, should it have no end.
+constexpr size_t longest_line = 64u << 10;
+
+std::vector<char*> pointers_to(std::vector<std::string>& all) {
+  std::vector<char*> out;
+  for (auto& one : all)
+    out.push_back(one.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+std::vector<std::string>
+environment_with(const std::map<std::string, std::string>& added) {
+  std::vector<std::string> out;
+  for (auto** one = environ; *one != nullptr; ++one) {
+    std::string entry{*one};
+    if (!added.contains(entry.substr(0, entry.find('='))))
+      out.push_back(std::move(entry));
+  }
+  for (const auto& [name, value] : added)
+    out.push_back(name + "=" + value);
+  return out;
+}
+
+/// In the child, before its program: only calls that are safe after a fork.
+[[noreturn]] void become(char** command, char** environment, int output,
+                         pid_t parent) {
+  setpgid(0, 0); // Ctrl-C is for the launcher, which passes it on.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent)
+    _exit(127);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGXFSZ, SIG_DFL);
+  auto nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  execvpe(command[0], command, environment);
+  auto why = std::strerror(errno);
+  for (const auto* part :
+       {"trainer_node: cannot start ", static_cast<const char*>(command[0]),
+        ": ", static_cast<const char*>(why), "\n"})
+    if (write(STDERR_FILENO, part, std::strlen(part)) < 0)
+      break;
+  _exit(127);
+}
+
+} // namespace
+
+child::child(const child_plan& plan, const std::filesystem::path& log)
+  : log_(nullptr, std::fclose) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw run_error(
+      std::string{transport::system_error("starting " + plan.name).what()});
+  output_ = transport::descriptor{ends[0]};
+  transport::descriptor theirs{ends[1]};
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  if (!log.empty()) {
+    log_.reset(std::fopen(log.c_str(), "ae"));
+    if (!log_)
+      throw run_error(transport::system_error(log.string()).what());
+  }
+  auto command = plan.command;
+  auto environment = environment_with(plan.environment);
+  auto arguments = pointers_to(command);
+  auto variables = pointers_to(environment);
+  auto parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0)
+    become(arguments.data(), variables.data(), ends[1], parent);
+  if (pid_ < 0)
+    throw run_error(transport::system_error("starting " + plan.name).what());
+  setpgid(pid_, pid_);
+}
+
+child::~child() {
+  if (pid_ <= 0 || ended())
+    return;
+  signal(SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void child::read(const std::function<void(const std::string&)>& say) {
+  std::array<char, 16384> some{};
+  for (;;) {
+    auto got = ::read(output(), some.data(), some.size());
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      break; // There is no more at the moment.
+    if (got == 0) {
+      if (!rest_.empty())
+        say(std::exchange(rest_, {}));
+      output_ = {};
+      break;
+    }
+    auto size = static_cast<size_t>(got);
+    if (log_)
+      std::fwrite(some.data(), 1, size, log_.get());
+    rest_.append(some.data(), size);
+    size_t begin = 0;
+    for (auto end = rest_.find('\n'); end != std::string::npos;
+         end = rest_.find('\n', begin)) {
+      say(rest_.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    rest_.erase(0, begin);
+    if (rest_.size() > longest_line)
+      say(std::exchange(rest_, {}));
+  }
+  if (log_)
+    std::fflush(log_.get());
+}
+
+std::optional<int> child::ended() {
+  int status = 0;
+  if (!status_ && waitpid(pid_, &status, WNOHANG) == pid_)
+    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return status_;
+}
+
+void child::signal(int number) const {
+  if (!status_)
+    kill(-pid_, number);
+}
+
+} // namespace troupe::app

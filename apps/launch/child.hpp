@@ -1,0 +1,60 @@
+#pragma once
+// A process that `trainer_node launch` starts: its output comes through a pipe,
+// line by line, and it dies with this process. For one thread.
+
+#include "messages/transport/wire/socket.hpp"
+
+#include <sys/types.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::app {
+
+struct child_plan {
+  std::string name;                 ///< "worker-0"; stands before its lines.
+  std::vector<std::string> command; ///< Program and arguments.
+  std::map<std::string, std::string> environment{}; ///< Added to ours.
+};
+
+class child {
+public:
+  /// Starts it. @param log A file that gets what it prints; empty: none.
+  /// @throws run_error
+  child(const child_plan& plan, const std::filesystem::path& log);
+
+  /// Kills it if it still runs.
+  ~child();
+
+  child(const child&) = delete;
+  child& operator=(const child&) = delete;
+
+  pid_t pid() const { return pid_; }
+
+  /// Where its output can be read; negative when there will be no more.
+  int output() const { return output_.get(); }
+
+  /// Takes what it has printed, and passes on complete lines.
+  void read(const std::function<void(const std::string&)>& say);
+
+  /// Its exit status once it has ended, or 128 + the number of a signal.
+  std::optional<int> ended();
+
+  /// To it, and to what it has started.
+  void signal(int number) const;
+
+private:
+  pid_t pid_ = 0;
+  std::optional<int> status_;
+  transport::descriptor output_;
+  std::unique_ptr<FILE, int (*)(FILE*)> log_;
+  std::string rest_; ///< Of a line.
+};
+
+} // namespace troupe::app

@@ -1,0 +1,227 @@
+#include "apps/launch/launch.hpp"
+
+#include "apps/launch/plan.hpp"
+#include "apps/startup/cores.hpp"
+#include "apps/startup/resources.hpp"
+#include "config/text/text.hpp"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <list>
+#include <thread>
+
+namespace troupe::app {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr auto between_looks = std::chrono::milliseconds(200);
+
+/// How long the others have to end when the server has ended, and again when
+/// they were told to.
+constexpr auto patience = std::chrono::seconds(15);
+
+/// SIGINT and SIGTERM as something that can be read.
+class signals {
+public:
+  signals() {
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (auto number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
+      sigaddset(&wanted, number);
+    sigprocmask(SIG_BLOCK, &wanted, nullptr);
+    file_ =
+      transport::descriptor{signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK)};
+  }
+
+  int file() const { return file_.get(); }
+
+  /// How many asked this process to stop since the last call.
+  int taken() const {
+    auto out = 0;
+    signalfd_siginfo one{};
+    while (read(file_.get(), &one, sizeof one) == sizeof one)
+      out += one.ssi_signo != SIGCHLD;
+    return out;
+  }
+
+private:
+  transport::descriptor file_;
+};
+
+class launcher {
+public:
+  explicit launcher(const launch_plan& plan) : plan_(plan) {
+    if (!plan_.logs.empty())
+      std::filesystem::create_directories(plan_.logs);
+    for (const auto& one : plan_.servers)
+      all_.emplace_back(one, true);
+    for (const auto& one : plan_.others)
+      all_.emplace_back(one, false);
+    for (auto& one : all_)
+      start(one);
+  }
+
+  exit_status run() {
+    while (!over()) {
+      wait();
+      for (auto& one : all_)
+        look_at(one);
+      if (auto more = signals_.taken(); more > 0)
+        stop(more);
+      if (!lead_status_ && nobody_works())
+        give_up();
+      if (lead_status_ && clock::now() > deadline_)
+        end_those_left();
+    }
+    if (gave_up_)
+      return exit_status::failed;
+    if (lead_status_ == 0 || lead_status_ == 75 || lead_status_ == 2)
+      return static_cast<exit_status>(*lead_status_);
+    return exit_status::failed;
+  }
+
+private:
+  struct node {
+    child_plan plan;
+    bool is_server;
+    std::optional<child> process{};
+    uint32_t starts = 0;
+    bool done = false; ///< It has ended, and is not started again.
+    bool failed = false;
+  };
+
+  void say(const node& who, const std::string& line) const {
+    std::printf("[%s] %s\n", who.plan.name.c_str(), line.c_str());
+    std::fflush(stdout);
+  }
+
+  void start(node& one) {
+    auto plan = one.plan;
+    if (one.is_server && one.starts > 0)
+      plan.command.insert(plan.command.end(), {"--resume", "auto"});
+    auto log =
+      plan_.logs.empty() ? plan_.logs : plan_.logs / (plan.name + ".log");
+    one.process.emplace(plan, log);
+    ++one.starts;
+  }
+
+  bool over() const { return std::ranges::all_of(all_, &node::done); }
+
+  bool nobody_works() const {
+    return std::ranges::all_of(all_, [](const node& one) {
+      return !one.plan.name.starts_with("worker") || one.done;
+    });
+  }
+
+  /// Until somebody prints something or ends, or a signal comes.
+  void wait() {
+    std::vector<pollfd> files{{signals_.file(), POLLIN, 0}};
+    for (const auto& one : all_)
+      if (!one.done && one.process->output() >= 0)
+        files.push_back({one.process->output(), POLLIN, 0});
+    poll(files.data(), files.size(), static_cast<int>(between_looks.count()));
+  }
+
+  void look_at(node& one) {
+    if (one.done)
+      return;
+    if (one.process->output() >= 0)
+      one.process->read([&](const std::string& line) { say(one, line); });
+    auto status = one.process->ended();
+    if (!status)
+      return;
+    if (one.process->output() >= 0)
+      one.process->read([&](const std::string& line) { say(one, line); });
+    has_ended(one, *status);
+  }
+
+  void has_ended(node& one, int status) {
+    auto in_order = status == 0 || status == 2 || status == 75;
+    auto again = !in_order && !stopping_ && !lead_status_ &&
+                 one.starts <= plan_.restarts &&
+                 (!one.is_server || plan_.server_resumes);
+    if (!in_order || (status == 2 && !one.is_server))
+      say(one, "ended with status " + std::to_string(status) +
+                 (again ? ": is started again" : ""));
+    if (again)
+      return start(one);
+    one.done = true;
+    one.failed = status != 0;
+    if (&one == &all_.front()) {
+      lead_status_ = status;
+      deadline_ = clock::now() + patience;
+    }
+  }
+
+  void stop(int times) {
+    if (stopping_ || times > 1) {
+      for (auto& one : all_)
+        if (!one.done)
+          one.process->signal(SIGKILL);
+      std::_Exit(static_cast<int>(exit_status::interrupted));
+    }
+    stopping_ = true;
+    if (!all_.front().done)
+      all_.front().process->signal(SIGTERM);
+  }
+
+  /// All workers have ended, and the server waits for others.
+  void give_up() {
+    auto failed = std::ranges::any_of(
+      all_, [](const node& one) { return !one.is_server && one.failed; });
+    if (!failed || stopping_)
+      return;
+    say(all_.front(), "is stopped: all workers have ended");
+    stopping_ = true;
+    all_.front().process->signal(SIGTERM);
+    gave_up_ = true;
+  }
+
+  /// First they are told to end, then they are killed.
+  void end_those_left() {
+    for (auto& one : all_)
+      if (!one.done)
+        one.process->signal(told_ ? SIGKILL : SIGTERM);
+    told_ = true;
+    deadline_ = clock::now() + patience;
+  }
+
+  const launch_plan& plan_;
+  signals signals_;
+  std::list<node> all_;
+  std::optional<int> lead_status_; ///< Once the lead has ended for good.
+  clock::time_point deadline_;
+  bool stopping_ = false;
+  bool gave_up_ = false;
+  bool told_ = false;
+};
+
+} // namespace
+
+exit_status launch(const std::vector<std::string>& arguments) {
+  launch_facts facts;
+  facts.program = std::filesystem::read_symlink("/proc/self/exe");
+  facts.cores = std::max(1u, std::thread::hardware_concurrency());
+  facts.variables = config::process_environment();
+  facts.free_port = [] {
+    return find_free_port("127.0.0.1");
+  };
+  std::string help;
+  auto plan = plan_launch(arguments, facts, help);
+  if (!plan) {
+    std::cout << help;
+    return exit_status::done;
+  }
+  return launcher{*plan}.run();
+}
+
+} // namespace troupe::app

@@ -1,0 +1,161 @@
+// A whole cluster that one command starts: trainer_node launch.
+
+#include "tests/process/process_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <set>
+
+using namespace troupe::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::vector<pid_t> children_of(pid_t pid) {
+  auto name = std::to_string(pid);
+  std::ifstream from{"/proc/" + name + "/task/" + name + "/children"};
+  std::vector<pid_t> out;
+  for (pid_t one = 0; from >> one;)
+    out.push_back(one);
+  return out;
+}
+
+std::string command_of(pid_t pid) {
+  std::ifstream from{"/proc/" + std::to_string(pid) + "/cmdline"};
+  std::string out{std::istreambuf_iterator<char>{from}, {}};
+  std::ranges::replace(out, '\0', ' ');
+  return out;
+}
+
+bool is_gone(pid_t pid) {
+  auto command = command_of(pid);
+  return command.empty() || command.find("trainer_node") == std::string::npos;
+}
+
+struct launched {
+  explicit launched(const flags& own, const flags& rest = {},
+                    const flags& of_nodes = {"--epochs", "4"})
+    : process(on.start("launch",
+                       flags{"launch", "--workers", "2"} + own + flags{"--"} +
+                         (rest.empty()
+                            ? flags{"--train-dir", on.run().string()} + of_nodes
+                            : rest))) {
+    // nop
+  }
+
+  /// The process of this role that the launcher has started.
+  pid_t find(const std::string& role) {
+    pid_t out = 0;
+    eventually("a " + role, [&] {
+      for (auto one : children_of(process.pid()))
+        if (command_of(one).find("--role " + role) != std::string::npos)
+          out = one;
+      return out != 0;
+    });
+    return out;
+  }
+
+  void check_nothing_is_left(const std::vector<pid_t>& started) {
+    for (auto one : started)
+      eventually("the end of " + std::to_string(one),
+                 [one] { return is_gone(one); });
+  }
+
+  process_fixture on;
+  child process;
+};
+
+const flags endless{"--epochs", "100000", "--checkpoint-freq", "10"};
+
+} // namespace
+
+TEST_CASE("one command runs a cluster, and says who says what") {
+  launched it{{"--evaluator", "--log-dir", "logs"}};
+  CHECK(it.process.wait() == 0);
+  INFO(it.process.report());
+  CHECK(it.on.summary()["samples_applied"] == 4 * digits);
+  CHECK(it.on.summary()["final_accuracy"] > 0.5);
+  CHECK_THAT(it.process.out(), ContainsSubstring("[ps] joined       worker 1"));
+  CHECK_THAT(it.process.out(), ContainsSubstring("[worker-0] "));
+  CHECK_THAT(it.process.out(), ContainsSubstring("[evaluator] "));
+  auto logs = files_below(it.on.home() / "logs");
+  CHECK(logs == std::vector<std::string>{"evaluator.log", "ps.log",
+                                         "worker-0.log", "worker-1.log"});
+}
+
+TEST_CASE("shards are processes of their own") {
+  launched it{{"--ps", "2"}};
+  CHECK(it.process.wait() == 0);
+  INFO(it.process.report());
+  CHECK(it.on.summary()["shards"] == 2);
+  CHECK_THAT(it.process.out(), ContainsSubstring("[ps-1] "));
+}
+
+TEST_CASE("a worker that dies is started again, as often as was said") {
+  launched it{{"--max-restarts", "1"}, {}, endless};
+  it.process.await("joined +worker 1");
+  auto victim = it.find("worker");
+  kill(victim, SIGKILL);
+  it.process.await("ended with status 137: is started again");
+  it.process.await("\\[ps\\] left[^\n]*\n(.|\n)*\\[ps\\] joined");
+  it.process.signal(SIGTERM);
+  CHECK(it.process.wait() == 75);
+  CHECK(it.on.summary()["status"] == "stopped");
+}
+
+TEST_CASE("a server that dies goes on from its checkpoint") {
+  launched it{{"--max-restarts", "1"}, {}, endless};
+  it.process.await("checkpoint +step-");
+  kill(it.find("ps"), SIGKILL);
+  it.process.await("\\[ps\\] ended with status 137: is started again");
+  it.process.await("resumed|continues|checkpoint step-");
+  auto from = it.on.metrics().size();
+  eventually("more steps", [&] { return it.on.metrics().size() > from + 20; });
+  it.process.signal(SIGINT);
+  CHECK(it.process.wait() == 75);
+}
+
+TEST_CASE("without its launcher nothing is left") {
+  launched it{{}, {}, endless};
+  it.process.await("joined +worker 1");
+  auto started = children_of(it.process.pid());
+  CHECK(started.size() == 3);
+  it.process.kill();
+  it.check_nothing_is_left(started);
+}
+
+TEST_CASE("a launch ends when its workers have failed") {
+  launched it{{}, {"false"}};
+  CHECK(it.process.wait() == 1);
+  INFO(it.process.report());
+  CHECK_THAT(it.process.out(),
+             ContainsSubstring("[worker-0] ended with status 1"));
+  CHECK_THAT(it.process.out(), ContainsSubstring("all workers have ended"));
+}
+
+TEST_CASE("a command that is not there is one line") {
+  launched it{{}, {"./absent"}};
+  CHECK(it.process.wait() == 1);
+  CHECK_THAT(it.process.out(),
+             ContainsSubstring("[worker-1] trainer_node: cannot start "
+                               "./absent: No such file or directory"));
+}
+
+TEST_CASE("a wrong launch is refused before anything starts") {
+  process_fixture on;
+  auto refusal = [&](const flags& more) {
+    auto process = on.start("launch", flags{"launch"} + more);
+    CHECK(process.wait() == 2);
+    CHECK(process.out().empty());
+    return process.err();
+  };
+  CHECK_THAT(refusal({"--worker", "2"}), ContainsSubstring("--worker"));
+  CHECK_THAT(refusal({"--workers", "0"}), ContainsSubstring("--workers"));
+  CHECK_THAT(refusal({"--", "--batchsize", "3"}),
+             ContainsSubstring("unknown flag '--batchsize'; did you mean"));
+  CHECK_THAT(refusal({"--config", "absent.ini"}),
+             ContainsSubstring("absent.ini"));
+}
