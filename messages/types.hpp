@@ -53,6 +53,16 @@ struct push_header {
   real idle_seconds;
   sequence request{0};  ///< Numbers the requests of this life of the worker.
   uint64_t skipped = 0; ///< Damaged samples first found in this batch.
+  /// Further leases that the samples came from, where a gradient was
+  /// accumulated over several.
+  std::vector<lease_id> also{};
+
+  /// All leases that the samples came from.
+  std::vector<lease_id> leases() const {
+    std::vector<lease_id> out{from};
+    out.insert(out.end(), also.begin(), also.end());
+    return out;
+  }
 };
 
 /// Asks for the newest weights without delivering a gradient: the first request
@@ -70,6 +80,7 @@ struct release_header {
   version weights;           ///< The version of the payload.
   incarnation server;        ///< The life of the server that answers.
   std::vector<lease> leases; ///< Further work, in the order of computation.
+  bool dropped = false; ///< The worker's last gradient was discarded as late.
 };
 
 /// Comes with a version to be scored.
@@ -100,6 +111,7 @@ struct registration_request {
   /// It is told of the run's end when the last score is known, not when
   /// training is over.
   bool awaits_score = false;
+  uint32_t leases = 2; ///< How many it wants to have at a time.
 };
 
 /// The answer to a worker that registers.
@@ -172,6 +184,7 @@ struct compute_task {
   /// is a `module_actor`, too.
   caf::strong_actor_ptr link;
   replica_part part{};
+  bool last_was_dropped = false; ///< The worker's gradient before this one.
 };
 
 /// The result of a compute task.
@@ -187,6 +200,8 @@ struct gradient_report {
   /// Of `seconds`: how long a stage of a pipeline had nothing to do, on
   /// average.
   real idle;
+  /// Further leases whose samples are in the gradient.
+  std::vector<lease_id> also{};
 };
 
 // -- inspection ---------------------------------------------------------------
@@ -201,7 +216,7 @@ bool inspect(Inspector& f, push_header& x) {
     f.field("wait_seconds", x.wait_seconds),
     f.field("data_seconds", x.data_seconds),
     f.field("idle_seconds", x.idle_seconds), f.field("request", x.request),
-    f.field("skipped", x.skipped));
+    f.field("skipped", x.skipped), f.field("also", x.also));
 }
 
 template <class Inspector>
@@ -214,9 +229,9 @@ bool inspect(Inspector& f, pull_header& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, release_header& x) {
-  return f.object(x).fields(f.field("weights", x.weights),
-                            f.field("server", x.server),
-                            f.field("leases", x.leases));
+  return f.object(x).fields(
+    f.field("weights", x.weights), f.field("server", x.server),
+    f.field("leases", x.leases), f.field("dropped", x.dropped));
 }
 
 template <class Inspector>
@@ -238,7 +253,7 @@ bool inspect(Inspector& f, registration_request& x) {
   return f.object(x).fields(
     f.field("has_rank", x.has_rank), f.field("rank", x.rank),
     f.field("transport", x.transport), f.field("data", x.data),
-    f.field("awaits_score", x.awaits_score));
+    f.field("awaits_score", x.awaits_score), f.field("leases", x.leases));
 }
 
 template <class Inspector>

@@ -40,12 +40,13 @@ standing step_scheduler::look_at(worker_id who, incarnation life,
 }
 
 void step_scheduler::enlist(worker_id who, incarnation life,
-                            const owned_data& data) {
+                            const owned_data& data, uint32_t ahead) {
   if (data.samples > 0 && ledger_.has_parts())
     ledger_.own(who, data);
   window_.set_incarnation(who, life);
   member fresh;
   fresh.life = life;
+  fresh.ahead = std::clamp(ahead, uint32_t{1}, most_leases_ahead);
   auto& known = members_[who];
   joined_ -= known.where != place::enlisted;
   known = std::move(fresh);
@@ -95,14 +96,19 @@ orders step_scheduler::push(const push_facts& what) {
   auto& who = members_.at(what.id.worker);
   who.where = place::held;
   who.asked = true;
-  std::erase(who.leases, what.from);
+  who.last = what.id.seq;
+  who.dropped = false;
+  for (auto id : what.from)
+    std::erase(who.leases, id);
   refusals_.sound(what.id.worker);
   held_[what.id] = {what.computed_on, what.from};
+  held_leases_ += what.from.size();
   return with_rest(carry_out(policy_->on_arrival({what.id, what.computed_on})));
 }
 
 bool step_scheduler::refuse(const push_facts& what) {
-  give_back(members_.at(what.id.worker), what.from);
+  for (auto id : what.from)
+    give_back(members_.at(what.id.worker), id);
   window_.done(what.id);
   return refusals_.refused(what.id.worker);
 }
@@ -140,13 +146,20 @@ bool step_scheduler::knows(worker_id who, incarnation life) const {
          (found->second.life == life || mutation(bug::stale_incarnation));
 }
 
-bool step_scheduler::holds(worker_id who, lease_id id, uint64_t samples) const {
+bool step_scheduler::holds(worker_id who, std::span<const lease_id> ids,
+                           uint64_t samples) const {
   const auto& theirs = members_.at(who).leases;
-  const auto* what = ledger_.find(id);
   if (mutation(bug::deduplication_off) || mutation(bug::stale_incarnation))
     return true;
-  return what != nullptr && what->count == samples &&
-         std::ranges::find(theirs, id) != theirs.end();
+  uint64_t all = 0;
+  for (auto id : ids) {
+    const auto* what = ledger_.find(id);
+    if (what == nullptr || std::ranges::count(theirs, id) == 0 ||
+        std::ranges::count(ids, id) > 1)
+      return false;
+    all += what->count;
+  }
+  return all == samples;
 }
 
 // The samples of late gradients are given back only after the releases.
@@ -155,12 +168,16 @@ bool step_scheduler::holds(worker_id who, lease_id id, uint64_t samples) const {
 orders step_scheduler::carry_out(policies::decision what) {
   orders out;
   std::vector<lease_id> late;
+  auto drop_late = [&](const push_id& id) {
+    auto from = drop(id, out);
+    late.insert(late.end(), from.begin(), from.end());
+  };
   for (const auto& id : what.drop)
-    late.push_back(drop(id, out));
+    drop_late(id);
   for (const auto& step : what.updates)
     for (const auto& [id, weight] : step.gradients)
       if (weight == 0)
-        late.push_back(drop(id, out));
+        drop_late(id);
   auto makes = version{current().value - what.updates.size()};
   for (const auto& step : what.updates) {
     makes = makes.next();
@@ -199,7 +216,7 @@ orders step_scheduler::with_rest(orders out) {
       for (auto id : who)
         members_.at(id).where = place::waiting;
       append(carry_out(policy_->on_join(who)), out);
-    } else if (ledger_.outstanding() == held_.size()) {
+    } else if (ledger_.outstanding() == held_leases_) {
       ledger_.end_before(std::nullopt);
     } else {
       break;
@@ -208,9 +225,14 @@ orders step_scheduler::with_rest(orders out) {
   return out;
 }
 
-// Returns the lease; the caller gives it back later.
-lease_id step_scheduler::drop(const push_id& id, orders& out) {
+// Returns the leases; the caller gives them back later.
+std::vector<lease_id> step_scheduler::drop(const push_id& id, orders& out) {
   auto gone = held_.extract(id).mapped();
+  held_leases_ -= gone.from.size();
+  if (auto its = members_.find(id.worker); its != members_.end()) {
+    auto& who = its->second;
+    who.dropped = who.dropped || (who.life == id.life && who.last == id.seq);
+  }
   out.drop.push_back({id, current().value - gone.computed_on.value});
   window_.done(id);
   return gone.from;
@@ -225,7 +247,9 @@ update_order step_scheduler::apply(const policies::update& step,
     auto part = held_.extract(id).mapped();
     out.gradients.push_back(
       {id, makes.value - 1 - part.computed_on.value, weight});
-    ledger_.settle(part.from);
+    held_leases_ -= part.from.size();
+    for (auto from : part.from)
+      ledger_.settle(from);
     window_.done(id);
   }
   if (out.gradients.empty())
@@ -266,10 +290,15 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
 // In rounds, so that the first step of a cluster has the first samples, and
 // each worker's second lease belongs to the next step.
 void step_scheduler::grant(std::span<const worker_id> who) {
-  for (size_t round = 1; round <= leases_ahead; ++round) {
+  uint32_t rounds = 0;
+  for (auto id : who)
+    if (auto found = members_.find(id); found != members_.end())
+      rounds = std::max(rounds, found->second.ahead);
+  for (uint32_t round = 1; round <= rounds; ++round) {
     for (auto id : who) {
       auto found = members_.find(id);
-      if (found == members_.end() || found->second.leases.size() >= round)
+      if (found == members_.end() || round > found->second.ahead ||
+          found->second.leases.size() >= round)
         continue;
       if (auto work = ledger_.grant(id)) {
         found->second.leases.push_back(work->id);
@@ -282,7 +311,8 @@ void step_scheduler::grant(std::span<const worker_id> who) {
 release_order step_scheduler::hand_over(worker_id id, member& who) {
   who.where = place::working;
   who.asked = false;
-  return {id, std::exchange(who.to_send, {})};
+  return {id, std::exchange(who.to_send, {}),
+          std::exchange(who.dropped, false)};
 }
 
 void step_scheduler::give_back(member& who, lease_id id) {

@@ -35,7 +35,7 @@ namespace troupe::cores {
 struct push_facts {
   push_id id;
   version computed_on;
-  lease_id from;
+  std::vector<lease_id> from; ///< The leases that its samples came from.
 };
 
 /// A gradient that makes part of a step.
@@ -62,6 +62,7 @@ struct update_order {
 struct release_order {
   worker_id worker;
   std::vector<lease> leases; ///< New leases, besides those it still has.
+  bool dropped = false;      ///< Its last gradient was discarded.
 };
 
 /// Whether a message of a worker is to be handled.
@@ -81,9 +82,12 @@ struct orders {
   std::optional<std::string> stop;
 };
 
-/// Leases that a worker has at a time: the one that it computes, and the next,
-/// which its loader prepares meanwhile.
-inline constexpr size_t leases_ahead = 2;
+/// Leases that a worker has at a time, unless it asks for more: the one that it
+/// computes, and the next, which its loader prepares meanwhile.
+inline constexpr uint32_t leases_ahead = 2;
+
+/// The most that it may ask for.
+inline constexpr uint32_t most_leases_ahead = 64;
 
 class step_scheduler {
 public:
@@ -97,8 +101,10 @@ public:
   standing look_at(worker_id who, incarnation life, incarnation server) const;
 
   /// A worker registers; it is not part of the cluster yet. `data` describes
-  /// the data that it has to itself, if any.
-  void enlist(worker_id who, incarnation life, const owned_data& data = {});
+  /// the data that it has to itself, if any; `ahead` is how many leases it
+  /// wants to have at a time.
+  void enlist(worker_id who, incarnation life, const owned_data& data = {},
+              uint32_t ahead = leases_ahead);
 
   /// Enlisted workers enter the cluster.
   orders join(std::span<const worker_id> who);
@@ -132,8 +138,9 @@ public:
   /// limits before.
   std::optional<std::string> reached();
 
-  /// Whether the worker has this lease, of this many samples.
-  bool holds(worker_id who, lease_id id, uint64_t samples) const;
+  /// Whether the worker has these leases, of this many samples together.
+  bool holds(worker_id who, std::span<const lease_id> ids,
+             uint64_t samples) const;
 
   version current() const { return policy_->current(); }
 
@@ -160,20 +167,23 @@ private:
   struct member {
     incarnation life;
     place where = place::enlisted;
-    bool asked = false;           ///< Its request for weights is at the server.
+    bool asked = false;   ///< Its request for weights is at the server.
+    sequence last{0};     ///< Of its gradients.
+    bool dropped = false; ///< That one was.
+    uint32_t ahead = leases_ahead;
     std::vector<lease_id> leases; ///< Granted; neither pushed nor returned.
     std::vector<lease> to_send;   ///< Those that it was not told of yet.
   };
 
   struct held_push {
     version computed_on;
-    lease_id from;
+    std::vector<lease_id> from;
   };
 
   orders carry_out(policies::decision what);
   orders with_rest(orders out);
   std::optional<std::string> end_after(version made);
-  lease_id drop(const push_id& id, orders& out);
+  std::vector<lease_id> drop(const push_id& id, orders& out);
   update_order apply(const policies::update& step, version makes);
   void release(std::span<const worker_id> who, orders& out);
   void grant(std::span<const worker_id> who);
@@ -192,6 +202,7 @@ private:
   /// Members in the cluster; counted because each update needs the number.
   size_t joined_ = 0;
   std::unordered_map<push_id, held_push, push_hash> held_;
+  size_t held_leases_ = 0; ///< Of these gradients.
 };
 
 } // namespace troupe::cores

@@ -29,6 +29,11 @@ void put_tensor(body_writer& to, const models::parameter_slot& what) {
     to.put(static_cast<uint64_t>(extent));
 }
 
+std::span<const std::byte> bytes_of(const at::Tensor& block) {
+  return {static_cast<const std::byte*>(block.const_data_ptr()),
+          block.nbytes()};
+}
+
 caf::error broken(const std::string& what) {
   return caf::make_error(errc::protocol_violation, what);
 }
@@ -73,7 +78,7 @@ void agent_state::welcome() {
                            parts_.memory};
     frozen_ = pool.take();
     frozen_.copy_(to_tensor(parts_.frozen));
-    frozen_region = place_of(frozen_).first;
+    frozen_region = place_of(bytes_of(frozen_)).first;
   }
   const auto& settings = parts_.settings;
   body_writer out;
@@ -90,15 +95,37 @@ void agent_state::welcome() {
                     out.take());
 }
 
-std::pair<uint64_t, uint64_t> agent_state::place_of(const at::Tensor& block) {
-  auto where = parts_.memory->find(
-    static_cast<const std::byte*>(block.const_data_ptr()), block.nbytes());
-  auto region = where->region;
-  if (known_regions_.insert(region->id).second)
+// The server's own memory, where this host has it: its weights are used until
+// the process has answered, as a compute actor would use them.
+payload agent_state::mappable(const payload& weights) {
+  auto bytes = weights.bytes();
+  if (parts_.memory->find_foreign(bytes.data(), bytes.size()))
+    return weights;
+  auto copy = weights_.take();
+  copy.copy_(to_tensor(weights));
+  return to_payload(std::move(copy));
+}
+
+std::pair<uint64_t, uint64_t>
+agent_state::place_of(std::span<const std::byte> block) {
+  auto where = parts_.memory->find(block.data(), block.size());
+  if (!where)
+    where = parts_.memory->find_foreign(block.data(), block.size());
+  const auto& region = where->region;
+  if (regions_.try_emplace(region->id, region).second)
     parts_.line->send(process_frame_kind::memory, region->id,
                       body_writer{}.put(uint64_t{region->memory.size()}).take(),
                       region->file.get());
   return {region->id, where->offset};
+}
+
+void agent_state::forget_regions() {
+  std::erase_if(regions_, [this](const auto& entry) {
+    auto gone = entry.second.expired();
+    if (gone)
+      parts_.line->send(process_frame_kind::forgotten, entry.first);
+    return gone;
+  });
 }
 
 // The batch is with the process: an answer at once lets the worker go on.
@@ -139,14 +166,16 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
              !task.weights.arriving()->wait_for_all()) {
     finish(without_gradient(*job_)); // The link is lost, too.
   } else {
-    auto weights = weights_.take();
-    weights.copy_(to_tensor(task.weights));
-    auto [weights_region, weights_offset] = place_of(weights);
-    auto [gradient_region, gradient_offset] = place_of(job_->gradient);
+    forget_regions();
+    auto weights = mappable(task.weights);
+    auto [weights_region, weights_offset] = place_of(weights.bytes());
+    auto [gradient_region, gradient_offset] =
+      place_of(bytes_of(job_->gradient));
     unanswered_[task.from.id] = {weights, job_->gradient};
     parts_.line->send(process_frame_kind::weights, task.from.id.value,
                       body_writer{}
                         .put(task.computed_on.value)
+                        .put(static_cast<uint8_t>(task.last_was_dropped))
                         .put(weights_region)
                         .put(weights_offset)
                         .put(gradient_region)
@@ -197,22 +226,40 @@ void agent_state::take_gradient(lease_id from, const std::string& body) {
   body_reader in{std::as_bytes(std::span{body})};
   auto samples = in.number<uint64_t>();
   auto loss = in.number<double>();
+  std::vector<lease_id> also;
+  for (auto rest = in.number<uint32_t>(); rest > 0 && in.good(); --rest)
+    also.emplace_back(in.number<uint64_t>());
   if (!in.complete())
     return lose(broken(who + " sent a gradient's frame of another form"));
   if (!settle(from))
     return lose(broken(who + " sent a gradient that it was not asked for"));
   if (!job_ || job_->what.id != from)
     return; // It was cancelled meanwhile.
-  if (samples != job_->what.count)
+  auto wanted = job_->what.count + take_out(also);
+  if (samples != wanted)
     return lose(broken(who + " sent a gradient of " + std::to_string(samples) +
-                       " samples, and was asked for " +
-                       std::to_string(job_->what.count)));
+                       " samples, and its leases have " +
+                       std::to_string(wanted)));
   gradient_report report;
+  report.also = std::move(also);
   report.gradient = to_payload(job_->gradient);
   report.samples = samples;
   report.loss = loss;
   report.seconds = job_->clock.elapsed(self_);
   finish(std::move(report));
+}
+
+/// Ends these leases, which a gradient covers that was asked for another one.
+/// Returns how many samples they have; those that are not there have none.
+uint64_t agent_state::take_out(const std::vector<lease_id>& what) {
+  uint64_t out = 0;
+  std::erase_if(waiting_, [&](const lease& one) {
+    auto covered =
+      std::ranges::count(what, one.id) == 1 && !refused_.contains(one.id);
+    out += covered ? one.count : 0;
+    return covered;
+  });
+  return out;
 }
 
 void agent_state::give_back(lease_id what) {
@@ -224,15 +271,9 @@ void agent_state::give_back(lease_id what) {
   }
 }
 
-/// Ends the process's use of the blocks of this lease. It may look at the
-/// weights until it has answered for the next ones.
+/// Ends the process's use of the blocks of this lease.
 bool agent_state::settle(lease_id what) {
-  auto its = unanswered_.find(what);
-  if (its == unanswered_.end())
-    return false;
-  kept_weights_ = its->second.weights;
-  unanswered_.erase(its);
-  return true;
+  return unanswered_.erase(what) > 0;
 }
 
 gradient_report agent_state::without_gradient(const job& of) const {

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 
 namespace troupe {
 
@@ -63,7 +64,7 @@ private:
 
   /// Memory that the process may use until it has answered.
   struct blocks {
-    at::Tensor weights;
+    payload weights;
     at::Tensor gradient;
   };
 
@@ -74,6 +75,7 @@ private:
   void take(external::process_frame_kind kind, uint64_t number,
             const std::string& body);
   void take_gradient(lease_id from, const std::string& body);
+  uint64_t take_out(const std::vector<lease_id>& what);
   void give_back(lease_id what);
   bool settle(lease_id what);
   void finish(caf::expected<gradient_report> report);
@@ -81,23 +83,29 @@ private:
   void watch_time();
   void lose(const caf::error& why);
 
+  /// The weights in memory that the process can map: themselves, or a copy.
+  payload mappable(const payload& weights);
+
   /// Where the block is, for the process: the number of its region, and bytes
   /// from its beginning. Makes the region known to the process first.
-  std::pair<uint64_t, uint64_t> place_of(const at::Tensor& block);
+  std::pair<uint64_t, uint64_t> place_of(std::span<const std::byte> block);
+
+  /// Tells the process of regions that are no longer used.
+  void forget_regions();
 
   pointer self_;
   agent_parts parts_;
   models::flat_pool weights_;
   models::flat_pool gradients_;
   at::Tensor frozen_;
-  std::set<uint64_t> known_regions_;
+  /// Those that the process knows, by their numbers.
+  std::map<uint64_t, std::weak_ptr<const transport::shared_region>> regions_;
   std::deque<lease> waiting_;  ///< Told to the process, and not begun.
   std::set<lease_id> refused_; ///< Of these: given back by the process.
   std::optional<job> job_;
   std::map<lease_id, blocks> unanswered_;
-  at::Tensor kept_weights_; ///< Those of the last answer.
-  uint64_t jobs_ = 0;       ///< Counts them.
-  caf::error lost_;         ///< Why the process is gone, if it is.
+  uint64_t jobs_ = 0; ///< Counts them.
+  caf::error lost_;   ///< Why the process is gone, if it is.
 };
 
 /// Spawns the agent and the reader of its frames.

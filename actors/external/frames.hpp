@@ -33,7 +33,8 @@ enum class process_frame_kind : uint32_t {
   withdrawn = 68, ///< Not any more.
   weights = 69,   ///< Compute this lease now, on these weights.
   cancelled = 70, ///< The gradient is not needed: answer without it.
-  end = 71        ///< The run is over; status and line.
+  end = 71,       ///< The run is over; status and line.
+  forgotten = 72  ///< A region is no longer used; its number.
 };
 
 struct frame_header {
@@ -93,6 +94,9 @@ public:
     return {reinterpret_cast<const char*>(from.data()), from.size()};
   }
 
+  /// Whether the body had all that was read so far.
+  bool good() const { return !failed_; }
+
   /// Whether the body had all that was read, and nothing else.
   bool complete() const { return !failed_ && rest_.empty(); }
 
@@ -113,7 +117,8 @@ private:
 /// What the process says of itself.
 struct hello {
   uint64_t samples = 0; ///< Of its data set.
-  std::string dataset;  ///< The id of that.
+  uint32_t leases = 0;  ///< That it wants to have at a time.
+  std::string dataset;  ///< The id of its data set.
 };
 
 } // namespace troupe::external

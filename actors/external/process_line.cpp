@@ -189,6 +189,7 @@ hello hello_of(const process_frame& first, int pid) {
   body_reader from{std::as_bytes(std::span{first.body})};
   hello out;
   out.samples = from.number<uint64_t>();
+  out.leases = from.number<uint32_t>();
   out.dataset = from.text();
   if (!from.complete())
     throw run_error(who + " sent a hello of another form");

@@ -38,6 +38,7 @@ struct enlisted {
   incarnation life;
   std::string transport;
   owned_data data{};
+  uint32_t leases = cores::leases_ahead; ///< That it wants to have at a time.
 };
 
 struct joined {
@@ -57,7 +58,7 @@ struct pulled {
 /// A gradient, sound or refused.
 struct arrived {
   push_header header;
-  lease from; ///< According to the server's ledger.
+  std::vector<lease> from; ///< According to the server's ledger; one at least.
   errc refused = errc::none;
   std::string reason{}; ///< Why it was refused, as text for people.
   uint64_t bytes = 0;   ///< Of the part of it that the lead got.

@@ -60,6 +60,8 @@ void event_log_writer::fill(const inputs::enlisted& what) {
   out.set_transport(what.transport);
   out.set_samples(what.data.samples);
   out.set_data_digest(what.data.digest);
+  if (what.leases != cores::leases_ahead)
+    out.set_leases(what.leases);
 }
 
 void event_log_writer::fill(const inputs::joined& what) {
@@ -89,7 +91,9 @@ void event_log_writer::fill(const inputs::arrived& what) {
   out.set_life(header.id.life.value);
   out.set_sequence(header.id.seq.value);
   out.set_computed_on(header.computed_on.value);
-  put(what.from, *out.mutable_lease());
+  put(what.from.front(), *out.mutable_lease());
+  for (size_t i = 1; i < what.from.size(); ++i)
+    put(what.from[i], *out.add_also());
   out.set_loss(header.loss);
   out.set_compute_seconds(header.compute_seconds);
   out.set_wait_seconds(header.wait_seconds);

@@ -88,8 +88,8 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](report_atom, const part_report& what) { shards_.note(what); },
     [this](enlist_atom, worker_id who, incarnation life,
            const std::string& transport, const owned_data& data,
-           const worker_actor& handle) {
-      enlist(who, life, transport, data, handle);
+           uint32_t leases, const worker_actor& handle) {
+      enlist({who, life, transport, data, leases}, handle);
     },
     [this](join_atom, const std::vector<worker_id>& who) { join(who); },
     [this](leave_atom, worker_id who, incarnation life,
@@ -119,10 +119,11 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
 void parameter_server_state::take(const push_header& header,
                                   const payload& gradient) {
   pipeline_.hold(header, gradient);
-  auto from = lease_of(header);
+  auto from = leases_of(header);
   decide(
-    inputs::arrived{header, from, errc::none, {}, gradient.shape().bytes()},
-    scheduler_.push({header.id, header.computed_on, header.from}));
+    inputs::arrived{
+      header, std::move(from), errc::none, {}, gradient.shape().bytes()},
+    scheduler_.push({header.id, header.computed_on, header.leases()}));
 }
 
 void parameter_server_state::take(const pull_header& header) {
@@ -132,19 +133,17 @@ void parameter_server_state::take(const pull_header& header) {
 
 void parameter_server_state::refuse(const push_header& header, errc why,
                                     const std::string& reason) {
-  decide(inputs::arrived{header, lease_of(header), why, reason});
-  if (scheduler_.refuse({header.id, header.computed_on, header.from}))
+  decide(inputs::arrived{header, leases_of(header), why, reason});
+  if (scheduler_.refuse({header.id, header.computed_on, header.leases()}))
     expel(header.id.worker, header.id.life, reason);
 }
 
-void parameter_server_state::enlist(worker_id who, incarnation life,
-                                    const std::string& transport,
-                                    const owned_data& data,
+void parameter_server_state::enlist(inputs::enlisted what,
                                     const worker_actor& handle) {
-  scheduler_.enlist(who, life, data);
-  requests_.enlist(who, life, handle);
-  transports_["worker-" + to_string(who)] = transport;
-  decide(inputs::enlisted{who, life, transport, data});
+  scheduler_.enlist(what.who, what.life, what.data, what.leases);
+  requests_.enlist(what.who, what.life, handle);
+  transports_["worker-" + to_string(what.who)] = what.transport;
+  decide(std::move(what));
 }
 
 void parameter_server_state::join(const std::vector<worker_id>& who) {
@@ -278,7 +277,7 @@ void parameter_server_state::attempt(const std::function<void()>& what) {
 
 release_header
 parameter_server_state::header_for(const cores::release_order& ready) const {
-  return {scheduler_.current(), parts_.life, ready.leases};
+  return {scheduler_.current(), parts_.life, ready.leases, ready.dropped};
 }
 
 // While the lead makes its own part, their answers are on the way.

@@ -108,8 +108,7 @@ private:
   void take(const push_header& header, const payload& gradient);
   void take(const pull_header& header);
   void refuse(const push_header& header, errc why, const std::string& reason);
-  void enlist(worker_id who, incarnation life, const std::string& transport,
-              const owned_data& data, const worker_actor& handle);
+  void enlist(inputs::enlisted what, const worker_actor& handle);
   void join(const std::vector<worker_id>& who);
   void leave(worker_id who, incarnation life, const std::string& reason);
   void take_score(const score& found);
@@ -155,7 +154,7 @@ private:
   run_ending_calls ending_calls();
   std::vector<uint64_t> staying_checkpoints() const;
   void tell_recorder(const note_ptr& what);
-  lease lease_of(const push_header& header) const;
+  std::vector<lease> leases_of(const push_header& header) const;
   double elapsed() const { return clock_.elapsed(self_); }
   recording::run_times times() const;
   void describe(proto::Manifest& out) const;

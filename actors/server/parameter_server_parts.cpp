@@ -275,11 +275,16 @@ void parameter_server_state::leave_run() {
 
 // For the log; of a lease that this worker does not have only the number is
 // known.
-lease parameter_server_state::lease_of(const push_header& header) const {
-  if (scheduler_.holds(header.id.worker, header.from, header.samples))
-    if (auto found = scheduler_.ledger().find(header.from))
-      return *found;
-  return {header.from, 0, 0, header.samples};
+std::vector<lease>
+parameter_server_state::leases_of(const push_header& header) const {
+  auto ids = header.leases();
+  if (!scheduler_.holds(header.id.worker, ids, header.samples))
+    return {{header.from, 0, 0, header.samples}};
+  std::vector<lease> out;
+  for (auto id : ids)
+    if (auto found = scheduler_.ledger().find(id))
+      out.push_back(*found);
+  return out;
 }
 
 recording::run_times parameter_server_state::times() const {

@@ -154,7 +154,8 @@ caf::error worker_requests::unwelcome(worker_id who, incarnation life,
 // sent.
 errc worker_requests::check(const push_header& header,
                             const payload& gradient) const {
-  if (!parts_.scheduler->holds(header.id.worker, header.from, header.samples))
+  if (!parts_.scheduler->holds(header.id.worker, header.leases(),
+                               header.samples))
     return errc::protocol_violation;
   auto here = gradient || gradient.shape().bytes() == 0;
   return here && parts_.model->fits(gradient) ? errc::none : errc::wrong_size;

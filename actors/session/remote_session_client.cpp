@@ -224,8 +224,8 @@ void remote_session_client_state::seat(const worker_actor& who,
                                        const coordinator_actor& coordinator) {
   registration_request wish{
     parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
-    servers_.paths(), parts_.owns ? parts_.owns() : owned_data{},
-    parts_.awaits_score};
+    servers_.paths(),        parts_.owns ? parts_.owns() : owned_data{},
+    parts_.awaits_score,     parts_.leases};
   self_
     ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
               wish, who)

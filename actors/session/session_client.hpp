@@ -5,6 +5,7 @@
 //
 // An actor; one for each worker or evaluator, which knows it as `session`.
 
+#include "actors/core/step_scheduler.hpp"
 #include "actors/links/compressing_link.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/session/connection_attempts.hpp"
@@ -126,7 +127,8 @@ struct remote_session_client_parts {
   participant_factory make;
   /// The data that the worker has to itself; may be empty.
   std::function<owned_data()> owns;
-  bool awaits_score = false; ///< As in a worker's registration.
+  bool awaits_score = false;             ///< As in a worker's registration.
+  uint32_t leases = cores::leases_ahead; ///< The same.
   supervisor_actor supervisor;
   /// Called when a worker has its place, with the lead's address; may be empty.
   std::function<void(const proto::Welcome&, const config::address&, worker_id)>

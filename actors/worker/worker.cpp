@@ -2,6 +2,7 @@
 
 #include "actors/runtime/unexpected.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -102,6 +103,7 @@ void worker_state::take_weights(const release_header& header,
   ready_since_ = run_clock{self_};
   weights_ = weights;
   weights_version_ = header.weights;
+  dropped_ = header.dropped;
   has_weights_ = true;
   for (const auto& what : header.leases)
     load(what);
@@ -163,7 +165,8 @@ void worker_state::compute(assignment work) {
                            std::exchange(weights_, payload{}), statistics_,
                            running_->cancel, role_->early_gradients,
                            running_->weights,
-                           caf::actor_cast<caf::strong_actor_ptr>(role_->link)})
+                           caf::actor_cast<caf::strong_actor_ptr>(role_->link),
+                           replica_part{}, std::exchange(dropped_, false)})
     .then(
       [this, asked = roles_](const gradient_report& report) {
         auto done = *std::exchange(running_, std::nullopt);
@@ -196,6 +199,10 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.idle_seconds = report.idle;
   header.request = role_->requests;
   header.skipped = std::exchange(skipped_, 0) + report.skipped;
+  header.also = report.also;
+  std::erase_if(work_, [&report](const assignment& next) {
+    return std::ranges::count(report.also, next.what.id) > 0;
+  });
   self_
     ->request(role_->link, caf::infinite, push_atom_v, header, report.gradient)
     .then(

@@ -65,7 +65,7 @@ external_compute process_for(const config::settings& settings,
 void require_same_samples(const external_compute& process,
                           const data::dataset& set) {
   auto who = "process " + std::to_string(process.line->pid());
-  const auto& [samples, id] = process.said;
+  const auto& [samples, leases, id] = process.said;
   if (samples != set.size())
     throw run_error(who + " has " + std::to_string(samples) +
                     " samples, and the run " + std::to_string(set.size()) +
@@ -113,10 +113,13 @@ node start_participant(caf::actor_system& system,
   parts.transport = settings.cluster.transport;
   parts.overlap = settings.cluster.overlap;
   parts.memory = shared_memory_for(settings.cluster);
-  if (process.line)
+  if (process.line) {
+    parts.leases = process.said.leases;
     process.memory = parts.memory
                        ? parts.memory
                        : std::make_shared<transport::shared_memory>();
+    process.memory->keep_foreign_files();
+  }
   if (settings.what == config::role::worker)
     parts.nccl = nccl_for(settings);
   parts.hello = make_hello(config);

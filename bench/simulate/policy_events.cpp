@@ -173,8 +173,8 @@ private:
     its.last = its.last.next();
     push_id id{who, its.life, its.last};
     if (scheduler_.admit(id) == cores::freshness::fresh &&
-        scheduler_.holds(who, from.id, from.count))
-      take(scheduler_.push({id, its.reads, from.id}));
+        scheduler_.holds(who, {&from.id, 1}, from.count))
+      take(scheduler_.push({id, its.reads, {from.id}}));
   }
 
   void pull(worker_id who) {

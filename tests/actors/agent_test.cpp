@@ -67,6 +67,7 @@ struct site {
     task.weights = random_payload(layout.count(), what.id.value);
     task.cancel = cancel;
     task.computed_on = version{7};
+    task.last_was_dropped = last_was_dropped;
     auto out = actors.ask<gradient_report>(agent, compute_atom_v, task);
     actors.run();
     return out;
@@ -84,6 +85,7 @@ struct site {
       CHECK(frame.kind == kind::weights);
       CHECK(frame.number == what.id.value);
       CHECK(body.number<uint64_t>() == 7);
+      CHECK(body.number<uint8_t>() == (last_was_dropped ? 1 : 0));
       body.number<uint64_t>();
       CHECK(body.number<uint64_t>() == 0);
       body.number<uint64_t>();
@@ -98,8 +100,13 @@ struct site {
                 body);
   }
 
-  void send_gradient(lease_id number, uint64_t count = 8, double loss = 0.5) {
-    send(kind::gradient, number, body_writer{}.put(count).put(loss).take());
+  void send_gradient(lease_id number, uint64_t count = 8, double loss = 0.5,
+                     const std::vector<lease_id>& also = {}) {
+    body_writer body;
+    body.put(count).put(loss).put(static_cast<uint32_t>(also.size()));
+    for (auto id : also)
+      body.put(id.value);
+    send(kind::gradient, number, body.take());
   }
 
   void begin(const lease& what) {
@@ -113,6 +120,7 @@ struct site {
   models::flat_layout layout;
   std::shared_ptr<transport::shared_memory> memory =
     std::make_shared<transport::shared_memory>();
+  bool last_was_dropped = false;
   cancel_ptr cancel = std::make_shared<std::atomic<bool>>(false);
   process_line_ptr process;
   agent_actor agent;
@@ -185,6 +193,7 @@ TEST_CASE("a gradient is what lies in the block that the process got") {
     regions.emplace(frame.number, frame);
   auto body = read(frame);
   body.number<uint64_t>();
+  body.number<uint8_t>();
   CHECK(regions.contains(body.number<uint64_t>()));
   body.number<uint64_t>();
   CHECK(regions.contains(body.number<uint64_t>()));
@@ -197,6 +206,34 @@ TEST_CASE("a gradient is what lies in the block that the process got") {
   CHECK(found.gradient.shape().count == on.layout.count());
   CHECK(on.memory->find(found.gradient.bytes().data(), 40).has_value());
   CHECK(on.session->ended.empty());
+}
+
+TEST_CASE("a gradient may cover leases that come later") {
+  open_site on;
+  on.begin(first_lease);
+  on.begin(second_lease);
+  on.begin(third_lease);
+  auto report = on.compute(first_lease);
+  on.take_weights(first_lease);
+  SECTION("each once") {
+    on.send_gradient(first_lease.id, 16, 0.5, {second_lease.id});
+    const auto& found = report->get<gradient_report>();
+    CHECK(found.samples == 16);
+    CHECK((found.also == std::vector{second_lease.id}));
+    on.last_was_dropped = true;
+    on.compute(third_lease);
+    on.take_weights(third_lease);
+  }
+  SECTION("and not twice") {
+    on.send_gradient(first_lease.id, 24, 0.5,
+                     {second_lease.id, second_lease.id});
+    CHECK(report->error.has_value());
+  }
+  SECTION("and not one that was given back") {
+    on.send(kind::returned, second_lease.id);
+    on.send_gradient(first_lease.id, 16, 0.5, {second_lease.id});
+    CHECK(report->error.has_value());
+  }
 }
 
 TEST_CASE("a cancelled gradient is answered at once, and may still come") {
@@ -265,7 +302,11 @@ TEST_CASE("a process that says wrong things loses its worker") {
   }
   SECTION("another number of samples") {
     on.send_gradient(first_lease.id, 7);
-    line = "sent a gradient of 7 samples, and was asked for 8";
+    line = "sent a gradient of 7 samples, and its leases have 8";
+  }
+  SECTION("a lease that it does not have") {
+    on.send_gradient(first_lease.id, 16, 0.5, {second_lease.id});
+    line = "sent a gradient of 16 samples, and its leases have 8";
   }
   SECTION("a body of another form") {
     on.send(kind::gradient, first_lease.id, "short");

@@ -39,7 +39,7 @@ std::string bytes_of(kind what, uint64_t number, const std::string& body) {
 
 std::string hello_of(uint64_t samples, const std::string& id) {
   return bytes_of(kind::hello, frame_version,
-                  body_writer{}.put(samples).put(id).take());
+                  body_writer{}.put(samples).put(uint32_t{5}).put(id).take());
 }
 
 /// A process that connects, sends these bytes, and does something else. It
@@ -96,6 +96,7 @@ TEST_CASE("a process that says hello is taken, and its socket is removed") {
   auto [line, said] = wait_for_process(at.socket, patience, never);
   CHECK(line->pid() == process.pid());
   CHECK(said.samples == 60);
+  CHECK(said.leases == 5);
   CHECK(said.dataset == "mnist");
   CHECK_FALSE(std::filesystem::exists(at.socket));
   auto next = line->receive();

@@ -36,6 +36,7 @@ TEST_CASE("a run applies its epochs and nothing else, whatever happens") {
       std::mt19937_64 random{seed * 100 + workers};
       auto samples = 1 + random() % 60;
       played_cluster cluster{spec, samples, 1 + random() % 20, epochs(3)};
+      cluster.ahead = 1 + random() % 5;
       auto there = ranks(workers + 1);
       // First anything may happen, then all work on.
       for (int event = 0; event < 10'000 && !cluster.stopped(); ++event) {

@@ -67,6 +67,7 @@ TEST_CASE("any history applies each sample once and answers everybody") {
       auto samples = 1 + random() % 100;
       auto batch = 1 + random() % 20;
       played_cluster cluster{spec, samples, batch};
+      cluster.ahead = 1 + random() % 5;
       auto there = ranks(workers + 2);
       for (int event = 0; event < 300; ++event) {
         act(cluster, anyone(there, random), random);
@@ -248,7 +249,7 @@ TEST_CASE("a policy weighs the gradients of a step, and drops one with 0") {
     auto push = [&](uint32_t who) {
       push_id id{worker_id{who}, incarnation{1}, sequence{1}};
       REQUIRE(uut.admit(id) == cores::freshness::fresh);
-      return uut.push({id, version{0}, work.at(who).id});
+      return uut.push({id, version{0}, {work.at(who).id}});
     };
     CHECK(push(1).updates.empty());
     auto decided = push(0);
@@ -291,7 +292,7 @@ TEST_CASE("a worker goes on while the policy holds its gradient") {
                 released.front().leases.end());
     push_id id{who, incarnation{1}, sequence{number}};
     REQUIRE(uut.admit(id) == cores::freshness::fresh);
-    auto decided = uut.push({id, version{steps}, work.at(number - 1).id});
+    auto decided = uut.push({id, version{steps}, {work.at(number - 1).id}});
     CHECK(decided.updates.size() == (number % 2 == 0 ? 1u : 0u));
     steps += decided.updates.size();
     released = decided.release;

@@ -23,11 +23,11 @@ uint64_t bits(real x) {
 
 auto fields(const push_header& x) {
   const auto& [id, server, on, from, samples, loss, compute, wait, data, idle,
-               request, skipped] = x;
+               request, skipped, also] = x;
   return std::tuple{
     id,         server,        on,         from,       samples,
     bits(loss), bits(compute), bits(wait), bits(data), bits(idle),
-    request,    skipped};
+    request,    skipped,       also};
 }
 
 auto fields(const pull_header& x) {
@@ -72,8 +72,8 @@ auto fields(const state_request& x) {
 }
 
 auto fields(const release_header& x) {
-  const auto& [weights, server, leases] = x;
-  return std::tuple{weights, server, leases};
+  const auto& [weights, server, leases, dropped] = x;
+  return std::tuple{weights, server, leases, dropped};
 }
 
 auto fields(const watch_header& x) {
@@ -88,9 +88,9 @@ auto fields(const score& x) {
 }
 
 auto fields(const registration_request& x) {
-  const auto& [has_rank, rank, transport, data, awaits_score] = x;
-  return std::tuple{has_rank,     rank,        transport,
-                    data.samples, data.digest, awaits_score};
+  const auto& [has_rank, rank, transport, data, awaits_score, leases] = x;
+  return std::tuple{has_rank,    rank,         transport, data.samples,
+                    data.digest, awaits_score, leases};
 }
 
 auto fields(const registration& x) {
@@ -146,7 +146,8 @@ TEST_CASE("messages between worker and server come through the wire") {
                            11.75,
                            12.5,
                            sequence{8},
-                           9});
+                           9,
+                           {lease_id{10}, lease_id{11}}});
   check_fields(pull_header{worker_id{1}, incarnation{2}, incarnation{3},
                            lease_id{4}, sequence{5}});
   request_id asked{worker_id{1}, incarnation{2}, sequence{3}};
@@ -158,15 +159,16 @@ TEST_CASE("messages between worker and server come through the wire") {
   check_fields(shard_state{version{9}, 10, true, {11, 12, 14, 20}, 21});
   check_fields(state_request{{"/runs/.tmp-draft-1-2", {{3, 4, 5}, {6, 7, 8}}},
                              {"/runs/.tmp-draft-9-10", {{11, 12, 13}}}});
-  check_fields(
-    release_header{version{1}, incarnation{2}, {first_lease, second_lease}});
+  check_fields(release_header{
+    version{1}, incarnation{2}, {first_lease, second_lease}, true});
   check_fields(release_header{version{1}, incarnation{2}, {}});
   check_fields(watch_header{version{1}, true});
   check_fields(score{version{1}, 2.5, 0.75, 360, 1e-3, 0.875});
 }
 
 TEST_CASE("messages of membership come through the wire") {
-  check_fields(registration_request{true, worker_id{2}, "tcp", {3, 4}, true});
+  check_fields(
+    registration_request{true, worker_id{2}, "tcp", {3, 4}, true, 5});
   check_fields(registration{worker_id{1}, incarnation{2}, incarnation{3}});
   check_fields(run_end{3, "no space left on device", 0.75});
 }

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 17);
+  CHECK(protocol_version == 18);
 }
 
 TEST_CASE("types have these ids") {
@@ -143,20 +143,24 @@ TEST_CASE("a push header has these bytes") {
   header.idle_seconds = 0.25;
   header.request = sequence{7};
   header.skipped = 8;
+  header.also = {lease_id{9}, lease_id{10}};
   CHECK(hex(to_wire(header)) == "00000001"
                                 "00000002"
-                                "0000000000000003"   // id
-                                "00000004"           // server
-                                "0000000000000005"   // computed_on
-                                "0000000000000006"   // from
-                                "0000000000000040"   // samples
-                                "000012688b70e62b"   // loss, IEEE 754
-                                "3fe0000000000000"   // compute_seconds
-                                "8000000000000000"   // wait_seconds
-                                "4000000000000000"   // data_seconds
-                                "3fd0000000000000"   // idle_seconds
-                                "0000000000000007"   // request
-                                "0000000000000008"); // skipped
+                                "0000000000000003" // id
+                                "00000004"         // server
+                                "0000000000000005" // computed_on
+                                "0000000000000006" // from
+                                "0000000000000040" // samples
+                                "000012688b70e62b" // loss, IEEE 754
+                                "3fe0000000000000" // compute_seconds
+                                "8000000000000000" // wait_seconds
+                                "4000000000000000" // data_seconds
+                                "3fd0000000000000" // idle_seconds
+                                "0000000000000007" // request
+                                "0000000000000008" // skipped
+                                "02"               // also
+                                "0000000000000009"
+                                "000000000000000a");
 }
 
 TEST_CASE("a release header has these bytes") {
@@ -164,6 +168,7 @@ TEST_CASE("a release header has these bytes") {
   header.weights = version{0x0102030405060708};
   header.server = incarnation{9};
   header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8, 9}};
+  header.dropped = true;
   CHECK(hex(to_wire(header)) == "0102030405060708" // weights
                                 "00000009"         // server
                                 "02"               // leases
@@ -176,5 +181,6 @@ TEST_CASE("a release header has these bytes") {
                                 "0000000000000006"
                                 "0000000000000007"
                                 "0000000000000008"
-                                "00000009");
+                                "00000009"
+                                "01"); // dropped
 }

@@ -227,7 +227,8 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
          const std::vector<remote_shard_actor>&) {},
       [](report_atom, const part_report&) {},
       [=](enlist_atom, worker_id who, incarnation life, const std::string&,
-          const owned_data&, const worker_actor&) -> caf::result<void> {
+          const owned_data&, uint32_t,
+          const worker_actor&) -> caf::result<void> {
         auto promise = self->template make_response_promise<void>();
         seen->enlistments.push_back({who, life, promise});
         if (!seen->holds)

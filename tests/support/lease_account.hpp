@@ -74,7 +74,14 @@ private:
   }
 
   void take(const proto::LogArrived& what) {
-    auto id = what.lease().id();
+    if (held_.contains(id_of(what)))
+      complain(what.lease().id(), "came in twice");
+    take(what, what.lease().id());
+    for (const auto& other : what.also())
+      take(what, other.id());
+  }
+
+  void take(const proto::LogArrived& what, uint64_t id) {
     auto found = out_.find(id);
     if (!what.refused().empty()) {
       if (found != out_.end())
@@ -83,15 +90,15 @@ private:
       complain(id, "came in and is not out");
     } else if (found->second.worker != what.worker()) {
       complain(id, "came from another worker than it was given to");
-    } else if (!held_.emplace(id_of(what), id).second) {
-      complain(id, "came in twice");
+    } else {
+      held_[id_of(what)].push_back(id);
     }
   }
 
   void lose(uint32_t worker) {
     std::set<uint64_t> with_the_policy;
-    for (const auto& [gradient, id] : held_)
-      with_the_policy.insert(id);
+    for (const auto& [gradient, ids] : held_)
+      with_the_policy.insert(ids.begin(), ids.end());
     std::erase_if(out_, [&](const auto& each) {
       auto gone =
         each.second.worker == worker && !with_the_policy.contains(each.first);
@@ -106,20 +113,22 @@ private:
     ++returned_;
   }
 
-  uint64_t let_go(const push& gradient) {
+  std::vector<uint64_t> let_go(const push& gradient) {
     auto found = held_.extract(gradient);
     if (found)
       return found.mapped();
     breaches_.push_back("a gradient was decided on that did not come in");
-    return 0;
+    return {};
   }
 
   void follow(const proto::LogDecision& what, uint64_t last) {
     for (const auto& late : what.drops())
-      give_back(let_go(id_of(late)), "dropped");
+      for (auto id : let_go(id_of(late)))
+        give_back(id, "dropped");
     for (const auto& step : what.updates())
       for (const auto& gradient : step.gradients())
-        settle(let_go(id_of(gradient)), step.makes() <= last);
+        for (auto id : let_go(id_of(gradient)))
+          settle(id, step.makes() <= last);
     for (const auto& release : what.releases())
       for (const auto& lease : release.leases())
         hand_out(lease, release.worker());
@@ -148,8 +157,9 @@ private:
     out_.insert_or_assign(what.id(), lent{what, worker});
   }
 
-  std::map<uint64_t, lent> out_;  ///< Leases handed out in this life.
-  std::map<push, uint64_t> held_; ///< Leases of gradients not decided on yet.
+  std::map<uint64_t, lent> out_; ///< Leases handed out in this life.
+  /// Leases of gradients not decided on yet.
+  std::map<push, std::vector<uint64_t>> held_;
   std::set<uint64_t> seen_;
   std::map<uint64_t, std::set<uint64_t>> applied_; ///< Positions by epoch.
   uint64_t returned_ = 0;

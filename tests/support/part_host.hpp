@@ -40,7 +40,7 @@ struct part_host {
          const std::vector<remote_shard_actor>&) {},
       [](report_atom, const part_report&) {},
       [](enlist_atom, worker_id, incarnation, const std::string&,
-         const owned_data&, const worker_actor&) {},
+         const owned_data&, uint32_t, const worker_actor&) {},
       [](join_atom, const std::vector<worker_id>&) {},
       [](leave_atom, worker_id, incarnation, const std::string&) {},
       [](evaluators_atom, uint32_t) {},

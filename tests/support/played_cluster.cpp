@@ -25,9 +25,10 @@ played_cluster::played_cluster(cores::step_scheduler scheduler,
 
 void played_cluster::enlist(worker_id who) {
   auto life = lives_[who] = lives_[who].next();
-  scheduler_.enlist(who, life);
+  scheduler_.enlist(who, life, {}, ahead);
   players_[who] = {};
   players_[who].life = life;
+  players_[who].ahead = ahead;
 }
 
 void played_cluster::join(const std::vector<worker_id>& who) {
@@ -51,20 +52,45 @@ void played_cluster::pull(worker_id who) {
 
 void played_cluster::finish(worker_id who) {
   auto& player = players_.at(who);
-  auto done = std::exchange(player.computes, std::nullopt).value();
   player.asked = true;
-  if (std::exchange(player.cancelled, false))
+  if (std::exchange(player.cancelled, false)) {
+    auto done = std::exchange(player.computes, std::nullopt).value();
     return carry_out(scheduler_.pull(who, done.id));
+  }
+  auto from = take_work(player);
   auto id = next_push(who);
-  held_[id] = {done, player.reads};
-  carry_out(scheduler_.push({id, player.reads, done.id}));
+  held_[id] = {from, player.reads};
+  player.dropped = false;
+  cores::push_facts facts{id, player.reads, {}};
+  uint64_t samples = 0;
+  for (const auto& one : from) {
+    facts.from.push_back(one.id);
+    samples += one.count;
+  }
+  if (!scheduler_.holds(who, facts.from, samples))
+    fail("does not know the leases of a gradient");
+  carry_out(scheduler_.push(facts));
+}
+
+/// The lease that it computes, and some of those that come next.
+std::vector<lease> played_cluster::take_work(player& from) {
+  std::vector<lease> out{std::exchange(from.computes, std::nullopt).value()};
+  auto more =
+    from.ahead == cores::leases_ahead ? 0 : (from.last.value * 7) % from.ahead;
+  for (; more > 0 && !from.work.empty(); --more) {
+    out.push_back(from.work.front());
+    from.work.pop_front();
+  }
+  return out;
 }
 
 bool played_cluster::push_bad(worker_id who) {
   auto& player = players_.at(who);
-  auto done = std::exchange(player.computes, std::nullopt).value();
   player.cancelled = false;
-  if (scheduler_.refuse({next_push(who), player.reads, done.id}))
+  cores::push_facts facts{next_push(who), player.reads, {}};
+  for (const auto& one : take_work(player))
+    facts.from.push_back(one.id);
+  if (scheduler_.refuse(facts))
     return true;
   pull(who);
   return false;
@@ -112,8 +138,9 @@ void played_cluster::check_ledger() const {
     fail("settled " + std::to_string(ledger.settled()) + " samples, applied " +
          std::to_string(applied_));
   for (const auto& [id, push] : held_)
-    if (ledger.find(push.from.id) == nullptr)
-      fail("the lease of a held gradient is not out: " + to_string(id));
+    for (const auto& one : push.from)
+      if (ledger.find(one.id) == nullptr)
+        fail("a lease of a held gradient is not out: " + to_string(id));
   for (const auto& [who, player] : players_) {
     if (player.computes && ledger.find(player.computes->id) == nullptr)
       fail("the lease of a computation is not out");
@@ -169,6 +196,10 @@ void played_cluster::drop(const cores::dropped_push& what) {
   if (what.staleness != made_.value - late.computed_on.value)
     fail("tells a wrong staleness of a late gradient");
   ++dropped_;
+  if (auto who = players_.find(what.id.worker);
+      who != players_.end() && who->second.life == what.id.life &&
+      who->second.last == what.id.seq)
+    who->second.dropped = true;
 }
 
 void played_cluster::apply(const cores::update_order& what) {
@@ -184,8 +215,10 @@ void played_cluster::apply(const cores::update_order& what) {
       fail("applies what is not held: " + to_string(part.id));
     if (part.staleness != made_.value - found->second.computed_on.value)
       fail("tells a wrong staleness");
-    cover(found->second.from);
-    step.leases.push_back(found->second.from);
+    for (const auto& one : found->second.from) {
+      cover(one);
+      step.leases.push_back(one);
+    }
     held_.erase(found);
   }
   made_ = what.makes;
@@ -213,9 +246,11 @@ void played_cluster::release(const cores::release_order& what) {
   player.reads = made_;
   player.work.insert(player.work.end(), what.leases.begin(), what.leases.end());
   auto fewer = ends_ && !player.work.empty();
-  if (player.work.size() > cores::leases_ahead ||
-      (player.work.size() < cores::leases_ahead && !fewer))
+  if (player.work.size() > player.ahead ||
+      (player.work.size() < player.ahead && !fewer))
     fail("a worker has " + std::to_string(player.work.size()) + " leases");
+  if (what.dropped != std::exchange(player.dropped, false))
+    fail("does not tell a worker what became of its gradient");
   player.computes = player.work.front();
   player.work.pop_front();
 }

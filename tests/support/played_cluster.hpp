@@ -20,6 +20,10 @@ public:
                  uint64_t batch, const cores::stop_limits& limits = {});
   explicit played_cluster(cores::step_scheduler scheduler, uint64_t samples);
 
+  /// How many leases workers ask for when they enlist. With more than usual,
+  /// their gradients cover one lease or several.
+  uint32_t ahead = cores::leases_ahead;
+
   // -- what workers do --------------------------------------------------------
 
   /// A new incarnation of the worker; it asks for its first weights in `pull`.
@@ -93,15 +97,18 @@ private:
     std::optional<lease> computes;
     std::deque<lease> work;
     version reads;
+    uint32_t ahead = cores::leases_ahead;
     sequence last{0};
+    bool dropped = false; ///< The gradient of that number.
     uint64_t answers = 0;
   };
 
   struct held_push {
-    lease from;
+    std::vector<lease> from;
     version computed_on;
   };
 
+  static std::vector<lease> take_work(player& from);
   push_id next_push(worker_id who);
   void carry_out(const cores::orders& what);
   void drop(const cores::dropped_push& what);

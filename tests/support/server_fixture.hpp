@@ -128,7 +128,7 @@ public:
     one.handle = make_worker_stand_in(actors);
     one.life = as;
     actors.tell(lead, enlist_atom_v, who, as, std::string{"inproc"},
-                owned_data{}, one.handle.handle);
+                owned_data{}, cores::leases_ahead, one.handle.handle);
   }
 
   void leave(worker_id who) {

@@ -76,8 +76,9 @@ private:
       inputs::enlisted in{worker_id{x.worker()},
                           incarnation{x.life()},
                           x.transport(),
-                          {x.samples(), x.data_digest()}};
-      scheduler_.enlist(in.who, in.life, in.data);
+                          {x.samples(), x.data_digest()},
+                          x.leases() > 0 ? x.leases() : cores::leases_ahead};
+      scheduler_.enlist(in.who, in.life, in.data, in.leases);
       what = std::move(in);
     } else if (from.has_joined()) {
       inputs::joined in;
@@ -123,13 +124,17 @@ private:
     header.computed_on = version{x.computed_on()};
     header.from = lease_id{x.lease().id()};
     header.samples = x.lease().count();
+    for (const auto& other : x.also()) {
+      header.also.emplace_back(other.id());
+      header.samples += other.count();
+    }
     header.loss = x.loss();
     header.compute_seconds = x.compute_seconds();
     header.wait_seconds = x.wait_seconds();
     header.data_seconds = x.data_seconds();
     header.idle_seconds = x.idle_seconds();
     header.skipped = x.skipped();
-    cores::push_facts facts{header.id, header.computed_on, header.from};
+    cores::push_facts facts{header.id, header.computed_on, header.leases()};
     if (scheduler_.admit(header.id) != cores::freshness::fresh)
       throw std::logic_error("a gradient comes twice: " + to_string(header.id));
     cores::orders out;

@@ -191,6 +191,35 @@ TEST_CASE("a region is gone with its last holder") {
   CHECK(region.expired());
 }
 
+TEST_CASE("a peer's region can be shown to others, if its file is kept") {
+  shared_pair it;
+  payload_pool pool{region_shape.bytes(), it.workers};
+  SECTION("it is not") {
+    auto there = it.push(1, take(pool, std::byte{1}));
+    CHECK_FALSE(it.servers->find_foreign(there.bytes().data(), 1));
+  }
+  SECTION("it is") {
+    it.servers->keep_foreign_files();
+    auto there = it.push(1, take(pool, std::byte{1}));
+    auto bytes = there.bytes();
+    CHECK_FALSE(it.servers->find(bytes.data(), 1));
+    auto where = it.servers->find_foreign(bytes.data() + 100, 1000);
+    REQUIRE(where);
+    CHECK(where->offset == 100);
+    CHECK_FALSE(it.servers->find_foreign(bytes.data(), 20'481));
+    mapping again{where->region->file.get(), where->region->memory.size(),
+                  false};
+    CHECK(again.data()[100] == std::byte{1});
+    std::weak_ptr<const shared_region> region = where->region;
+    where.reset();
+    it.far = nullptr;
+    CHECK_FALSE(region.expired()); // The tensor is in use.
+    there = {};
+    CHECK(region.expired());
+    CHECK_FALSE(it.servers->find_foreign(bytes.data(), 1));
+  }
+}
+
 // -- what is refused ----------------------------------------------------------
 
 TEST_CASE("a region that could change its size, or is none, is not mapped") {

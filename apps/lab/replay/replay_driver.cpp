@@ -1,5 +1,6 @@
 #include "apps/lab/replay/replay_driver.hpp"
 
+#include "actors/core/step_scheduler.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "config/text/failure.hpp"
 
@@ -143,8 +144,9 @@ void replay_driver_state::enlist(const proto::LogEnlisted& what) {
   seats_[who] = seat{life, {}, {}, {}, {}};
   owned_data data{what.samples(), what.data_digest()};
   require_same(who, data);
+  auto leases = what.leases() > 0 ? what.leases() : cores::leases_ahead;
   self_->send(parts_.lead, enlist_atom_v, who, life, what.transport(), data,
-              worker_actor{self_});
+              leases, worker_actor{self_});
 }
 
 // Otherwise its gradients would be computed from other samples.
@@ -222,6 +224,10 @@ void replay_driver_state::report(const proto::LogScored& what) {
 
 payload replay_driver_state::gradient_of(const proto::LogArrived& what,
                                          real& loss) {
+  if (what.also_size() > 0)
+    throw run_error(parts_.event_log->line(
+      "a gradient that was accumulated over several batches; only the program "
+      "that computed it can do so again"));
   auto& from = seat_of(what.worker(), what.life());
   auto found = from.work.find(lease_id{what.lease().id()});
   if (found == from.work.end())

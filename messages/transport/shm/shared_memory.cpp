@@ -65,7 +65,10 @@ mapping::~mapping() {
     munmap(data_, size_);
 }
 
-mapping map_foreign(const descriptor& file, uint64_t most_bytes) {
+namespace {
+
+/// The bytes of a peer's region, which must be fit to be mapped.
+size_t checked_size(const descriptor& file, uint64_t most_bytes) {
   auto seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & size_seals) != size_seals)
     throw path_error{"the peer's shared memory is not sealed"};
@@ -76,10 +79,12 @@ mapping map_foreign(const descriptor& file, uint64_t most_bytes) {
   if (bytes == 0 || bytes > region_size(most_bytes))
     throw path_error{"the peer's shared memory has " + std::to_string(bytes) +
                      " bytes, and a tensor " + std::to_string(most_bytes)};
-  return {file.get(), static_cast<size_t>(bytes), false};
+  return static_cast<size_t>(bytes);
 }
 
-// -- regions of ours ----------------------------------------------------------
+} // namespace
+
+// -- regions ----------------------------------------------------------
 
 /// Outlives the memory while a block is in use.
 class shared_memory::regions : public std::enable_shared_from_this<regions> {
@@ -99,17 +104,49 @@ public:
             }};
   }
 
-  std::optional<place> find(const std::byte* data, uint64_t bytes) const {
+  shared_region_ptr map_foreign(descriptor file, uint64_t most_bytes) {
+    auto bytes = checked_size(file, most_bytes);
+    auto made = std::make_unique<shared_region>();
+    made->memory = mapping{file.get(), bytes, false};
     std::lock_guard guard{mutex_};
-    auto next = all_.upper_bound(data);
-    if (next == all_.begin())
+    if (keeps_foreign_files_)
+      made->file = std::move(file);
+    made->id = ++last_id_;
+    shared_region_ptr out{
+      made.release(), [from = shared_from_this()](const shared_region* gone) {
+        from->forget_foreign(gone->memory.data());
+        delete gone;
+      }};
+    foreign_.emplace(out->memory.data(), out);
+    return out;
+  }
+
+  std::optional<place> find(const std::byte* data, uint64_t bytes) const {
+    shared_region_ptr region;
+    {
+      std::lock_guard guard{mutex_};
+      if (const auto* its = entry_of(all_, data))
+        region = *its;
+    }
+    return place_in(std::move(region), data, bytes);
+  }
+
+  std::optional<place> find_foreign(const std::byte* data,
+                                    uint64_t bytes) const {
+    shared_region_ptr region; // Whose end must not come under the lock.
+    {
+      std::lock_guard guard{mutex_};
+      if (const auto* its = entry_of(foreign_, data))
+        region = its->lock();
+    }
+    if (region && !region->file)
       return std::nullopt;
-    const auto& [begin, region] = *std::prev(next);
-    auto offset = static_cast<uint64_t>(data - begin);
-    auto size = region->memory.size();
-    if (offset > size || bytes > size - offset)
-      return std::nullopt;
-    return place{region, offset};
+    return place_in(std::move(region), data, bytes);
+  }
+
+  void keep_foreign_files() {
+    std::lock_guard guard{mutex_};
+    keeps_foreign_files_ = true;
   }
 
   void retire(const std::byte* data) {
@@ -125,6 +162,30 @@ public:
   }
 
 private:
+  /// The region that begins there or last before; null if there is none.
+  template <class Map>
+  static const typename Map::mapped_type* entry_of(const Map& regions,
+                                                   const std::byte* data) {
+    auto next = regions.upper_bound(data);
+    return next == regions.begin() ? nullptr : &std::prev(next)->second;
+  }
+
+  static std::optional<place> place_in(shared_region_ptr region,
+                                       const std::byte* data, uint64_t bytes) {
+    if (!region)
+      return std::nullopt;
+    auto offset = static_cast<uint64_t>(data - region->memory.data());
+    auto size = region->memory.size();
+    if (offset > size || bytes > size - offset)
+      return std::nullopt;
+    return place{std::move(region), offset};
+  }
+
+  void forget_foreign(const std::byte* data) {
+    std::lock_guard guard{mutex_};
+    foreign_.erase(data);
+  }
+
   void forget(const std::byte* data) {
     std::lock_guard guard{mutex_};
     all_.erase(data);
@@ -132,7 +193,9 @@ private:
   }
 
   mutable std::mutex mutex_;
-  std::map<const std::byte*, std::shared_ptr<const shared_region>> all_;
+  std::map<const std::byte*, shared_region_ptr> all_;
+  std::map<const std::byte*, std::weak_ptr<const shared_region>> foreign_;
+  bool keeps_foreign_files_ = false;
   std::set<const std::byte*> retired_;
   uint64_t last_id_ = 0;
 };
@@ -163,6 +226,20 @@ bool shared_memory::reusable(const std::byte* block) const {
 auto shared_memory::find(const std::byte* data, uint64_t bytes) const
   -> std::optional<place> {
   return regions_->find(data, bytes);
+}
+
+shared_region_ptr shared_memory::map_foreign(descriptor file,
+                                             uint64_t most_bytes) {
+  return regions_->map_foreign(std::move(file), most_bytes);
+}
+
+void shared_memory::keep_foreign_files() {
+  regions_->keep_foreign_files();
+}
+
+auto shared_memory::find_foreign(const std::byte* data, uint64_t bytes) const
+  -> std::optional<place> {
+  return regions_->find_foreign(data, bytes);
 }
 
 void shared_memory::retire(const std::byte* data) {

@@ -37,16 +37,14 @@ private:
   size_t size_ = 0;
 };
 
-/// A region that this process made.
+/// A region that this process made, or one of another process that it reads.
 struct shared_region {
   uint64_t id = 0; ///< Never used again in this process.
   descriptor file;
   mapping memory;
 };
 
-/// Maps a region of another process read-only. Throws `path_error` unless it is
-/// sealed and no larger than `most_bytes` need.
-mapping map_foreign(const descriptor& file, uint64_t most_bytes);
+using shared_region_ptr = std::shared_ptr<const shared_region>;
 
 /// Makes regions, one for each block, and finds the region of a block.
 class shared_memory final : public payload_memory {
@@ -63,13 +61,28 @@ public:
 
   bool reusable(const std::byte* block) const override;
 
-  /// The region and offset of these bytes; nothing if they are in no region.
   struct place {
-    std::shared_ptr<const shared_region> region;
+    shared_region_ptr region;
     uint64_t offset = 0;
   };
 
+  /// The region and offset of these bytes; nothing if they are in no region of
+  /// this process.
   std::optional<place> find(const std::byte* data, uint64_t bytes) const;
+
+  /// Maps a region of another process read-only, as long as the handle lives.
+  /// Throws `path_error` unless it is sealed and no larger than `most_bytes`
+  /// need.
+  shared_region_ptr map_foreign(descriptor file, uint64_t most_bytes);
+
+  /// Keeps the files of such regions from now on, for who shows them to a third
+  /// process. Each is an open file.
+  void keep_foreign_files();
+
+  /// The same as `find` in those regions of other processes whose files are
+  /// kept.
+  std::optional<place> find_foreign(const std::byte* data,
+                                    uint64_t bytes) const;
 
   /// Never writes to the block that holds this byte again: a process that can
   /// no longer be reached may still read it.

@@ -71,8 +71,8 @@ void shm_path::let_go(uint64_t number) {
 void shm_path::learn(const frame_head& head, std::vector<descriptor>& passed) {
   if (passed.size() != 1 || known_.size() == max_regions)
     throw path_error{"a region without its file, or too many of them"};
-  known_[head.region] = std::make_shared<const mapping>(
-    map_foreign(passed.front(), terms().most_region_bytes()));
+  known_[head.region] = memory_->map_foreign(std::move(passed.front()),
+                                             terms().most_region_bytes());
 }
 
 payload shm_path::expect(const frame_head& head,
@@ -88,10 +88,11 @@ payload shm_path::expect(const frame_head& head,
     throw path_error{"a tensor in a region that nobody has shown"};
   const auto& region = found->second;
   auto bytes = head.shape.bytes();
-  if (head.offset % size_of(head.shape.type) != 0 ||
-      head.offset > region->size() || bytes > region->size() - head.offset)
+  auto size = region->memory.size();
+  if (head.offset % size_of(head.shape.type) != 0 || head.offset > size ||
+      bytes > size - head.offset)
     throw path_error{"a tensor that reaches past its region"};
-  auto* data = region->data() + head.offset;
+  auto* data = region->memory.data() + head.offset;
   std::shared_ptr<const void> owner{
     data, [region, told = ledger(), number = head.request.value](const void*) {
       told->enter(number);

@@ -45,7 +45,7 @@ private:
   payload_pool copies_;      ///< Of tensors that lie elsewhere.
   payload_pool activations_; ///< The same for activations.
   std::set<uint64_t> told_;  ///< Regions that the other end has.
-  std::map<uint64_t, std::shared_ptr<const mapping>> known_; ///< Its regions.
+  std::map<uint64_t, shared_region_ptr> known_; ///< Its regions.
   std::mutex lending_;
   std::map<uint64_t, payload> lent_; ///< By request.
 };

@@ -1,0 +1,107 @@
+// How many leases a worker has, and gradients that cover several of them.
+
+#include "tests/support/histories.hpp"
+#include "tests/support/members.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// One worker in the cluster, that asked for so many leases of ten samples.
+struct alone {
+  explicit alone(uint32_t ahead) {
+    uut.enlist(w0, incarnation{1}, {}, ahead);
+    uut.pull(w0, lease_id{0});
+    leases = uut.join({&w0, 1}).release.at(0).leases;
+  }
+
+  cores::push_facts push_of(size_t first, size_t count) {
+    cores::push_facts out{
+      {w0, incarnation{1}, sequence{++pushes}}, uut.current(), {}};
+    for (size_t i = first; i < first + count; ++i)
+      out.from.push_back(leases.at(i).id);
+    REQUIRE(uut.admit(out.id) == cores::freshness::fresh);
+    return out;
+  }
+
+  bool holds(const std::vector<lease_id>& ids, uint64_t samples) const {
+    return uut.holds(w0, ids, samples);
+  }
+
+  cores::step_scheduler uut{policies::make_policy(sync_of(1)),
+                            cores::lease_ledger{10'000, 10},
+                            cores::stop_rule{{}}, version{0}};
+  std::vector<lease> leases;
+  uint64_t pushes = 0;
+};
+
+} // namespace
+
+TEST_CASE("a worker has as many leases as it asked for, within limits") {
+  CHECK(alone{5}.leases.size() == 5);
+  CHECK(alone{1}.leases.size() == 1);
+  CHECK(alone{0}.leases.size() == 1);
+  CHECK(alone{1'000'000}.leases.size() == cores::most_leases_ahead);
+}
+
+TEST_CASE("leases are dealt in rounds, whoever asks for more") {
+  cores::step_scheduler uut{policies::make_policy(sync_of(2)),
+                            cores::lease_ledger{60, 10}, cores::stop_rule{{}},
+                            version{0}};
+  uut.enlist(w0, incarnation{1}, {}, 3);
+  uut.enlist(w1, incarnation{1}, {}, 1);
+  uut.pull(w0, lease_id{0});
+  uut.pull(w1, lease_id{0});
+  auto out = uut.join(std::vector{w0, w1}).release;
+  REQUIRE(out.size() == 2);
+  REQUIRE(out[0].leases.size() == 3);
+  REQUIRE(out[1].leases.size() == 1);
+  CHECK(out[0].leases[0].first == 0);
+  CHECK(out[1].leases[0].first == 10);
+  CHECK(out[0].leases[1].first == 20);
+  CHECK(out[0].leases[2].first == 30);
+}
+
+TEST_CASE("a gradient of several leases settles all of them") {
+  alone on{4};
+  auto out = on.uut.push(on.push_of(0, 3));
+  REQUIRE(out.updates.size() == 1);
+  CHECK(on.uut.ledger().settled() == 30);
+  REQUIRE(out.release.size() == 1);
+  CHECK(out.release[0].leases.size() == 3); // It still has one.
+  CHECK_FALSE(out.release[0].dropped);
+}
+
+TEST_CASE("a refused gradient gives all of its leases back") {
+  alone on{4};
+  on.uut.refuse(on.push_of(1, 3));
+  CHECK(on.uut.ledger().outstanding() == 1);
+  CHECK(on.uut.ledger().has_free());
+}
+
+TEST_CASE("the samples of a gradient are those of its leases, each once") {
+  alone on{4};
+  auto first = on.leases[0].id;
+  auto second = on.leases[1].id;
+  CHECK(on.holds({first}, 10));
+  CHECK(on.holds({second, first}, 20));
+  CHECK_FALSE(on.holds({first}, 20));
+  CHECK_FALSE(on.holds({first, second}, 10));
+  CHECK_FALSE(on.holds({first, first}, 20));
+  CHECK_FALSE(on.holds({first, lease_id{999}}, 20));
+  on.uut.push(on.push_of(0, 1));
+  CHECK_FALSE(on.holds({first}, 10));
+}
+
+TEST_CASE("a late worker learns that its gradient was dropped") {
+  auto cluster = full_cluster(policies::read_spec("backup", 2), 100, 10);
+  cluster.finish(w0);
+  CHECK(cluster.steps().size() == 1);
+  cluster.finish(w1);
+  CHECK(cluster.dropped() == 1); // The cluster compares what it is told.
+}
