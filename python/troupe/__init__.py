@@ -7,8 +7,8 @@ See docs/python.md.
 
 from troupe.description import describe
 from troupe.errors import Error
-from troupe.program import serve
+from troupe.program import launch, serve
 from troupe.run import Run
 from troupe.worker import Lease, Worker
 
-__all__ = ["Error", "Lease", "Run", "Worker", "describe", "serve"]
+__all__ = ["Error", "Lease", "Run", "Worker", "describe", "launch", "serve"]

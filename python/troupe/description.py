@@ -35,12 +35,18 @@ def _normalises(module: torch.nn.Module) -> bool:
     return "Norm" in type(module).__name__
 
 
+def _is_frozen(module: torch.nn.Module) -> bool:
+    """Whether it has parameters, of which none needs a gradient."""
+    own = list(module.parameters(recurse=False))
+    return bool(own) and not any(x.requires_grad for x in own)
+
+
 def tensors_of(model: torch.nn.Module) -> list[Described]:
     """What the server keeps of a model, in the order of its state dict.
 
     Parameters are trained, or frozen where they need no gradient. Buffers that
-    a normalising layer keeps are running statistics, which the server averages.
-    Other buffers of floating point numbers are constants: frozen. What is left
+    a normalising layer keeps are running statistics, which the server averages,
+    unless the layer is frozen. Other buffers of floating point numbers are constants: frozen. What is left
     (masks, indices) stays with the process.
     """
     model = plain(model)
@@ -60,7 +66,7 @@ def tensors_of(model: torch.nn.Module) -> list[Described]:
             one = Described(name, tensor, COUNTER)
         elif tensor.is_floating_point():
             owner = modules.get(name.rpartition(".")[0], model)
-            statistic = _normalises(owner)
+            statistic = _normalises(owner) and not _is_frozen(owner)
             one = Described(
                 name, tensor, STATISTIC if statistic else PARAMETER, not statistic
             )

@@ -58,11 +58,12 @@ class _Sampler:
 
     def __iter__(self) -> Iterator[list[int]]:
         while True:
-            ahead = any(lease is not None for lease in self.given)
+            ahead = self._worker._in_loader > 0
             lease = self._worker._next_lease(wait=not ahead)
             if lease is None and not ahead:
                 return  # The run has ended.
             self.given.append(lease)
+            self._worker._in_loader += lease is not None
             yield list(lease.indices) if lease is not None else []
 
 
@@ -96,12 +97,18 @@ class Loader:
         try:
             for batch in batches:
                 lease = sampler.given.popleft()
-                if lease is None or not worker._begin(lease):
+                if lease is None:
                     continue
-                self.lease = lease
-                yield from worker._hand_out(lease, batch)
+                worker._in_loader -= 1
+                if worker._begin(lease):
+                    self.lease = lease
+                    yield batch
+        except BaseException:
+            worker._return_yielded()
+            raise
         finally:
             for lease in sampler.given:
                 if lease is not None:
+                    worker._in_loader -= 1
                     worker._return(lease)
         worker._raise_failure()

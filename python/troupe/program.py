@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,37 @@ def serve(
     command += ["--network", f"weights:{file}"]
     command += ["--dataset", dataset(dataset_size, dataset_id)]
     command += flags(config, settings)
+    return _wait(command)
+
+
+def launch(
+    config: str | os.PathLike | None,
+    workers: int,
+    script: str | os.PathLike,
+    *arguments: str,
+    max_restarts: int = 0,
+    log_dir: str | os.PathLike | None = None,
+) -> int:
+    """Runs a parameter server, and a script so many times beside it, on this
+    machine; returns the exit status of the run.
+
+    Args:
+        config: The settings of the server, with network and dataset.
+        script: A Python program with a `troupe.Worker`; its arguments follow.
+        max_restarts: How often each process that died is started again.
+        log_dir: A folder for what each process prints.
+    """
+    command = [find(), "launch", "--workers", str(workers)]
+    command += ["--max-restarts", str(max_restarts)]
+    if config is not None:
+        command += ["--config", os.fspath(config)]
+    if log_dir is not None:
+        command += ["--log-dir", os.fspath(log_dir)]
+    command += ["--", sys.executable, os.fspath(script), *arguments]
+    return _wait(command)
+
+
+def _wait(command: list[str]) -> int:
     with subprocess.Popen(command) as process:
         while True:
             try:

@@ -54,7 +54,8 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str
 
 
 def read(path: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a file, by name."""
+    """All tensors of a file, by name; shared ones under all of their names,
+    which checkpoints have in their metadata."""
     try:
         data = bytearray(path.read_bytes())
     except OSError as why:
@@ -62,7 +63,7 @@ def read(path: Path) -> dict[str, torch.Tensor]:
     try:
         (size,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + size])
-        header.pop("__metadata__", None)
+        others = header.pop("__metadata__", {})
         out = {}
         for name, what in header.items():
             first, last = what["data_offsets"]
@@ -73,6 +74,9 @@ def read(path: Path) -> dict[str, torch.Tensor]:
                 continue
             part = data[8 + size + first : 8 + size + last]
             out[name] = torch.frombuffer(part, dtype=dtype).reshape(shape)
+        for name, first in others.items():
+            if first in out and name not in out:
+                out[name] = out[first]
         return out
     except (struct.error, ValueError, KeyError, RuntimeError):
         raise Error(f"{path}: is no safetensors file that can be read") from None

@@ -103,6 +103,8 @@ class Worker:
         config: An INI file of settings, docs/configuration.md.
         dataset_size: Samples of an epoch, the same on all workers.
         dataset_id: A word that tells this data set from others.
+        leases: Batches that the worker may have at a time, at most 64: as many
+            as the loader prefetches, and as one step accumulates.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
         settings: Any setting of a worker by its flag's name: host="10.0.0.1".
@@ -118,6 +120,7 @@ class Worker:
         *,
         dataset_size: int,
         dataset_id: str = "",
+        leases: int = 4,
         allow_unused: bool = False,
         **settings: Any,
     ) -> None:
@@ -142,7 +145,9 @@ class Worker:
         self._withdrawn: set[int] = set()
         self._cancelled: set[int] = set()
         self._task: _Task | None = None
-        self._current: Lease | None = None
+        self._dropped = False  # The last gradient, as the server says.
+        self._yielded: list[Lease] = []  # Since the last step.
+        self._in_loader = 0  # Leases that a DataLoader has.
         self._end: tuple[int, str] | None = None
         self._loop: Generator | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
@@ -152,14 +157,16 @@ class Worker:
         _open = self
         atexit.register(self.close)
         try:
-            self._start(config, dataset_id, settings)
+            self._start(config, dataset_id, leases, settings)
         except BaseException:
             self.close()
             raise
 
     # -- the other process ----------------------------------------------------
 
-    def _start(self, config: Any, dataset_id: str, settings: dict[str, Any]) -> None:
+    def _start(
+        self, config: Any, dataset_id: str, leases: int, settings: dict[str, Any]
+    ) -> None:
         where = os.path.join(self._folder.name, "socket")
         command = [find(), "--role", "worker", "--compute", "external"]
         command += ["--compute-socket", where, *flags(config, settings)]
@@ -179,7 +186,7 @@ class Worker:
         self._connection.send(
             frames.HELLO,
             frames.VERSION,
-            struct.pack("<Q", self._size) + frames.text(dataset_id),
+            struct.pack("<QI", self._size, leases) + frames.text(dataset_id),
         )
         while self._end is None:
             frame = self._receive()
@@ -284,7 +291,8 @@ class Worker:
         elif frame.kind == frames.WITHDRAWN:
             self._withdrawn.add(frame.number)
         elif frame.kind == frames.WEIGHTS:
-            version, region, first, of_gradient, begin = frame.body.take("QQQQQ")
+            version, dropped, region, first, of_gradient, begin = frame.body.take("QBQQQQ")
+            self._dropped = bool(dropped)
             self._take_weights(
                 _Task(
                     frame.number,
@@ -293,6 +301,8 @@ class Worker:
                     self._regions[of_gradient].view(begin, self._count, self._dtype),
                 )
             )
+        elif frame.kind == frames.FORGOTTEN:
+            self._regions.pop(frame.number).release()
         elif frame.kind == frames.CANCELLED:
             self._cancelled.add(frame.number)
         elif frame.kind == frames.END:
@@ -346,20 +356,40 @@ class Worker:
                 self._withdrawn.discard(lease.number)
             if self._end is not None or (not wait and not self._connection.waits()):
                 return None
+            if self._yielded and not self._connection.waits():
+                raise Error(
+                    "step() is due: this worker has no other batch until then; give "
+                    "more leases to accumulate more, and see worker.due"
+                )
             self._take(self._receive())
 
     def _begin(self, lease: Lease) -> bool:
         """Waits until the model has the weights for a lease; False if it is not
         to be computed any more."""
         while self._end is None:
-            if self._task is not None and self._task.lease == lease.number:
-                self._current = lease
-                return True
             if lease.number in self._withdrawn:
                 self._withdrawn.discard(lease.number)
                 return False
+            asked = self._task is not None and self._task.lease == lease.number
+            if asked or self._yielded:  # Else it is accumulated.
+                self._yielded.append(lease)
+                return True
             self._take(self._receive())
         return False
+
+    @property
+    def due(self) -> bool:
+        """Whether there is no other batch until `step`: for a loop that
+        accumulates several."""
+        self._pump()
+        ahead = any(x.number not in self._withdrawn for x in self._leases)
+        return not ahead and self._in_loader == 0
+
+    def _pump(self) -> None:
+        """Takes what has come."""
+        assert self._connection is not None
+        while self._end is None and self._connection.waits():
+            self._take(self._receive())
 
     def _return(self, lease: Lease) -> None:
         if self._connection is not None and self._end is None:
@@ -373,9 +403,13 @@ class Worker:
         return self._only(self._each_lease())
 
     def _each_lease(self) -> Generator[Lease, None, None]:
-        while (lease := self._next_lease(wait=True)) is not None:
-            if self._begin(lease):
-                yield from self._hand_out(lease, lease)
+        try:
+            while (lease := self._next_lease(wait=True)) is not None:
+                if self._begin(lease):
+                    yield lease
+        except BaseException:
+            self._return_yielded()
+            raise
         self._raise_failure()
 
     def _only(self, loop: Generator[_T, None, None]) -> Iterator[_T]:
@@ -387,17 +421,11 @@ class Worker:
         self._loop = loop
         return loop
 
-    def _hand_out(self, lease: Lease, batch: _T) -> Iterator[_T]:
-        """Yields the batch of a lease, and sees to it that it is settled."""
-        try:
-            yield batch
-        finally:
-            settled = self._current is not lease
-            if not settled:
-                self._current = None
-                self._return(lease)
-        if not settled:
-            raise Error("the last batch has neither step() nor skip()")
+    def _return_yielded(self) -> None:
+        """Gives back what came since the last step: the loop was left."""
+        returned, self._yielded = self._yielded, []
+        for lease in reversed(returned):  # The one that is asked for is the last.
+            self._return(lease)
 
     def _raise_failure(self) -> None:
         """At the end of the loop: unless all went well."""
@@ -419,43 +447,47 @@ class Worker:
     # -- gradients ------------------------------------------------------------
 
     def step(self, loss: torch.Tensor | float) -> bool:
-        """Pushes the gradients of the last batch, and clears them. On return the
-        model has new weights.
+        """Pushes the gradients of the batches since the last step, and clears
+        them. On return the model has new weights.
+
+        Args:
+            loss: The mean over their samples, for the records.
 
         Returns:
-            False if the gradient was not wanted any more.
+            False if the gradient was not wanted any more, or came too late.
         """
         self._check()
-        lease, task = self._current, self._task
-        if lease is None or task is None:
+        leases, task = self._yielded, self._task
+        if not leases or task is None:
             if self._end is not None:
                 raise Error("the run has ended")
             raise Error("step() needs a batch: there is none since the last one")
         assert self._connection is not None
         value = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
         self._fill(task.gradient)
-        while self._connection.waits() and self._end is None:
-            self._take(self._receive())
-        self._current = self._task = None
-        wanted = lease.number not in self._cancelled and self._end is None
-        self._cancelled.discard(lease.number)
+        self._pump()
+        wanted = task.lease not in self._cancelled and self._end is None
+        self._cancelled.discard(task.lease)
+        if not wanted:
+            self._return_yielded()
+        self._yielded, self._task = [], None
         if wanted:
-            body = struct.pack("<Qd", len(lease.indices), value)
-            self._connection.send(frames.GRADIENT, lease.number, body)
-        else:
-            self._connection.send(frames.RETURNED, lease.number)
+            also = [lease.number for lease in leases[1:]]
+            samples = sum(len(lease.indices) for lease in leases)
+            body = struct.pack(f"<QdI{len(also)}Q", samples, value, len(also), *also)
+            self._connection.send(frames.GRADIENT, task.lease, body)
         while self._task is None and self._end is None:
             self._take(self._receive())
-        return wanted
+        return wanted and not self._dropped
 
     def skip(self) -> None:
-        """Returns the last batch: another worker, or this one, gets it again."""
+        """Gives back the batches since the last step: another worker, or this
+        one, gets them again. Clears the gradients."""
         self._check()
-        if self._current is None:
+        if not self._yielded:
             raise Error("skip() needs a batch: there is none since the last one")
-        lease, self._current = self._current, None
+        self._return_yielded()
         self._clear()
-        self._return(lease)
 
     def _fill(self, block: torch.Tensor) -> None:
         """Copies gradients and running statistics to their places."""

@@ -14,6 +14,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace {
 
@@ -21,20 +22,24 @@ using namespace troupe;
 
 void print_applied(const char* event_log, uint64_t last) {
   recording::event_log_reader from{event_log};
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, proto::LogLease> held;
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t>,
+           std::vector<proto::LogLease>>
+    held;
   for (proto::LogEvent event; from.next(event);) {
     if (event.has_arrived()) {
       const auto& what = event.arrived();
-      held[{what.worker(), what.life(), what.sequence()}] = what.lease();
+      auto& its = held[{what.worker(), what.life(), what.sequence()}];
+      its.assign(what.also().begin(), what.also().end());
+      its.push_back(what.lease());
     }
     for (const auto& step : event.decision().updates())
-      for (const auto& id : step.gradients()) {
-        const auto& lease = held.at({id.worker(), id.life(), id.sequence()});
-        if (step.makes() <= last)
-          std::printf("%llu %llu\n",
-                      static_cast<unsigned long long>(lease.epoch()),
-                      static_cast<unsigned long long>(lease.id()));
-      }
+      for (const auto& id : step.gradients())
+        for (const auto& lease :
+             held.at({id.worker(), id.life(), id.sequence()}))
+          if (step.makes() <= last)
+            std::printf("%llu %llu\n",
+                        static_cast<unsigned long long>(lease.epoch()),
+                        static_cast<unsigned long long>(lease.id()));
   }
 }
 

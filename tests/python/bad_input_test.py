@@ -130,9 +130,12 @@ class Loops(cluster.Case):
             self.worker.step(0.0)
 
     def test_a_batch_without_step(self):
-        with self.assertRaisesRegex(troupe.Error, "neither step.. nor skip"):
-            for _ in self.worker.loader(self.data):
-                pass
+        for workers in (0, 2):
+            batches = []
+            with self.assertRaisesRegex(troupe.Error, "step.. is due: this worker has no other"):
+                for batch in self.worker.loader(self.data, num_workers=workers):
+                    batches.append(batch)
+            self.assertEqual(len(batches), 4)
         self.finish_exactly()
 
     def test_skip_and_break(self):

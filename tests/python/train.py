@@ -1,12 +1,16 @@
 """The program of a worker, as a user would write it.
 
 Usage: train.py PORT REPORT [--workers N] [--seconds S]
-Writes a JSON line for each batch into the file REPORT: its epoch and indices.
+PORT: of the server; 0: as the environment says.
+REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
+folder, report-<process>.jsonl.
 """
 
 import argparse
 import json
+import os
 import time
+from pathlib import Path
 
 import torch
 import toy
@@ -17,19 +21,21 @@ from torch.nn.functional import cross_entropy
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("port")
-    parser.add_argument("report")
+    parser.add_argument("report", type=Path)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)
     model, data = toy.Net(), toy.Points()
+    if given.report.is_dir():
+        given.report /= f"report-{os.getpid()}.jsonl"
     with (
         open(given.report, "w", buffering=1) as report,
         troupe.Worker(
             model,
             dataset_size=len(data),
             dataset_id="toy",
-            port=given.port,
+            port=given.port if given.port != "0" else None,
             connect_timeout=30,
         ) as worker,
     ):

@@ -50,6 +50,29 @@ class Policies(cluster.Case):
         self.assertEqual(set(run.summary["transport"].values()), {"stream"})
 
 
+class Launch(cluster.Case):
+    def test_one_command_for_all(self):
+        file = troupe.describe(toy.model(), self.folder / "toy.safetensors")
+        (self.folder / "server.ini").write_text(
+            f"[training]\nnetwork = weights:{file}\nepochs = 3\nlr = 0.05\n"
+            f"train-dir = {self.folder}/run\n"
+            f"[data]\ndataset = external(samples={toy.SAMPLES},id=toy)\n"
+        )
+        launch = self.start(
+            "launch",
+            [sys.executable, "-c", "import sys, troupe; "
+             "sys.exit(troupe.launch('server.ini', 2, *sys.argv[1:], log_dir='logs'))",
+             cluster.HERE / "train.py", "0", self.folder],
+        )
+        self.require_end(launch)
+        run = self.run_directory()
+        self.assertEqual(run.summary["samples_applied"], 3 * toy.SAMPLES)
+        self.assertEqual(run.summary["workers"], 2)
+        self.assertEqual(len(list(self.folder.glob("report-*.jsonl"))), 2)
+        self.assertIn("[ps] completed", launch.output())
+        self.assertIn("joined       worker 1", (self.folder / "logs" / "ps.log").read_text())
+
+
 class Samples(cluster.Case):
     def each_once(self, *flags):
         """Every epoch gives each sample to exactly one gradient."""
@@ -71,6 +94,60 @@ class Samples(cluster.Case):
 
     def test_loaded_by_children(self):
         self.each_once("--workers", 2)
+
+
+class Accumulation(cluster.Case):
+    """Several batches for a step are one large batch."""
+
+    def train(self, run, batch, several, workers):
+        torch.manual_seed(0)
+        model, data = nn.Linear(20, 3), toy.Points()
+        file = troupe.describe(model, self.folder / "linear.safetensors")
+        server, port = self.serve(
+            "--batch-size", batch, "--epochs", 3, "--workers", 1, "--lr", 0.1,
+            "--train-dir", self.folder / run, network=f"weights:{file}", name=run,
+        )
+        with troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port, leases=5
+        ) as worker:
+            batches = 0
+            for x, y in worker.loader(data, num_workers=workers):
+                loss = nn.functional.cross_entropy(model(x), y)
+                (loss / several).backward()
+                batches += 1
+                if batches == several or worker.due:
+                    self.assertTrue(worker.step(loss))
+                    batches = 0
+        self.require_end(server)
+        found = troupe.Run(self.folder / run)
+        self.assertEqual(found.summary["samples_applied"], 3 * toy.SAMPLES)
+        self.assertEqual(found.summary["steps"], 3 * toy.SAMPLES / batch / several)
+        return found.state_dict("last")
+
+    def test_is_one_large_batch(self):
+        whole = self.train("whole", 60, 1, 0)
+        for workers in (0, 2):
+            several = self.train(f"several-{workers}", 20, 3, workers)
+            for name, value in whole.items():
+                self.assertLess((several[name] - value).abs().max().item(), 1e-5, name)
+
+
+class Late(cluster.Case):
+    def test_a_dropped_gradient_is_told(self):
+        server, port = self.serve(
+            "--policy", "backup(backup-workers=1)", "--workers", 2, "--epochs", 4,
+            "--batch-size", 25,
+        )
+        slow = self.work(port, 0, "--seconds", 0.05)
+        fast = self.work(port, 1)
+        for process in (slow, fast, server):
+            self.require_end(process)
+        wanted = collections.Counter(batch["wanted"] for batch in self.batches())
+        summary = self.run_directory().summary
+        self.assertEqual(summary["samples_applied"], 4 * toy.SAMPLES)
+        self.assertGreater(summary["gradients_dropped"], 0)
+        # Of the last gradient of each worker the run's end may tell otherwise.
+        self.assertLessEqual(abs(wanted[False] - summary["gradients_dropped"]), 2)
 
 
 class LeNet(nn.Module):
