@@ -51,6 +51,7 @@ agent_state::agent_state(pointer self, agent_parts parts)
 
 agent_actor::behavior_type agent_state::make_behavior() {
   welcome();
+  watch_time();
   return {
     [this](compute_atom, compute_task& task) {
       return begin(std::exchange(task, {}));
@@ -181,7 +182,6 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
                         .put(gradient_region)
                         .put(gradient_offset)
                         .take());
-    watch_time();
   }
   return asks;
 }
@@ -194,14 +194,18 @@ void agent_state::cancel() {
   finish(without_gradient(*job_));
 }
 
+// One timer for all jobs: they may be short and many.
 void agent_state::watch_time() {
+  constexpr double looks = 16; // Before the time is over.
   auto limit = parts_.settings.training.compute_timeout;
-  self_->run_delayed(to_timespan(limit), [this, limit, number = jobs_] {
-    if (job_ && number == jobs_)
+  self_->run_delayed(to_timespan(limit / looks), [this, limit] {
+    if (job_ && job_->clock.elapsed(self_) > limit)
       lose(caf::make_error(errc::timed_out,
                            "process " + std::to_string(parts_.line->pid()) +
                              " has sent no gradient in " +
                              config::print(limit) + " s (--compute-timeout)"));
+    if (!lost_)
+      watch_time();
   });
 }
 
@@ -233,8 +237,11 @@ void agent_state::take_gradient(lease_id from, const std::string& body) {
     return lose(broken(who + " sent a gradient's frame of another form"));
   if (!settle(from))
     return lose(broken(who + " sent a gradient that it was not asked for"));
-  if (!job_ || job_->what.id != from)
-    return; // It was cancelled meanwhile.
+  if (!job_ || job_->what.id != from) { // It was cancelled meanwhile.
+    for (auto id : also)
+      give_back(id);
+    return;
+  }
   auto wanted = job_->what.count + take_out(also);
   if (samples != wanted)
     return lose(broken(who + " sent a gradient of " + std::to_string(samples) +

@@ -250,6 +250,21 @@ TEST_CASE("a cancelled gradient is answered at once, and may still come") {
   CHECK(on.session->ended.empty());
 }
 
+TEST_CASE("what a cancelled gradient covers besides goes back, too") {
+  open_site on;
+  on.begin(first_lease);
+  on.begin(second_lease);
+  on.begin(third_lease);
+  on.compute(first_lease);
+  on.take_weights(first_lease);
+  on.actors.tell(on.agent, cancel_atom_v);
+  on.expect(kind::cancelled, first_lease.id);
+  on.send_gradient(first_lease.id, 16, 0.5, {second_lease.id});
+  CHECK(on.compute(second_lease)->get<gradient_report>().cancelled);
+  on.compute(third_lease);
+  on.take_weights(third_lease);
+}
+
 TEST_CASE("what was cancelled before it began does not reach the process") {
   open_site on;
   on.begin(first_lease);
