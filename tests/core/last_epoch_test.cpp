@@ -5,11 +5,13 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 #include <random>
 
 using namespace troupe;
 using namespace troupe::test;
+using Catch::Generators::range;
 
 TEST_CASE("the run stops with the update that completes the last epoch") {
   for (const auto& spec : all_policies(3)) {
@@ -91,25 +93,29 @@ TEST_CASE("one without work goes on with the samples of one who leaves") {
 }
 
 TEST_CASE("a policy that needs more gradients than are left gets them") {
-  // Two for a step, of five leases.
-  for (bool goes_on : {false, true}) {
-    INFO("goes on: " << goes_on);
-    played_cluster cluster{
-      {std::make_unique<paired_policy>(paired_spec(1), goes_on),
-       cores::lease_ledger{50, 10}, cores::stop_rule{epochs(1)}, version{0}},
-      50};
-    for (auto who : ranks(2)) {
-      cluster.enlist(who);
-      cluster.pull(who);
-    }
-    cluster.join(ranks(2));
-    for (int event = 0; event < 100 && !cluster.stopped(); ++event)
-      if (worker_id who{static_cast<uint32_t>(event % 2)};
-          cluster.computing(who))
-        cluster.finish(who);
-    CHECK(cluster.stopped());
-    CHECK(cluster.applied() == 60);
+  // Two for a step.
+  auto goes_on = GENERATE(false, true);
+  auto ahead = GENERATE(2u, 3u, 5u);
+  auto leases = GENERATE(range(1u, 12u));
+  INFO(goes_on << ", " << ahead << " of " << leases);
+  auto samples = uint64_t{10} * leases;
+  played_cluster cluster{
+    {std::make_unique<paired_policy>(paired_spec(1), goes_on),
+     cores::lease_ledger{samples, 10}, cores::stop_rule{epochs(1)}, version{0}},
+    samples};
+  cluster.ahead = ahead;
+  for (auto who : ranks(2)) {
+    cluster.enlist(who);
+    cluster.pull(who);
   }
+  cluster.join(ranks(2));
+  for (int event = 0; event < 100 && !cluster.stopped(); ++event)
+    if (worker_id who{static_cast<uint32_t>(event % 2)}; cluster.computing(who))
+      cluster.finish(who);
+  CHECK(cluster.stopped());
+  CHECK(cluster.applied() >= samples);
+  if (ahead == 2)
+    CHECK(cluster.applied() == 20 * ((leases + 1) / 2));
 }
 
 TEST_CASE("a rank with data of its own goes on while others are not done") {

@@ -2,9 +2,11 @@
 
 #include "tests/support/histories.hpp"
 #include "tests/support/members.hpp"
+#include "tests/support/paired_policy.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <random>
 #include <vector>
 
 using namespace troupe;
@@ -104,4 +106,22 @@ TEST_CASE("a late worker learns that its gradient was dropped") {
   CHECK(cluster.steps().size() == 1);
   cluster.finish(w1);
   CHECK(cluster.dropped() == 1); // The cluster compares what it is told.
+}
+
+// The policy drops every other gradient, perhaps after its worker has sent
+// another one, has left, or has come back. The cluster compares.
+TEST_CASE("a worker learns what became of its last gradient and no other") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random{seed};
+    played_cluster cluster{
+      {std::make_unique<paired_policy>(paired_spec(0), true),
+       cores::lease_ledger{1000, 10}, cores::stop_rule{{}}, version{0}},
+      1000};
+    for (int event = 0; event < 300; ++event) {
+      act(cluster, anyone(ranks(3), random), random);
+      cluster.check_ledger();
+    }
+    CHECK(cluster.dropped() > 0);
+  }
 }

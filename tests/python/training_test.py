@@ -132,6 +132,35 @@ class Accumulation(cluster.Case):
                 self.assertLess((several[name] - value).abs().max().item(), 1e-5, name)
 
 
+class Kinds(cluster.Case):
+    """Ways to compute that PyTorch has."""
+
+    def train(self, model, forward):
+        server, port = self.serve("--workers", 1, "--epochs", 6, "--lr", 0.05)
+        data = toy.Points()
+        with troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port
+        ) as worker:
+            for x, y in worker.loader(data):
+                forward(x, y).backward()
+                worker.step(0.0)
+        self.require_end(server)
+        self.assertGreater(toy.accuracy(self.run_directory().state_dict("last")), 0.8)
+
+    def test_a_compiled_model(self):
+        model = torch.compile(toy.Net(), backend="eager")
+        self.train(model, lambda x, y: nn.functional.cross_entropy(model(x), y))
+
+    def test_autocast(self):
+        model = toy.Net()
+
+        def forward(x, y):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return nn.functional.cross_entropy(model(x), y)
+
+        self.train(model, forward)
+
+
 class Late(cluster.Case):
     def test_a_dropped_gradient_is_told(self):
         server, port = self.serve(
