@@ -116,6 +116,10 @@ private:
     return out;
   }
 
+  static lease lease_of(const proto::LogLease& x) {
+    return {lease_id{x.id()}, x.epoch(), x.first(), x.count(), x.part()};
+  }
+
   cores::orders arrive(const proto::LogArrived& x, input& what) {
     inputs::arrived in;
     auto& header = in.header;
@@ -124,9 +128,11 @@ private:
     header.computed_on = version{x.computed_on()};
     header.from = lease_id{x.lease().id()};
     header.samples = x.lease().count();
+    in.from = {lease_of(x.lease())};
     for (const auto& other : x.also()) {
       header.also.emplace_back(other.id());
       header.samples += other.count();
+      in.from.push_back(lease_of(other));
     }
     header.loss = x.loss();
     header.compute_seconds = x.compute_seconds();
