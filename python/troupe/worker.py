@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import atexit
-import math
-import mmap
 import os
-import socket
 import struct
-import subprocess
-import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from troupe import frames
-from troupe.description import COUNTER, PARAMETER, STATISTIC, tensors_of
+from troupe.blocks import Region, Tensors, device_of, read_welcome
+from troupe.description import tensors_of
 from troupe.errors import Error
-from troupe.frames import Connection, Frame
-from troupe.program import dataset, find, flags
+from troupe.frames import Body, Frame
+from troupe.node import Node
+from troupe.program import dataset, flags
 
 if TYPE_CHECKING:
     from troupe.loader import Loader
@@ -33,11 +28,6 @@ if TYPE_CHECKING:
 _open: Worker | None = None
 
 _T = TypeVar("_T")
-
-_TYPES = {1: torch.float32, 2: torch.float64}
-
-#: Seconds that trainer_node has to open its socket, and to end.
-_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -50,39 +40,12 @@ class Lease:
     indices: tuple[int, ...]
 
 
-class _Region:
-    """Memory that the worker and this process have mapped."""
-
-    def __init__(self, file: int, size: int) -> None:
-        self.memory = mmap.mmap(file, size)
-        os.close(file)
-        self._pinned_at = 0
-
-    def pin(self) -> None:
-        """Lets a GPU copy from and to it directly, if the driver can do that."""
-        where = self.view(0, 1, torch.uint8).data_ptr()
-        cudart: Any = torch.cuda.cudart()
-        if int(cudart.cudaHostRegister(where, len(self.memory), 0)) == 0:
-            self._pinned_at = where
-
-    def release(self) -> None:
-        if self._pinned_at:
-            cudart: Any = torch.cuda.cudart()
-            cudart.cudaHostUnregister(self._pinned_at)
-            self._pinned_at = 0
-
-    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
-        return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
-
-
+@dataclass(frozen=True)
 class _Task:
-    """A lease to be computed now: its weights, and the place of its gradient."""
+    """A lease to be computed now, and the place of its gradient."""
 
-    def __init__(self, lease: int, version: int, block: torch.Tensor, gradient: torch.Tensor):
-        self.lease = lease
-        self.version = version
-        self.block = block
-        self.gradient = gradient
+    lease: int
+    gradient: torch.Tensor
 
 
 class Worker:
@@ -127,20 +90,14 @@ class Worker:
         global _open
         if _open is not None:
             raise Error("this process has a worker already; close it first")
-        self._model = model
-        self._allow_unused = allow_unused
-        self._mine = tensors_of(model)
-        devices = {x.tensor.device for x in self._mine}
-        #: The one GPU that all of the model is on; None: anything else.
-        self._device = None
-        if len(devices) == 1 and next(iter(devices)).type == "cuda":
-            self._device = devices.pop()
-        self._flat: torch.Tensor | None = None  # A block's copy there.
         dataset(dataset_size, dataset_id)  # Refuses what the server would.
+        self._mine = tensors_of(model)
+        self._on_gpu = device_of(self._mine) is not None
+        self._allow_unused = allow_unused
         self._size = dataset_size
         self._process_id = os.getpid()
         self._thread = threading.get_ident()
-        self._regions: dict[int, _Region] = {}
+        self._regions: dict[int, Region] = {}
         self._leases: deque[Lease] = deque()
         self._withdrawn: set[int] = set()
         self._cancelled: set[int] = set()
@@ -148,192 +105,87 @@ class Worker:
         self._dropped = False  # The last gradient, as the server says.
         self._yielded: list[Lease] = []  # Since the last step.
         self._in_loader = 0  # Leases that a DataLoader has.
-        self._end: tuple[int, str] | None = None
         self._loop: Generator | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
-        self._log = open(Path(self._folder.name) / "log", "w+b")
-        self._child: subprocess.Popen | None = None
-        self._connection: Connection | None = None
+        self._closed = False
+        self._node = Node()
         _open = self
         atexit.register(self.close)
         try:
-            self._start(config, dataset_id, leases, settings)
+            self._node.start(flags(config, settings))
+            hello = struct.pack("<QI", dataset_size, leases) + frames.text(dataset_id)
+            self._node.send(frames.HELLO, frames.VERSION, hello)
+            self._join()
         except BaseException:
             self.close()
             raise
 
-    # -- the other process ----------------------------------------------------
-
-    def _start(
-        self, config: Any, dataset_id: str, leases: int, settings: dict[str, Any]
-    ) -> None:
-        where = os.path.join(self._folder.name, "socket")
-        command = [find(), "--role", "worker", "--compute", "external"]
-        command += ["--compute-socket", where, *flags(config, settings)]
-        self._child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            start_new_session=True,  # Ctrl-C is for this process, which ends it.
-        )
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._connection = Connection(line)
-        until = time.monotonic() + _PATIENCE
-        while line.connect_ex(where) != 0:
-            if self._child.poll() is not None:
-                raise self._why_ended()
-            if time.monotonic() > until:
-                raise Error("trainer_node does not open its socket")
-            time.sleep(0.005)
-        self._connection.send(
-            frames.HELLO,
-            frames.VERSION,
-            struct.pack("<QI", self._size, leases) + frames.text(dataset_id),
-        )
-        while self._end is None:
-            frame = self._receive()
-            if frame.kind == frames.WELCOME:
-                return self._take_welcome(frame)
-            self._take(frame)
-        raise self._why_ended()
-
-    def _why_ended(self) -> Error:
-        """The line with which the worker has ended."""
-        if self._end is not None and self._end[1]:
-            return Error(self._end[1])
-        status = None
-        if self._child is not None:
-            try:
-                status = self._child.wait(10)
-            except subprocess.TimeoutExpired:
-                pass
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").split("\n")
-        for line in reversed(lines):
-            if line.startswith("trainer_node: "):
-                return Error(line.removeprefix("trainer_node: "))
-        return Error(f"trainer_node has ended, with exit status {status}")
-
-    def _receive(self) -> Frame:
-        assert self._connection is not None
-        frame = self._connection.receive()
-        if frame is None:
-            raise self._why_ended()
-        return frame
-
     # -- frames ---------------------------------------------------------------
 
-    def _take_welcome(self, frame: Frame) -> None:
-        element, count, frozen, region, batch, seed = frame.body.take("IQQQQQ")
-        self._dtype = _TYPES[element]
-        self._count = count
-        self.batch_size = batch
-        self.seed = seed
-        theirs = {}
-        for _ in range(frame.body.number("I")):
-            name = frame.body.text()
-            kind, is_frozen = frame.body.take("BB")
-            same_as = frame.body.text()
-            offset, dims = frame.body.take("QI")
-            shape = frame.body.take(f"{dims}Q")
-            theirs[name] = (kind, bool(is_frozen), same_as, offset, tuple(shape))
-        self._places(theirs)
-        if frozen:
-            self._load_frozen(theirs, self._regions[region].view(0, frozen, self._dtype))
+    def _join(self) -> None:
+        """Waits until this worker has a place in the cluster."""
+        while self._node.end is None:
+            frame = self._node.receive()
+            if frame.kind == frames.WELCOME:
+                self._run = read_welcome(frame.body)
+                self._tensors = Tensors(self._mine, self._run)
+                if self._run.frozen:
+                    region = self._regions[self._run.region]
+                    block = region.view(0, self._run.frozen, self._run.dtype)
+                    self._tensors.load_frozen(block)
+                return
+            self._take(frame)
+        raise self._node.why_ended()
 
-    def _places(self, theirs: dict[str, tuple]) -> None:
-        """Finds the place of each tensor of the model in a block."""
-        mine = {x.name: x for x in self._mine}
-        for name, (kind, _, _, _, shape) in theirs.items():
-            if name not in mine:
-                raise Error(f"the run has the tensor {name}, and the model has not")
-            its = mine[name].tensor
-            if tuple(its.shape) != shape and kind != COUNTER:
-                raise Error(
-                    f"{name} has the shape {tuple(its.shape)}, and in the run {shape}"
-                )
-            if kind != COUNTER and its.dtype != self._dtype:
-                raise Error(f"{name} is {its.dtype}, and in the run {self._dtype}")
-        self._trained: list[tuple[str, torch.Tensor, int]] = []
-        self._statistics: list[tuple[str, torch.Tensor, int]] = []
-        for x in self._mine:
-            if x.kind == COUNTER:
-                continue
-            if x.name not in theirs:
-                raise Error(f"the model has the tensor {x.name}, and the run has not")
-            kind, is_frozen, same_as, offset, _ = theirs[x.name]
-            if is_frozen or same_as or x.same_as:
-                continue
-            where = self._trained if kind == PARAMETER else self._statistics
-            if kind == PARAMETER and not x.tensor.requires_grad:
-                raise Error(f"{x.name} is trained in the run, and frozen in the model")
-            if (kind == STATISTIC) != (x.kind == STATISTIC):
-                raise Error(f"{x.name} is a running statistic on one side alone")
-            where.append((x.name, x.tensor, offset))
+    @property
+    def batch_size(self) -> int:
+        """Samples of a batch; the last one of an epoch may be smaller."""
+        return self._run.batch_size
 
-    def _load_frozen(self, theirs: dict[str, tuple], block: torch.Tensor) -> None:
-        with torch.no_grad():
-            for x in self._mine:
-                kind, is_frozen, same_as, offset, _ = theirs.get(x.name, (2, False, "", 0, ()))
-                if is_frozen and not same_as and kind != COUNTER:
-                    size = x.tensor.numel()
-                    x.tensor.copy_(block[offset : offset + size].view(x.tensor.shape))
+    @property
+    def seed(self) -> int:
+        """Of the run."""
+        return self._run.seed
 
     def _take(self, frame: Frame) -> None:
+        number, body = frame.number, frame.body
         if frame.kind == frames.MEMORY:
-            size = frame.body.number("Q")
-            region = _Region(frame.files[0], size)
-            if self._device is not None:
+            region = Region(frame.files[0], body.number("Q"))
+            if self._on_gpu:
                 region.pin()
-            self._regions[frame.number] = region
-        elif frame.kind == frames.LEASE:
-            epoch, part, count = frame.body.take("QII")
-            indices = frame.body.take(f"{count}Q")
-            self._leases.append(Lease(frame.number, epoch, part, indices))
-        elif frame.kind == frames.WITHDRAWN:
-            self._withdrawn.add(frame.number)
-        elif frame.kind == frames.WEIGHTS:
-            version, dropped, region, first, of_gradient, begin = frame.body.take("QBQQQQ")
-            self._dropped = bool(dropped)
-            self._take_weights(
-                _Task(
-                    frame.number,
-                    version,
-                    self._regions[region].view(first, self._count, self._dtype),
-                    self._regions[of_gradient].view(begin, self._count, self._dtype),
-                )
-            )
+            self._regions[number] = region
         elif frame.kind == frames.FORGOTTEN:
-            self._regions.pop(frame.number).release()
+            self._regions.pop(number).release()
+        elif frame.kind == frames.LEASE:
+            epoch, part, count = body.take("QII")
+            self._leases.append(Lease(number, epoch, part, body.take(f"{count}Q")))
+        elif frame.kind == frames.WITHDRAWN:
+            self._withdrawn.add(number)
+        elif frame.kind == frames.WEIGHTS:
+            self._take_weights(number, body)
         elif frame.kind == frames.CANCELLED:
-            self._cancelled.add(frame.number)
+            self._cancelled.add(number)
         elif frame.kind == frames.END:
-            status = frame.body.number("B")
-            self._end = (status, frame.body.text())
+            self._node.end = (body.number("B"), body.text())
         else:
             raise Error(f"the worker sent a frame of unknown kind {frame.kind}")
 
-    def _take_weights(self, task: _Task) -> None:
-        self._task = task
-        tensors = [tensor for _, tensor, _ in self._trained + self._statistics]
-        with torch.no_grad():
-            torch._foreach_copy_(tensors, self._views(self._to_device(task.block)))
+    def _take_weights(self, lease: int, body: Body) -> None:
+        _, dropped, *places = body.take("QBQQQQ")
+        weights, gradient = (
+            self._regions[region].view(offset, self._run.count, self._run.dtype)
+            for region, offset in (places[:2], places[2:])
+        )
+        self._dropped = bool(dropped)
+        self._tensors.load(weights)
+        self._task = _Task(lease, gradient)
 
-    def _on_device(self) -> torch.Tensor:
-        """Room for a block on the GPU: one large copy is faster than many."""
-        if self._flat is None:
-            self._flat = torch.empty(self._count, dtype=self._dtype, device=self._device)
-        return self._flat
+    def _take_next(self) -> None:
+        self._take(self._node.receive())
 
-    def _to_device(self, block: torch.Tensor) -> torch.Tensor:
-        if self._device is None:
-            return block
-        return self._on_device().copy_(block, non_blocking=True)
-
-    def _views(self, block: torch.Tensor) -> list[torch.Tensor]:
-        """The parts of a block, in the shapes of the model's tensors."""
-        return [
-            block[first : first + tensor.numel()].view(tensor.shape)
-            for _, tensor, first in self._trained + self._statistics
-        ]
+    def _pump(self) -> None:
+        """Takes what has come."""
+        while self._node.end is None and self._node.waits():
+            self._take_next()
 
     # -- leases ---------------------------------------------------------------
 
@@ -342,39 +194,38 @@ class Worker:
             raise Error("a worker belongs to the process that made it, and not to its children")
         if threading.get_ident() != self._thread:
             raise Error("a worker belongs to the thread that made it")
-        if self._connection is None:
+        if self._closed:
             raise Error("the worker is closed")
 
     def _next_lease(self, wait: bool) -> Lease | None:
         """The next lease; None when there is none: at once, or after the end."""
-        assert self._connection is not None
         while True:
             while self._leases:
                 lease = self._leases.popleft()
                 if lease.number not in self._withdrawn:
                     return lease
                 self._withdrawn.discard(lease.number)
-            if self._end is not None or (not wait and not self._connection.waits()):
+            if self._node.end is not None or (not wait and not self._node.waits()):
                 return None
-            if self._yielded and not self._connection.waits():
+            if self._yielded and not self._node.waits():
                 raise Error(
                     "step() is due: this worker has no other batch until then; give "
                     "more leases to accumulate more, and see worker.due"
                 )
-            self._take(self._receive())
+            self._take_next()
 
     def _begin(self, lease: Lease) -> bool:
         """Waits until the model has the weights for a lease; False if it is not
         to be computed any more."""
-        while self._end is None:
+        while self._node.end is None:
             if lease.number in self._withdrawn:
                 self._withdrawn.discard(lease.number)
                 return False
             asked = self._task is not None and self._task.lease == lease.number
-            if asked or self._yielded:  # Else it is accumulated.
+            if asked or self._yielded:  # Further ones are accumulated.
                 self._yielded.append(lease)
                 return True
-            self._take(self._receive())
+            self._take_next()
         return False
 
     @property
@@ -385,15 +236,9 @@ class Worker:
         ahead = any(x.number not in self._withdrawn for x in self._leases)
         return not ahead and self._in_loader == 0
 
-    def _pump(self) -> None:
-        """Takes what has come."""
-        assert self._connection is not None
-        while self._end is None and self._connection.waits():
-            self._take(self._receive())
-
     def _return(self, lease: Lease) -> None:
-        if self._connection is not None and self._end is None:
-            self._connection.send(frames.RETURNED, lease.number)
+        if not self._closed and self._node.end is None:
+            self._node.send(frames.RETURNED, lease.number)
             if self._task is not None and self._task.lease == lease.number:
                 self._task = None
 
@@ -429,8 +274,8 @@ class Worker:
 
     def _raise_failure(self) -> None:
         """At the end of the loop: unless all went well."""
-        if self._end is not None and self._end[0] in (1, 2):
-            raise self._why_ended()
+        if self._node.end is not None and self._node.end[0] in (1, 2):
+            raise self._node.why_ended()
 
     def loader(self, dataset: Any, **options: Any) -> Loader:
         """Batches of a map-style data set until the run ends; takes the options
@@ -459,14 +304,13 @@ class Worker:
         self._check()
         leases, task = self._yielded, self._task
         if not leases or task is None:
-            if self._end is not None:
+            if self._node.end is not None:
                 raise Error("the run has ended")
             raise Error("step() needs a batch: there is none since the last one")
-        assert self._connection is not None
         value = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
-        self._fill(task.gradient)
+        self._tensors.fill(task.gradient, self._allow_unused)
         self._pump()
-        wanted = task.lease not in self._cancelled and self._end is None
+        wanted = task.lease not in self._cancelled and self._node.end is None
         self._cancelled.discard(task.lease)
         if not wanted:
             self._return_yielded()
@@ -475,9 +319,9 @@ class Worker:
             also = [lease.number for lease in leases[1:]]
             samples = sum(len(lease.indices) for lease in leases)
             body = struct.pack(f"<QdI{len(also)}Q", samples, value, len(also), *also)
-            self._connection.send(frames.GRADIENT, task.lease, body)
-        while self._task is None and self._end is None:
-            self._take(self._receive())
+            self._node.send(frames.GRADIENT, task.lease, body)
+        while self._task is None and self._node.end is None:
+            self._take_next()
         return wanted and not self._dropped
 
     def skip(self) -> None:
@@ -487,62 +331,21 @@ class Worker:
         if not self._yielded:
             raise Error("skip() needs a batch: there is none since the last one")
         self._return_yielded()
-        self._clear()
-
-    def _fill(self, block: torch.Tensor) -> None:
-        """Copies gradients and running statistics to their places."""
-        sources = []
-        for name, parameter, _ in self._trained:
-            if parameter.grad is None:
-                if not self._allow_unused:
-                    raise Error(
-                        f"{name} has no gradient: call backward() first; if the loss "
-                        "does not depend on it, give allow_unused=True"
-                    )
-                sources.append(torch.zeros_like(parameter))
-            else:
-                sources.append(parameter.grad)
-        sources += [tensor for _, tensor, _ in self._statistics]
-        with torch.no_grad():
-            if self._device is None:
-                torch._foreach_copy_(self._views(block), sources)
-            else:
-                flat = self._on_device()
-                torch._foreach_copy_(self._views(flat), sources)
-                block.copy_(flat, non_blocking=True)
-                torch.cuda.current_stream(self._device).synchronize()
-        self._clear()
-
-    def _clear(self) -> None:
-        for _, parameter, _ in self._trained:
-            parameter.grad = None
+        self._tensors.clear()
 
     # -- the end --------------------------------------------------------------
 
     def close(self) -> None:
         """Leaves the run; what this worker had to compute goes to others."""
         global _open
-        if os.getpid() != self._process_id:
+        if self._closed or os.getpid() != self._process_id:
             return
+        self._closed = True
         atexit.unregister(self.close)
-        if _open is self:
-            _open = None
-        child, self._child = self._child, None
-        if child is not None:
-            if self._end is None and child.poll() is None:
-                child.terminate()
-            if self._connection is not None:
-                self._connection.close()
-            try:
-                child.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-        self._connection = None
+        _open = None
+        self._node.stop()
         for region in self._regions.values():
             region.release()
-        self._log.close()
-        self._folder.cleanup()
 
     def __enter__(self) -> Worker:
         return self

@@ -207,7 +207,7 @@ class Loops(cluster.Case):
         self.assertEqual(self.run_directory().summary["gradients_refused"], 1)
 
     def test_closed(self):
-        agent = self.worker._child
+        agent = self.worker._node.process
         self.worker.close()
         self.assertEqual(agent.returncode, 0)
         with self.assertRaisesRegex(troupe.Error, "the worker is closed"):

@@ -1,0 +1,199 @@
+"""Blocks of memory that the worker and this process share, and the tensors of a
+model that lie in them (docs/formats.md)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from troupe.description import COUNTER, PARAMETER, STATISTIC, Described
+from troupe.errors import Error
+from troupe.frames import Body
+
+_TYPES = {1: torch.float32, 2: torch.float64}
+
+
+class Region:
+    """Memory that both have mapped."""
+
+    def __init__(self, file: int, size: int) -> None:
+        self.memory = mmap.mmap(file, size)
+        os.close(file)
+        self._pinned_at = 0
+
+    def pin(self) -> None:
+        """Lets a GPU copy from and to it directly, if the driver can do that."""
+        where = self.view(0, 1, torch.uint8).data_ptr()
+        cudart: Any = torch.cuda.cudart()
+        if int(cudart.cudaHostRegister(where, len(self.memory), 0)) == 0:
+            self._pinned_at = where
+
+    def release(self) -> None:
+        if self._pinned_at:
+            cudart: Any = torch.cuda.cudart()
+            cudart.cudaHostUnregister(self._pinned_at)
+            self._pinned_at = 0
+
+    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a run says of a tensor."""
+
+    name: str
+    kind: int
+    frozen: bool
+    same_as: str
+    first: int  # Element of a block.
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """What a run says when a process has joined."""
+
+    dtype: torch.dtype
+    count: int  # Elements of a block.
+    frozen: int  # Elements that are not trained.
+    region: int  # With these.
+    batch_size: int
+    seed: int
+    places: dict[str, Place]
+
+
+def read_welcome(body: Body) -> Welcome:
+    element, count, frozen, region, batch_size, seed = body.take("IQQQQQ")
+    places = {}
+    for _ in range(body.number("I")):
+        name = body.text()
+        kind, is_frozen = body.take("BB")
+        same_as = body.text()
+        first, dims = body.take("QI")
+        shape = tuple(body.take(f"{dims}Q"))
+        places[name] = Place(name, kind, bool(is_frozen), same_as, first, shape)
+    return Welcome(_TYPES[element], count, frozen, region, batch_size, seed, places)
+
+
+def device_of(mine: Sequence[Described]) -> torch.device | None:
+    """The one GPU that all of a model is on; None: anything else."""
+    devices = {x.tensor.device for x in mine}
+    if len(devices) == 1 and next(iter(devices)).type == "cuda":
+        return devices.pop()
+    return None
+
+
+class Tensors:
+    """The tensors of a model, and their places in a block.
+
+    Raises:
+        Error: If the model is not the one of the run.
+    """
+
+    def __init__(self, mine: Sequence[Described], run: Welcome) -> None:
+        self._mine = mine
+        self._run = run
+        self._device = device_of(mine)
+        self._flat: torch.Tensor | None = None  # A block's copy on the GPU.
+        self._compare()
+        self._trained: list[tuple[Described, Place]] = []
+        statistics: list[tuple[Described, Place]] = []
+        for x in mine:
+            place = run.places.get(x.name)
+            if place is None or x.kind == COUNTER or place.frozen or place.same_as:
+                continue
+            (self._trained if place.kind == PARAMETER else statistics).append((x, place))
+        self._all = self._trained + statistics
+        self._tensors = [x.tensor for x, _ in self._all]
+
+    def _compare(self) -> None:
+        mine = {x.name: x for x in self._mine}
+        for name, place in self._run.places.items():
+            if name not in mine:
+                raise Error(f"the run has the tensor {name}, and the model has not")
+            if place.kind != COUNTER:
+                self._compare_one(mine[name], place)
+        for name, x in mine.items():
+            if name not in self._run.places and x.kind != COUNTER:
+                raise Error(f"the model has the tensor {name}, and the run has not")
+
+    def _compare_one(self, mine: Described, place: Place) -> None:
+        name, its = mine.name, mine.tensor
+        if tuple(its.shape) != place.shape:
+            raise Error(f"{name} has the shape {tuple(its.shape)}, and in the run {place.shape}")
+        if its.dtype != self._run.dtype:
+            raise Error(f"{name} is {its.dtype}, and in the run {self._run.dtype}")
+        if place.frozen or place.same_as:
+            return
+        if place.kind == PARAMETER and not its.requires_grad:
+            raise Error(f"{name} is trained in the run, and frozen in the model")
+        if (place.kind == STATISTIC) != (mine.kind == STATISTIC):
+            raise Error(f"{name} is a running statistic on one side alone")
+
+    def load_frozen(self, block: torch.Tensor) -> None:
+        """Takes what is not trained."""
+        with torch.no_grad():
+            for x in self._mine:
+                place = self._run.places.get(x.name)
+                if place and place.frozen and not place.same_as and place.kind != COUNTER:
+                    x.tensor.copy_(_part(block, place))
+
+    def load(self, block: torch.Tensor) -> None:
+        """Takes the weights in a block."""
+        with torch.no_grad():
+            if self._device is not None:
+                block = self._on_device().copy_(block, non_blocking=True)
+            torch._foreach_copy_(self._tensors, self._views(block))
+
+    def fill(self, block: torch.Tensor, allow_unused: bool) -> None:
+        """Puts gradients and running statistics into a block, and clears the
+        gradients."""
+        sources = [self._gradient(x, allow_unused) for x, _ in self._trained]
+        sources += self._tensors[len(sources) :]
+        with torch.no_grad():
+            if self._device is None:
+                torch._foreach_copy_(self._views(block), sources)
+            else:
+                flat = self._on_device()
+                torch._foreach_copy_(self._views(flat), sources)
+                block.copy_(flat, non_blocking=True)
+                torch.cuda.current_stream(self._device).synchronize()
+        self.clear()
+
+    def clear(self) -> None:
+        for x, _ in self._trained:
+            x.tensor.grad = None
+
+    @staticmethod
+    def _gradient(x: Described, allow_unused: bool) -> torch.Tensor:
+        if x.tensor.grad is not None:
+            return x.tensor.grad
+        if not allow_unused:
+            raise Error(
+                f"{x.name} has no gradient: call backward() first; if the loss "
+                "does not depend on it, give allow_unused=True"
+            )
+        return torch.zeros_like(x.tensor)
+
+    def _on_device(self) -> torch.Tensor:
+        """Room for a block on the GPU: one large copy is faster than many."""
+        if self._flat is None:
+            self._flat = torch.empty(self._run.count, dtype=self._run.dtype, device=self._device)
+        return self._flat
+
+    def _views(self, block: torch.Tensor) -> list[torch.Tensor]:
+        return [_part(block, place) for _, place in self._all]
+
+
+def _part(block: torch.Tensor, place: Place) -> torch.Tensor:
+    """The part of a block that is a tensor, in its shape."""
+    size = 1
+    for extent in place.shape:
+        size *= extent
+    return block[place.first : place.first + size].view(place.shape)

@@ -1,0 +1,91 @@
+"""The worker's program, which a process of Python starts and speaks with."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+
+from troupe.errors import Error
+from troupe.frames import Connection, Frame
+from troupe.program import find
+
+#: Seconds that it has to open its socket, and to end.
+_PATIENCE = 60.0
+
+
+class Node:
+    """A `trainer_node --role worker --compute external`, and the connection to
+    it. What it prints goes into a file, for the last line of one that ended."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
+        self._log = open(os.path.join(self._folder.name, "log"), "w+b")
+        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connection = Connection(self._line)
+        self.process: subprocess.Popen | None = None
+        #: How the run ended for it: status and line.
+        self.end: tuple[int, str] | None = None
+        self.send = self._connection.send
+        self.waits = self._connection.waits
+
+    def start(self, flags: Sequence[str]) -> None:
+        where = os.path.join(self._folder.name, "socket")
+        command = [find(), "--role", "worker", "--compute", "external"]
+        command += ["--compute-socket", where, *flags]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,  # Ctrl-C is for this process, which ends it.
+        )
+        until = time.monotonic() + _PATIENCE
+        while self._line.connect_ex(where) != 0:
+            if self.process.poll() is not None:
+                raise self.why_ended()
+            if time.monotonic() > until:
+                raise Error("trainer_node does not open its socket")
+            time.sleep(0.005)
+
+    def receive(self) -> Frame:
+        """The next frame. Raises Error when it has ended without a word."""
+        frame = self._connection.receive()
+        if frame is None:
+            raise self.why_ended()
+        return frame
+
+    def why_ended(self) -> Error:
+        """The line with which it has ended."""
+        if self.end is not None and self.end[1]:
+            return Error(self.end[1])
+        status = None
+        if self.process is not None:
+            try:
+                status = self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                pass
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").split("\n")
+        for line in reversed(lines):
+            if line.startswith("trainer_node: "):
+                return Error(line.removeprefix("trainer_node: "))
+        return Error(f"trainer_node has ended, with exit status {status}")
+
+    def stop(self) -> None:
+        """Ends it, if it has not ended, and waits until it has."""
+        process, self.process = self.process, None
+        if process is not None and self.end is None and process.poll() is None:
+            process.terminate()
+        self._connection.close()
+        if process is not None:
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._log.close()
+        self._folder.cleanup()
