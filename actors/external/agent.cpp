@@ -319,7 +319,9 @@ public:
   frame_reader_state(pointer self, external::process_line_ptr line,
                      agent_actor owner)
     : self_(self), line_(std::move(line)), owner_(std::move(owner)) {
-    // nop
+    on_unexpected(self_, [this](const std::string& why) {
+      self_->send(owner_, detach_atom_v, caf::make_error(errc::failed, why));
+    });
   }
 
   path_reader_actor::behavior_type make_behavior() {

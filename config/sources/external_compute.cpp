@@ -40,8 +40,9 @@ void require_simulable(const resolved& all) {
                       "parameter server and workers");
   if (is_described(training.network))
     throw usage_error(all.cite("training.network") +
-                      ": is computed by other processes, and --simulate has "
-                      "none; start a parameter server and workers");
+                      ": is computed by other processes, which a run in one "
+                      "process, or a replay, does not have; start a parameter "
+                      "server and workers");
   if (is_external(all.values.data.dataset))
     throw usage_error(all.cite("data.dataset") +
                       ": only processes of --compute external have the "

@@ -91,6 +91,8 @@ class Worker:
         if _open is not None:
             raise Error("this process has a worker already; close it first")
         dataset(dataset_size, dataset_id)  # Refuses what the server would.
+        if not 1 <= leases <= 64:
+            raise Error(f"leases={leases}: a worker has from 1 to 64 batches at a time")
         self._mine = tensors_of(model)
         self._on_gpu = device_of(self._mine) is not None
         self._allow_unused = allow_unused

@@ -118,6 +118,7 @@ TEST_CASE("a worker learns what became of its last gradient and no other") {
       {std::make_unique<paired_policy>(paired_spec(0), true),
        cores::lease_ledger{1000, 10}, cores::stop_rule{{}}, version{0}},
       1000};
+    cluster.drops_within_steps = true;
     for (int event = 0; event < 300; ++event) {
       act(cluster, anyone(ranks(3), random), random);
       cluster.check_ledger();

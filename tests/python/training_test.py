@@ -11,6 +11,7 @@ import cluster
 import toy
 import torch
 import troupe
+from reference import LeNet
 from torch import nn
 
 EPOCHS = 8
@@ -177,22 +178,6 @@ class Late(cluster.Case):
         self.assertGreater(summary["gradients_dropped"], 0)
         # Of the last gradient of each worker the run's end may tell otherwise.
         self.assertLessEqual(abs(wanted[False] - summary["gradients_dropped"]), 2)
-
-
-class LeNet(nn.Module):
-    """The network `lenet` of Troupe."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 20, 5)
-        self.conv2 = nn.Conv2d(20, 50, 5)
-        self.fc1 = nn.Linear(800, 500)
-        self.fc2 = nn.Linear(500, 10)
-
-    def forward(self, x):
-        x = torch.max_pool2d(self.conv1(x), 2).relu()
-        x = torch.max_pool2d(self.conv2(x), 2).relu()
-        return self.fc2(self.fc1(x.flatten(1)))
 
 
 class Equality(cluster.Case):

@@ -169,8 +169,9 @@ push_id played_cluster::next_push(worker_id who) {
 void played_cluster::carry_out(const cores::orders& what) {
   if (stopped_)
     throw std::logic_error("the test goes on after the end");
+  auto now = drops_within_steps ? scheduler_.current() : made_;
   for (const auto& late : what.drop)
-    drop(late);
+    drop(late, now);
   for (const auto& step : what.updates)
     apply(step);
   if (what.stop) {
@@ -191,11 +192,9 @@ void played_cluster::carry_out(const cores::orders& what) {
   }
 }
 
-void played_cluster::drop(const cores::dropped_push& what) {
+void played_cluster::drop(const cores::dropped_push& what, version now) {
   auto late = held_.extract(what.id).mapped();
-  // Perhaps with steps of the same decisions, which come next here.
-  auto seen = late.computed_on.value + what.staleness;
-  if (seen < made_.value || seen > scheduler_.current().value)
+  if (what.staleness != now.value - late.computed_on.value)
     fail("tells a wrong staleness of a late gradient");
   ++dropped_;
   if (auto who = players_.find(what.id.worker);

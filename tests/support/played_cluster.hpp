@@ -24,6 +24,10 @@ public:
   /// their gradients cover one lease or several.
   uint32_t ahead = cores::leases_ahead;
 
+  /// Whether the policy gives the gradients of a step no weight, rather than
+  /// drop them: they are late by that step, too.
+  bool drops_within_steps = false;
+
   // -- what workers do --------------------------------------------------------
 
   /// A new incarnation of the worker; it asks for its first weights in `pull`.
@@ -111,7 +115,7 @@ private:
   static std::vector<lease> take_work(player& from);
   push_id next_push(worker_id who);
   void carry_out(const cores::orders& what);
-  void drop(const cores::dropped_push& what);
+  void drop(const cores::dropped_push& what, version now);
   void apply(const cores::update_order& what);
   void cover(const lease& what);
   void release(const cores::release_order& what);
