@@ -51,7 +51,6 @@ agent_state::agent_state(pointer self, agent_parts parts)
 
 agent_actor::behavior_type agent_state::make_behavior() {
   welcome();
-  watch_time();
   return {
     [this](compute_atom, compute_task& task) {
       return begin(std::exchange(task, {}));
@@ -67,6 +66,7 @@ agent_actor::behavior_type agent_state::make_behavior() {
       take(static_cast<process_frame_kind>(kind), number, body);
     },
     [this](detach_atom, const caf::error& why) { lose(why); },
+    [this](tick_atom) { check_time(); },
   };
 }
 
@@ -157,7 +157,6 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     waiting_.pop_front();
   job_ = job{task.from, self_->make_response_promise<gradient_report>(),
              gradients_.take(), run_clock{self_}};
-  ++jobs_;
   auto asks = job_->asks;
   if (lost_) {
     finish(lost_);
@@ -194,19 +193,14 @@ void agent_state::cancel() {
   finish(without_gradient(*job_));
 }
 
-// One timer for all jobs: they may be short and many.
-void agent_state::watch_time() {
-  constexpr double looks = 16; // Before the time is over.
+// The reader asks for it: a timer would keep the agent when its run is over.
+void agent_state::check_time() {
   auto limit = parts_.settings.training.compute_timeout;
-  self_->run_delayed(to_timespan(limit / looks), [this, limit] {
-    if (job_ && job_->clock.elapsed(self_) > limit)
-      lose(caf::make_error(errc::timed_out,
-                           "process " + std::to_string(parts_.line->pid()) +
-                             " has sent no gradient in " +
-                             config::print(limit) + " s (--compute-timeout)"));
-    if (!lost_)
-      watch_time();
-  });
+  if (job_ && job_->clock.elapsed(self_) > limit)
+    lose(caf::make_error(errc::timed_out,
+                         "process " + std::to_string(parts_.line->pid()) +
+                           " has sent no gradient in " + config::print(limit) +
+                           " s (--compute-timeout)"));
 }
 
 // -- what it answers ----------------------------------------------------------
@@ -332,7 +326,14 @@ public:
   }
 
 private:
+  static constexpr double between_looks = 0.5; ///< s without a frame.
+
   void read() {
+    if (!line_->wait_for(between_looks)) {
+      self_->send(owner_, tick_atom_v);
+      self_->send(self_, tick_atom_v);
+      return;
+    }
     if (auto next = line_->receive()) {
       self_->send(owner_, frame_atom_v, static_cast<uint32_t>(next->kind),
                   next->number, std::move(next->body));

@@ -31,7 +31,9 @@ using agent_actor = compute_actor::extend_with<loader_actor>::extend<
   // A frame: kind, number, body.
   result<void>(frame_atom, uint32_t, uint64_t, std::string),
   // There will be no more frames; the error says why.
-  result<void>(detach_atom, caf::error)>;
+  result<void>(detach_atom, caf::error),
+  // From time to time: checks how long the process takes.
+  result<void>(tick_atom)>;
 
 struct agent_parts {
   config::settings settings; ///< Of the joined worker.
@@ -80,7 +82,7 @@ private:
   bool settle(lease_id what);
   void finish(caf::expected<gradient_report> report);
   gradient_report without_gradient(const job& of) const;
-  void watch_time();
+  void check_time();
   void lose(const caf::error& why);
 
   /// The weights in memory that the process can map: themselves, or a copy.
@@ -104,8 +106,7 @@ private:
   std::set<lease_id> refused_; ///< Of these: given back by the process.
   std::optional<job> job_;
   std::map<lease_id, blocks> unanswered_;
-  uint64_t jobs_ = 0; ///< Counts them.
-  caf::error lost_;   ///< Why the process is gone, if it is.
+  caf::error lost_; ///< Why the process is gone, if it is.
 };
 
 /// Spawns the agent and the reader of its frames.

@@ -75,7 +75,7 @@ void process_line::send(process_frame_kind kind, uint64_t number,
 }
 
 std::optional<process_frame> process_line::receive() try {
-  if (!wait())
+  if (!wait(-1).first)
     return close("process " + std::to_string(pid_) +
                  ", which computes for this worker, has ended");
   frame_header head;
@@ -96,14 +96,19 @@ std::optional<process_frame> process_line::receive() try {
   return close("process " + std::to_string(pid_) + ": " + err.what());
 }
 
-/// False if the process has ended, and left no frame.
-bool process_line::wait() {
+bool process_line::wait_for(double seconds) {
+  auto [line, process] = wait(static_cast<int>(seconds * 1000));
+  return line || process;
+}
+
+/// Whether the connection can be read, and whether the process has ended.
+std::pair<bool, bool> process_line::wait(int milliseconds) const {
   std::array<pollfd, 2> both{pollfd{line_.get(), POLLIN, 0},
                              pollfd{process_.get(), POLLIN, 0}};
-  while (poll(both.data(), both.size(), -1) < 0)
+  while (poll(both.data(), both.size(), milliseconds) < 0)
     if (errno != EINTR)
       throw system_error("waiting for frames");
-  return is_readable(both[0]) || !is_readable(both[1]);
+  return {is_readable(both[0]), is_readable(both[1])};
 }
 
 std::optional<process_frame> process_line::close(std::string why) {

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace troupe::external {
 
@@ -33,6 +34,9 @@ public:
   void send(process_frame_kind kind, uint64_t number,
             const std::string& body = {}, int file = -1);
 
+  /// Waits until there is something to receive, for so many seconds at most.
+  bool wait_for(double seconds);
+
   /// Waits for the next frame; nothing when there will be none, because the
   /// process has ended or broke the rules: then `why_closed` says which.
   std::optional<process_frame> receive();
@@ -44,7 +48,7 @@ public:
 
 private:
   std::optional<process_frame> close(std::string why);
-  bool wait();
+  std::pair<bool, bool> wait(int milliseconds) const;
 
   int pid_ = 0;
   transport::descriptor process_;

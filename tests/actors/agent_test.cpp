@@ -342,11 +342,14 @@ TEST_CASE("a process that is silent loses its worker") {
   open_site on;
   auto first = on.ask_for(first_lease);
   on.actors.advance(4.5);
+  on.actors.tell(on.agent, tick_atom_v);
   on.send_gradient(first_lease.id);
   auto report = on.ask_for(second_lease);
   on.actors.advance(4.5);
+  on.actors.tell(on.agent, tick_atom_v);
   CHECK(report->open());
   on.actors.advance(1);
+  on.actors.tell(on.agent, tick_atom_v);
   CHECK(report->code() == errc::timed_out);
   REQUIRE(on.session->ended.size() == 1);
   CHECK(on.session->ended[0].line ==

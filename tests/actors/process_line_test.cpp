@@ -104,6 +104,7 @@ TEST_CASE("a process that says hello is taken, and its socket is removed") {
   CHECK(next->kind == kind(9));
   CHECK(next->number == 4);
   CHECK(next->body == "abc");
+  CHECK_FALSE(line->wait_for(0.01));
 }
 
 TEST_CASE("the end of a process is noticed while a child has its socket") {
@@ -128,6 +129,7 @@ TEST_CASE("a process that closes its connection is noticed") {
                  pause();
                }};
   auto [line, said] = wait_for_process(at.socket, patience, never);
+  CHECK(line->wait_for(patience));
   CHECK_FALSE(line->receive().has_value());
   CHECK_THAT(line->why_closed(), EndsWith("has closed its connection"));
 }

@@ -216,6 +216,22 @@ class Loops(cluster.Case):
             self.worker.step(0.0)
 
 
+class Silence(cluster.Case):
+    def test_a_batch_that_takes_too_long(self):
+        _, port = self.serve("--workers", 1)
+        model, data = toy.Net(), toy.Points()
+        with troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port, compute_timeout=0.5
+        ) as worker:
+            for x, y in worker.loader(data):
+                cross_entropy(model(x), y).backward()
+                worker._node.process.wait(cluster.PATIENCE)
+                self.assertFalse(worker.step(0.0))
+                break
+            with self.assertRaisesRegex(troupe.Error, "has sent no gradient in 0.5 s"):
+                next(iter(worker))
+
+
 class UnusedParameters(cluster.Case):
     def test_zero_on_request(self):
         file = troupe.describe(Unused(), self.folder / "unused.safetensors")
