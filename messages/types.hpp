@@ -2,6 +2,7 @@
 // Every structure that actors exchange, with its serialisation. Plain values: a
 // message owns a copy, and what several actors share is immutable.
 
+#include "config/values/metrics.hpp"
 #include "messages/error.hpp"
 #include "messages/gradient_stream.hpp"
 #include "messages/ids.hpp"
@@ -17,8 +18,10 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe {
@@ -56,6 +59,7 @@ struct push_header {
   /// Further leases that the samples came from, where a gradient was
   /// accumulated over several.
   std::vector<lease_id> also{};
+  config::metrics metrics{}; ///< More than the loss: means over the samples.
 
   /// All leases that the samples came from.
   std::vector<lease_id> leases() const {
@@ -92,12 +96,13 @@ struct watch_header {
 /// What an evaluator found.
 struct score {
   version weights;
-  real loss;     ///< Mean over the test set.
-  real accuracy; ///< Top-1, in [0, 1].
+  config::metrics metrics;
   uint64_t samples = 0;
   real seconds; ///< Time that the evaluation took.
-  /// Top-5 accuracy; NaN when there are no more than five classes.
-  real accuracy_top5 = std::numeric_limits<double>::quiet_NaN();
+
+  std::optional<double> value_of(std::string_view name) const {
+    return config::value_of(metrics, name);
+  }
 };
 
 // -- membership ---------------------------------------------------------------
@@ -202,21 +207,47 @@ struct gradient_report {
   real idle;
   /// Further leases whose samples are in the gradient.
   std::vector<lease_id> also{};
+  config::metrics metrics{}; ///< More than the loss: means over the samples.
 };
 
 // -- inspection ---------------------------------------------------------------
 
+} // namespace troupe
+
+namespace troupe::config {
+
+/// A name that is none is refused: users read it.
+template <class Inspector>
+bool inspect(Inspector& f, metric& x) {
+  auto get = [&x] {
+    return real{x.value};
+  };
+  auto set = [&x](real value) {
+    x.value = value;
+    return true;
+  };
+  return f.object(x)
+    .on_load([&x] { return is_metric_name(x.name); })
+    .fields(f.field("name", x.name), f.field("value", get, set));
+}
+
+} // namespace troupe::config
+
+namespace troupe {
+
 template <class Inspector>
 bool inspect(Inspector& f, push_header& x) {
-  return f.object(x).fields(
-    f.field("id", x.id), f.field("server", x.server),
-    f.field("computed_on", x.computed_on), f.field("from", x.from),
-    f.field("samples", x.samples), f.field("loss", x.loss),
-    f.field("compute_seconds", x.compute_seconds),
-    f.field("wait_seconds", x.wait_seconds),
-    f.field("data_seconds", x.data_seconds),
-    f.field("idle_seconds", x.idle_seconds), f.field("request", x.request),
-    f.field("skipped", x.skipped), f.field("also", x.also));
+  return f.object(x)
+    .on_load([&x] { return x.metrics.size() <= config::most_metrics; })
+    .fields(f.field("id", x.id), f.field("server", x.server),
+            f.field("computed_on", x.computed_on), f.field("from", x.from),
+            f.field("samples", x.samples), f.field("loss", x.loss),
+            f.field("compute_seconds", x.compute_seconds),
+            f.field("wait_seconds", x.wait_seconds),
+            f.field("data_seconds", x.data_seconds),
+            f.field("idle_seconds", x.idle_seconds),
+            f.field("request", x.request), f.field("skipped", x.skipped),
+            f.field("also", x.also), f.field("metrics", x.metrics));
 }
 
 template <class Inspector>
@@ -242,10 +273,10 @@ bool inspect(Inspector& f, watch_header& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, score& x) {
-  return f.object(x).fields(
-    f.field("weights", x.weights), f.field("loss", x.loss),
-    f.field("accuracy", x.accuracy), f.field("samples", x.samples),
-    f.field("seconds", x.seconds), f.field("accuracy_top5", x.accuracy_top5));
+  return f.object(x)
+    .on_load([&x] { return x.metrics.size() <= config::most_metrics; })
+    .fields(f.field("weights", x.weights), f.field("metrics", x.metrics),
+            f.field("samples", x.samples), f.field("seconds", x.seconds));
 }
 
 template <class Inspector>

@@ -130,8 +130,9 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
   }
 }
 
-std::optional<std::string> step_scheduler::scored(double accuracy) {
-  if (stop_.scored(accuracy) == stop_reason::none)
+std::optional<std::string>
+step_scheduler::scored(const config::metrics& found) {
+  if (stop_.scored(found) == stop_reason::none)
     return std::nullopt;
   return stop_.line();
 }

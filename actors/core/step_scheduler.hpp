@@ -131,8 +131,8 @@ public:
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
   orders pull(worker_id who, lease_id abandoned);
 
-  /// An evaluator found this accuracy. Returns why the run ends, if it does.
-  std::optional<std::string> scored(double accuracy);
+  /// An evaluator found these. Returns why the run ends, if it does.
+  std::optional<std::string> scored(const config::metrics& found);
 
   /// Why the run is already over, if it is: a resumed run may have reached its
   /// limits before.

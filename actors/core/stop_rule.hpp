@@ -3,24 +3,23 @@
 //
 // A value, owned by the step scheduler; pure, not thread-safe.
 
+#include "config/values/metrics.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace troupe::cores {
 
 /// When to stop. A limit that is not set does not apply.
 struct stop_limits {
-  std::optional<uint64_t> epochs;        ///< Complete epochs.
-  std::optional<uint64_t> max_steps;     ///< Updates of the weights.
-  std::optional<double> target_accuracy; ///< On the test set, in (0, 1].
+  std::optional<uint64_t> epochs;    ///< Complete epochs.
+  std::optional<uint64_t> max_steps; ///< Updates of the weights.
+  std::optional<config::metric_target> target;
 };
 
 /// Which limit ended the run.
-enum class stop_reason : uint8_t { none, epochs, max_steps, target_accuracy };
-
-std::string_view to_string(stop_reason x);
+enum class stop_reason : uint8_t { none, epochs, max_steps, target };
 
 /// Ends the run at the limit that is reached first; later events do not change
 /// the reason. When one update reaches two limits, `epochs` is the one that is
@@ -33,8 +32,8 @@ public:
   /// first start; to be called after a resume, too. Returns `reason()`.
   stop_reason updated(uint64_t steps, uint64_t epochs_completed);
 
-  /// An evaluation found this accuracy. Returns `reason()`.
-  stop_reason scored(double accuracy);
+  /// An evaluation found these. Returns `reason()`.
+  stop_reason scored(const config::metrics& found);
 
   /// Why the run ends; `none` as long as it goes on.
   stop_reason reason() const { return reason_; }

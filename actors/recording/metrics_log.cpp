@@ -5,11 +5,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace troupe::recording {
 
 namespace {
 
+namespace native_metrics = config::native_metrics;
 using nlohmann::ordered_json;
 
 /// The keys that every line begins with.
@@ -57,6 +59,17 @@ void put_list(std::string& out, const List& list, Number number) {
     out += ']';
 }
 
+/// Names need no escapes.
+void put_metrics(std::string& out, std::span<const config::metric> all) {
+  char before = '{';
+  for (const auto& one : all) {
+    out += std::exchange(before, ',');
+    out += '"' + one.name + "\":";
+    put_json(out, one.value);
+  }
+  out += '}';
+}
+
 } // namespace
 
 metrics_log::metrics_log(const std::filesystem::path& path, mode how,
@@ -81,15 +94,24 @@ void metrics_log::update(const update_record& what) {
            [](const auto& x) { return uint64_t{x.worker.value}; });
   put_list(line_ += R"(,"staleness":)", what.gradients,
            [](const auto& x) { return x.staleness; });
+  if (!what.metrics.empty())
+    put_metrics(line_ += R"(,"metrics":)", what.metrics);
   file_.append(line_ += '}');
 }
 
 void metrics_log::evaluation(const evaluation_record& what) {
   auto line = line_of("evaluation", what.step, what.time);
-  line["loss"] = what.loss;
-  line["accuracy"] = what.accuracy;
+  auto value = [&](const char* name) {
+    auto found = config::value_of(what.metrics, name);
+    return found ? ordered_json(*found) : ordered_json(nullptr);
+  };
+  line["loss"] = value(native_metrics::loss);
+  line["accuracy"] = value(native_metrics::accuracy);
   line["samples"] = what.samples;
-  line["accuracy_top5"] = what.accuracy_top5;
+  line["accuracy_top5"] = value(native_metrics::accuracy_top5);
+  line["metrics"] = ordered_json::object();
+  for (const auto& one : what.metrics)
+    line["metrics"][one.name] = one.value;
   file_.append(text_of(line));
 }
 

@@ -9,11 +9,11 @@
 
 #include "actors/recording/line_file.hpp"
 #include "config/sources/resolve.hpp"
+#include "config/values/metrics.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,15 +37,14 @@ struct update_record {
   double epoch = 0; ///< Samples applied / samples in the data set.
   double lr = 0;
   std::span<const applied_gradient> gradients;
+  std::span<const config::metric> metrics = {}; ///< More than the loss.
 };
 
 struct evaluation_record {
   uint64_t step = 0; ///< The version that was scored.
   double time = 0;
-  double loss = 0;
-  double accuracy = 0; ///< In [0, 1].
   uint64_t samples = 0;
-  double accuracy_top5 = std::numeric_limits<double>::quiet_NaN();
+  config::metrics metrics;
 };
 
 /// How a run begins.

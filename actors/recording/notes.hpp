@@ -34,6 +34,7 @@ struct update {
   double lr = 0;
   uint64_t samples = 0;
   std::vector<recording::applied_gradient> gradients;
+  config::metrics metrics;       ///< More than the loss, if workers send them.
   double samples_per_second = 0; ///< Since the run began.
   /// For the progress line; present only when it is due.
   std::optional<recording::progress_figures> progress;
@@ -107,8 +108,7 @@ struct note {
 
 /// A score for the files. @param time s of the run.
 inline recording::evaluation_record record_of(const score& found, double time) {
-  return {found.weights.value, time,          found.loss,
-          found.accuracy,      found.samples, found.accuracy_top5};
+  return {found.weights.value, time, found.samples, found.metrics};
 }
 
 } // namespace troupe

@@ -1,11 +1,12 @@
 #include "actors/recording/progress.hpp"
 
-#include <cmath>
 #include <cstdio>
 
 namespace troupe::recording {
 
 namespace {
+
+namespace native_metrics = config::native_metrics;
 
 constexpr double live_interval = 0.2; // s
 constexpr const char* erase_line = "\r\x1b[K";
@@ -46,11 +47,11 @@ std::string progress_line(const progress_figures& what, size_t width) {
   std::string parts[] = {
     step_part(what),
     what.loss ? format("loss %.4f", *what.loss) : "",
-    what.accuracy ? format("accuracy %.2f %%", *what.accuracy * 100) : "",
+    what.score ? metric_text(*what.score) : "",
     format("%.0f samples/s", what.samples_per_second),
     format("epoch %.2f", what.epoch),
     waiting_part(what),
-    what.top5 ? format("top-5 %.2f %%", *what.top5 * 100) : "",
+    what.top5 ? metric_text({native_metrics::accuracy_top5, *what.top5}) : "",
   };
   std::string result;
   for (const auto& part : parts) {
@@ -66,12 +67,18 @@ std::string progress_line(const progress_figures& what, size_t width) {
   return result;
 }
 
+std::string metric_text(const config::metric& what) {
+  if (what.name == native_metrics::accuracy)
+    return format("accuracy %.2f %%", 100 * what.value);
+  if (what.name == native_metrics::accuracy_top5)
+    return format("top-5 %.2f %%", 100 * what.value);
+  return what.name + format(" %.4f", what.value);
+}
+
 std::string score_line(const evaluation_record& found) {
-  auto out = "evaluation   step " + std::to_string(found.step) +
-             format("  accuracy %.2f %%", 100 * found.accuracy) +
-             format("  loss %.4f", found.loss);
-  if (!std::isnan(found.accuracy_top5))
-    out += format("  top-5 %.2f %%", 100 * found.accuracy_top5);
+  auto out = "evaluation   step " + std::to_string(found.step);
+  for (const auto& one : found.metrics)
+    out += "  " + metric_text(one);
   return out;
 }
 

@@ -20,11 +20,15 @@ struct progress_figures {
   double epoch = 0;
   std::optional<double> loss;
   double samples_per_second = 0;
-  std::optional<double> accuracy; ///< Of the last evaluation.
-  std::optional<double> top5;     ///< The same for the five highest classes.
-  uint32_t workers = 0;           ///< In the cluster now.
+  /// Of the last evaluation: what says which weights are the best.
+  std::optional<config::metric> score;
+  std::optional<double> top5;         ///< Of it, too.
+  uint32_t workers = 0;               ///< In the cluster now.
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
 };
+
+/// "accuracy 81.11 %", "top-5 98.61 %" or, for others, "loss 1.4102"
+std::string metric_text(const config::metric& what);
 
 /// "evaluation   step 20  accuracy 81.11 %  loss 1.4102  top-5 98.61 %"
 std::string score_line(const evaluation_record& found);

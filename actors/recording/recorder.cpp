@@ -22,12 +22,6 @@ constexpr uint32_t most_said = 64;
 constexpr size_t most_gathered = 1 << 16;
 constexpr double flush_interval = 1;
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
-  return text;
-}
-
 } // namespace
 
 recorder_state::recorder_state(pointer self, recorder_parts parts)
@@ -81,15 +75,15 @@ caf::result<void> recorder_state::finish(const note& what) try {
 // -- training -----------------------------------------------------------------
 
 void recorder_state::put(const note& at, const notes::update& what) {
-  metrics_.update(
-    {at.step, at.time, what.loss, what.epoch, what.lr, what.gradients});
+  metrics_.update({at.step, at.time, what.loss, what.epoch, what.lr,
+                   what.gradients, what.metrics});
   double staleness = 0;
   for (const auto& part : what.gradients)
     staleness += static_cast<double>(part.staleness);
   tensorboard_.update(at.step, at.time,
                       {what.loss, what.samples_per_second,
                        staleness / static_cast<double>(what.gradients.size()),
-                       what.lr});
+                       what.lr, what.metrics});
   if (!what.progress)
     return;
   auto text = progress_.show(*what.progress, wall_.elapsed());
@@ -101,8 +95,7 @@ void recorder_state::put(const note& at, const notes::evaluation& what) {
   const auto& found = what.found;
   auto record = record_of(found, at.time);
   metrics_.evaluation(record);
-  tensorboard_.evaluation(found.weights.value, at.time, found.loss,
-                          found.accuracy, found.accuracy_top5);
+  tensorboard_.evaluation(found.weights.value, at.time, found.metrics);
   say(recording::score_line(record));
 }
 
@@ -183,11 +176,12 @@ void recorder_state::put(const note& at, const notes::finished& what) {
   const auto& summary = what.summary;
   metrics_.finished(at.step, at.time, summary.status);
   recording::write_summary(parts_.folder / "summary.json", summary);
-  std::string accuracy;
-  if (summary.final_accuracy)
-    accuracy = ", accuracy " + percent(*summary.final_accuracy);
+  std::string found;
+  if (const auto& by = summary.best_by; by && summary.final_metrics)
+    if (auto value = config::value_of(*summary.final_metrics, by->name))
+      found = ", " + recording::metric_text({by->name, *value});
   say(summary.status + std::string(13 - summary.status.size(), ' ') +
-      std::to_string(summary.steps) + " steps" + accuracy + "; " +
+      std::to_string(summary.steps) + " steps" + found + "; " +
       (parts_.folder / "summary.json").string());
 }
 

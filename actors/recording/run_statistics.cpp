@@ -1,13 +1,18 @@
 #include "actors/recording/run_statistics.hpp"
 
 #include "actors/recording/summary.hpp"
+#include "config/text/value.hpp"
 #include "messages/proto/manifest.pb.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace troupe::recording {
 
-run_statistics::run_statistics(uint32_t workers) : workers_(workers) {
+run_statistics::run_statistics(uint32_t workers,
+                               std::optional<config::metric_order> best_by)
+  : workers_(workers), best_by_(std::move(best_by)) {
   // nop
 }
 
@@ -38,10 +43,17 @@ void run_statistics::refused(worker_id who, push_times times) {
   ++gradients_refused_;
 }
 
-void run_statistics::evaluated(uint64_t step, double, double accuracy) {
-  // The first of equal ones; NaN is never the best.
-  if (accuracy > best_accuracy_.value_or(-1)) {
-    best_accuracy_ = accuracy;
+void run_statistics::evaluated(uint64_t step, const config::metrics& found) {
+  if (!best_by_)
+    best_by_ = config::usual_order(found);
+  if (!best_by_)
+    return;
+  auto value = config::value_of(found, best_by_->name);
+  if (!value || std::isnan(*value))
+    return;
+  // The first of equal ones.
+  if (!best_value_ || best_by_->is_better(*value, *best_value_)) {
+    best_value_ = value;
     best_step_ = step;
   }
 }
@@ -118,7 +130,8 @@ void run_statistics::fill(summary& out, const run_times& times) const {
   auto seconds = times.virtual_seconds.value_or(times.wall_seconds);
   out.samples_per_second =
     seconds > 0 ? static_cast<double>(samples_applied_) / seconds : 0;
-  out.best_accuracy = best_accuracy_;
+  out.best_by = best_by_;
+  out.best_value = best_value_;
   out.best_step = best_step_;
   out.staleness = {staleness_mean(), staleness_max_, histogram_};
   out.wait_share = wait_share();
@@ -150,8 +163,9 @@ void run_statistics::save(proto::Counters& out, const run_times& times) const {
     worker->set_data_seconds(workers_[i].times.data_seconds);
     worker->set_idle_seconds(workers_[i].times.idle_seconds);
   }
-  if (best_accuracy_) {
-    out.set_best_accuracy(*best_accuracy_);
+  if (best_value_) {
+    out.set_best_by(to_string(*best_by_));
+    out.set_best_value(*best_value_);
     out.set_best_step(*best_step_);
   }
   out.set_elapsed_seconds(times.elapsed_seconds);
@@ -160,8 +174,21 @@ void run_statistics::save(proto::Counters& out, const run_times& times) const {
     out.set_virtual_seconds(*times.virtual_seconds);
 }
 
+std::optional<best_so_far> best_in(const proto::Counters& in) try {
+  best_so_far out{{config::native_metrics::accuracy}, {}, in.best_step()};
+  if (in.has_best_value())
+    out.by = config::parse_order(in.best_by());
+  else if (!in.has_best_accuracy()) // Of release 0.1.0.
+    return std::nullopt;
+  out.found = {out.by.name,
+               in.has_best_value() ? in.best_value() : in.best_accuracy()};
+  return in.has_best_step() ? std::optional{out} : std::nullopt;
+} catch (const config::bad_value&) {
+  return std::nullopt; // By a rule of a later release.
+}
+
 run_times run_statistics::load(const proto::Counters& in) {
-  run_statistics fresh{static_cast<uint32_t>(workers_.size())};
+  run_statistics fresh{static_cast<uint32_t>(workers_.size()), best_by_};
   fresh.samples_applied_ = in.samples_applied();
   fresh.samples_dropped_ = in.samples_dropped();
   fresh.gradients_applied_ = in.gradients_applied();
@@ -181,9 +208,12 @@ run_times run_statistics::load(const proto::Counters& in) {
                             {x.compute_seconds(), x.wait_seconds(),
                              x.data_seconds(), x.idle_seconds()}};
   }
-  if (in.has_best_accuracy() && in.has_best_step()) {
-    fresh.best_accuracy_ = in.best_accuracy();
-    fresh.best_step_ = in.best_step();
+  // What was the best by another order is not it any more.
+  if (auto best = best_in(in);
+      best && best_by_.value_or(best->by) == best->by) {
+    fresh.best_by_ = best->by;
+    fresh.best_value_ = best->found.value;
+    fresh.best_step_ = best->step;
   }
   *this = std::move(fresh);
   run_times result{in.elapsed_seconds(), in.wall_seconds(), std::nullopt};

@@ -4,6 +4,7 @@
 //
 // Owned by the run metrics, on the parameter server's thread; not thread-safe.
 
+#include "config/values/metrics.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
@@ -34,6 +35,16 @@ struct run_times {
   std::optional<double> virtual_seconds; ///< Virtual clock only.
 };
 
+/// The best score up to a checkpoint.
+struct best_so_far {
+  config::metric_order by;
+  config::metric found;
+  uint64_t step = 0;
+};
+
+/// Nothing if there was no score.
+std::optional<best_so_far> best_in(const proto::Counters& in);
+
 class run_statistics {
 public:
   /// The last entry of the histogram counts all gradients of at least this
@@ -42,7 +53,8 @@ public:
 
   /// @param workers The configured size of the cluster; the count grows when
   /// more join.
-  explicit run_statistics(uint32_t workers);
+  explicit run_statistics(uint32_t workers,
+                          std::optional<config::metric_order> best_by = {});
 
   // -- events -----------------------------------------------------------------
 
@@ -56,7 +68,8 @@ public:
   /// Workers met this many damaged samples; other samples replace them.
   void skipped(uint64_t samples) { samples_skipped_ += samples; }
 
-  void evaluated(uint64_t step, double loss, double accuracy);
+  /// Without an order it is chosen by the first score.
+  void evaluated(uint64_t step, const config::metrics& found);
 
   // -- figures ----------------------------------------------------------------
 
@@ -80,9 +93,12 @@ public:
   /// worker that never pushed.
   std::vector<std::optional<double>> accepted_share() const;
 
-  std::optional<double> best_accuracy() const noexcept {
-    return best_accuracy_;
+  /// Which score is the best; nothing before one has such a metric.
+  const std::optional<config::metric_order>& best_by() const noexcept {
+    return best_by_;
   }
+
+  std::optional<double> best_value() const noexcept { return best_value_; }
 
   std::optional<uint64_t> best_step() const noexcept { return best_step_; }
 
@@ -121,7 +137,8 @@ private:
   uint64_t staleness_sum_ = 0;
   uint64_t staleness_max_ = 0;
   std::vector<worker_counts> workers_;
-  std::optional<double> best_accuracy_;
+  std::optional<config::metric_order> best_by_;
+  std::optional<double> best_value_;
   std::optional<uint64_t> best_step_;
 };
 

@@ -8,6 +8,7 @@ namespace troupe::recording {
 
 namespace {
 
+namespace native_metrics = config::native_metrics;
 using nlohmann::ordered_json;
 
 template <class T>
@@ -32,6 +33,36 @@ ordered_json list_of(const std::vector<config::change>& changes) {
   return result;
 }
 
+ordered_json final_value(const summary& what, const char* name) {
+  if (!what.final_metrics)
+    return nullptr;
+  return value_or_null(config::value_of(*what.final_metrics, name));
+}
+
+ordered_json final_metrics(const summary& what) {
+  if (!what.final_metrics)
+    return nullptr;
+  auto result = ordered_json::object();
+  for (const auto& one : *what.final_metrics)
+    result[one.name] = one.value;
+  return result;
+}
+
+ordered_json best_accuracy(const summary& what) {
+  auto by_accuracy =
+    what.best_by && what.best_by->name == native_metrics::accuracy;
+  return by_accuracy ? value_or_null(what.best_value) : nullptr;
+}
+
+ordered_json best_metric(const summary& what) {
+  if (!what.best_by || !what.best_value)
+    return nullptr;
+  return {{"name", what.best_by->name},
+          {"rule", what.best_by->highest ? "max" : "min"},
+          {"value", *what.best_value},
+          {"step", value_or_null(what.best_step)}};
+}
+
 } // namespace
 
 std::string to_json(const summary& what) {
@@ -52,10 +83,12 @@ std::string to_json(const summary& what) {
     {"wall_seconds", what.wall_seconds},
     {"virtual_seconds", value_or_null(what.virtual_seconds)},
     {"samples_per_second", what.samples_per_second},
-    {"final_loss", value_or_null(what.final_loss)},
-    {"final_accuracy", value_or_null(what.final_accuracy)},
-    {"final_accuracy_top5", value_or_null(what.final_accuracy_top5)},
-    {"best_accuracy", value_or_null(what.best_accuracy)},
+    {"final_loss", final_value(what, native_metrics::loss)},
+    {"final_accuracy", final_value(what, native_metrics::accuracy)},
+    {"final_accuracy_top5", final_value(what, native_metrics::accuracy_top5)},
+    {"final_metrics", final_metrics(what)},
+    {"best_accuracy", best_accuracy(what)},
+    {"best_metric", best_metric(what)},
     {"best_step", value_or_null(what.best_step)},
     {"best_weights", value_or_null(what.best_weights)},
     {"staleness",

@@ -3,6 +3,7 @@
 // written by the recorder. A value; pure, except for `write_summary`.
 
 #include "config/sources/resolve.hpp"
+#include "config/values/metrics.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -37,10 +38,12 @@ struct summary {
   double wall_seconds = 0;
   std::optional<double> virtual_seconds;
   double samples_per_second = 0;
-  std::optional<double> final_loss;
-  std::optional<double> final_accuracy;
-  std::optional<double> final_accuracy_top5;
-  std::optional<double> best_accuracy;
+  /// Of the last version; final_loss, final_accuracy and final_accuracy_top5
+  /// are of these, too.
+  std::optional<config::metrics> final_metrics;
+  /// Which metric is the best where; best_accuracy and best_metric.
+  std::optional<config::metric_order> best_by;
+  std::optional<double> best_value;
   std::optional<uint64_t> best_step;
   /// The file of the best weights in the run directory.
   std::optional<std::string> best_weights;

@@ -53,6 +53,15 @@ std::string framed(const std::string& data) {
   return result;
 }
 
+/// Numbers that are not finite are left out.
+void put(Event& event, std::string tag, std::optional<double> value) {
+  if (!value || !std::isfinite(*value))
+    return;
+  auto* entry = event.mutable_summary()->add_value();
+  entry->set_tag(std::move(tag));
+  entry->set_simple_value(static_cast<float>(*value));
+}
+
 } // namespace
 
 tensorboard_log::tensorboard_log(const fs::path& folder, double start,
@@ -95,33 +104,32 @@ tensorboard_log::~tensorboard_log() {
 
 void tensorboard_log::update(uint64_t step, double time,
                              const update_scalars& what) {
-  append_scalars(step, time,
-                 {{"train/loss", what.loss},
-                  {"train/samples_per_second", what.samples_per_second},
-                  {"train/staleness_mean", what.staleness_mean},
-                  {"train/lr", what.lr}});
+  auto event = event_at(step, time);
+  put(event, "train/loss", what.loss);
+  put(event, "train/samples_per_second", what.samples_per_second);
+  put(event, "train/staleness_mean", what.staleness_mean);
+  put(event, "train/lr", what.lr);
+  for (const auto& one : what.metrics)
+    put(event, "train/" + one.name, one.value);
+  append_scalars(event);
 }
 
-void tensorboard_log::evaluation(uint64_t step, double time, double loss,
-                                 double accuracy, double top5) {
-  append_scalars(step, time,
-                 {{"eval/loss", loss},
-                  {"eval/accuracy", accuracy},
-                  {"eval/accuracy_top5", top5}});
+void tensorboard_log::evaluation(uint64_t step, double time,
+                                 const config::metrics& found) {
+  auto event = event_at(step, time);
+  for (const auto& one : found)
+    put(event, "eval/" + one.name, one.value);
+  append_scalars(event);
 }
 
-void tensorboard_log::append_scalars(uint64_t step, double time,
-                                     scalars values) {
+Event tensorboard_log::event_at(uint64_t step, double time) const {
   Event event;
   event.set_wall_time(start_ + time);
   event.set_step(static_cast<int64_t>(step));
-  for (const auto& [tag, value] : values) {
-    if (!value || !std::isfinite(*value))
-      continue;
-    auto* entry = event.mutable_summary()->add_value();
-    entry->set_tag(std::string{tag});
-    entry->set_simple_value(static_cast<float>(*value));
-  }
+  return event;
+}
+
+void tensorboard_log::append_scalars(const Event& event) {
   if (event.has_summary())
     append(event);
 }

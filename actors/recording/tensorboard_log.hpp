@@ -8,11 +8,14 @@
 //
 // Owned by the recorder, called on its thread; not thread-safe.
 
+#include "config/values/metrics.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +32,7 @@ struct update_scalars {
   std::optional<double> samples_per_second = {}; ///< train/samples_per_second
   std::optional<double> staleness_mean = {};     ///< train/staleness_mean
   std::optional<double> lr = {};                 ///< train/lr
+  std::span<const config::metric> metrics = {};  ///< train/NAME
 };
 
 class tensorboard_log {
@@ -50,9 +54,8 @@ public:
   /// @param time Seconds since the run began.
   void update(uint64_t step, double time, const update_scalars& what);
 
-  /// eval/loss, eval/accuracy and, if it is a number, eval/accuracy_top5.
-  void evaluation(uint64_t step, double time, double loss, double accuracy,
-                  double top5 = std::numeric_limits<double>::quiet_NaN());
+  /// eval/NAME for each metric that is a number.
+  void evaluation(uint64_t step, double time, const config::metrics& found);
 
   /// Writes the buffered records. Throws `run_error` (disk full).
   void flush();
@@ -60,11 +63,9 @@ public:
   const std::filesystem::path& path() const noexcept { return path_; }
 
 private:
-  using scalars =
-    std::initializer_list<std::pair<std::string_view, std::optional<double>>>;
-
   void append(const proto::tensorboard::Event& event);
-  void append_scalars(uint64_t step, double time, scalars values);
+  proto::tensorboard::Event event_at(uint64_t step, double time) const;
+  void append_scalars(const proto::tensorboard::Event& event);
 
   std::filesystem::path path_;
   double start_;

@@ -21,6 +21,15 @@ void put(const push_id& id, uint64_t staleness, proto::LogPush& out) {
   out.set_staleness(staleness);
 }
 
+template <class Message>
+void put(const config::metrics& all, Message& out) {
+  for (const auto& one : all) {
+    auto& metric = *out.add_metrics();
+    metric.set_name(one.name);
+    metric.set_value(one.value);
+  }
+}
+
 } // namespace
 
 void event_log_writer::on_event(const event& what) {
@@ -100,6 +109,7 @@ void event_log_writer::fill(const inputs::arrived& what) {
   out.set_data_seconds(header.data_seconds);
   out.set_idle_seconds(header.idle_seconds);
   out.set_skipped(header.skipped);
+  put(header.metrics, out);
   if (what.refused != errc::none)
     out.set_refused(to_string(what.refused));
 }
@@ -107,12 +117,9 @@ void event_log_writer::fill(const inputs::arrived& what) {
 void event_log_writer::fill(const inputs::scored& what) {
   auto& out = *event_.mutable_scored();
   out.set_version(what.found.weights.value);
-  out.set_loss(what.found.loss);
-  out.set_accuracy(what.found.accuracy);
   out.set_samples(what.found.samples);
   out.set_seconds(what.found.seconds);
-  if (!std::isnan(what.found.accuracy_top5))
-    out.set_accuracy_top5(what.found.accuracy_top5);
+  put(what.found.metrics, out);
 }
 
 void event_log_writer::fill(const inputs::evaluators& what) {

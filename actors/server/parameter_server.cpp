@@ -177,7 +177,7 @@ void parameter_server_state::take_score(const score& found) {
   feed_.scored(found.weights);
   cores::orders decided;
   if (!ending_.begun())
-    decided.stop = scheduler_.scored(found.accuracy);
+    decided.stop = scheduler_.scored(found.metrics);
   auto at = tell(inputs::scored{found}, std::move(decided));
   keep_if_best(found); // The run ends only after that is written.
   if (ending_.begun() && !feed_.last_open())
@@ -308,10 +308,17 @@ void parameter_server_state::expel(worker_id who, incarnation life,
     ending_.fail("no worker is left; the last was " + line);
 }
 
+/// Weights that were kept by another metric are not compared.
+bool parameter_server_state::is_better_than_kept(const score& found) const {
+  const auto& by = metrics_->statistics().best_by();
+  auto kept = best_ ? config::value_of(best_->metrics, by->name) : std::nullopt;
+  return !kept || by->is_better(*found.value_of(by->name), *kept);
+}
+
 void parameter_server_state::keep_if_best(const score& found) {
   auto weights = feed_.take_shown(found.weights);
   if (!weights || metrics_->statistics().best_step() != found.weights.value ||
-      (best_ && !(found.accuracy > best_->accuracy)) || ending_.is_closed() ||
+      !is_better_than_kept(found) || ending_.is_closed() ||
       ending_.has_failed())
     return;
   auto what = std::make_shared<snapshot>();

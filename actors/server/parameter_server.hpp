@@ -132,6 +132,7 @@ private:
   void decide(input&& what, cores::orders&& decided = {});
 
   void expel(worker_id who, incarnation life, const std::string& reason);
+  bool is_better_than_kept(const score& found) const;
   void keep_if_best(const score& found);
   void stop_workers(const std::string& reason);
   void finish_work();

@@ -176,7 +176,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
     tell(inputs::saved{what, name}, {});
   };
   out.best_saved = [this](const score& what) {
-    best_ = {what.weights.value, what.accuracy, what.loss};
+    best_ = {what.weights.value, what.metrics};
   };
   out.failed = [this](const std::string& line) {
     fail_for_others(line);
@@ -263,7 +263,8 @@ void parameter_server_state::leave_run() {
     how.line = next_.line();
   }
   if (auto found = final_score())
-    how.accuracy = found->accuracy;
+    how.accuracy =
+      found->value_of(config::native_metrics::accuracy).value_or(how.accuracy);
   self_->send(coordinator_, ended_atom_v, how);
   shards_.stop(how);
   self_->send_exit(parts_.writer, caf::exit_reason::user_shutdown);
@@ -328,12 +329,8 @@ recording::summary parameter_server_state::make_summary() const {
   out.epochs = metrics_->epochs();
   out.workers = settings.cluster.workers;
   out.shards = settings.cluster.shards;
-  if (auto found = final_score()) {
-    out.final_loss = found->loss;
-    out.final_accuracy = found->accuracy;
-    if (!std::isnan(found->accuracy_top5))
-      out.final_accuracy_top5 = found->accuracy_top5;
-  }
+  if (auto found = final_score())
+    out.final_metrics = found->metrics;
   if (best_ && best_->step == metrics_->statistics().best_step())
     out.best_weights = models::best_weights_file;
   out.weights_sha256 =

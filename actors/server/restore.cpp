@@ -15,7 +15,7 @@ namespace troupe {
 namespace {
 
 cores::stop_limits make_limits(const config::training_settings& settings) {
-  return {settings.epochs, settings.max_steps, settings.target_accuracy};
+  return {settings.epochs, settings.max_steps, config::target_of(settings)};
 }
 
 at::Tensor first_of(const parameter_server_parts& parts) {

@@ -15,10 +15,37 @@ recording::push_times times_of(const push_header& header) {
           header.data_seconds, header.idle_seconds};
 }
 
+/// Means over the samples of those gradients that have a metric.
+class metric_means {
+public:
+  void add(const config::metrics& found, uint64_t samples) {
+    for (const auto& one : found) {
+      auto at = std::ranges::find(sums_, one.name, &config::metric::name);
+      if (at == sums_.end()) {
+        at = sums_.insert(at, {one.name, 0});
+        samples_.push_back(0);
+      }
+      at->value += one.value * static_cast<double>(samples);
+      samples_[static_cast<size_t>(at - sums_.begin())] += samples;
+    }
+  }
+
+  config::metrics take() {
+    for (size_t i = 0; i < sums_.size(); ++i)
+      sums_[i].value /= static_cast<double>(samples_[i]);
+    return std::move(sums_);
+  }
+
+private:
+  config::metrics sums_;
+  std::vector<uint64_t> samples_; ///< By the same index.
+};
+
 } // namespace
 
 run_metrics::run_metrics(run_metrics_parts parts)
-  : parts_(std::move(parts)), statistics_(parts_.settings.cluster.workers),
+  : parts_(std::move(parts)), statistics_(parts_.settings.cluster.workers,
+                                          config::order_of(parts_.settings)),
     epochs_noted_(parts_.scheduler->ledger().epochs_completed()) {
   // nop
 }
@@ -28,7 +55,7 @@ recording::run_times run_metrics::load(const proto::Counters& from) {
 }
 
 void run_metrics::load(const models::best_score& kept) {
-  statistics_.evaluated(kept.step, kept.loss, kept.accuracy);
+  statistics_.evaluated(kept.step, kept.metrics);
 }
 
 // First the input, then the decisions, in the order in which they are carried
@@ -81,7 +108,7 @@ void run_metrics::take(const event& at, const inputs::arrived& what) {
 
 void run_metrics::take(const event&, const inputs::scored& what) {
   const auto& found = what.found;
-  statistics_.evaluated(found.weights.value, found.loss, found.accuracy);
+  statistics_.evaluated(found.weights.value, found.metrics);
   last_score_ = found;
   record(found.weights, notes::evaluation{found});
 }
@@ -108,15 +135,18 @@ void run_metrics::apply(const event&, const cores::update_order& step,
                         double rate) {
   notes::update out;
   double loss = 0;
+  metric_means means;
   for (const auto& part : step.gradients) {
     auto header = take_header(part.id);
     statistics_.applied(part.id.worker, header.samples, part.staleness,
                         times_of(header));
     loss += header.loss * static_cast<double>(header.samples);
+    means.add(header.metrics, header.samples);
     out.samples += header.samples;
     out.gradients.push_back({part.id.worker, part.staleness, header.samples});
   }
   out.loss = loss / static_cast<double>(out.samples);
+  out.metrics = means.take();
   out.epoch = epochs();
   out.lr = rate;
   out.samples_per_second = samples_per_second();
@@ -163,10 +193,12 @@ recording::progress_figures run_metrics::progress(version at) const {
   if (std::isfinite(last_loss_))
     out.loss = last_loss_;
   out.samples_per_second = samples_per_second();
-  if (last_score_)
-    out.accuracy = last_score_->accuracy;
-  if (last_score_ && !std::isnan(last_score_->accuracy_top5))
-    out.top5 = last_score_->accuracy_top5;
+  if (last_score_) {
+    const auto& by = statistics_.best_by();
+    if (auto value = by ? last_score_->value_of(by->name) : std::nullopt)
+      out.score = config::metric{by->name, *value};
+    out.top5 = last_score_->value_of(config::native_metrics::accuracy_top5);
+  }
   out.workers = static_cast<uint32_t>(parts_.scheduler->members());
   out.waiting_for = parts_.scheduler->policy().waiting_for();
   return out;

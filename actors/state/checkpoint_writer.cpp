@@ -64,7 +64,7 @@ checkpoint_writer_state::write(const snapshot_ptr& what) try {
 
 std::string checkpoint_writer_state::write_best(const snapshot& what) const {
   const auto& found = *what.best;
-  models::best_score score{found.weights.value, found.accuracy, found.loss};
+  models::best_score score{found.weights.value, found.metrics};
   auto batches = static_cast<int64_t>(score.step);
   models::write_best(parts_.folder.parent_path(), score, what.manifest.run_id(),
                      state_dict_of(what, batches, true));

@@ -232,7 +232,7 @@ caf::expected<gradient_report> compute_state::add_up(shared_batch& done) try {
 scorer_state::scorer_state(pointer self, const computing_parts& parts)
   : self_(self), threads_(parts.threads),
     batch_size_(parts.settings.evaluation.eval_batch_size),
-    dtype_(parts.settings.training.dtype), test_(parts.data.test),
+    training_(parts.settings.training), test_(parts.data.test),
     engine_(make_engine(parts, parts.data.test->classes())) {
   // nop
 }
@@ -263,18 +263,26 @@ models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
 
 score score_of(version what, const models::evaluation_result& found,
                double seconds) {
-  score out{what, found.loss, found.accuracy, found.samples, seconds};
-  out.accuracy_top5 = found.accuracy_top5.value_or(out.accuracy_top5);
+  score out{what,
+            {{config::native_metrics::accuracy, found.accuracy},
+             {config::native_metrics::loss, found.loss}},
+            found.samples,
+            seconds};
+  if (found.accuracy_top5)
+    out.metrics.push_back(
+      {config::native_metrics::accuracy_top5, *found.accuracy_top5});
   return out;
 }
 
 caf::result<score> scorer_state::evaluate(version what,
                                           const payload& weights) try {
   run_clock clock{self_};
-  auto found = engine_.evaluate(to_tensor(weights),
-                                batches_of(*test_, batch_size_, dtype_));
+  auto found = engine_.evaluate(
+    to_tensor(weights), batches_of(*test_, batch_size_, training_.dtype));
   say_skipped(*test_);
-  return score_of(what, found, clock.elapsed(self_));
+  auto out = score_of(what, found, clock.elapsed(self_));
+  config::require_target(training_, out.metrics);
+  return out;
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
 }

@@ -123,7 +123,7 @@ private:
   pointer self_;
   int threads_;
   uint64_t batch_size_;
-  config::scalar_type dtype_;
+  config::training_settings training_;
   std::shared_ptr<const data::dataset> test_;
   models::compute_engine engine_;
 };

@@ -200,6 +200,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.request = role_->requests;
   header.skipped = std::exchange(skipped_, 0) + report.skipped;
   header.also = report.also;
+  header.metrics = report.metrics;
   std::erase_if(work_, [&report](const assignment& next) {
     return std::ranges::count(report.also, next.what.id) > 0;
   });

@@ -1,10 +1,11 @@
 #include "apps/checkpoint/checkpoint.hpp"
 
+#include "actors/recording/progress.hpp"
+#include "actors/recording/run_statistics.hpp"
 #include "config/commands/verb.hpp"
 #include "config/text/text.hpp"
 #include "messages/run_record.hpp"
 #include "models/storage/best_weights.hpp"
-#include "models/storage/tensor_metadata.hpp"
 
 #include <sys/stat.h>
 
@@ -76,16 +77,11 @@ std::string time_of_file(const fs::path& path) {
   return text;
 }
 
-std::string percent(double accuracy) {
-  char text[32];
-  std::snprintf(text, sizeof text, "accuracy %.2f %%", 100 * accuracy);
-  return text;
-}
-
-std::string score_text(double accuracy, double loss) {
-  char text[32];
-  std::snprintf(text, sizeof text, "  loss %.4f", loss);
-  return percent(accuracy) + text;
+std::string score_text(const config::metrics& found) {
+  std::vector<std::string> parts;
+  for (const auto& one : found)
+    parts.push_back(recording::metric_text(one));
+  return config::join(parts, "  ");
 }
 
 void say_row(const char* what, const std::string& text) {
@@ -101,16 +97,14 @@ uint64_t bytes_of(const proto::Manifest& manifest) {
 
 /// A line for one checkpoint. A damaged manifest is told of in its place.
 void list_one(const models::checkpoint_entry& one,
-              const std::map<uint64_t, version_score>& scores) try {
+              const std::map<uint64_t, config::metrics>& scores) try {
   auto manifest = models::read_manifest(one.path);
   auto score = scores.find(one.step);
-  std::printf(
-    "%-14s %s  %10s  %s\n", one.path.filename().c_str(),
-    time_of_file(one.path).c_str(),
-    config::size_text(bytes_of(manifest)).c_str(),
-    score == scores.end()
-      ? "no score"
-      : score_text(score->second.accuracy, score->second.loss).c_str());
+  std::printf("%-14s %s  %10s  %s\n", one.path.filename().c_str(),
+              time_of_file(one.path).c_str(),
+              config::size_text(bytes_of(manifest)).c_str(),
+              score == scores.end() ? "no score"
+                                    : score_text(score->second).c_str());
 } catch (const run_error& why) {
   std::printf("%-14s %s\n", one.path.filename().c_str(), why.what());
 }
@@ -120,15 +114,11 @@ void list_best(const fs::path& run) {
   std::error_code error;
   if (run.empty() || !fs::exists(path, error))
     return;
-  auto about = models::read_metadata(path);
-  auto number = [&](const char* key) {
-    return std::strtod(about[key].c_str(), nullptr);
-  };
-  std::printf("%-14s %s  %10s  %s, step %s\n", "best",
-              time_of_file(path).c_str(),
-              config::size_text(fs::file_size(path, error)).c_str(),
-              score_text(number("accuracy"), number("loss")).c_str(),
-              config::shown(about["step"]).c_str());
+  auto best = models::read_best_score(run);
+  std::printf(
+    "%-14s %s  %10s  %s, step %s\n", "best", time_of_file(path).c_str(),
+    config::size_text(fs::file_size(path, error)).c_str(),
+    score_text(best.metrics).c_str(), std::to_string(best.step).c_str());
 }
 
 void show_run(const proto::Manifest& manifest,
@@ -164,9 +154,9 @@ void show_counts(const proto::Manifest& manifest) {
             std::to_string(counters.gradients_refused()) + " refused");
   say_row("samples", std::to_string(counters.samples_applied()) + " applied, " +
                        std::to_string(counters.samples_dropped()) + " dropped");
-  if (counters.has_best_accuracy())
-    say_row("best so far", percent(counters.best_accuracy()) + ", step " +
-                             std::to_string(counters.best_step()));
+  if (auto best = recording::best_in(counters))
+    say_row("best so far", recording::metric_text(best->found) + ", step " +
+                             std::to_string(best->step));
   for (const auto& file : manifest.files())
     say_row("file",
             config::shown(file.name()) + ", " + config::size_text(file.size()));
@@ -189,7 +179,7 @@ void show_checkpoint(const weights_place& at) {
   show_counts(manifest);
   auto scores = scores_of(at.run);
   if (auto score = scores.find(newest.step); score != scores.end())
-    say_row("score", score_text(score->second.accuracy, score->second.loss));
+    say_row("score", score_text(score->second));
 }
 
 exit_status checkpoint_verb(const std::vector<std::string>& arguments) {

@@ -13,6 +13,7 @@ namespace troupe::app {
 namespace {
 
 namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
 
 bool is_folder(const fs::path& path) {
   std::error_code error;
@@ -28,6 +29,24 @@ bool is_there(const fs::path& path) {
 fs::path run_above(const fs::path& checkpoints) {
   auto whole = fs::absolute(checkpoints).lexically_normal();
   return whole.filename() == "checkpoints" ? whole.parent_path() : fs::path{};
+}
+
+/// Of a line about an evaluation; release 0.1.0 had loss and accuracy alone.
+config::metrics metrics_of(const json& line) {
+  config::metrics out;
+  auto put = [&](const std::string& name, const json& value) {
+    if (value.is_number() && config::is_metric_name(name))
+      out.push_back({name, value.get<double>()});
+  };
+  if (auto all = line.find("metrics"); all != line.end() && all->is_object()) {
+    for (const auto& [name, value] : all->items())
+      put(name, value);
+  } else {
+    for (const char* name :
+         {config::native_metrics::accuracy, config::native_metrics::loss})
+      put(name, line.value(name, json{}));
+  }
+  return out;
 }
 
 } // namespace
@@ -58,23 +77,19 @@ weights_place find_weights(const fs::path& given) {
   return out;
 }
 
-std::map<uint64_t, version_score> scores_of(const fs::path& run) {
-  std::map<uint64_t, version_score> out;
+std::map<uint64_t, config::metrics> scores_of(const fs::path& run) {
+  std::map<uint64_t, config::metrics> out;
   std::ifstream in{run / "metrics.jsonl"};
   for (std::string text; std::getline(in, text);) {
     if (text.find("\"evaluation\"") == text.npos)
       continue;
-    auto line = nlohmann::json::parse(text, nullptr, false);
+    auto line = json::parse(text, nullptr, false);
     if (!line.is_object() || line.value("kind", "") != "evaluation")
       continue;
     auto step = line.find("step");
-    auto accuracy = line.find("accuracy");
-    auto loss = line.find("loss");
-    if (step == line.end() || !step->is_number_unsigned() ||
-        accuracy == line.end() || !accuracy->is_number() ||
-        loss == line.end() || !loss->is_number())
-      continue;
-    out[step->get<uint64_t>()] = {accuracy->get<double>(), loss->get<double>()};
+    auto found = metrics_of(line);
+    if (step != line.end() && step->is_number_unsigned() && !found.empty())
+      out[step->get<uint64_t>()] = std::move(found);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 // What the PATH of `trainer_node checkpoint` names. Reads only names. Not
 // thread-safe with a writer of the same folder.
 
+#include "config/values/metrics.hpp"
 #include "models/storage/checkpoint.hpp"
 
 #include <cstdint>
@@ -21,13 +22,8 @@ struct weights_place {
 /// safetensors file. Throws `run_error` if there is nothing of these.
 weights_place find_weights(const std::filesystem::path& path);
 
-struct version_score {
-  double accuracy = 0;
-  double loss = 0;
-};
-
 /// The scores in the run's metrics.jsonl, by step; the last one counts. Empty
 /// without such a file.
-std::map<uint64_t, version_score> scores_of(const std::filesystem::path& run);
+std::map<uint64_t, config::metrics> scores_of(const std::filesystem::path& run);
 
 } // namespace troupe::app

@@ -37,7 +37,7 @@ std::optional<config::earlier_run> run_without_weights(const fs::path& folder) {
 
 /// The checkpoint of the best score. Throws `run_error` when it is not there.
 fs::path best_checkpoint(const fs::path& run) {
-  auto step = models::best_step(run);
+  auto step = models::read_best_score(run).step;
   auto out = run / "checkpoints" / models::checkpoint_name(step);
   std::error_code error;
   if (!fs::exists(out, error))

@@ -159,10 +159,7 @@ recording::summary summary_of(const config::settings& settings,
   out.policy = settings.policy.name;
   out.steps = what.step;
   out.wall_seconds = found.seconds;
-  out.final_loss = found.loss;
-  out.final_accuracy = found.accuracy;
-  if (!std::isnan(found.accuracy_top5))
-    out.final_accuracy_top5 = found.accuracy_top5;
+  out.final_metrics = found.metrics;
   out.weights_sha256 = models::weights_sha256(
     {to_tensor(what.weights), to_tensor(what.frozen)}, layout);
   out.seed = settings.training.seed;

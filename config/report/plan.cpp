@@ -126,6 +126,8 @@ std::string limits_of(const resolved& all) {
     limits.push_back(count(*training.max_steps, "step"));
   if (training.target_accuracy)
     limits.push_back("accuracy " + print(*training.target_accuracy));
+  if (!training.target.empty())
+    limits.push_back(training.target);
   return join(limits, " or ") + (limits.size() > 1 ? ", what is first" : "");
 }
 

@@ -11,6 +11,7 @@
 #include "config/values/faults.hpp"
 #include "config/values/key_patterns.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/metrics.hpp"
 #include "config/values/placement.hpp"
 #include "config/values/script.hpp"
 #include "config/values/synthetic.hpp"
@@ -116,6 +117,20 @@ std::string lr_schedule(std::string& value) {
   value = in_small_letters(value);
   return reason([&]() -> std::string {
     parse_lr_schedule(value);
+    return "";
+  });
+}
+
+std::string metric_target(std::string& value) {
+  return reason([&]() -> std::string {
+    value = to_string(parse_target(value));
+    return "";
+  });
+}
+
+std::string metric_order(std::string& value) {
+  return reason([&]() -> std::string {
+    value = to_string(parse_order(value));
     return "";
   });
 }

@@ -137,15 +137,18 @@ void add_training(std::vector<key>& table) {
          "bf16: forward in training computes convolutions and products in "
          "bfloat16; auto: if the workers measure that this is faster");
   at.add("epochs", &s::epochs, scope::cluster, "N",
-         "stop after so many passes over the data, or at max-steps or "
-         "target-accuracy, whichever comes first; when none of the three is "
-         "given: " +
+         "stop after so many passes over the data, or at max-steps or a "
+         "target, whichever comes first; when none of the three is given: " +
            std::to_string(default_epochs),
          at_least_one);
   at.add("max-steps", &s::max_steps, scope::cluster, "N",
          "stop after so many updates of the weights", at_least_one);
   at.add("target-accuracy", &s::target_accuracy, scope::cluster, "A",
          "stop when the evaluator has seen this share of right answers", share);
+  at.add("target", &s::target, scope::cluster, "METRIC>=X|<=X",
+         "stop when the evaluator has seen this value of a metric, such as "
+         "accuracy>=0.97 or loss<=0.1",
+         rules::metric_target);
   at.add("seed", &s::seed, scope::cluster, "N", "of weights and of data order");
   at.add("device", &s::device, scope::node, "cpu",
          "where this node computes; this release: on the CPU alone", device);
@@ -338,6 +341,10 @@ void add_checkpoint(std::vector<key>& table) {
          "keep the weights of the best score in best.safetensors; full: and a "
          "checkpoint of that version, for --resume best")
     .alone = "true";
+  at.add("best-by", &s::best_by, scope::node, "max(M)|min(M)",
+         "the metric M whose highest or lowest value is the best; not given: "
+         "that of the target, else max(accuracy), else min(loss)",
+         rules::metric_order);
 }
 
 void add_simulation(std::vector<key>& table) {

@@ -26,7 +26,8 @@ bool has(const pairs& all, std::string_view id) {
 /// Only the parameter server acts on these, and only for later steps.
 bool is_limit(std::string_view id) {
   return id == "training.epochs" || id == "training.max-steps" ||
-         id == "training.target-accuracy" || id == "evaluation.eval-freq";
+         id == "training.target-accuracy" || id == "training.target" ||
+         id == "evaluation.eval-freq";
 }
 
 /// Any number of workers may share the data, unless each has its own part of

@@ -20,7 +20,8 @@ constexpr std::string_view own_to_a_start[] = {
   "training.train-dir", "evaluation.follow", "training.allow-scripts"};
 
 constexpr std::string_view limits[] = {"training.epochs", "training.max-steps",
-                                       "training.target-accuracy"};
+                                       "training.target-accuracy",
+                                       "training.target"};
 
 bool has_key(std::span<const given> all, std::string_view section_and_name) {
   return std::ranges::any_of(

@@ -8,6 +8,7 @@
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/metrics.hpp"
 #include "config/values/placement.hpp"
 
 #include <unistd.h>
@@ -53,7 +54,7 @@ void fill_in_epsilon(training_settings& training) {
 /// needs an end that is known beforehand.
 void fill_in_epochs(settings& all) {
   auto& training = all.training;
-  auto ends = training.target_accuracy &&
+  auto ends = target_of(training) &&
               parse_lr_schedule(training.lr_schedule).shape != lr_shape::cosine;
   if (all.simulation.gradients != "none" && !training.epochs &&
       !training.max_steps && !ends)

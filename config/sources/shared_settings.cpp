@@ -15,9 +15,9 @@ namespace {
 
 /// Only the parameter server acts on these: other nodes may have other values,
 /// and a resumed run may change them.
-constexpr std::array<std::string_view, 5> of_the_server{
-  "cluster.workers", "training.epochs", "training.max-steps",
-  "training.target-accuracy", "evaluation.eval-freq"};
+constexpr std::array<std::string_view, 6> of_the_server{
+  "cluster.workers",          "training.epochs", "training.max-steps",
+  "training.target-accuracy", "training.target", "evaluation.eval-freq"};
 
 bool is_of_the_server(std::string_view id) {
   return std::find(of_the_server.begin(), of_the_server.end(), id) !=

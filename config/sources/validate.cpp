@@ -9,6 +9,7 @@
 #include "config/values/address.hpp"
 #include "config/values/faults.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/metrics.hpp"
 #include "config/values/placement.hpp"
 #include "config/values/script.hpp"
 #include "config/values/tar_shards.hpp"
@@ -337,11 +338,36 @@ void check_simulation(const resolved& all) {
   if (!values.training.max_steps)
     refuse(all, "simulation.gradients",
            "never learns and has no epochs: say when to stop with --max-steps");
-  for (auto id :
-       {"training.epochs", "training.target-accuracy", "training.resume",
-        "training.init", "training.freeze", "cluster.evaluator"})
+  for (auto id : {"training.epochs", "training.target-accuracy",
+                  "training.target", "training.resume", "training.init",
+                  "training.freeze", "cluster.evaluator"})
     if (all.is_explicit(id) && key_of(id).get(values) != "false")
       refuse(all, id, "means nothing with --gradients none");
+}
+
+/// In one process all networks are Troupe's own, and so are their metrics.
+void check_metrics(const resolved& all) {
+  const auto& training = all.values.training;
+  if (!training.target.empty() && training.target_accuracy)
+    refuse(all, "training.target",
+           "says the same as " + all.cite("training.target-accuracy") +
+             ": give one of the two");
+  if (all.values.what != role::simulate)
+    return;
+  auto check = [&](const char* id, const std::string& name) {
+    for (auto known : {native_metrics::accuracy, native_metrics::loss,
+                       native_metrics::accuracy_top5})
+      if (name == known)
+        return;
+    refuse(all, id,
+           "there is no metric " + name +
+             " but accuracy, loss and accuracy_top5 of networks that Troupe "
+             "computes");
+  };
+  if (!training.target.empty())
+    check("training.target", parse_target(training.target).name);
+  if (const auto& by = all.values.checkpoint.best_by; !by.empty())
+    check("checkpoint.best-by", parse_order(by).name);
 }
 
 /// Only a node that talks to no other is exempt: without encryption, anyone on
@@ -391,6 +417,7 @@ void validate(const resolved& all) {
   check_transport(all);
   check_compression(all);
   check_simulation(all);
+  check_metrics(all);
   check_network(all);
   check_external(all);
 }

@@ -161,6 +161,7 @@ struct training_settings {
   std::optional<uint64_t> epochs;
   std::optional<uint64_t> max_steps;
   std::optional<double> target_accuracy; ///< In (0, 1].
+  std::string target;                    ///< As `f1>=0.9`; see metrics.hpp.
   /// In a replay that may stop earlier: the recorded run's `max_steps`. There
   /// is no key for it.
   std::optional<uint64_t> schedule_steps;
@@ -265,6 +266,7 @@ struct checkpoint_settings {
   uint64_t checkpoint_freq = 100; ///< Steps between checkpoints.
   uint32_t keep = 3;              ///< Newest checkpoints that are kept.
   best_rule keep_best = best_rule::weights;
+  std::string best_by; ///< As `min(loss)`; empty: see metrics.hpp.
 
   bool operator==(const checkpoint_settings&) const = default;
 };

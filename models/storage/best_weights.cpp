@@ -3,6 +3,7 @@
 #include "config/text/failure.hpp"
 #include "models/storage/tensor_metadata.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -38,6 +39,29 @@ T number_in(const tensor_metadata& all, const std::string& key,
   return out;
 }
 
+/// Before the names of metrics in the header, but for these two, which release
+/// 0.1.0 wrote.
+const std::string metric_prefix = "metric.";
+constexpr std::array<std::string_view, 2> bare_metrics{
+  config::native_metrics::accuracy, config::native_metrics::loss};
+
+std::string key_of(const std::string& metric) {
+  auto is_bare = std::ranges::count(bare_metrics, metric) > 0;
+  return is_bare ? metric : metric_prefix + metric;
+}
+
+/// In the order of the keys.
+config::metrics metrics_in(const tensor_metadata& about, const fs::path& path) {
+  config::metrics out;
+  for (const auto& [key, value] : about) {
+    auto name =
+      key.starts_with(metric_prefix) ? key.substr(metric_prefix.size()) : key;
+    if (config::is_metric_name(name) && key_of(name) == key)
+      out.push_back({name, number_in<double>(about, key, path)});
+  }
+  return out;
+}
+
 /// Why a file that was read is of no use; `prefix` is for its new name.
 struct unusable {
   std::string prefix;
@@ -67,8 +91,7 @@ parse(file_bytes content, const fs::path& path, const std::string& run_id) try {
   tensor_file file{std::move(content), path.string()};
   const auto& about = file.metadata();
   best_score score{number_in<uint64_t>(about, "step", path),
-                   number_in<double>(about, "accuracy", path),
-                   number_in<double>(about, "loss", path)};
+                   metrics_in(about, path)};
   if (!is_whole(about))
     throw run_error(path.string() + ": its checksum is missing");
   auto found = about.find("run_id");
@@ -85,12 +108,11 @@ void write_best(const fs::path& run, const best_score& what,
                 const std::string& run_id,
                 std::span<const named_tensor> weights) {
   replace_file(run / best_weights_file, [&](output_file& out) {
-    write_sealed_safetensors(out, weights,
-                             {{"format", "pt"},
-                              {"step", text_of(what.step)},
-                              {"accuracy", text_of(what.accuracy)},
-                              {"loss", text_of(what.loss)},
-                              {"run_id", run_id}});
+    tensor_metadata about{
+      {"format", "pt"}, {"step", text_of(what.step)}, {"run_id", run_id}};
+    for (const auto& one : what.metrics)
+      about[key_of(one.name)] = text_of(one.value);
+    write_sealed_safetensors(out, weights, about);
   });
 }
 
@@ -114,12 +136,13 @@ open_best(const fs::path& run, const std::string& run_id,
   }
 }
 
-uint64_t best_step(const fs::path& run) {
+best_score read_best_score(const fs::path& run) {
   auto path = run / best_weights_file;
   std::error_code error;
   if (!fs::exists(path, error))
     throw run_error(run.string() + ": holds no " + best_weights_file);
-  return number_in<uint64_t>(read_metadata(path), "step", path);
+  auto about = read_metadata(path);
+  return {number_in<uint64_t>(about, "step", path), metrics_in(about, path)};
 }
 
 void copy_best(const fs::path& from, const fs::path& to, uint64_t step,

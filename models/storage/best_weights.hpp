@@ -4,6 +4,7 @@
 // step: readers, and a crash, see the old or the new file. Written by the
 // checkpoint writer. Errors are `run_error`s of one line.
 
+#include "config/values/metrics.hpp"
 #include "models/storage/safetensors.hpp"
 
 #include <cstdint>
@@ -18,9 +19,8 @@ namespace troupe::models {
 inline constexpr const char* best_weights_file = "best.safetensors";
 
 struct best_score {
-  uint64_t step = 0;   ///< The version of the weights.
-  double accuracy = 0; ///< In [0, 1].
-  double loss = 0;
+  uint64_t step = 0; ///< The version of the weights.
+  config::metrics metrics;
 };
 
 /// Writes the state dict of `what`; durable when this returns.
@@ -37,9 +37,9 @@ std::optional<best_score>
 open_best(const std::filesystem::path& run, const std::string& run_id,
           const std::function<void(const std::string&)>& on_line = {});
 
-/// The step of the best weights in `run`, by the header of the file. Throws
-/// `run_error` when there are none.
-uint64_t best_step(const std::filesystem::path& run);
+/// The score of the best weights in `run`, by the header of the file alone.
+/// Throws `run_error` when there are none.
+best_score read_best_score(const std::filesystem::path& run);
 
 /// Copies the best weights of `from` to `to`, if they are intact and of this
 /// step and run.

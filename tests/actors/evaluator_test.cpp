@@ -1,10 +1,12 @@
 #include "actors/evaluator/evaluator.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
+#include "tests/support/scores.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 using namespace troupe;
+using troupe::testing::scored;
 using namespace troupe::test;
 
 namespace {
@@ -26,7 +28,7 @@ struct critic {
   /// The scorer is done with its newest task.
   void score_newest() {
     auto what = scorer->versions.back();
-    scorer->promises.back().deliver(score{what, 1, 0.5, 10, 0.1});
+    scorer->promises.back().deliver(scored(what.value, 0.5));
     actors.run();
   }
 

@@ -9,6 +9,7 @@
 #include "messages/transport/shm/shm_path.hpp"
 #include "messages/transport/stream/stream_path.hpp"
 #include "tests/support/hostile.hpp"
+#include "tests/support/metrics.hpp"
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/sockets.hpp"
 
@@ -133,8 +134,8 @@ caf::byte_buffer header_of(server_under_attack& on, dice& random,
   else if (kind == frame_kind::watch)
     out = write_header(version{odd_number(random, 2)});
   else if (kind == frame_kind::score)
-    out = write_header(
-      score{version{odd_number(random, 1)}, 1, 0.5, random(), 0.1});
+    out = write_header(score{version{odd_number(random, 1)},
+                             testing::found(0.5), random(), 0.1});
   else
     out = write_header(on.next_header(random));
   if (one_in(random, 12))

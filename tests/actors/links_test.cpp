@@ -9,12 +9,14 @@
 #include "messages/transport/shm/shared_memory.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
+#include "tests/support/scores.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <array>
 
 using namespace troupe;
+using troupe::testing::scored;
 using namespace troupe::test;
 
 namespace {
@@ -251,7 +253,7 @@ TEST_CASE("in one process errors, versions and scores pass as they are") {
     actors.ask<release_header, payload>(link, pull_atom_v, pull_header{});
   auto watch =
     actors.ask<watch_header, payload>(link, watch_atom_v, version{3});
-  actors.tell(link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
+  actors.tell(link, score_atom_v, scored(3, 0.5));
   server->pulls.at(0).promise.deliver(
     caf::make_error(errc::unknown_member, std::string{"who?"}));
   auto weights = random_payload(10, 2);
@@ -338,9 +340,9 @@ TEST_CASE("many requests at once do not mix") {
 
 TEST_CASE("a score passes the line") {
   line it;
-  it.actors.tell(it.link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
+  it.actors.tell(it.link, score_atom_v, scored(3, 0.5));
   REQUIRE(it.server->scores.size() == 1);
-  CHECK(it.server->scores[0].accuracy == 0.5);
+  CHECK(it.server->scores[0].value_of("accuracy") == 0.5);
 }
 
 TEST_CASE("errors pass the line with code and text") {

@@ -1,12 +1,14 @@
 // Evaluators, checkpoints, and how a run ends.
 
 #include "tests/support/members.hpp"
+#include "tests/support/scores.hpp"
 #include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe;
+using troupe::testing::scored;
 using namespace troupe::test;
 
 namespace {
@@ -19,7 +21,7 @@ watch_answer watch(server_fixture& play, version after) {
 }
 
 void tell_score(server_fixture& play, version of, double accuracy) {
-  play.actors.tell(play.lead, score_atom_v, score{of, 0.5, accuracy, 360, 0.1});
+  play.actors.tell(play.lead, score_atom_v, scored(of.value, accuracy));
 }
 
 } // namespace
@@ -53,7 +55,8 @@ TEST_CASE("a score is recorded at its version") {
     play.step();
   tell_score(play, version{2}, 0.75);
   REQUIRE(play.recorder->of<notes::evaluation>().size() == 1);
-  CHECK(play.recorder->of<notes::evaluation>()[0].found.accuracy == 0.75);
+  CHECK(play.recorder->of<notes::evaluation>()[0].found.value_of("accuracy") ==
+        0.75);
   for (const auto& what : play.recorder->notes)
     if (std::holds_alternative<notes::evaluation>(what->what))
       CHECK(what->step == 2);
@@ -198,12 +201,13 @@ TEST_CASE("the last version is scored before the run ends") {
     tell_score(play, version{2}, 0.5);
     CHECK(play.recorder->finished.empty());
     tell_score(play, version{3}, 0.75);
-    CHECK(play.summary().final_accuracy == 0.75);
+    REQUIRE(play.summary().final_metrics);
+    CHECK(config::value_of(*play.summary().final_metrics, "accuracy") == 0.75);
   }
   SECTION("it is not waited for longer than eval-timeout") {
     play.actors.advance(play.settings.evaluation.eval_timeout + 1);
     CHECK(play.summary().status == "completed");
-    CHECK_FALSE(play.summary().final_accuracy);
+    CHECK_FALSE(play.summary().final_metrics);
   }
   SECTION("nor when all evaluators are gone") {
     play.actors.tell(play.lead, evaluators_atom_v, 0u);
@@ -222,6 +226,23 @@ TEST_CASE("an accuracy that is reached ends the run") {
   tell_score(play, version{2}, 0.91);
   CHECK(play.coordinator->ending == 1);
   CHECK(play.summary().status == "completed");
+}
+
+TEST_CASE("any metric may end the run") {
+  server_fixture play;
+  play.settings.training.target = "perplexity<=12";
+  play.open(1);
+  play.step();
+  play.actors.tell(play.lead, score_atom_v,
+                   score{version{1}, {{"perplexity", 12.5}}, 10, 0.1});
+  CHECK(play.coordinator->ending == 0);
+  play.actors.tell(play.lead, score_atom_v,
+                   score{version{1}, {{"perplexity", 11}}, 10, 0.1});
+  CHECK(play.coordinator->ending == 1);
+  auto summary = play.summary();
+  REQUIRE(summary.best_by);
+  CHECK(to_string(*summary.best_by) == "min(perplexity)");
+  CHECK(summary.best_value == 11);
 }
 
 TEST_CASE("a signal ends the run with a checkpoint and a summary") {

@@ -2,6 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "tests/support/members.hpp"
+#include "tests/support/scores.hpp"
 #include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -10,6 +11,7 @@
 #include <limits>
 
 using namespace troupe;
+using troupe::testing::scored;
 using namespace troupe::test;
 using proto::LogEvent;
 
@@ -98,12 +100,12 @@ TEST_CASE("refusals, scores, departures and the end are kept") {
   play.push(w1, 1);
   CHECK(kept.events.back().decision().stop() == "reached max-steps = 1");
   CHECK(kept.events.back().decision().releases_size() == 0);
-  score found;
-  found.weights = version{1};
-  found.accuracy = 0.5;
-  play.actors.tell(play.lead, score_atom_v, found);
+  play.actors.tell(play.lead, score_atom_v, scored(1, 0.5));
   play.actors.run();
-  CHECK(kept.of(LogEvent::kScored).at(0)->scored().accuracy() == 0.5);
+  const auto& logged = kept.of(LogEvent::kScored).at(0)->scored();
+  REQUIRE(logged.metrics_size() == 2);
+  CHECK(logged.metrics(0).name() == "accuracy");
+  CHECK(logged.metrics(0).value() == 0.5);
   CHECK(kept.of(LogEvent::kEvaluators).size() == 1);
   const auto& end = kept.events.back();
   REQUIRE(end.has_ended());

@@ -130,6 +130,40 @@ TEST_CASE("metrics count a gradient when it is decided on, not before") {
   CHECK(std::get<notes::refused>(notes.back()->what).reason == "NaN");
 }
 
+TEST_CASE("metrics of a step are means over the samples that have them") {
+  auto parts = two_workers();
+  auto scheduler = make_step_scheduler(parts);
+  note_ptr last;
+  run_metrics_parts all;
+  all.settings = parts.settings;
+  all.scheduler = &scheduler;
+  all.elapsed = [] {
+    return 1.0;
+  };
+  all.tell = [&](const note_ptr& what) {
+    last = what;
+  };
+  run_metrics uut{std::move(all)};
+  auto arrive = [&](const push_id& id, uint64_t samples,
+                    const config::metrics& metrics) {
+    auto header = push_header_of(id);
+    header.samples = samples;
+    header.metrics = metrics;
+    event at;
+    at.what = inputs::arrived{header, {}, errc::none, ""};
+    uut.on_event(at);
+  };
+  arrive(push_of(0, 1), 6, {{"f1", 0.5}, {"bleu", 8}});
+  arrive(push_of(1, 1), 2, {{"f1", 0.25}});
+  event decided;
+  decided.what = inputs::pulled{};
+  decided.decided.updates.push_back(step_of(1, {push_of(0, 1), push_of(1, 1)}));
+  decided.rates = {0.1};
+  uut.on_event(decided);
+  CHECK((std::get<notes::update>(last->what).metrics ==
+         config::metrics{{"f1", 0.4375}, {"bleu", 8}}));
+}
+
 // -- steps --------------------------------------------------------------------
 
 TEST_CASE("gradients settle in the order of the decision, then versions come") {

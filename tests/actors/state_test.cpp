@@ -6,6 +6,7 @@
 #include "models/storage/best_weights.hpp"
 #include "models/storage/checkpoint.hpp"
 #include "models/storage/sha256.hpp"
+#include "tests/support/scores.hpp"
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -19,6 +20,7 @@
 #include <limits>
 
 using namespace troupe;
+using troupe::testing::scored;
 using namespace troupe::test;
 using troupe::testing::temporary_folder;
 
@@ -156,7 +158,7 @@ TEST_CASE("numbers that are not finite never push out a good checkpoint") {
         "the training has diverged: at step 20 " + name +
           " has numbers that are not finite; nothing was saved, go on from an "
           "older checkpoint with a smaller --lr");
-  bad.best = score{version{20}, 0.5, 0.5, 10, 0.1};
+  bad.best = scored(20, 0.5);
   CHECK(write(actors, run.path(), bad)->code() == errc::disk);
   CHECK_FALSE(models::open_best(run.path(), ""));
   CHECK(models::find_checkpoint(run.path(), {}).manifest.step() == 10);

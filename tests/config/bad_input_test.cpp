@@ -138,6 +138,26 @@ constexpr bad bad_flags[] = {
   {"--target-accuracy 0", "--target-accuracy 0: must be above 0 and at most 1"},
   {"--target-accuracy 97",
    "--target-accuracy 97: must be above 0 and at most 1"},
+  {"--target accuracy", "--target accuracy: is a metric and its value, such as "
+                        "accuracy>=0.97 or loss<=0.1"},
+  {"--target accuracy>0.9",
+   "--target accuracy>0.9: is a metric and its value, such as accuracy>=0.97 "
+   "or loss<=0.1"},
+  {"--target 9lives>=1",
+   "--target 9lives>=1: is no name of a metric: '9lives'; a letter comes "
+   "first, then letters, digits and _.-/"},
+  {"--target loss<=low", "--target loss<=low: must be a number"},
+  {"--simulate --target f1>=0.9",
+   "--target f1>=0.9: there is no metric f1 but accuracy, loss and "
+   "accuracy_top5 of networks that Troupe computes"},
+  {"--simulate --target accuracy>=0.9 --target-accuracy 0.9",
+   "--target accuracy>=0.9: says the same as --target-accuracy 0.9: give one "
+   "of the two"},
+  {"--best-by loss",
+   "--best-by loss: is max(METRIC) or min(METRIC), such as min(loss)"},
+  {"--simulate --best-by max(f1)",
+   "--best-by max(f1): there is no metric f1 but accuracy, loss and "
+   "accuracy_top5 of networks that Troupe computes"},
   {"--eval-freq 0", "--eval-freq 0: must be at least 1, or epoch"},
   {"--eval-freq epochs", "--eval-freq epochs: must be a whole number or epoch"},
   {"--keep 0", "--keep 0: must be at least 1"},
@@ -208,6 +228,8 @@ constexpr bad bad_wholes[] = {
    "--max-steps"},
   {"--clock virtual --gradients none --max-steps 9 --epochs 2",
    "--epochs 2: means nothing with --gradients none"},
+  {"--clock virtual --gradients none --max-steps 9 --target loss<=1",
+   "--target loss<=1: means nothing with --gradients none"},
   {"--clock virtual --gradients none --max-steps 9 --target-accuracy 0.9",
    "--target-accuracy 0.9: means nothing with --gradients none"},
   {"--gradients none", "--gradients none: needs the virtual clock"},

@@ -126,8 +126,9 @@ TEST_CASE("the digest changes with what shapes the weights only", "[cluster]") {
   CHECK(digest(values("--policy BSP --network LeNet --dataset Digits")) ==
         plain);
   for (auto line : {"--epochs 3", "--max-steps 3", "--target-accuracy 0.5",
-                    "--workers 2", "--eval-freq 3", "--device cuda",
-                    "--train-dir x", "--port 1", "--resume", "--threads 2"})
+                    "--target loss<=1", "--best-by max(f1)", "--workers 2",
+                    "--eval-freq 3", "--device cuda", "--train-dir x",
+                    "--port 1", "--resume", "--threads 2"})
     CHECK(digest(values(line)) == plain);
 }
 

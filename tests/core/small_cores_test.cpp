@@ -1,6 +1,7 @@
 #include "actors/core/evaluation_board.hpp"
 #include "actors/core/refusals.hpp"
 #include "actors/core/stop_rule.hpp"
+#include "tests/support/metrics.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -8,6 +9,7 @@
 
 using namespace troupe;
 using namespace troupe::cores;
+using troupe::testing::found;
 
 // -- refusals -----------------------------------------------------------------
 
@@ -38,13 +40,15 @@ TEST_CASE("a sound gradient or a new life clears the count") {
 // -- the stop rule ------------------------------------------------------------
 
 TEST_CASE("the limit that is reached first ends the run and stays the reason") {
-  stop_rule rule{{.epochs = 3, .max_steps = 100, .target_accuracy = 0.9}};
+  stop_rule rule{{.epochs = 3,
+                  .max_steps = 100,
+                  .target = config::parse_target("accuracy>=0.9")}};
   CHECK(rule.updated(99, 2) == stop_reason::none);
   CHECK(rule.line().empty());
-  CHECK(rule.scored(0.89) == stop_reason::none);
+  CHECK(rule.scored(found(0.89)) == stop_reason::none);
   SECTION("epochs") {
     CHECK(rule.updated(99, 3) == stop_reason::epochs);
-    CHECK(rule.scored(0.99) == stop_reason::epochs);
+    CHECK(rule.scored(found(0.99)) == stop_reason::epochs);
     CHECK(rule.updated(100, 3) == stop_reason::epochs);
     CHECK(rule.line() == "reached epochs = 3");
   }
@@ -55,24 +59,39 @@ TEST_CASE("the limit that is reached first ends the run and stays the reason") {
   SECTION("both with one update") {
     CHECK(rule.updated(100, 3) == stop_reason::epochs);
   }
-  SECTION("accuracy") {
-    CHECK(rule.scored(std::nan("")) == stop_reason::none);
-    CHECK(rule.scored(0.9) == stop_reason::target_accuracy);
-    CHECK(rule.updated(1'000, 10) == stop_reason::target_accuracy);
-    CHECK(rule.line() == "reached target-accuracy = 0.9");
+  SECTION("metrics without an accuracy") {
+    CHECK(rule.scored({}) == stop_reason::none);
+    CHECK(rule.scored({{"loss", 0.95}}) == stop_reason::none);
   }
+  SECTION("accuracy") {
+    CHECK(rule.scored(found(std::nan(""))) == stop_reason::none);
+    CHECK(rule.scored(found(0.9)) == stop_reason::target);
+    CHECK(rule.updated(1'000, 10) == stop_reason::target);
+    CHECK(rule.line() == "reached accuracy>=0.9");
+  }
+}
+
+TEST_CASE("a metric may have to be small") {
+  stop_rule rule{{.epochs = {},
+                  .max_steps = {},
+                  .target = config::parse_target("perplexity <= 12.5")}};
+  CHECK(rule.scored({{"perplexity", 12.6}}) == stop_reason::none);
+  CHECK(rule.scored({{"perplexity", std::nan("")}}) == stop_reason::none);
+  CHECK(rule.scored({{"loss", 1}, {"perplexity", 12.5}}) ==
+        stop_reason::target);
+  CHECK(rule.line() == "reached perplexity<=12.5");
 }
 
 TEST_CASE("a limit that is not given does not apply") {
   stop_rule rule;
   CHECK(rule.updated(1'000'000, 1'000) == stop_reason::none);
-  CHECK(rule.scored(1.0) == stop_reason::none);
+  CHECK(rule.scored(found(1.0)) == stop_reason::none);
 }
 
 TEST_CASE("a run that is resumed at its limit ends at once") {
-  stop_rule rule{{.epochs = {}, .max_steps = 5, .target_accuracy = {}}};
+  stop_rule rule{{.epochs = {}, .max_steps = 5, .target = {}}};
   CHECK(rule.updated(7, 0) == stop_reason::max_steps);
-  CHECK(to_string(rule.reason()) == "max_steps");
+  CHECK(rule.reason() == stop_reason::max_steps);
 }
 
 TEST_CASE("versions at a distance are due, and the last one") {

@@ -1,4 +1,5 @@
 #include "tests/support/histories.hpp"
+#include "tests/support/metrics.hpp"
 #include "tests/support/paired_policy.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -10,6 +11,7 @@
 
 using namespace troupe;
 using namespace troupe::test;
+using troupe::testing::found;
 
 namespace {
 
@@ -21,7 +23,7 @@ cores::stop_limits max_steps(uint64_t count) {
 
 cores::stop_limits target_accuracy(double x) {
   cores::stop_limits out;
-  out.target_accuracy = x;
+  out.target = {config::native_metrics::accuracy, true, x};
   return out;
 }
 
@@ -141,8 +143,8 @@ TEST_CASE("a run that is resumed at its end has reached it") {
 
 TEST_CASE("an accuracy that is reached ends the run") {
   auto step_scheduler = small_scheduler(target_accuracy(0.9), version{0});
-  CHECK_FALSE(step_scheduler.scored(0.89));
-  CHECK(step_scheduler.scored(0.9) == "reached target-accuracy = 0.9");
+  CHECK_FALSE(step_scheduler.scored(found(0.89)));
+  CHECK(step_scheduler.scored(found(0.9)) == "reached accuracy>=0.9");
 }
 
 TEST_CASE("a worker is expelled after 20 bad gradients in a row") {

@@ -21,13 +21,20 @@ uint64_t bits(real x) {
   return std::bit_cast<uint64_t>(x.value);
 }
 
+auto fields(const config::metrics& all) {
+  std::vector<std::pair<std::string, uint64_t>> out;
+  for (const auto& one : all)
+    out.emplace_back(one.name, bits(one.value));
+  return out;
+}
+
 auto fields(const push_header& x) {
   const auto& [id, server, on, from, samples, loss, compute, wait, data, idle,
-               request, skipped, also] = x;
+               request, skipped, also, metrics] = x;
   return std::tuple{
-    id,         server,        on,         from,       samples,
-    bits(loss), bits(compute), bits(wait), bits(data), bits(idle),
-    request,    skipped,       also};
+    id,         server,        on,         from,           samples,
+    bits(loss), bits(compute), bits(wait), bits(data),     bits(idle),
+    request,    skipped,       also,       fields(metrics)};
 }
 
 auto fields(const pull_header& x) {
@@ -82,9 +89,8 @@ auto fields(const watch_header& x) {
 }
 
 auto fields(const score& x) {
-  const auto& [weights, loss, accuracy, samples, seconds, top5] = x;
-  return std::tuple{weights, bits(loss),    bits(accuracy),
-                    samples, bits(seconds), bits(top5)};
+  const auto& [weights, metrics, samples, seconds] = x;
+  return std::tuple{weights, fields(metrics), samples, bits(seconds)};
 }
 
 auto fields(const registration_request& x) {
@@ -147,7 +153,8 @@ TEST_CASE("messages between worker and server come through the wire") {
                            12.5,
                            sequence{8},
                            9,
-                           {lease_id{10}, lease_id{11}}});
+                           {lease_id{10}, lease_id{11}},
+                           {{"f1", 0.5}}});
   check_fields(pull_header{worker_id{1}, incarnation{2}, incarnation{3},
                            lease_id{4}, sequence{5}});
   request_id asked{worker_id{1}, incarnation{2}, sequence{3}};
@@ -163,7 +170,8 @@ TEST_CASE("messages between worker and server come through the wire") {
     version{1}, incarnation{2}, {first_lease, second_lease}, true});
   check_fields(release_header{version{1}, incarnation{2}, {}});
   check_fields(watch_header{version{1}, true});
-  check_fields(score{version{1}, 2.5, 0.75, 360, 1e-3, 0.875});
+  check_fields(
+    score{version{1}, {{"f1/all", 0.75}, {"loss", std::nan("")}}, 360, 1e-3});
 }
 
 TEST_CASE("messages of membership come through the wire") {

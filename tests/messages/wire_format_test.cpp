@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 18);
+  CHECK(protocol_version == 19);
 }
 
 TEST_CASE("types have these ids") {
@@ -144,6 +144,7 @@ TEST_CASE("a push header has these bytes") {
   header.request = sequence{7};
   header.skipped = 8;
   header.also = {lease_id{9}, lease_id{10}};
+  header.metrics = {{"f1", 0.5}};
   CHECK(hex(to_wire(header)) == "00000001"
                                 "00000002"
                                 "0000000000000003" // id
@@ -160,7 +161,22 @@ TEST_CASE("a push header has these bytes") {
                                 "0000000000000008" // skipped
                                 "02"               // also
                                 "0000000000000009"
-                                "000000000000000a");
+                                "000000000000000a"
+                                "01" // metrics
+                                "02"
+                                "6631" // f1
+                                "3fe0000000000000");
+}
+
+TEST_CASE("a score has these bytes") {
+  score found{version{1}, {{"f1", 0.5}}, 2, 0.25};
+  CHECK(hex(to_wire(found)) == "0000000000000001" // weights
+                               "01"               // metrics
+                               "02"
+                               "6631" // f1
+                               "3fe0000000000000"
+                               "0000000000000002"   // samples
+                               "3fd0000000000000"); // seconds
 }
 
 TEST_CASE("a release header has these bytes") {

@@ -1,4 +1,5 @@
 #include "models/storage/best_weights.hpp"
+#include "tests/support/metrics.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,6 +9,7 @@
 
 using namespace troupe;
 using namespace troupe::models;
+using troupe::testing::found;
 using troupe::testing::slurp;
 using troupe::testing::spill;
 using troupe::testing::temporary_folder;
@@ -29,13 +31,13 @@ void write(const fs::path& run, const best_score& what,
 TEST_CASE("the score of the best weights reads back to the last bit") {
   temporary_folder run;
   CHECK_FALSE(open_best(run.path(), "r1"));
-  write(run.path(), {40, 0.1 + 0.2, 1.0 / 3});
-  write(run.path(), {50, 1.0 / 7, 1e-310});
-  auto found = open_best(run.path(), "r1");
-  REQUIRE(found);
-  CHECK(found->step == 50);
-  CHECK(found->accuracy == 1.0 / 7);
-  CHECK(found->loss == 1e-310);
+  write(run.path(), {40, found(0.1 + 0.2, 1.0 / 3)});
+  write(run.path(), {50, {{"f1", 1.0 / 7}, {"loss", 1e-310}}});
+  auto read = open_best(run.path(), "r1");
+  REQUIRE(read);
+  CHECK(read->step == 50);
+  CHECK(config::value_of(read->metrics, "f1") == 1.0 / 7);
+  CHECK(config::value_of(read->metrics, "loss") == 1e-310);
   auto file = read_safetensors(run.path() / best_weights_file);
   CHECK(file.find("fc.weight")->shape == std::vector<int64_t>{2, 2});
   CHECK(file.metadata().at("format") == "pt");
@@ -47,7 +49,7 @@ TEST_CASE("best weights that are of no use are set aside, with a line") {
   std::string kind = "damaged-";
   std::string why;
   SECTION("of another run") {
-    write(run.path(), {50, 0.5, 1}, "r2");
+    write(run.path(), {50, found(0.5, 1)}, "r2");
     kind = "abandoned-";
     why = "it is of another run";
   }
@@ -58,7 +60,7 @@ TEST_CASE("best weights that are of no use are set aside, with a line") {
     why = "no step in its header";
   }
   SECTION("torn") {
-    write(run.path(), {50, 0.5, 1});
+    write(run.path(), {50, found(0.5, 1)});
     fs::resize_file(path, fs::file_size(path) - 1);
     why = "its data_offsets are outside the file";
   }
@@ -83,7 +85,7 @@ TEST_CASE("best weights that are of no use are set aside, with a line") {
 
 TEST_CASE("every flipped bit of best weights is noticed") {
   temporary_folder run;
-  write(run.path(), {50, 0.5, 1});
+  write(run.path(), {50, found(0.5, 1)});
   auto path = run.path() / best_weights_file;
   const auto good = slurp(path);
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
@@ -100,32 +102,32 @@ TEST_CASE("every flipped bit of best weights is noticed") {
 
 TEST_CASE("best weights of a release without checksums are still read") {
   temporary_folder run;
-  write(run.path(), {50, 0.5, 1});
+  write(run.path(), {50, found(0.5, 1)});
   auto path = run.path() / best_weights_file;
   auto about = read_safetensors(path).metadata();
   CHECK(about.erase(std::string{seal_key}) == 1);
   output_file out{path};
   write_safetensors(out, {}, about);
   out.finish();
-  CHECK(open_best(run.path(), "r1")->accuracy == 0.5);
+  CHECK(open_best(run.path(), "r1")->metrics.at(0).value == 0.5);
 }
 
 TEST_CASE("best weights are copied if they are those") {
   temporary_folder from;
   temporary_folder to;
   copy_best(from.path(), to.path(), 50, "r1");
-  write(from.path(), {50, 0.5, 1});
+  write(from.path(), {50, found(0.5, 1)});
   copy_best(from.path(), to.path(), 40, "r1");
   copy_best(from.path(), to.path(), 50, "r2");
   CHECK_FALSE(fs::exists(to.path() / best_weights_file));
   copy_best(from.path(), to.path(), 50, "r1");
-  CHECK(open_best(to.path(), "r1")->accuracy == 0.5);
+  CHECK(open_best(to.path(), "r1")->metrics.at(0).value == 0.5);
   CHECK(read_safetensors(to.path() / best_weights_file).tensors().size() == 1);
 }
 
 TEST_CASE("what a killed writer left is not the best") {
   temporary_folder run;
-  write(run.path(), {50, 0.5, 1});
+  write(run.path(), {50, found(0.5, 1)});
   auto torn = run.path() / "best.safetensors.tmp";
   std::ofstream{torn} << "half";
   CHECK(open_best(run.path(), "r1")->step == 50);

@@ -29,7 +29,9 @@ const std::string expected_lines =
   R"lines({"kind":"started","step":0,"time":0.0,"run_id":"r1","network":"lenet","dataset":"digits","policy":"ssp(s=3)","workers":4,"shards":1,"seed":7}
 {"kind":"joined","step":0,"time":0.0,"worker":1,"incarnation":2}
 {"kind":"update","step":1,"time":0.5,"loss":2.25,"epoch":0.1,"lr":0.01,"samples":96,"gradients":2,"workers":[1,0],"staleness":[3,0]}
-{"kind":"evaluation","step":1,"time":0.75,"loss":1.5,"accuracy":0.875,"samples":360,"accuracy_top5":1.0}
+{"kind":"update","step":1,"time":0.5,"loss":2.25,"epoch":0.1,"lr":0.01,"samples":32,"gradients":1,"workers":[0],"staleness":[0],"metrics":{"f1":0.25,"x":null}}
+{"kind":"evaluation","step":1,"time":0.75,"loss":1.5,"accuracy":0.875,"samples":360,"accuracy_top5":1.0,"metrics":{"accuracy":0.875,"loss":1.5,"accuracy_top5":1.0}}
+{"kind":"evaluation","step":1,"time":0.75,"loss":null,"accuracy":null,"samples":9,"accuracy_top5":null,"metrics":{"f1":0.5,"x":null}}
 {"kind":"dropped","step":1,"time":1.0,"worker":0,"staleness":5,"samples":64}
 {"kind":"cancelled","step":1,"time":1.0,"worker":0}
 {"kind":"refused","step":1,"time":1.0,"worker":1,"reason":"not finite"}
@@ -54,7 +56,11 @@ TEST_CASE("each record is one line with its keys in order") {
   log.started(start);
   log.joined(0, 0, w1, life);
   log.update({1, 0.5, 2.25, 0.1, 0.01, gradients});
-  log.evaluation({1, 0.75, 1.5, 0.875, 360, 1});
+  const config::metrics more{{"f1", 0.25}, {"x", INFINITY}};
+  log.update({1, 0.5, 2.25, 0.1, 0.01, std::span{gradients}.subspan(1), more});
+  log.evaluation(
+    {1, 0.75, 360, {{"accuracy", 0.875}, {"loss", 1.5}, {"accuracy_top5", 1}}});
+  log.evaluation({1, 0.75, 9, {{"f1", 0.5}, {"x", std::nan("")}}});
   log.dropped(1, 1, w0, 5, 64);
   log.cancelled(1, 1, w0);
   log.refused(1, 1, w1, "not finite");
@@ -93,7 +99,7 @@ TEST_CASE("doubles keep all their digits") {
   temporary_folder folder;
   auto path = folder / "metrics.jsonl";
   metrics_log log{path, mode::fresh};
-  log.evaluation({1, 0.1 + 0.2, 1e-310, 1.0 / 3, 1});
+  log.evaluation({1, 0.1 + 0.2, 1, {{"loss", 1e-310}, {"accuracy", 1.0 / 3}}});
   auto line = nlohmann::json::parse(slurp(path));
   CHECK(line["time"].get<double>() == 0.1 + 0.2);
   CHECK(line["loss"].get<double>() == 1e-310);

@@ -25,7 +25,7 @@ TEST_CASE("the last update of a log is found behind other lines") {
     log.warning(0, 0, "of no interest");
   log.update({7, 0, 0, 0, 0, {}});
   CHECK(last_step(path) == 7);
-  log.evaluation({9, 0, 0, 0, 0});
+  log.evaluation({9, 0, 0, {}});
   auto after = GENERATE(0, 1, 3000); // many blocks of the file
   for (int i = 0; i < after; ++i)
     log.warning(9, 0, std::string(static_cast<size_t>(i), 'x'));

@@ -14,7 +14,7 @@ progress_figures sample() {
   result.epoch = 3.25;
   result.loss = 0.51234;
   result.samples_per_second = 1495.3;
-  result.accuracy = 0.912;
+  result.score = {"accuracy", 0.912};
   result.workers = 8;
   result.waiting_for = {worker_id{2}};
   return result;
@@ -34,7 +34,11 @@ TEST_CASE("the line says how the run goes") {
   CHECK(progress_line(x, 0).ends_with("waits for 6 of 8 workers"));
   x.max_steps = std::nullopt;
   x.loss = std::nullopt;
-  x.accuracy = std::nullopt;
+  x.score = {"f1", 0.5};
+  CHECK(progress_line(x, 0) ==
+        "step 120  f1 0.5000  1495 samples/s  epoch 3.25  waits for 6 of 8 "
+        "workers");
+  x.score = std::nullopt;
   x.waiting_for.clear();
   CHECK(progress_line(x, 0) == "step 120  1495 samples/s  epoch 3.25");
 }

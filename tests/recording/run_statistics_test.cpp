@@ -2,6 +2,7 @@
 #include "actors/recording/summary.hpp"
 #include "messages/proto/manifest.pb.h"
 #include "tests/support/members.hpp"
+#include "tests/support/metrics.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -14,6 +15,7 @@
 using namespace troupe;
 using namespace troupe::recording;
 using namespace troupe::test;
+using troupe::testing::found;
 
 namespace {
 
@@ -42,8 +44,8 @@ void happen(run_statistics& x, std::mt19937& random, int count) {
       x.refused(who, times);
       break;
     case 2:
-      x.evaluated(static_cast<uint64_t>(i), 1,
-                  static_cast<double>(random() % 100) / 100);
+      x.evaluated(static_cast<uint64_t>(i),
+                  found(static_cast<double>(random() % 100) / 100));
     }
   }
 }
@@ -74,7 +76,7 @@ TEST_CASE("a run without events has figures, too") {
   CHECK(x.wait_share() == 0);
   CHECK(x.accepted_share() ==
         std::vector<std::optional<double>>{std::nullopt, std::nullopt});
-  CHECK(!x.best_accuracy());
+  CHECK(!x.best_value());
   summary out;
   x.fill(out, {});
   CHECK(out.samples_per_second == 0);
@@ -110,21 +112,64 @@ TEST_CASE("gradients, samples and staleness are counted") {
 
 TEST_CASE("the best accuracy is the first of the highest") {
   run_statistics x{1};
-  x.evaluated(50, 1, 0.5);
-  x.evaluated(100, 1, 0.9);
-  x.evaluated(150, 1, std::nan(""));
-  x.evaluated(200, 1, 0.9);
-  x.evaluated(250, 1, 0.8);
+  x.evaluated(50, found(0.5));
+  x.evaluated(100, found(0.9));
+  x.evaluated(150, found(std::nan("")));
+  x.evaluated(200, found(0.9));
+  x.evaluated(250, found(0.8));
   summary out;
   x.fill(out, {});
-  CHECK(out.best_accuracy == 0.9);
+  CHECK(out.best_value == 0.9);
   CHECK(out.best_step == 100);
+}
+
+TEST_CASE("the best score is that of the highest or lowest metric") {
+  auto best_of = [](std::optional<config::metric_order> by,
+                    const std::vector<config::metrics>& all) {
+    run_statistics x{1, std::move(by)};
+    for (size_t i = 0; i < all.size(); ++i)
+      x.evaluated(i, all[i]);
+    return x.best_step();
+  };
+  const std::vector<config::metrics> three{
+    {{"loss", 2}, {"f1", 0.3}}, {{"loss", 1}, {"f1", 0.2}}, {{"f1", 0.4}}};
+  CHECK(best_of(config::parse_order("max(f1)"), three) == 2);
+  CHECK(best_of(config::parse_order("min(f1)"), three) == 1);
+  CHECK(best_of({}, three) == 1); // Of the lowest loss.
+  CHECK(best_of(config::parse_order("max(bleu)"), three) == std::nullopt);
+  CHECK(best_of({}, {{{"f1", 1}}}) == std::nullopt);
+  // The first score decides what counts.
+  CHECK(best_of({}, {{{"loss", 2}}, found(0.5, 1), found(0.9, 3)}) == 1);
+}
+
+TEST_CASE("a resumed run keeps its best score unless another metric counts") {
+  using config::parse_order;
+  run_statistics before{1, parse_order("min(loss)")};
+  before.evaluated(7, found(0.5, 0.25));
+  proto::Counters saved;
+  before.save(saved, {});
+  run_statistics same{1};
+  same.load(saved);
+  CHECK(same.best_step() == 7);
+  CHECK(same.best_value() == 0.25);
+  run_statistics other{1, parse_order("max(accuracy)")};
+  other.load(saved);
+  CHECK(other.best_step() == std::nullopt);
+  other.evaluated(9, found(0.1, 9));
+  CHECK(other.best_step() == 9);
+  proto::Counters old; // As release 0.1.0 wrote it.
+  old.set_best_accuracy(0.75);
+  old.set_best_step(5);
+  run_statistics later{1};
+  later.load(old);
+  CHECK(later.best_by() == parse_order("max(accuracy)"));
+  CHECK(later.best_value() == 0.75);
 }
 
 TEST_CASE("an accuracy of zero is an accuracy") {
   run_statistics x{1};
-  x.evaluated(50, 1, 0);
-  CHECK(x.best_accuracy() == 0.0);
+  x.evaluated(50, found(0));
+  CHECK(x.best_value() == 0.0);
 }
 
 TEST_CASE("the histogram is bounded and the maximum is not") {

@@ -33,7 +33,18 @@ const std::string expected_text = R"({
   "final_loss": 0.0625,
   "final_accuracy": 0.98,
   "final_accuracy_top5": 1.0,
+  "final_metrics": {
+    "accuracy": 0.98,
+    "loss": 0.0625,
+    "accuracy_top5": 1.0
+  },
   "best_accuracy": 0.985,
+  "best_metric": {
+    "name": "accuracy",
+    "rule": "max",
+    "value": 0.985,
+    "step": 450
+  },
   "best_step": 450,
   "best_weights": "best.safetensors",
   "staleness": {
@@ -93,10 +104,10 @@ TEST_CASE("a summary has all its keys in their order") {
   x.samples_skipped = 4;
   x.wall_seconds = 21.5;
   x.samples_per_second = 1495.5;
-  x.final_loss = 0.0625;
-  x.final_accuracy = 0.98;
-  x.final_accuracy_top5 = 1;
-  x.best_accuracy = 0.985;
+  x.final_metrics = {
+    {"accuracy", 0.98}, {"loss", 0.0625}, {"accuracy_top5", 1}};
+  x.best_by = {"accuracy"};
+  x.best_value = 0.985;
   x.best_step = 450;
   x.best_weights = "best.safetensors";
   x.staleness = {0.75, 2, {125, 375, 0}};
@@ -118,10 +129,11 @@ TEST_CASE("a summary has all its keys in their order") {
 
 TEST_CASE("what a run does not have is null") {
   auto text = to_json(summary{});
-  for (const auto* key : {"virtual_seconds", "final_loss", "final_accuracy",
-                          "final_accuracy_top5", "best_accuracy", "best_step",
-                          "best_weights", "weights_sha256", "state_sha256",
-                          "bytes_sent_per_step", "bytes_received_per_step"})
+  for (const auto* key :
+       {"virtual_seconds", "final_loss", "final_accuracy",
+        "final_accuracy_top5", "final_metrics", "best_accuracy", "best_metric",
+        "best_step", "best_weights", "weights_sha256", "state_sha256",
+        "bytes_sent_per_step", "bytes_received_per_step"})
     CHECK_THAT(text, Catch::Matchers::ContainsSubstring(
                        "\"" + std::string{key} + "\": null"));
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"transport\": {}"));

@@ -41,7 +41,7 @@ TEST_CASE("crc32c has the values of RFC 3720") {
 TEST_CASE("event files have the bytes that TensorBoard's own writer makes") {
   temporary_folder folder;
   tensorboard_log log{folder.path(), 1000, 40};
-  log.evaluation(50, 2.5, 0.25, 0.5);
+  log.evaluation(50, 2.5, {{"loss", 0.25}, {"accuracy", 0.5}});
   // Made by tensorboard 2.21.0.
   CHECK(hex(slurp(log.path())) ==
         "1800000000000000a37f4b22"
@@ -61,7 +61,7 @@ TEST_CASE("figures that are absent or not finite are left out") {
   tensorboard_log log{folder.path(), 0};
   auto size = slurp(log.path()).size();
   log.update(1, 0, {});
-  log.evaluation(1, 0, std::nan(""), INFINITY);
+  log.evaluation(1, 0, {{"loss", std::nan("")}, {"f1", INFINITY}});
   CHECK(slurp(log.path()).size() == size);
   log.update(1, 0, {.loss = 1.5, .staleness_mean = std::nan("")});
   auto text = slurp(log.path());

@@ -103,10 +103,10 @@ private:
     } else if (from.has_scored()) {
       inputs::scored in;
       in.found.weights = version{from.scored().version()};
-      in.found.loss = from.scored().loss();
-      in.found.accuracy = from.scored().accuracy();
+      for (const auto& one : from.scored().metrics())
+        in.found.metrics.push_back({one.name(), one.value()});
       if (!over_)
-        out.stop = scheduler_.scored(in.found.accuracy);
+        out.stop = scheduler_.scored(in.found.metrics);
       what = in;
     } else if (from.has_stopped()) {
       what = inputs::stopped{};

@@ -2,6 +2,7 @@
 
 #include "messages/protocol.hpp"
 #include "tests/nccl/fake_nccl.hpp"
+#include "tests/support/scores.hpp"
 #include "tests/support/sockets.hpp"
 #include "tests/transport/rig.hpp"
 
@@ -11,6 +12,7 @@
 #include <set>
 
 using namespace troupe;
+using troupe::testing::scored;
 using namespace troupe::test;
 
 namespace {
@@ -174,7 +176,7 @@ TEST_CASE("headers, refusals and scores pass as they are") {
         CHECK(is_seeded(weights, 5));
       },
       [](const caf::error& why) { FAIL(caf::to_string(why)); });
-  self->send(link, score_atom_v, score{version{3}, 1, 0.5, 10, 0.1});
+  self->send(link, score_atom_v, scored(3, 0.5));
   CHECK(eventually([&] {
     std::lock_guard guard{it.log->mutex};
     return it.log->scores == 1;

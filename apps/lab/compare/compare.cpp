@@ -8,6 +8,8 @@
 #include "config/commands/command_line.hpp"
 #include "config/schema/policies.hpp"
 #include "config/sources/train_dir.hpp"
+#include "config/text/failure.hpp"
+#include "config/values/metrics.hpp"
 #include "models/storage/durable_file.hpp"
 
 #include <algorithm>
@@ -70,6 +72,16 @@ void scale(config::resolved& what) {
   all.checkpoint.keep = 1;
   if (!what.is_explicit("checkpoint.keep-best"))
     all.checkpoint.keep_best = config::best_rule::nothing;
+  // The table is about accuracy.
+  if (!all.training.target.empty()) {
+    auto target = config::parse_target(all.training.target);
+    if (target.name != config::native_metrics::accuracy || !target.at_least)
+      throw usage_error("--target " + all.training.target +
+                        ": a comparison measures the time to an accuracy, "
+                        "such as accuracy>=0.95");
+    all.training.target.clear();
+    all.training.target_accuracy = target.value;
+  }
   auto learns = all.simulation.gradients != "none";
   if (learns && !all.training.target_accuracy)
     all.training.target_accuracy = usual_target;

@@ -1,6 +1,7 @@
 #include "apps/lab/replay/recorded_run.hpp"
 
 #include "config/text/failure.hpp"
+#include "config/values/metrics.hpp"
 
 #include <google/protobuf/util/message_differencer.h>
 
@@ -54,6 +55,24 @@ bool is_epilogue(const proto::LogEvent& event) {
          event.has_failed();
 }
 
+/// Gives a score of release 0.1.0 the form of later ones.
+void name_metrics(proto::LogScored& what) {
+  if (what.metrics_size() > 0)
+    return;
+  auto put = [&](const char* name, double value) {
+    auto& metric = *what.add_metrics();
+    metric.set_name(name);
+    metric.set_value(value);
+  };
+  put(config::native_metrics::accuracy, what.accuracy());
+  put(config::native_metrics::loss, what.loss());
+  if (what.has_accuracy_top5())
+    put(config::native_metrics::accuracy_top5, what.accuracy_top5());
+  what.clear_accuracy();
+  what.clear_loss();
+  what.clear_accuracy_top5();
+}
+
 // Damage is reported when the replay gets there.
 std::vector<version> scores_on(const std::filesystem::path& event_log) {
   std::vector<version> out;
@@ -96,6 +115,8 @@ void recorded_run::look_ahead() {
   next_.emplace();
   if (!reader_.next(*next_))
     next_.reset();
+  else if (next_->has_scored())
+    name_metrics(*next_->mutable_scored());
 }
 
 void recorded_run::check(const proto::LogEvent& found) {

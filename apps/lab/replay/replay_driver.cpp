@@ -210,13 +210,10 @@ void replay_driver_state::push(const proto::LogArrived& what) {
 void replay_driver_state::report(const proto::LogScored& what) {
   score found;
   found.weights = version{what.version()};
-  found.loss = what.loss();
-  found.accuracy = what.accuracy();
+  for (const auto& one : what.metrics())
+    found.metrics.push_back({one.name(), one.value()});
   found.samples = what.samples();
   found.seconds = what.seconds();
-  found.accuracy_top5 = what.has_accuracy_top5()
-                          ? what.accuracy_top5()
-                          : std::numeric_limits<double>::quiet_NaN();
   self_->send(parts_.lead, score_atom_v, found);
 }
 

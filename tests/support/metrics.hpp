@@ -1,0 +1,14 @@
+#pragma once
+// What an evaluator finds, for tests.
+
+#include "config/values/metrics.hpp"
+
+namespace troupe::testing {
+
+/// Of a network with few classes.
+inline config::metrics found(double accuracy, double loss = 0.5) {
+  return {{config::native_metrics::accuracy, accuracy},
+          {config::native_metrics::loss, loss}};
+}
+
+} // namespace troupe::testing
