@@ -1,9 +1,11 @@
 #include "actors/external/agent.hpp"
 
+#include "actors/external/metrics.hpp"
 #include "actors/runtime/inline_answer.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/runtime/unexpected.hpp"
+#include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 #include "config/text/value.hpp"
 
@@ -18,22 +20,6 @@ using external::body_reader;
 using external::body_writer;
 using external::process_frame_kind;
 
-void put_tensor(body_writer& to, const models::parameter_slot& what) {
-  to.put(what.name)
-    .put(static_cast<uint8_t>(what.kind))
-    .put(static_cast<uint8_t>(what.frozen))
-    .put(what.same_as)
-    .put(what.offset)
-    .put(static_cast<uint32_t>(what.shape.size()));
-  for (auto extent : what.shape)
-    to.put(static_cast<uint64_t>(extent));
-}
-
-std::span<const std::byte> bytes_of(const at::Tensor& block) {
-  return {static_cast<const std::byte*>(block.const_data_ptr()),
-          block.nbytes()};
-}
-
 caf::error broken(const std::string& what) {
   return caf::make_error(errc::protocol_violation, what);
 }
@@ -42,7 +28,7 @@ caf::error broken(const std::string& what) {
 
 agent_state::agent_state(pointer self, agent_parts parts)
   : self_(self), parts_(std::move(parts)),
-    weights_(parts_.layout.count(), parts_.layout.dtype(), parts_.memory),
+    blocks_(parts_.line, parts_.memory, parts_.layout),
     gradients_(parts_.layout.count(), parts_.layout.dtype(), parts_.memory) {
   on_unexpected(self_, [this](const std::string& line) {
     lose(caf::make_error(errc::failed, line));
@@ -50,7 +36,7 @@ agent_state::agent_state(pointer self, agent_parts parts)
 }
 
 agent_actor::behavior_type agent_state::make_behavior() {
-  welcome();
+  blocks_.welcome(parts_.settings.training, parts_.frozen);
   return {
     [this](compute_atom, compute_task& task) {
       return begin(std::exchange(task, {}));
@@ -71,63 +57,6 @@ agent_actor::behavior_type agent_state::make_behavior() {
 }
 
 // -- what the process is told -------------------------------------------------
-
-void agent_state::welcome() {
-  uint64_t frozen_region = 0;
-  if (parts_.frozen) {
-    models::flat_pool pool{parts_.layout.frozen_count(), parts_.layout.dtype(),
-                           parts_.memory};
-    frozen_ = pool.take();
-    frozen_.copy_(to_tensor(parts_.frozen));
-    frozen_region = place_of(bytes_of(frozen_)).first;
-  }
-  const auto& settings = parts_.settings;
-  body_writer out;
-  out.put(static_cast<uint32_t>(to_element_type(parts_.layout.dtype())))
-    .put(parts_.layout.count())
-    .put(parts_.layout.frozen_count())
-    .put(frozen_region)
-    .put(settings.training.batch_size)
-    .put(settings.training.seed)
-    .put(static_cast<uint32_t>(parts_.layout.state_dict().size()));
-  for (const auto& what : parts_.layout.state_dict())
-    put_tensor(out, what);
-  parts_.line->send(process_frame_kind::welcome, external::frame_version,
-                    out.take());
-}
-
-// The server's own memory, where this host has it: its weights are used until
-// the process has answered, as a compute actor would use them.
-payload agent_state::mappable(const payload& weights) {
-  auto bytes = weights.bytes();
-  if (parts_.memory->find_foreign(bytes.data(), bytes.size()))
-    return weights;
-  auto copy = weights_.take();
-  copy.copy_(to_tensor(weights));
-  return to_payload(std::move(copy));
-}
-
-std::pair<uint64_t, uint64_t>
-agent_state::place_of(std::span<const std::byte> block) {
-  auto where = parts_.memory->find(block.data(), block.size());
-  if (!where)
-    where = parts_.memory->find_foreign(block.data(), block.size());
-  const auto& region = where->region;
-  if (regions_.try_emplace(region->id, region).second)
-    parts_.line->send(process_frame_kind::memory, region->id,
-                      body_writer{}.put(uint64_t{region->memory.size()}).take(),
-                      region->file.get());
-  return {region->id, where->offset};
-}
-
-void agent_state::forget_regions() {
-  std::erase_if(regions_, [this](const auto& entry) {
-    auto gone = entry.second.expired();
-    if (gone)
-      parts_.line->send(process_frame_kind::forgotten, entry.first);
-    return gone;
-  });
-}
 
 // The batch is with the process: an answer at once lets the worker go on.
 caf::result<loaded_batch> agent_state::load(const lease& what) try {
@@ -166,20 +95,17 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
              !task.weights.arriving()->wait_for_all()) {
     finish(without_gradient(*job_)); // The link is lost, too.
   } else {
-    forget_regions();
-    auto weights = mappable(task.weights);
-    auto [weights_region, weights_offset] = place_of(weights.bytes());
-    auto [gradient_region, gradient_offset] =
-      place_of(bytes_of(job_->gradient));
+    blocks_.forget_unused();
+    auto weights = blocks_.mappable(task.weights);
+    auto weights_at = blocks_.place_of(weights.bytes());
+    auto gradient_at = blocks_.place_of(external::bytes_of(job_->gradient));
     unanswered_[task.from.id] = {weights, job_->gradient};
     parts_.line->send(process_frame_kind::weights, task.from.id.value,
                       body_writer{}
                         .put(task.computed_on.value)
                         .put(static_cast<uint8_t>(task.last_was_dropped))
-                        .put(weights_region)
-                        .put(weights_offset)
-                        .put(gradient_region)
-                        .put(gradient_offset)
+                        .put(weights_at)
+                        .put(gradient_at)
                         .take());
   }
   return asks;
@@ -219,7 +145,7 @@ void agent_state::take(process_frame_kind kind, uint64_t number,
   }
 }
 
-void agent_state::take_gradient(lease_id from, const std::string& body) {
+void agent_state::take_gradient(lease_id from, const std::string& body) try {
   auto who = "process " + std::to_string(parts_.line->pid());
   body_reader in{std::as_bytes(std::span{body})};
   auto samples = in.number<uint64_t>();
@@ -227,6 +153,7 @@ void agent_state::take_gradient(lease_id from, const std::string& body) {
   std::vector<lease_id> also;
   for (auto rest = in.number<uint32_t>(); rest > 0 && in.good(); --rest)
     also.emplace_back(in.number<uint64_t>());
+  auto metrics = external::read_metrics(in, who);
   if (!in.complete())
     return lose(broken(who + " sent a gradient's frame of another form"));
   if (!settle(from))
@@ -243,11 +170,14 @@ void agent_state::take_gradient(lease_id from, const std::string& body) {
                        std::to_string(wanted)));
   gradient_report report;
   report.also = std::move(also);
+  report.metrics = std::move(metrics);
   report.gradient = to_payload(job_->gradient);
   report.samples = samples;
   report.loss = loss;
   report.seconds = job_->clock.elapsed(self_);
   finish(std::move(report));
+} catch (const failure& why) {
+  lose(broken(why.what()));
 }
 
 /// Ends these leases, which a gradient covers that was asked for another one.
@@ -299,65 +229,14 @@ void agent_state::lose(const caf::error& why) {
     finish(lost_);
 }
 
-// -- the reader ---------------------------------------------------------------
-
-namespace {
-
-/// Reads the frames of the process, on a thread of its own.
-class frame_reader_state {
-public:
-  using pointer = path_reader_actor::stateful_pointer<frame_reader_state>;
-
-  static constexpr const char* name = "troupe.frame-reader";
-
-  frame_reader_state(pointer self, external::process_line_ptr line,
-                     agent_actor owner)
-    : self_(self), line_(std::move(line)), owner_(std::move(owner)) {
-    on_unexpected(self_, [this](const std::string& why) {
-      self_->send(owner_, detach_atom_v, caf::make_error(errc::failed, why));
-    });
-  }
-
-  path_reader_actor::behavior_type make_behavior() {
-    self_->send(self_, tick_atom_v);
-    return {[this](tick_atom) {
-      read();
-    }};
-  }
-
-private:
-  static constexpr double between_looks = 0.5; ///< s without a frame.
-
-  void read() {
-    if (!line_->wait_for(between_looks)) {
-      self_->send(owner_, tick_atom_v);
-      self_->send(self_, tick_atom_v);
-      return;
-    }
-    if (auto next = line_->receive()) {
-      self_->send(owner_, frame_atom_v, static_cast<uint32_t>(next->kind),
-                  next->number, std::move(next->body));
-      self_->send(self_, tick_atom_v);
-      return;
-    }
-    self_->send(owner_, detach_atom_v,
-                caf::make_error(errc::peer_lost, line_->why_closed()));
-    self_->quit();
-  }
-
-  pointer self_;
-  external::process_line_ptr line_;
-  agent_actor owner_;
-};
-
-} // namespace
+// -- made together
+// -------------------------------------------------------------
 
 agent_actor make_agent(caf::actor_system& system, agent_parts parts) {
   auto line = parts.line;
   auto agent = spawn<agent_actor, agent_state>(system, placement::detached,
                                                std::move(parts));
-  spawn<path_reader_actor, frame_reader_state>(system, placement::detached,
-                                               std::move(line), agent);
+  read_frames(system, std::move(line), agent);
   return agent;
 }
 

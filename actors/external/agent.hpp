@@ -7,7 +7,8 @@
 // The process answers each frame of weights once, with a gradient or without
 // (`returned`). Until then the blocks that the frame named are its own.
 
-#include "actors/external/process_line.hpp"
+#include "actors/external/frame_reader.hpp"
+#include "actors/external/shared_blocks.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "config/text/settings.hpp"
 #include "data/sampling/permutation.hpp"
@@ -27,13 +28,8 @@ namespace troupe {
 
 /// A compute actor and a loader in one, which also gets the frames of the
 /// process.
-using agent_actor = compute_actor::extend_with<loader_actor>::extend<
-  // A frame: kind, number, body.
-  result<void>(frame_atom, uint32_t, uint64_t, std::string),
-  // There will be no more frames; the error says why.
-  result<void>(detach_atom, caf::error),
-  // From time to time: checks how long the process takes.
-  result<void>(tick_atom)>;
+using agent_actor =
+  compute_actor::extend_with<loader_actor>::extend_with<frame_owner_actor>;
 
 struct agent_parts {
   config::settings settings; ///< Of the joined worker.
@@ -70,7 +66,6 @@ private:
     at::Tensor gradient;
   };
 
-  void welcome();
   caf::result<loaded_batch> load(const lease& what);
   caf::result<gradient_report> begin(compute_task task);
   void cancel();
@@ -85,23 +80,10 @@ private:
   void check_time();
   void lose(const caf::error& why);
 
-  /// The weights in memory that the process can map: themselves, or a copy.
-  payload mappable(const payload& weights);
-
-  /// Where the block is, for the process: the number of its region, and bytes
-  /// from its beginning. Makes the region known to the process first.
-  std::pair<uint64_t, uint64_t> place_of(std::span<const std::byte> block);
-
-  /// Tells the process of regions that are no longer used.
-  void forget_regions();
-
   pointer self_;
   agent_parts parts_;
-  models::flat_pool weights_;
+  external::shared_blocks blocks_;
   models::flat_pool gradients_;
-  at::Tensor frozen_;
-  /// Those that the process knows, by their numbers.
-  std::map<uint64_t, std::weak_ptr<const transport::shared_region>> regions_;
   std::deque<lease> waiting_;  ///< Told to the process, and not begun.
   std::set<lease_id> refused_; ///< Of these: given back by the process.
   std::optional<job> job_;

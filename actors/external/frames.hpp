@@ -25,6 +25,7 @@ enum class process_frame_kind : uint32_t {
   hello = 1,    ///< The first; the number is the version of the frames.
   gradient = 2, ///< Is in the block that the weights' frame named.
   returned = 3, ///< The lease will not be computed.
+  scored = 4,   ///< The metrics of a version, whose number it has.
 
   // From the worker.
   welcome = 65,   ///< The answer to hello; the number is the version.
@@ -34,7 +35,8 @@ enum class process_frame_kind : uint32_t {
   weights = 69,   ///< Compute this lease now, on these weights.
   cancelled = 70, ///< The gradient is not needed: answer without it.
   end = 71,       ///< The run is over; status and line.
-  forgotten = 72  ///< A region is no longer used; its number.
+  forgotten = 72, ///< A region is no longer used; its number.
+  score = 73      ///< Score the version of this number.
 };
 
 struct frame_header {
@@ -51,6 +53,13 @@ struct process_frame {
   std::string body;
 };
 
+/// Where a block of numbers is: the number of its region, and bytes from the
+/// region's beginning.
+struct block_place {
+  uint64_t region = 0;
+  uint64_t offset = 0;
+};
+
 /// Writes a body: numbers are little-endian, a text is its length as u32 and
 /// its bytes.
 class body_writer {
@@ -65,6 +74,10 @@ public:
     put(static_cast<uint32_t>(text.size()));
     out_ += text;
     return *this;
+  }
+
+  body_writer& put(const block_place& where) {
+    return put(where.region).put(where.offset);
   }
 
   std::string take() { return std::move(out_); }

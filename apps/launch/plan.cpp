@@ -32,6 +32,12 @@ const config::verb launch_verb{
    {"ps", "K", "parameter server shards, each a process",
     config::whole(1, most_processes), "1"},
    {"evaluator", "", "start an evaluator, too", config::any_text(), {}, true},
+   {"evaluator-command",
+    "COMMAND",
+    "start an evaluator by this command of the shell",
+    config::any_text(),
+    {},
+    true},
    {"max-restarts", "R", "how often a process that died is started again",
     config::whole(0, 1'000'000), "0"},
    {"log-dir",
@@ -88,7 +94,12 @@ public:
       out.servers.push_back(server(rank));
     for (uint32_t rank = 0; rank < all.cluster.workers; ++rank)
       out.others.push_back(worker(rank));
-    if (call_.flags.has("evaluator"))
+    if (call_.flags.has("evaluator-command"))
+      out.others.push_back(
+        {"evaluator",
+         {"/bin/sh", "-c", "exec " + call_.flags.text("evaluator-command")},
+         environment()});
+    else if (call_.flags.has("evaluator"))
       out.others.push_back({"evaluator", node("evaluator")});
     return out;
   }
@@ -111,20 +122,21 @@ private:
     return {"ps-" + number, std::move(out)};
   }
 
-  /// A command finds the cluster by its environment, and takes its share of the
-  /// cores.
   child_plan worker(uint32_t rank) const {
     auto name = "worker-" + std::to_string(rank);
     if (command_.empty())
       return {name, node("worker")};
+    return {name, command_, environment()};
+  }
+
+  /// By which a command finds the cluster, and takes its share of the cores.
+  std::map<std::string, std::string> environment() const {
     const auto& cluster = config_.values.cluster;
     auto share = std::max(1u, facts_.cores / cluster.workers);
-    return {name,
-            command_,
-            {{"TROUPE_CLUSTER_HOST", cluster.host},
-             {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
-             {"TROUPE_TRAINER_NODE", facts_.program},
-             {"OMP_NUM_THREADS", std::to_string(share)}}};
+    return {{"TROUPE_CLUSTER_HOST", cluster.host},
+            {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
+            {"TROUPE_TRAINER_NODE", facts_.program},
+            {"OMP_NUM_THREADS", std::to_string(share)}};
   }
 
   const config::verb_call& call_;

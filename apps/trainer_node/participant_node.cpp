@@ -51,13 +51,20 @@ void require_same_data(const computing_parts& computing,
 /// Waits for the process that is to compute, if the settings ask for one.
 external_compute process_for(const config::settings& settings,
                              const std::function<bool()>& interrupted) {
-  if (settings.what != config::role::worker ||
-      settings.training.compute != config::compute_kind::external)
+  if (settings.training.compute != config::compute_kind::external)
     return {};
   external_compute out;
   std::tie(out.line, out.said) =
     external::wait_for_process(settings.training.compute_socket,
                                settings.training.compute_timeout, interrupted);
+  auto scores = settings.what == config::role::evaluator;
+  if (scores && out.said.samples > 0) {
+    run_error why{"process " + std::to_string(out.line->pid()) +
+                  " computes gradients, and an evaluator needs one that "
+                  "scores"};
+    out.line->end({1, why.what()});
+    throw why;
+  }
   return out;
 }
 
@@ -114,7 +121,8 @@ node start_participant(caf::actor_system& system,
   parts.overlap = settings.cluster.overlap;
   parts.memory = shared_memory_for(settings.cluster);
   if (process.line) {
-    parts.leases = process.said.leases;
+    if (process.said.leases > 0)
+      parts.leases = process.said.leases;
     process.memory = parts.memory
                        ? parts.memory
                        : std::make_shared<transport::shared_memory>();
@@ -153,6 +161,10 @@ node start_participant(caf::actor_system& system,
                                        const payload& frozen) -> participant {
     auto joined = join_settings(settings, welcome);
     auto trains = joined.what == config::role::worker;
+    if (process.line && !trains)
+      return make_evaluator(system, joined,
+                            description_of(welcome).data.classes, frozen,
+                            process, session);
     auto wanted = trains ? data::data_part::train : data::data_part::test;
     computing_parts computing{
       joined,

@@ -2,6 +2,7 @@
 
 #include "actors/evaluator/evaluator.hpp"
 #include "actors/external/agent.hpp"
+#include "actors/external/scorer.hpp"
 #include "actors/modules/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/worker/worker.hpp"
@@ -87,12 +88,23 @@ worker_actor make_worker(caf::actor_system& system,
 evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,
                                const session_client_actor& session) {
-  evaluator_parts parts;
-  parts.scorer =
-    spawn<scorer_actor, scorer_state>(system, placement::detached, computing);
-  parts.session = session;
-  return spawn<evaluator_actor, evaluator_state>(system, placement::scheduled,
-                                                 std::move(parts));
+  return spawn<evaluator_actor, evaluator_state>(
+    system, placement::scheduled,
+    evaluator_parts{
+      spawn<scorer_actor, scorer_state>(system, placement::detached, computing),
+      session});
+}
+
+evaluator_actor make_evaluator(caf::actor_system& system,
+                               const config::settings& joined, int64_t classes,
+                               const payload& frozen,
+                               const external_compute& by,
+                               const session_client_actor& session) {
+  auto scorer = make_external_scorer(
+    system, {joined, models::layout_of(joined.training, classes), frozen,
+             by.memory, by.line, session});
+  return spawn<evaluator_actor, evaluator_state>(
+    system, placement::scheduled, evaluator_parts{scorer, session});
 }
 
 } // namespace troupe

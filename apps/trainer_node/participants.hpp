@@ -19,7 +19,7 @@ worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const session_client_actor& session);
 
-/// The process that computes for a worker.
+/// The process that computes for a worker, or scores for an evaluator.
 struct external_compute {
   external::process_line_ptr line; ///< Null: this process computes.
   external::hello said;
@@ -41,6 +41,14 @@ worker_actor make_worker(caf::actor_system& system,
 
 evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,
+                               const session_client_actor& session);
+
+/// An evaluator for which another process scores. @param frozen Weights that
+/// are not trained, if any.
+evaluator_actor make_evaluator(caf::actor_system& system,
+                               const config::settings& joined, int64_t classes,
+                               const payload& frozen,
+                               const external_compute& by,
                                const session_client_actor& session);
 
 } // namespace troupe

@@ -49,7 +49,7 @@ void require_simulable(const resolved& all) {
                       "samples; start a parameter server and workers");
 }
 
-void check_worker(const resolved& all) {
+void check_participant(const resolved& all) {
   const auto& training = all.values.training;
   if (!computes_elsewhere(all.values)) {
     if (!training.compute_socket.empty())
@@ -65,6 +65,11 @@ void check_worker(const resolved& all) {
     throw usage_error(all.cite("training.compute") +
                       ": is for workers beside a parameter server; leave "
                       "--topology peers out");
+  if (all.values.what == role::evaluator &&
+      all.values.evaluation.follow != "ps")
+    throw usage_error(all.cite("evaluation.follow") +
+                      ": with --compute external an evaluator gets its "
+                      "weights from the parameter server; leave it out");
 }
 
 } // namespace
@@ -73,12 +78,9 @@ void check_external(const resolved& all) {
   const auto& values = all.values;
   if (values.what == role::simulate)
     require_simulable(all);
-  if (values.what == role::evaluator && computes_elsewhere(values))
-    throw usage_error(all.cite("training.compute") +
-                      ": is for workers in this release; evaluators score "
-                      "networks that Troupe computes");
-  if (values.what == role::worker || is_peer(values))
-    check_worker(all);
+  if (values.what == role::worker || values.what == role::evaluator ||
+      is_peer(values))
+    check_participant(all);
   auto decides = values.what == role::ps && !is_remote_shard(values);
   if (!decides || !is_described(values.training.network))
     return;
@@ -92,6 +94,8 @@ void check_external(const resolved& all) {
 
 void require_who_computes(const settings& joined) {
   if (computes_elsewhere(joined)) {
+    if (joined.what == role::evaluator)
+      return;
     require_defaults(joined, [](std::string_view id) {
       return "the parameter server's setting " + std::string{id};
     });

@@ -7,8 +7,9 @@ See docs/python.md.
 
 from troupe.description import describe
 from troupe.errors import Error
+from troupe.evaluator import Evaluator
 from troupe.program import launch, serve
 from troupe.run import Run
 from troupe.worker import Lease, Worker
 
-__all__ = ["Error", "Lease", "Run", "Worker", "describe", "launch", "serve"]
+__all__ = ["Error", "Evaluator", "Lease", "Run", "Worker", "describe", "launch", "serve"]

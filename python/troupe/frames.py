@@ -6,14 +6,15 @@ import array
 import select
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from troupe.errors import Error
 
 VERSION = 1
 
-HELLO, GRADIENT, RETURNED = 1, 2, 3
-WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN = range(65, 73)
+HELLO, GRADIENT, RETURNED, SCORED = range(1, 5)
+WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN, SCORE = range(65, 74)
 
 _HEADER = struct.Struct("<IIQ")
 
@@ -52,6 +53,14 @@ class Frame:
 def text(what: str) -> bytes:
     data = what.encode()
     return struct.pack("<I", len(data)) + data
+
+
+def metrics(found: Mapping[str, float]) -> bytes:
+    """Numbers with names."""
+    out = struct.pack("<I", len(found))
+    for name, value in found.items():
+        out += text(name) + struct.pack("<d", value)
+    return out
 
 
 class Connection:

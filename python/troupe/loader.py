@@ -111,4 +111,4 @@ class Loader:
                 if lease is not None:
                     worker._in_loader -= 1
                     worker._return(lease)
-        worker._raise_failure()
+        worker._node.raise_failure()

@@ -18,10 +18,10 @@ _PATIENCE = 60.0
 
 
 class Node:
-    """A `trainer_node --role worker --compute external`, and the connection to
-    it. What it prints goes into a file, for the last line of one that ended."""
+    """A `trainer_node --role ROLE --compute external`, and the connection to it. What it prints goes into a file, for the last line of one that ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, role: str) -> None:
+        self._role = role
         self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
         self._log = open(os.path.join(self._folder.name, "log"), "w+b")
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -34,7 +34,7 @@ class Node:
 
     def start(self, flags: Sequence[str]) -> None:
         where = os.path.join(self._folder.name, "socket")
-        command = [find(), "--role", "worker", "--compute", "external"]
+        command = [find(), "--role", self._role, "--compute", "external"]
         command += ["--compute-socket", where, *flags]
         self.process = subprocess.Popen(
             command,
@@ -74,6 +74,11 @@ class Node:
             if line.startswith("trainer_node: "):
                 return Error(line.removeprefix("trainer_node: "))
         return Error(f"trainer_node has ended, with exit status {status}")
+
+    def raise_failure(self) -> None:
+        """After the end of the run: unless all went well."""
+        if self.end is not None and self.end[0] in (1, 2):
+            raise self.why_ended()
 
     def stop(self) -> None:
         """Ends it, if it has not ended, and waits until it has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,7 @@ def launch(
     workers: int,
     script: str | os.PathLike,
     *arguments: str,
+    evaluator: str | os.PathLike | None = None,
     max_restarts: int = 0,
     log_dir: str | os.PathLike | None = None,
 ) -> int:
@@ -100,6 +102,7 @@ def launch(
     Args:
         config: The settings of the server, with network and dataset.
         script: A Python program with a `troupe.Worker`; its arguments follow.
+        evaluator: A Python program with a `troupe.Evaluator`.
         max_restarts: How often each process that died is started again.
         log_dir: A folder for what each process prints.
     """
@@ -109,6 +112,9 @@ def launch(
         command += ["--config", os.fspath(config)]
     if log_dir is not None:
         command += ["--log-dir", os.fspath(log_dir)]
+    if evaluator is not None:
+        words = [sys.executable, os.fspath(evaluator)]
+        command += ["--evaluator-command", shlex.join(words)]
     command += ["--", sys.executable, os.fspath(script), *arguments]
     return _wait(command)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import struct
 import threading
@@ -14,18 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from troupe import frames
-from troupe.blocks import Region, Tensors, device_of, read_welcome
-from troupe.description import tensors_of
 from troupe.errors import Error
 from troupe.frames import Body, Frame
-from troupe.node import Node
 from troupe.program import dataset, flags
+from troupe.session import Session, number_of
 
 if TYPE_CHECKING:
     from troupe.loader import Loader
-
-#: The worker of this process, while it is open.
-_open: Worker | None = None
 
 _T = TypeVar("_T")
 
@@ -87,19 +81,12 @@ class Worker:
         allow_unused: bool = False,
         **settings: Any,
     ) -> None:
-        global _open
-        if _open is not None:
-            raise Error("this process has a worker already; close it first")
         dataset(dataset_size, dataset_id)  # Refuses what the server would.
         if not 1 <= leases <= 64:
             raise Error(f"leases={leases}: a worker has from 1 to 64 batches at a time")
-        self._mine = tensors_of(model)
-        self._on_gpu = device_of(self._mine) is not None
         self._allow_unused = allow_unused
         self._size = dataset_size
-        self._process_id = os.getpid()
         self._thread = threading.get_ident()
-        self._regions: dict[int, Region] = {}
         self._leases: deque[Lease] = deque()
         self._withdrawn: set[int] = set()
         self._cancelled: set[int] = set()
@@ -108,56 +95,30 @@ class Worker:
         self._yielded: list[Lease] = []  # Since the last step.
         self._in_loader = 0  # Leases that a DataLoader has.
         self._loop: Generator | None = None
-        self._closed = False
-        self._node = Node()
-        _open = self
-        atexit.register(self.close)
+        self._session = Session("worker", model)
+        self._node = self._session.node
         try:
-            self._node.start(flags(config, settings))
             hello = struct.pack("<QI", dataset_size, leases) + frames.text(dataset_id)
-            self._node.send(frames.HELLO, frames.VERSION, hello)
-            self._join()
+            self._session.join(flags(config, settings), hello, self._take_own)
         except BaseException:
             self.close()
             raise
 
     # -- frames ---------------------------------------------------------------
 
-    def _join(self) -> None:
-        """Waits until this worker has a place in the cluster."""
-        while self._node.end is None:
-            frame = self._node.receive()
-            if frame.kind == frames.WELCOME:
-                self._run = read_welcome(frame.body)
-                self._tensors = Tensors(self._mine, self._run)
-                if self._run.frozen:
-                    region = self._regions[self._run.region]
-                    block = region.view(0, self._run.frozen, self._run.dtype)
-                    self._tensors.load_frozen(block)
-                return
-            self._take(frame)
-        raise self._node.why_ended()
-
     @property
     def batch_size(self) -> int:
         """Samples of a batch; the last one of an epoch may be smaller."""
-        return self._run.batch_size
+        return self._session.run.batch_size
 
     @property
     def seed(self) -> int:
         """Of the run."""
-        return self._run.seed
+        return self._session.run.seed
 
-    def _take(self, frame: Frame) -> None:
+    def _take_own(self, frame: Frame) -> None:
         number, body = frame.number, frame.body
-        if frame.kind == frames.MEMORY:
-            region = Region(frame.files[0], body.number("Q"))
-            if self._on_gpu:
-                region.pin()
-            self._regions[number] = region
-        elif frame.kind == frames.FORGOTTEN:
-            self._regions.pop(number).release()
-        elif frame.kind == frames.LEASE:
+        if frame.kind == frames.LEASE:
             epoch, part, count = body.take("QII")
             self._leases.append(Lease(number, epoch, part, body.take(f"{count}Q")))
         elif frame.kind == frames.WITHDRAWN:
@@ -166,23 +127,17 @@ class Worker:
             self._take_weights(number, body)
         elif frame.kind == frames.CANCELLED:
             self._cancelled.add(number)
-        elif frame.kind == frames.END:
-            self._node.end = (body.number("B"), body.text())
         else:
             raise Error(f"the worker sent a frame of unknown kind {frame.kind}")
 
     def _take_weights(self, lease: int, body: Body) -> None:
         _, dropped, *places = body.take("QBQQQQ")
-        weights, gradient = (
-            self._regions[region].view(offset, self._run.count, self._run.dtype)
-            for region, offset in (places[:2], places[2:])
-        )
         self._dropped = bool(dropped)
-        self._tensors.load(weights)
-        self._task = _Task(lease, gradient)
+        self._session.tensors.load(self._session.block(*places[:2]))
+        self._task = _Task(lease, self._session.block(*places[2:]))
 
     def _take_next(self) -> None:
-        self._take(self._node.receive())
+        self._session.take(self._node.receive(), self._take_own)
 
     def _pump(self) -> None:
         """Takes what has come."""
@@ -192,11 +147,11 @@ class Worker:
     # -- leases ---------------------------------------------------------------
 
     def _check(self) -> None:
-        if os.getpid() != self._process_id:
+        if os.getpid() != self._session.process_id:
             raise Error("a worker belongs to the process that made it, and not to its children")
         if threading.get_ident() != self._thread:
             raise Error("a worker belongs to the thread that made it")
-        if self._closed:
+        if self._session.closed:
             raise Error("the worker is closed")
 
     def _next_lease(self, wait: bool) -> Lease | None:
@@ -239,7 +194,7 @@ class Worker:
         return not ahead and self._in_loader == 0
 
     def _return(self, lease: Lease) -> None:
-        if not self._closed and self._node.end is None:
+        if not self._session.closed and self._node.end is None:
             self._node.send(frames.RETURNED, lease.number)
             if self._task is not None and self._task.lease == lease.number:
                 self._task = None
@@ -257,7 +212,7 @@ class Worker:
         except BaseException:
             self._return_yielded()
             raise
-        self._raise_failure()
+        self._node.raise_failure()
 
     def _only(self, loop: Generator[_T, None, None]) -> Iterator[_T]:
         """Makes this the loop of the worker; one that was left before, and is
@@ -274,11 +229,6 @@ class Worker:
         for lease in reversed(returned):  # The one that is asked for is the last.
             self._return(lease)
 
-    def _raise_failure(self) -> None:
-        """At the end of the loop: unless all went well."""
-        if self._node.end is not None and self._node.end[0] in (1, 2):
-            raise self._node.why_ended()
-
     def loader(self, dataset: Any, **options: Any) -> Loader:
         """Batches of a map-style data set until the run ends; takes the options
         of torch's DataLoader, but those that the run decides."""
@@ -293,12 +243,13 @@ class Worker:
 
     # -- gradients ------------------------------------------------------------
 
-    def step(self, loss: torch.Tensor | float) -> bool:
+    def step(self, loss: torch.Tensor | float, **metrics: torch.Tensor | float) -> bool:
         """Pushes the gradients of the batches since the last step, and clears
         them. On return the model has new weights.
 
         Args:
             loss: The mean over their samples, for the records.
+            metrics: Further means, by their names.
 
         Returns:
             False if the gradient was not wanted any more, or came too late.
@@ -309,8 +260,9 @@ class Worker:
             if self._node.end is not None:
                 raise Error("the run has ended")
             raise Error("step() needs a batch: there is none since the last one")
-        value = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
-        self._tensors.fill(task.gradient, self._allow_unused)
+        value = number_of("loss", loss)
+        more = frames.metrics({name: number_of(name, x) for name, x in metrics.items()})
+        self._session.tensors.fill(task.gradient, self._allow_unused)
         self._pump()
         wanted = task.lease not in self._cancelled and self._node.end is None
         self._cancelled.discard(task.lease)
@@ -321,7 +273,7 @@ class Worker:
             also = [lease.number for lease in leases[1:]]
             samples = sum(len(lease.indices) for lease in leases)
             body = struct.pack(f"<QdI{len(also)}Q", samples, value, len(also), *also)
-            self._node.send(frames.GRADIENT, task.lease, body)
+            self._node.send(frames.GRADIENT, task.lease, body + more)
         while self._task is None and self._node.end is None:
             self._take_next()
         return wanted and not self._dropped
@@ -333,21 +285,13 @@ class Worker:
         if not self._yielded:
             raise Error("skip() needs a batch: there is none since the last one")
         self._return_yielded()
-        self._tensors.clear()
+        self._session.tensors.clear()
 
     # -- the end --------------------------------------------------------------
 
     def close(self) -> None:
         """Leaves the run; what this worker had to compute goes to others."""
-        global _open
-        if self._closed or os.getpid() != self._process_id:
-            return
-        self._closed = True
-        atexit.unregister(self.close)
-        _open = None
-        self._node.stop()
-        for region in self._regions.values():
-            region.release()
+        self._session.close()
 
     def __enter__(self) -> Worker:
         return self

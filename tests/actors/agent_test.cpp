@@ -101,11 +101,15 @@ struct site {
   }
 
   void send_gradient(lease_id number, uint64_t count = 8, double loss = 0.5,
-                     const std::vector<lease_id>& also = {}) {
+                     const std::vector<lease_id>& also = {},
+                     const config::metrics& metrics = {}) {
     body_writer body;
     body.put(count).put(loss).put(static_cast<uint32_t>(also.size()));
     for (auto id : also)
       body.put(id.value);
+    body.put(static_cast<uint32_t>(metrics.size()));
+    for (const auto& one : metrics)
+      body.put(one.name).put(one.value);
     send(kind::gradient, number, body.take());
   }
 
@@ -198,8 +202,9 @@ TEST_CASE("a gradient is what lies in the block that the process got") {
   body.number<uint64_t>();
   CHECK(regions.contains(body.number<uint64_t>()));
   CHECK(report->open());
-  on.send_gradient(first_lease.id, 8, 0.25);
+  on.send_gradient(first_lease.id, 8, 0.25, {}, {{"f1", 0.75}});
   const auto& found = report->get<gradient_report>();
+  CHECK((found.metrics == config::metrics{{"f1", 0.75}}));
   CHECK_FALSE(found.cancelled);
   CHECK(found.samples == 8);
   CHECK(found.loss == 0.25);
@@ -326,6 +331,11 @@ TEST_CASE("a process that says wrong things loses its worker") {
   SECTION("a body of another form") {
     on.send(kind::gradient, first_lease.id, "short");
     line = "sent a gradient's frame of another form";
+  }
+  SECTION("a metric without a name") {
+    on.send_gradient(first_lease.id, 8, 0.5, {}, {{"", 1}});
+    line = "sent a metric with the name ''; a letter comes first, then "
+           "letters, digits and _.-/";
   }
   SECTION("a frame of unknown kind") {
     on.send(kind::welcome, first_lease.id);

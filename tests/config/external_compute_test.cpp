@@ -59,7 +59,7 @@ TEST_CASE("a server of a described network needs to know the samples alone") {
                               "--compute external leave it out");
 }
 
-TEST_CASE("external computation is for workers with a socket") {
+TEST_CASE("external computation is for workers and evaluators with a socket") {
   CHECK(said("--role worker --compute external --compute-socket s") == "");
   CHECK(said("--role worker --compute external") ==
         "--compute external: say where the process is to connect, with "
@@ -67,8 +67,15 @@ TEST_CASE("external computation is for workers with a socket") {
   CHECK(said("--role worker --compute-socket s") ==
         "--compute-socket s: is for --compute external");
   CHECK(said("--role ps --compute external") == "");
+  CHECK(said("--role evaluator --compute external --compute-socket s") == "");
   CHECK(said("--role evaluator --compute external")
-          .starts_with("--compute external: is for workers in this release"));
+          .starts_with("--compute external: say where the process is to"));
+  CHECK(said("--role evaluator --compute-socket s")
+          .starts_with("--compute-socket s: is for --compute external"));
+  CHECK(said("--role evaluator --compute external --compute-socket s "
+             "--follow runs/x")
+          .starts_with("--follow runs/x: with --compute external an evaluator "
+                       "gets its weights from the parameter server"));
   CHECK(said("--simulate --compute external")
           .starts_with("--compute external: --simulate computes in this "));
   CHECK(said("--simulate --network weights:x")

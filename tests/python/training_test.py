@@ -62,11 +62,14 @@ class Launch(cluster.Case):
         launch = self.start(
             "launch",
             [sys.executable, "-c", "import sys, troupe; "
-             "sys.exit(troupe.launch('server.ini', 2, *sys.argv[1:], log_dir='logs'))",
-             cluster.HERE / "train.py", "0", self.folder],
+             "sys.exit(troupe.launch('server.ini', 2, *sys.argv[2:], log_dir='logs', "
+             "evaluator=sys.argv[1]))",
+             cluster.HERE / "evaluate.py", cluster.HERE / "train.py", "0", self.folder],
         )
         self.require_end(launch)
         run = self.run_directory()
+        self.assertGreater(run.summary["final_metrics"]["recall"], 0.5)
+        self.assertIn("[evaluator] scores", launch.output())
         self.assertEqual(run.summary["samples_applied"], 3 * toy.SAMPLES)
         self.assertEqual(run.summary["workers"], 2)
         self.assertEqual(len(list(self.folder.glob("report-*.jsonl"))), 2)

@@ -1,0 +1,22 @@
+#pragma once
+// Reads the frames of a process that computes, on a thread of its own, and
+// sends them to the actor that they are for. It ends when there are no more.
+
+#include "actors/external/process_line.hpp"
+#include "messages/interfaces.hpp"
+
+namespace troupe {
+
+/// Whom the frames are for.
+using frame_owner_actor = caf::typed_actor<
+  // A frame: kind, number, body.
+  result<void>(frame_atom, uint32_t, uint64_t, std::string),
+  // There will be no more frames; the error says why.
+  result<void>(detach_atom, caf::error),
+  // From time to time while there are none: checks how long the process takes.
+  result<void>(tick_atom)>;
+
+void read_frames(caf::actor_system& system, external::process_line_ptr line,
+                 frame_owner_actor owner);
+
+} // namespace troupe
