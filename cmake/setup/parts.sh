@@ -107,6 +107,7 @@ setup() { # [--tsan] [--with-cuda] [--parity] [--plan]
     esac
   done
   mapfile -t packages < <(packages_of_system)
+  if [[ $parity ]]; then packages+=($(wheel_packages)); fi
   if [[ $plan ]]; then
     show_plan
     return
