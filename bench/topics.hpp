@@ -70,6 +70,18 @@ void compare_lenet(const setting& how, report& out);
 void compare_resnet(const setting& how, report& out);
 void compare_wide(const setting& how, report& out);
 
+// -- python: workers whose gradients Python computes
+// ----------------------------
+
+/// Samples per second of two, next to loops in Python, C++ and PyTorch's ways.
+void measure_python_lenet(const setting& how, report& out);
+
+/// Their steps alone, next to round trips of a C++ worker.
+void measure_python_steps(const setting& how, report& out);
+
+/// How long they take to begin.
+void measure_python_start(const setting& how, report& out);
+
 // -- simulate: the virtual clock ----------------------------------------------
 
 /// Policies and the step scheduler alone.

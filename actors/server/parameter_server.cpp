@@ -311,8 +311,10 @@ void parameter_server_state::expel(worker_id who, incarnation life,
 /// Weights that were kept by another metric are not compared.
 bool parameter_server_state::is_better_than_kept(const score& found) const {
   const auto& by = metrics_->statistics().best_by();
-  auto kept = best_ ? config::value_of(best_->metrics, by->name) : std::nullopt;
-  return !kept || by->is_better(*found.value_of(by->name), *kept);
+  auto value = by ? found.value_of(by->name) : std::nullopt;
+  auto kept =
+    by && best_ ? config::value_of(best_->metrics, by->name) : std::nullopt;
+  return value && (!kept || by->is_better(*value, *kept));
 }
 
 void parameter_server_state::keep_if_best(const score& found) {

@@ -34,10 +34,14 @@ double rate_of_peer(const std::string& mode, const words& before,
         std::to_string(what.workers)})
     command.push_back(word);
   run_child(command);
-  std::ifstream in{out};
+  return number_in(out);
+}
+
+double number_in(const std::filesystem::path& file) {
+  std::ifstream in{file};
   double found = 0;
   if (!(in >> found))
-    throw run_error("no rate in " + out.string());
+    throw run_error("no number in " + file.string());
   return found;
 }
 

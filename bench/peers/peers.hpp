@@ -5,6 +5,7 @@
 #include "bench/topics.hpp"
 #include "bench/train/contenders.hpp"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,8 @@ std::vector<peer_variant> peer_variants();
 double rate_of_peer(const std::string& mode,
                     const std::vector<std::string>& before, const setting& how,
                     const workload& what, const contenders& ours);
+
+/// What a program of Python has written. Throws `run_error` if it has not.
+double number_in(const std::filesystem::path& file);
 
 } // namespace troupe::bench

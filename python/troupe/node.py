@@ -85,12 +85,19 @@ class Node:
         process, self.process = self.process, None
         if process is not None and self.end is None and process.poll() is None:
             process.terminate()
+            # A connection that closes before the signal has come is an error to it.
+            _ended_within(1, process)
         self._connection.close()
-        if process is not None:
-            try:
-                process.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        if process is not None and not _ended_within(_PATIENCE, process):
+            process.kill()
+            process.wait()
         self._log.close()
         self._folder.cleanup()
+
+
+def _ended_within(seconds: float, process: subprocess.Popen) -> bool:
+    try:
+        process.wait(seconds)
+        return True
+    except subprocess.TimeoutExpired:
+        return False

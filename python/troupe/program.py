@@ -79,7 +79,8 @@ def serve(
         dataset_id: A word that tells this data set from others.
         settings: Any setting by its flag's name: policy="ssp", batch_size=64.
     """
-    file = describe(model, Path("runs") / f"{file_name(model)}.safetensors")
+    # Workers of this machine may be in another folder.
+    file = describe(model, Path("runs").absolute() / f"{file_name(model)}.safetensors")
     command = [find(), "--role", "ps"]
     command += ["--network", f"weights:{file}"]
     command += ["--dataset", dataset(dataset_size, dataset_id)]

@@ -15,6 +15,7 @@ import torch
 from troupe import frames
 from troupe.errors import Error
 from troupe.frames import Body, Frame
+from troupe.heap import keep_memory
 from troupe.program import dataset, flags
 from troupe.session import Session, number_of
 
@@ -96,6 +97,7 @@ class Worker:
         self._in_loader = 0  # Leases that a DataLoader has.
         self._loop: Generator | None = None
         self._session = Session("worker", model)
+        keep_memory()
         self._node = self._session.node
         try:
             hello = struct.pack("<QI", dataset_size, leases) + frames.text(dataset_id)

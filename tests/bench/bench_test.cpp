@@ -105,11 +105,39 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
   CHECK(names.contains("train/resnet18/server_memory"));
 }
 
+TEST_CASE("Python has its figures, if there is one") {
+  std::string python = TROUPE_PYTHON;
+  if (python.empty())
+    SKIP("no Python with torch");
+  testing::temporary_folder folder;
+  auto file = folder / "figures.json";
+  auto run = bench(
+    folder, {"python", "--quick", "--python", python, "--json", file.string()});
+  auto status = run.wait(patience);
+  INFO(run.report());
+  REQUIRE(status == 0);
+  std::set<std::string> names;
+  for (const auto& x : nlohmann::json::parse(testing::slurp(file))) {
+    names.insert(x.at("name").get<std::string>());
+    CHECK(x.at("value").get<double>() > 0);
+    CHECK(x.at("reference_value").get<double>() > 0);
+  }
+  for (std::string part :
+       {"lenet/async/loops", "lenet/async/cpp", "lenet/async/rpc",
+        "lenet/sync/loops", "lenet/sync/cpp", "lenet/sync/rpc",
+        "lenet/sync/ddp", "step/4KB", "step/45MB", "start/import",
+        "start/first_step"})
+    CHECK(names.contains("python/" + part));
+}
+
 TEST_CASE("without a Python peers are left out, in plain words") {
   testing::temporary_folder folder;
-  auto run = bench(folder, {"peers/lenet"});
-  CHECK(run.wait() == 0);
-  CHECK(run.said("left out: name a Python that has torch, with --python FILE"));
+  for (const auto* topic : {"peers/lenet", "python"}) {
+    auto run = bench(folder, {topic});
+    CHECK(run.wait() == 0);
+    CHECK(
+      run.said("left out: name a Python that has torch, with --python FILE"));
+  }
   auto wrong = bench(folder, {"peers", "--python", "/nowhere/python3"});
   CHECK(wrong.wait() == 2);
   CHECK(wrong.err() ==
@@ -128,6 +156,7 @@ TEST_CASE("a topic that is not there is named in one line") {
         "parallel/pipeline, parallel/contexts, parallel/peers, "
         "parallel/peers_over_stream, parallel/slow_peer, "
         "peers/lenet, peers/resnet18, peers/wide, "
+        "python/lenet, python/step, python/start, "
         "simulate/policy_events, "
         "simulate/growth, "
         "simulate/real_gradients\n");

@@ -39,7 +39,7 @@ FOLDERS = (
     "apps/startup", "apps/launch", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",
     "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",
-    "bench/peers", "bench/parallel", "bench/transport",
+    "bench/peers", "bench/parallel", "bench/transport", "bench/python",
 )
 
 # Folder -> (what nothing below it may include, why).
