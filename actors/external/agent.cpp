@@ -229,8 +229,7 @@ void agent_state::lose(const caf::error& why) {
     finish(lost_);
 }
 
-// -- made together
-// -------------------------------------------------------------
+// -- both ---------------------------------------------------------------------
 
 agent_actor make_agent(caf::actor_system& system, agent_parts parts) {
   auto line = parts.line;

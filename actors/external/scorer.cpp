@@ -43,13 +43,26 @@ caf::result<score> external_scorer_state::begin(version what,
                                                 const payload& weights) {
   if (lost_)
     return lost_;
+  auto asks = self_->make_response_promise<score>();
+  waiting_.push_back({what, weights, asks, run_clock{self_}});
+  if (!job_)
+    begin_next();
+  return asks;
+}
+
+// An evaluator that has lost its server, and found it again, asks while the
+// process is still at work for the server's life before.
+void external_scorer_state::begin_next() {
+  if (waiting_.empty())
+    return;
+  job_ = std::move(waiting_.front());
+  waiting_.pop_front();
+  job_->weights = blocks_.mappable(job_->weights);
+  job_->clock = run_clock{self_};
   blocks_.forget_unused();
-  auto shared = blocks_.mappable(weights);
-  job_ =
-    job{what, shared, self_->make_response_promise<score>(), run_clock{self_}};
-  parts_.line->send(process_frame_kind::score, what.value,
-                    body_writer{}.put(blocks_.place_of(shared.bytes())).take());
-  return job_->asks;
+  auto where = blocks_.place_of(job_->weights.bytes());
+  parts_.line->send(process_frame_kind::score, job_->what.value,
+                    body_writer{}.put(where).take());
 }
 
 void external_scorer_state::take(process_frame_kind kind, uint64_t number,
@@ -79,6 +92,7 @@ void external_scorer_state::take_score(const std::string& body) try {
   config::require_target(parts_.settings.training, out.metrics);
   out.seconds = job_->clock.elapsed(self_);
   finish(std::move(out));
+  begin_next();
 } catch (const failure& why) {
   lose(caf::make_error(errc::bad_data, why.what()));
 }
@@ -105,6 +119,8 @@ void external_scorer_state::lose(const caf::error& why) {
   self_->send(parts_.session, ended_atom_v, run_end{1, text_of(why)});
   if (job_)
     finish(lost_);
+  for (auto& one : std::exchange(waiting_, {}))
+    one.asks.deliver(lost_);
 }
 
 std::string external_scorer_state::who() const {

@@ -9,6 +9,7 @@
 #include "config/text/settings.hpp"
 #include "messages/interfaces.hpp"
 
+#include <deque>
 #include <memory>
 #include <optional>
 
@@ -47,6 +48,7 @@ private:
   };
 
   caf::result<score> begin(version what, const payload& weights);
+  void begin_next();
   void take(external::process_frame_kind kind, uint64_t number,
             const std::string& body);
   void take_score(const std::string& body);
@@ -59,7 +61,8 @@ private:
   external_scorer_parts parts_;
   external::shared_blocks blocks_;
   std::optional<job> job_;
-  caf::error lost_; ///< Why the process is gone, if it is.
+  std::deque<job> waiting_; ///< Until that is done.
+  caf::error lost_;         ///< Why the process is gone, if it is.
 };
 
 /// Spawns the scorer and the reader of its frames.

@@ -108,6 +108,35 @@ TEST_CASE("a process gets a version and answers with its metrics") {
   CHECK(play.session->ended.empty());
 }
 
+TEST_CASE("a version that comes too early waits for its turn") {
+  scorer_site play;
+  auto first = play.ask();
+  CHECK(play.process->receive()->kind == kind::memory);
+  CHECK(play.process->receive()->number == v7.value);
+  auto second = play.ask(version{8});
+  play.actors.advance(4);
+  SECTION("and is scored then") {
+    play.send({{"f1", 0.5}});
+    CHECK(first->get<score>().weights == v7);
+    CHECK(second->open());
+    auto asked = play.process->receive();
+    CHECK(asked->kind == kind::score);
+    CHECK(asked->number == 8);
+    // Its time counts from then on.
+    play.actors.advance(4);
+    play.actors.tell(play.scorer, tick_atom_v);
+    play.send({{"f1", 0.75}}, version{8});
+    CHECK(second->get<score>().value_of("f1") == 0.75);
+  }
+  SECTION("and is refused if the process goes") {
+    play.actors.tell(play.scorer, detach_atom_v,
+                     caf::make_error(errc::peer_lost, "gone"));
+    play.actors.run();
+    CHECK(first->code() == errc::peer_lost);
+    CHECK(second->code() == errc::peer_lost);
+  }
+}
+
 TEST_CASE("a score that cannot be used ends the evaluator with one line") {
   auto line_after = [](const config::metrics& found) {
     scorer_site play{"f1>=0.9"};

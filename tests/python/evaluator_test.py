@@ -159,6 +159,20 @@ class Deaths(Case):
         evaluator.wait()
         self.end(server, port, worker)
 
+    def test_the_server(self):
+        """It comes back while the process is still at work for its life before."""
+        flags = ("--policy", "async", "--workers", 1, "--batch-size", 25, "--eval-freq", 5,
+                 "--epochs", 100000, "--target", "recall>=2", "--checkpoint-freq", 10)
+        server, port = self.serve(*flags)
+        worker = self.work(port, 0)
+        evaluator = self.start("evaluator", [sys.executable, __file__, "evaluate", port])
+        evaluator.await_line("second score")
+        server.end()
+        server, _ = self.serve(*flags, "--resume", "auto", port=port, name="again")
+        for process in (worker, evaluator, server):
+            self.require_end(process)
+        self.assertEqual(self.run_directory().summary["final_metrics"]["recall"], 2)
+
     def test_the_process(self):
         self.check(lambda pid: os.kill(pid, signal.SIGKILL))
 
@@ -171,14 +185,15 @@ class Deaths(Case):
 
 
 def evaluate(port):
-    """An evaluator that takes long for its second score."""
+    """An evaluator that takes long for its second score, and ends the run with
+    the next one."""
 
     def count(model):
         seen.append(1)
         if len(seen) == 2:
             print("second score", flush=True)
             time.sleep(3)
-        return score(model)
+        return {**score(model), **({"recall": 2} if len(seen) > 2 else {})}
 
     seen = []
     with troupe.Evaluator(toy.model(), count, port=port) as evaluator:
