@@ -45,10 +45,25 @@ def flags(config: str | os.PathLike | None, settings: Mapping[str, Any]) -> list
     for key, value in settings.items():
         if value is None:
             continue
+        _refuse_torch(key, value)
         if isinstance(value, bool):
             value = "true" if value else "false"
         out += ["--" + key.replace("_", "-"), str(value)]
     return out
+
+
+def _refuse_torch(key: str, value: Any) -> None:
+    """Objects that would act on this process alone."""
+    if isinstance(value, torch.optim.lr_scheduler.LRScheduler):
+        raise Error(
+            f"{key}: a scheduler of torch's changes nothing here, the learning rate is the "
+            'server\'s: give the server lr_schedule="cosine" or another one by its name'
+        )
+    if isinstance(value, torch.optim.Optimizer):
+        raise Error(
+            f"{key}: an optimiser of torch's changes nothing here, the steps are the server's: "
+            'give the server optimizer="adamw" or another one by its name, lr=... and so on'
+        )
 
 
 def dataset(size: int, name: str) -> str:
@@ -79,12 +94,12 @@ def serve(
         dataset_id: A word that tells this data set from others.
         settings: Any setting by its flag's name: policy="ssp", batch_size=64.
     """
+    given = flags(config, settings)
     # Workers of this machine may be in another folder.
     file = describe(model, Path("runs").absolute() / f"{file_name(model)}.safetensors")
     command = [find(), "--role", "ps"]
     command += ["--network", f"weights:{file}"]
-    command += ["--dataset", dataset(dataset_size, dataset_id)]
-    command += flags(config, settings)
+    command += ["--dataset", dataset(dataset_size, dataset_id), *given]
     return _wait(command)
 
 

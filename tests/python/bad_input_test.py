@@ -71,6 +71,12 @@ class Refused(cluster.Case):
         self.refuse("unknown flag .--not-a-setting", not_a_setting=1)
         self.refuse("no such file|cannot be read|not found", config="absent.ini")
         self.refuse("no parameter server at 127.0.0.1:9 ", port=9, connect_timeout=1)
+        adam = torch.optim.Adam(toy.Net().parameters())
+        scheduler = torch.optim.lr_scheduler.StepLR(adam, 30)
+        self.refuse("optimizer: an optimiser of torch's changes nothing", optimizer=adam)
+        self.refuse("lr_schedule: a scheduler of torch's changes nothing", lr_schedule=scheduler)
+        with self.assertRaisesRegex(troupe.Error, "lr_schedule: a scheduler of torch's"):
+            troupe.serve(toy.Net(), dataset_size=9, lr_schedule=scheduler)
 
     def test_no_program(self):
         with mock.patch.dict(os.environ, {"TROUPE_TRAINER_NODE": "/absent"}):
