@@ -105,29 +105,47 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
   CHECK(names.contains("train/resnet18/server_memory"));
 }
 
-TEST_CASE("Python has its figures, if there is one") {
+namespace {
+
+/// The figures of these topics, which need a Python with torch.
+std::set<std::string> python_figures(std::vector<std::string> topics) {
   std::string python = TROUPE_PYTHON;
   if (python.empty())
     SKIP("no Python with torch");
   testing::temporary_folder folder;
   auto file = folder / "figures.json";
-  auto run = bench(
-    folder, {"python", "--quick", "--python", python, "--json", file.string()});
+  for (const auto& word : {std::string{"--quick"}, std::string{"--python"},
+                           python, std::string{"--json"}, file.string()})
+    topics.push_back(word);
+  auto run = bench(folder, topics);
   auto status = run.wait(patience);
   INFO(run.report());
   REQUIRE(status == 0);
-  std::set<std::string> names;
+  std::set<std::string> out;
   for (const auto& x : nlohmann::json::parse(testing::slurp(file))) {
-    names.insert(x.at("name").get<std::string>());
+    out.insert(x.at("name").get<std::string>());
     CHECK(x.at("value").get<double>() > 0);
     CHECK(x.at("reference_value").get<double>() > 0);
   }
-  for (std::string part :
-       {"lenet/async/loops", "lenet/async/cpp", "lenet/async/rpc",
-        "lenet/sync/loops", "lenet/sync/cpp", "lenet/sync/rpc",
-        "lenet/sync/ddp", "step/4KB", "step/45MB", "start/import",
-        "start/first_step"})
-    CHECK(names.contains("python/" + part));
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("Python's workers have their figures") {
+  CHECK(
+    python_figures({"python/lenet"}) ==
+    std::set<std::string>{"python/lenet/async/loops", "python/lenet/async/cpp",
+                          "python/lenet/async/rpc", "python/lenet/sync/loops",
+                          "python/lenet/sync/cpp", "python/lenet/sync/rpc",
+                          "python/lenet/sync/ddp"});
+}
+
+TEST_CASE("Python's steps and its start have their figures") {
+  CHECK(python_figures({"python/step", "python/start"}) ==
+        std::set<std::string>{"python/step/4KB", "python/step/45MB",
+                              "python/start/import",
+                              "python/start/first_step"});
 }
 
 TEST_CASE("without a Python peers are left out, in plain words") {
