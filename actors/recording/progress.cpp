@@ -1,5 +1,7 @@
 #include "actors/recording/progress.hpp"
 
+#include "config/text/text.hpp"
+
 #include <cstdio>
 
 namespace troupe::recording {
@@ -75,11 +77,16 @@ std::string metric_text(const config::metric& what) {
   return what.name + format(" %.4f", what.value);
 }
 
+std::string metrics_text(const config::metrics& all) {
+  std::vector<std::string> parts;
+  for (const auto& one : all)
+    parts.push_back(metric_text(one));
+  return config::join(parts, "  ");
+}
+
 std::string score_line(const evaluation_record& found) {
-  auto out = "evaluation   step " + std::to_string(found.step);
-  for (const auto& one : found.metrics)
-    out += "  " + metric_text(one);
-  return out;
+  return "evaluation   step " + std::to_string(found.step) + "  " +
+         metrics_text(found.metrics);
 }
 
 progress::progress(size_t width, double interval)

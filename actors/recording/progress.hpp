@@ -30,6 +30,9 @@ struct progress_figures {
 /// "accuracy 81.11 %", "top-5 98.61 %" or, for others, "loss 1.4102"
 std::string metric_text(const config::metric& what);
 
+/// All of them, with two blanks between them.
+std::string metrics_text(const config::metrics& all);
+
 /// "evaluation   step 20  accuracy 81.11 %  loss 1.4102  top-5 98.61 %"
 std::string score_line(const evaluation_record& found);
 

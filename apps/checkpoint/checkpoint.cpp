@@ -77,13 +77,6 @@ std::string time_of_file(const fs::path& path) {
   return text;
 }
 
-std::string score_text(const config::metrics& found) {
-  std::vector<std::string> parts;
-  for (const auto& one : found)
-    parts.push_back(recording::metric_text(one));
-  return config::join(parts, "  ");
-}
-
 void say_row(const char* what, const std::string& text) {
   std::printf("%-14s %s\n", what, text.c_str());
 }
@@ -103,8 +96,9 @@ void list_one(const models::checkpoint_entry& one,
   std::printf("%-14s %s  %10s  %s\n", one.path.filename().c_str(),
               time_of_file(one.path).c_str(),
               config::size_text(bytes_of(manifest)).c_str(),
-              score == scores.end() ? "no score"
-                                    : score_text(score->second).c_str());
+              score == scores.end()
+                ? "no score"
+                : recording::metrics_text(score->second).c_str());
 } catch (const run_error& why) {
   std::printf("%-14s %s\n", one.path.filename().c_str(), why.what());
 }
@@ -115,10 +109,11 @@ void list_best(const fs::path& run) {
   if (run.empty() || !fs::exists(path, error))
     return;
   auto best = models::read_best_score(run);
-  std::printf(
-    "%-14s %s  %10s  %s, step %s\n", "best", time_of_file(path).c_str(),
-    config::size_text(fs::file_size(path, error)).c_str(),
-    score_text(best.metrics).c_str(), std::to_string(best.step).c_str());
+  std::printf("%-14s %s  %10s  %s, step %s\n", "best",
+              time_of_file(path).c_str(),
+              config::size_text(fs::file_size(path, error)).c_str(),
+              recording::metrics_text(best.metrics).c_str(),
+              std::to_string(best.step).c_str());
 }
 
 void show_run(const proto::Manifest& manifest,
@@ -179,7 +174,7 @@ void show_checkpoint(const weights_place& at) {
   show_counts(manifest);
   auto scores = scores_of(at.run);
   if (auto score = scores.find(newest.step); score != scores.end())
-    say_row("score", score_text(score->second));
+    say_row("score", recording::metrics_text(score->second));
 }
 
 exit_status checkpoint_verb(const std::vector<std::string>& arguments) {

@@ -37,6 +37,14 @@ double rate_of_peer(const std::string& mode, const words& before,
   return number_in(out);
 }
 
+bool begin_with_python(const setting& how, report& out, const char* title) {
+  out.begin(title);
+  if (how.python.empty())
+    std::printf(
+      "  left out: name a Python that has torch, with --python FILE\n");
+  return !how.python.empty();
+}
+
 double number_in(const std::filesystem::path& file) {
   std::ifstream in{file};
   double found = 0;
@@ -112,30 +120,24 @@ void compare_with_peers(const workload& what, const setting& how, report& out) {
         std::string{one.shown} + way.shown, *theirs++, better::higher));
 }
 
-/// Whether it can be done; says so if not.
-bool begin(const setting& how, report& out) {
-  out.begin("samples a second of a parameter server and two workers in "
-            "processes, beside PyTorch's own ways (target: 1)");
-  if (how.python.empty())
-    std::printf(
-      "  left out: name a Python that has torch, with --python FILE\n");
-  return !how.python.empty();
-}
+constexpr const char* title =
+  "samples a second of a parameter server and two workers in processes, beside "
+  "PyTorch's own ways (target: 1)";
 
 } // namespace
 
 void compare_lenet(const setting& how, report& out) {
-  if (begin(how, out))
+  if (begin_with_python(how, out, title))
     compare_with_peers(lenet_run(), how, out);
 }
 
 void compare_resnet(const setting& how, report& out) {
-  if (begin(how, out))
+  if (begin_with_python(how, out, title))
     compare_with_peers(resnet_run(), how, out);
 }
 
 void compare_wide(const setting& how, report& out) {
-  if (!begin(how, out))
+  if (!begin_with_python(how, out, title))
     return;
   app::scratch_folder scratch;
   auto file = scratch.path() / "wide.pt";

@@ -28,6 +28,10 @@ double rate_of_peer(const std::string& mode,
                     const std::vector<std::string>& before, const setting& how,
                     const workload& what, const contenders& ours);
 
+/// The heading of figures that need a Python. Returns whether there is one;
+/// says so if not.
+bool begin_with_python(const setting& how, report& out, const char* title);
+
 /// What a program of Python has written. Throws `run_error` if it has not.
 double number_in(const std::filesystem::path& file);
 

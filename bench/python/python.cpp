@@ -7,7 +7,6 @@
 #include "bench/train/contenders.hpp"
 #include "bench/transport/links.hpp"
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -16,15 +15,6 @@ namespace troupe::bench {
 namespace {
 
 using words = std::vector<std::string>;
-
-/// Whether there is a Python; says so if not.
-bool begin_python(const setting& how, report& out, const char* title) {
-  out.begin(title);
-  if (how.python.empty())
-    std::printf(
-      "  left out: name a Python that has torch, with --python FILE\n");
-  return !how.python.empty();
-}
 
 /// What Python needs to find the package and the program.
 words with_package(const setting& how) {
@@ -95,10 +85,11 @@ void compare_steps(const setting& how, report& out) {
 } // namespace
 
 void measure_python_lenet(const setting& how, report& out) {
-  if (!begin_python(how, out,
-                    "samples a second of two Python workers with LeNet "
-                    "(targets: 0.95 of loops under async, 0.97 of C++ workers "
-                    "under sync, 1 of PyTorch's ways)"))
+  if (!begin_with_python(
+        how, out,
+        "samples a second of two Python workers with LeNet "
+        "(targets: 0.95 of loops under async, 0.97 of C++ workers "
+        "under sync, 1 of PyTorch's ways)"))
     return;
   const auto& what = lenet_run();
   contenders ours{how, what};
@@ -134,16 +125,17 @@ void measure_python_lenet(const setting& how, report& out) {
 }
 
 void measure_python_steps(const setting& how, report& out) {
-  if (begin_python(how, out,
-                   "a step of Python without computing (targets: 4 KB 100 us "
-                   "more than a C++ worker, 45 MB 0.6 of its rate)"))
+  if (begin_with_python(
+        how, out,
+        "a step of Python without computing (targets: 4 KB 100 us "
+        "more than a C++ worker, 45 MB 0.6 of its rate)"))
     compare_steps(how, out);
 }
 
 void measure_python_start(const setting& how, report& out) {
-  if (!begin_python(how, out,
-                    "seconds until Python trains (targets: 0.05 s beyond "
-                    "torch; 2 s to the first step beyond it)"))
+  if (!begin_with_python(how, out,
+                         "seconds until Python trains (targets: 0.05 s beyond "
+                         "torch; 2 s to the first step beyond it)"))
     return;
   auto found = alternate("start",
                          {{"import troupe",

@@ -4,12 +4,12 @@
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/sources/external_compute.hpp"
+#include "config/sources/metric_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
 #include "config/values/faults.hpp"
 #include "config/values/lr_schedule.hpp"
-#include "config/values/metrics.hpp"
 #include "config/values/placement.hpp"
 #include "config/values/script.hpp"
 #include "config/values/tar_shards.hpp"
@@ -343,31 +343,6 @@ void check_simulation(const resolved& all) {
                   "training.freeze", "cluster.evaluator"})
     if (all.is_explicit(id) && key_of(id).get(values) != "false")
       refuse(all, id, "means nothing with --gradients none");
-}
-
-/// In one process all networks are Troupe's own, and so are their metrics.
-void check_metrics(const resolved& all) {
-  const auto& training = all.values.training;
-  if (!training.target.empty() && training.target_accuracy)
-    refuse(all, "training.target",
-           "says the same as " + all.cite("training.target-accuracy") +
-             ": give one of the two");
-  if (all.values.what != role::simulate)
-    return;
-  auto check = [&](const char* id, const std::string& name) {
-    for (auto known : {native_metrics::accuracy, native_metrics::loss,
-                       native_metrics::accuracy_top5})
-      if (name == known)
-        return;
-    refuse(all, id,
-           "there is no metric " + name +
-             " but accuracy, loss and accuracy_top5 of networks that Troupe "
-             "computes");
-  };
-  if (!training.target.empty())
-    check("training.target", parse_target(training.target).name);
-  if (const auto& by = all.values.checkpoint.best_by; !by.empty())
-    check("checkpoint.best-by", parse_order(by).name);
 }
 
 /// Only a node that talks to no other is exempt: without encryption, anyone on

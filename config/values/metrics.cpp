@@ -104,8 +104,7 @@ void require_target(const training_settings& all, const metrics& found) {
   auto target = target_of(all);
   if (target && !value_of(found, target->name))
     throw run_error("--target " + to_string(*target) + ": the score has no " +
-                    target->name + ", only " +
-                    (found.empty() ? "nothing" : names_of(found)) +
+                    target->name + ", only " + names_of(found) +
                     ", so the run would not end");
 }
 

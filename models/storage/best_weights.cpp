@@ -59,6 +59,8 @@ config::metrics metrics_in(const tensor_metadata& about, const fs::path& path) {
     if (config::is_metric_name(name) && key_of(name) == key)
       out.push_back({name, number_in<double>(about, key, path)});
   }
+  if (out.empty())
+    throw run_error(path.string() + ": no metric in its header");
   return out;
 }
 

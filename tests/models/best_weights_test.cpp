@@ -59,6 +59,10 @@ TEST_CASE("best weights that are of no use are set aside, with a line") {
     out.finish();
     why = "no step in its header";
   }
+  SECTION("without a metric") {
+    write(run.path(), {50, {}});
+    why = "no metric in its header";
+  }
   SECTION("torn") {
     write(run.path(), {50, found(0.5, 1)});
     fs::resize_file(path, fs::file_size(path) - 1);

@@ -90,6 +90,29 @@ class Metrics(Case):
             self.assertAlmostEqual(float(score(model)["loss"]), lowest[1]["loss"], places=5)
 
 
+class Steps(Case):
+    def test_metrics_of_steps(self):
+        """What a worker tells of its steps is recorded as it was told."""
+        server, port = self.serve_scored(1, "--epochs", 1)
+        model, told = toy.model(), []
+        with troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port
+        ) as worker:
+            for x, y in worker.loader(DATA):
+                outputs = model(x)
+                loss = cross_entropy(outputs, y)
+                loss.backward()
+                right = (outputs.argmax(1) == y).float().mean()
+                told.append({"right": float(right), "batch/number": len(told)})
+                worker.step(loss, **told[-1])
+        self.require_end(server)
+        run = self.run_directory()
+        rows = [x["metrics"] for x in run.metrics() if x["kind"] == "update"]
+        self.assertEqual(rows, told)
+        events = b"".join(x.read_bytes() for x in run.path.glob("events.out.*"))
+        self.assertIn(b"train/right", events)
+
+
 class Wrong(Case):
     def setUp(self):
         super().setUp()

@@ -2,8 +2,10 @@
 
 import collections
 import gzip
+import os
 import random
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -75,6 +77,39 @@ class Launch(cluster.Case):
         self.assertEqual(len(list(self.folder.glob("report-*.jsonl"))), 2)
         self.assertIn("[ps] completed", launch.output())
         self.assertIn("joined       worker 1", (self.folder / "logs" / "ps.log").read_text())
+
+
+class Heap(unittest.TestCase):
+    """What a step frees stays with the process for the next one."""
+
+    PROGRAM = """
+import resource, sys, torch
+from troupe.heap import keep_memory
+if sys.argv[1] == "keep": keep_memory()
+def step():
+    for block in [torch.ones(1 << 20) for _ in range(8)]: pass
+for _ in range(3): step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20): step()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 20)
+"""
+
+    def faults_of_a_step(self, how, **more):
+        return float(
+            subprocess.run(
+                [sys.executable, "-c", self.PROGRAM, how],
+                env={**os.environ, **more}, stdout=subprocess.PIPE, check=True, timeout=60,
+            ).stdout
+        )
+
+    PAGES = 8 * (4 << 20) / 4096  #: Of a step.
+
+    def test_it_is_kept(self):
+        self.assertLess(self.faults_of_a_step("keep"), self.PAGES / 10)
+
+    def test_the_user_may_choose(self):
+        faults = self.faults_of_a_step("keep", MALLOC_TRIM_THRESHOLD_="131072")
+        self.assertGreater(faults, self.PAGES / 2)
 
 
 class Samples(cluster.Case):

@@ -1,0 +1,43 @@
+#include "config/sources/metric_settings.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "config/values/metrics.hpp"
+
+#include <array>
+
+namespace troupe::config {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> native_names{
+  native_metrics::accuracy, native_metrics::loss,
+  native_metrics::accuracy_top5};
+
+void require_native(const resolved& all, const char* id,
+                    const std::string& metric) {
+  if (!is_among(native_names, metric))
+    throw usage_error(all.cite(id) + ": there is no metric " + metric +
+                      " but accuracy, loss and accuracy_top5 of networks that "
+                      "Troupe computes");
+}
+
+} // namespace
+
+// In one process all networks are Troupe's own, and so are their metrics. What
+// other evaluators find is known when they do.
+void check_metrics(const resolved& all) {
+  const auto& training = all.values.training;
+  if (!training.target.empty() && training.target_accuracy)
+    throw usage_error(all.cite("training.target") + ": says the same as " +
+                      all.cite("training.target-accuracy") +
+                      ": give one of the two");
+  if (all.values.what != role::simulate)
+    return;
+  if (!training.target.empty())
+    require_native(all, "training.target", parse_target(training.target).name);
+  if (const auto& by = all.values.checkpoint.best_by; !by.empty())
+    require_native(all, "checkpoint.best-by", parse_order(by).name);
+}
+
+} // namespace troupe::config
