@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include <tuple>
+#include <utility>
 
 namespace troupe::app {
 
@@ -155,10 +156,14 @@ node start_participant(caf::actor_system& system,
   parts.owns = [owned] {
     return *owned;
   };
-  parts.make = [&system, settings, owned, process,
-                memory = parts.memory](const proto::Welcome& welcome,
-                                       const session_client_actor& session,
-                                       const payload& frozen) -> participant {
+  parts.make = [&system, settings, owned, process, memory = parts.memory,
+                begun = false](const proto::Welcome& welcome,
+                               const session_client_actor& session,
+                               const payload& frozen) mutable -> participant {
+    // The process has the leases and the memory of the run before.
+    if (process.line && std::exchange(begun, true))
+      throw run_error("another run has begun at the parameter server: start "
+                      "the process that computes for this node again");
     auto joined = join_settings(settings, welcome);
     auto trains = joined.what == config::role::worker;
     if (process.line && !trains)

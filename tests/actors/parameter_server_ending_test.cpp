@@ -48,6 +48,22 @@ TEST_CASE("an evaluator gets the newest version that is due") {
   CHECK(watch(play, version{6})->open());
 }
 
+TEST_CASE("a version made again after a rollback must beat what was kept") {
+  auto kept_before = [](const config::metrics& kept, double accuracy) {
+    server_fixture play;
+    play.best = models::best_score{2, kept};
+    play.open(1);
+    watch(play, version{0});
+    play.step();
+    play.step();
+    tell_score(play, version{2}, accuracy);
+    return play.writer->snapshots.empty();
+  };
+  CHECK(kept_before(testing::found(0.9), 0.85));
+  CHECK_FALSE(kept_before(testing::found(0.9), 0.95));
+  CHECK_FALSE(kept_before({{"f1", 0.99}}, 0.1)); // Another metric counts now.
+}
+
 TEST_CASE("a score is recorded at its version") {
   server_fixture play;
   play.open(1);

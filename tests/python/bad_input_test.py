@@ -222,6 +222,20 @@ class Loops(cluster.Case):
             self.worker.step(0.0)
 
 
+class AnotherRun(cluster.Case):
+    def test_it_begins_at_the_server(self):
+        """The server was killed before there was a checkpoint."""
+        flags = ("--workers", 1, "--epochs", 100000, "--checkpoint-freq", 1000000)
+        server, port = self.serve(*flags)
+        worker = self.work(port, 0)
+        server.await_line("joined +worker 0")
+        server.end()
+        self.serve(*flags, "--resume", "auto", port=port, name="again")
+        self.assertEqual(worker.wait(), 1)
+        self.assertRegex(worker.output(), "troupe.errors.Error: another run has begun at the "
+                         "parameter server: start the process that computes for this node again")
+
+
 class Silence(cluster.Case):
     def test_a_batch_that_takes_too_long(self):
         _, port = self.serve("--workers", 1)

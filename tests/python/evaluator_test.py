@@ -190,6 +190,7 @@ class Deaths(Case):
         worker = self.work(port, 0)
         evaluator = self.start("evaluator", [sys.executable, __file__, "evaluate", port])
         evaluator.await_line("second score")
+        server.await_line("checkpoint +step-")
         server.end()
         server, _ = self.serve(*flags, "--resume", "auto", port=port, name="again")
         for process in (worker, evaluator, server):

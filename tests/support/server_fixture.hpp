@@ -67,6 +67,7 @@ public:
     out.life = life;
     out.checkpoints = folder.path();
     out.resumed = resumed;
+    out.best = best;
     out.recorder = recorder.handle;
     out.writer = writer.handle;
     out.event_log = event_log;
@@ -203,6 +204,7 @@ public:
   uint64_t samples = 1000;
   incarnation life{1};
   std::shared_ptr<const models::loaded_checkpoint> resumed;
+  std::optional<models::best_score> best; ///< That is on disk already.
   event_sink event_log; ///< Set before `open`; may be empty.
   payload_memory_ptr memory = heap_memory(); ///< For versions; likewise.
   cores::note_window notes{};                ///< Of the recorder; likewise.
