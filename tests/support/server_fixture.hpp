@@ -205,7 +205,7 @@ public:
   incarnation life{1};
   std::shared_ptr<const models::loaded_checkpoint> resumed;
   std::optional<models::best_score> best; ///< That is on disk already.
-  event_sink event_log; ///< Set before `open`; may be empty.
+  event_sink event_log;                   ///< Set before `open`; may be empty.
   payload_memory_ptr memory = heap_memory(); ///< For versions; likewise.
   cores::note_window notes{};                ///< Of the recorder; likewise.
   recorder_stand_in recorder = make_recorder_stand_in(actors);
