@@ -29,7 +29,7 @@ using parameter_server_actor = caf::typed_actor<
   result<release_header, payload>(pull_atom, pull_header),
   // Asks for the newest version to be scored, if later than the given one;
   // otherwise the answer waits for one.
-  result<watch_header, payload>(watch_atom, version),
+  result<watch_header, payload>(watch_atom, watch_request),
   // Delivers the score that an evaluator computed.
   result<void>(score_atom, score)>;
 
@@ -101,6 +101,9 @@ using remote_shard_actor = parameter_server_actor::extend<
   result<void>(refuse_atom, std::vector<push_id>),
   // The squares of its part of the mean gradient of this step.
   result<shard_squares>(norm_atom, shard_step),
+  // Begins this step of an optimiser whose steps have a factor for each
+  // parameter: its part of the norms that decide on the factors.
+  result<shard_measures>(measure_atom, shard_step),
   // Applies one step to its part of the weights.
   result<void>(order_atom, shard_step),
   // Answers this request of a worker with the current weights.

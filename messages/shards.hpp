@@ -38,12 +38,42 @@ struct shard_step {
   std::vector<real> shares;
   real lr;        ///< Learning rate of this step.
   real scale = 1; ///< Of the mean, where its norm is limited.
+  /// Of each parameter's step, by its number in the whole, where the optimiser
+  /// has such factors.
+  std::vector<real> factors = {};
 };
 
 /// The squares of a shard's part of a step's mean gradient: numbers whose exact
 /// sum they are (models/optim/exact_sum.hpp).
 struct shard_squares {
   std::vector<real> parts;
+};
+
+/// The squares of a shard's part of a parameter: of its weights, and of its
+/// step without learning rate and factor.
+struct measured_parameter {
+  uint32_t parameter = 0; ///< Its number in the whole.
+  shard_squares weights;
+  shard_squares step;
+};
+
+/// What a shard has of the norms that decide on the factors of a step.
+struct shard_measures {
+  std::vector<measured_parameter> parameters;
+};
+
+/// What parameters of a group have of their own (models/optim/groups.hpp).
+struct shard_group_terms {
+  real lr_factor = 1;
+  real weight_decay;
+  real momentum;
+};
+
+/// A part of a parameter in a shard's range, up to element `end`.
+struct shard_group_part {
+  uint64_t end = 0;
+  uint32_t parameter = 0;
+  uint32_t group = 0;
 };
 
 /// Describes the state of a shard at one version. Its payload holds the shard's
@@ -53,8 +83,8 @@ struct shard_state {
   version weights;
   uint64_t optimizer_steps = 0;
   bool with_slots = false;
-  /// The elements without weight decay: first and end of each range.
-  std::vector<uint64_t> without_decay;
+  std::vector<shard_group_terms> groups;
+  std::vector<shard_group_part> parts;
   uint64_t first = 0; ///< Where its range of the parameters begins.
 };
 
@@ -75,10 +105,12 @@ struct file_place {
 /// What the lead wants of a shard's state, at the current version: its range of
 /// the weights, and of each of the optimiser's slots. A shard that can write
 /// them to where they belong does; one that cannot, since the files are on
-/// another host, sends them in chunks. Without files it sends its weights.
+/// another host, sends them in chunks. Without files it sends its weights, and
+/// the average of them behind it if that is wanted.
 struct state_request {
   file_place weights;
   file_place slots; ///< A part for each of them.
+  bool average = false;
 };
 
 template <class Inspector>
@@ -97,10 +129,10 @@ bool inspect(Inspector& f, part_report& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, shard_step& x) {
-  return f.object(x).fields(f.field("makes", x.makes),
-                            f.field("gradients", x.gradients),
-                            f.field("shares", x.shares), f.field("lr", x.lr),
-                            f.field("scale", x.scale));
+  return f.object(x).fields(
+    f.field("makes", x.makes), f.field("gradients", x.gradients),
+    f.field("shares", x.shares), f.field("lr", x.lr), f.field("scale", x.scale),
+    f.field("factors", x.factors));
 }
 
 template <class Inspector>
@@ -109,12 +141,38 @@ bool inspect(Inspector& f, shard_squares& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, measured_parameter& x) {
+  return f.object(x).fields(f.field("parameter", x.parameter),
+                            f.field("weights", x.weights),
+                            f.field("step", x.step));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, shard_measures& x) {
+  return f.object(x).fields(f.field("parameters", x.parameters));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, shard_group_terms& x) {
+  return f.object(x).fields(f.field("lr_factor", x.lr_factor),
+                            f.field("weight_decay", x.weight_decay),
+                            f.field("momentum", x.momentum));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, shard_group_part& x) {
+  return f.object(x).fields(f.field("end", x.end),
+                            f.field("parameter", x.parameter),
+                            f.field("group", x.group));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, shard_state& x) {
-  return f.object(x).fields(f.field("weights", x.weights),
-                            f.field("optimizer_steps", x.optimizer_steps),
-                            f.field("with_slots", x.with_slots),
-                            f.field("without_decay", x.without_decay),
-                            f.field("first", x.first));
+  return f.object(x).fields(
+    f.field("weights", x.weights),
+    f.field("optimizer_steps", x.optimizer_steps),
+    f.field("with_slots", x.with_slots), f.field("groups", x.groups),
+    f.field("parts", x.parts), f.field("first", x.first));
 }
 
 template <class Inspector>
@@ -131,7 +189,8 @@ bool inspect(Inspector& f, file_place& x) {
 template <class Inspector>
 bool inspect(Inspector& f, state_request& x) {
   return f.object(x).fields(f.field("weights", x.weights),
-                            f.field("slots", x.slots));
+                            f.field("slots", x.slots),
+                            f.field("average", x.average));
 }
 
 } // namespace troupe

@@ -53,6 +53,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_data, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_data, (troupe::context_part))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::shard_squares))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::state_request))
+  CAF_ADD_TYPE_ID(troupe_data, (troupe::shard_measures))
+  CAF_ADD_TYPE_ID(troupe_data, (troupe::watch_request))
 
 CAF_END_TYPE_ID_BLOCK(troupe_data)
 
@@ -100,6 +102,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id + 200)
   CAF_ADD_ATOM(troupe_atoms, troupe, forward_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, backward_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, norm_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, measure_atom)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 

@@ -87,10 +87,18 @@ struct release_header {
   bool dropped = false; ///< The worker's last gradient was discarded as late.
 };
 
+/// What an evaluator wants next.
+struct watch_request {
+  version after; ///< A version after this one.
+  /// Not that, but the average of the weights at the version `after` itself.
+  bool average = false;
+};
+
 /// Comes with a version to be scored.
 struct watch_header {
   version weights;
-  bool last = false; ///< The run has ended: no version comes after it.
+  bool last = false;     ///< The run has ended: no version comes after it.
+  bool averaged = false; ///< There is an average at this version, too.
 };
 
 /// What an evaluator found.
@@ -104,6 +112,13 @@ struct score {
     return config::value_of(metrics, name);
   }
 };
+
+/// The score of a version and of the average of its weights, as one.
+inline score with_average(score found, const score& of_average) {
+  config::add_average(found.metrics, of_average.metrics);
+  found.seconds = found.seconds + of_average.seconds;
+  return found;
+}
 
 // -- membership ---------------------------------------------------------------
 
@@ -268,7 +283,14 @@ bool inspect(Inspector& f, release_header& x) {
 template <class Inspector>
 bool inspect(Inspector& f, watch_header& x) {
   return f.object(x).fields(f.field("weights", x.weights),
-                            f.field("last", x.last));
+                            f.field("last", x.last),
+                            f.field("averaged", x.averaged));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, watch_request& x) {
+  return f.object(x).fields(f.field("after", x.after),
+                            f.field("average", x.average));
 }
 
 template <class Inspector>

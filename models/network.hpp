@@ -4,6 +4,7 @@
 // owns one; each computing thread has its own replica.
 
 #include "config/text/settings.hpp"
+#include "config/values/param_groups.hpp"
 #include "models/dropout.hpp"
 #include "models/gradient_places.hpp"
 
@@ -11,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,6 +86,11 @@ public:
   virtual const std::vector<network_part>& parts();
 
   virtual weight_rule initial_weights() const { return weight_rule::uniform; }
+
+  /// The numbers that parameters have of their own in training, by name.
+  virtual std::map<std::string, config::group_numbers> groups() const {
+    return {};
+  }
 
   /// Sets initial weights of its own; returns false if they are to be drawn.
   virtual bool restore() { return false; }

@@ -43,7 +43,7 @@ void evaluator_state::leave(const run_end& how) {
 }
 
 void evaluator_state::watch() {
-  self_->request(*link_, caf::infinite, watch_atom_v, seen_)
+  self_->request(*link_, caf::infinite, watch_atom_v, watch_request{seen_})
     .then(
       [this, asked = attachments_](const watch_header& what,
                                    const payload& weights) {
@@ -72,20 +72,56 @@ void evaluator_state::evaluate(const watch_header& what,
                                const payload& weights) {
   seen_ = what.weights;
   unknown_ = 0;
-  self_
-    ->request(parts_.scorer, caf::infinite, evaluate_atom_v, what.weights,
-              weights)
+  score_weights(what.weights, weights, [this, what](const score& found) {
+    if (what.averaged)
+      ask_for_average(what, found);
+    else
+      report(what, found);
+  });
+}
+
+/// @param then Called unless the link is another one when the score is there.
+void evaluator_state::score_weights(version what, const payload& weights,
+                                    std::function<void(const score&)> then) {
+  self_->request(parts_.scorer, caf::infinite, evaluate_atom_v, what, weights)
     .then(
-      [this, asked = attachments_, last = what.last](const score& found) {
-        if (asked != attachments_)
-          return;
-        self_->send(*link_, score_atom_v, found);
-        if (!last)
-          watch();
+      [this, asked = attachments_, then = std::move(then)](const score& found) {
+        if (asked == attachments_)
+          then(found);
       },
       [this](const caf::error& why) {
         leave({1, text_of(why)});
       });
+}
+
+// A server that does not keep it any more gets a score without it.
+void evaluator_state::ask_for_average(const watch_header& what,
+                                      const score& found) {
+  self_
+    ->request(*link_, caf::infinite, watch_atom_v,
+              watch_request{what.weights, true})
+    .then(
+      [this, asked = attachments_, what, found](const watch_header&,
+                                                const payload& average) {
+        if (asked != attachments_)
+          return;
+        score_weights(what.weights, average,
+                      [this, what, found](const score& of_average) {
+                        report(what, with_average(found, of_average));
+                      });
+      },
+      [this, asked = attachments_, what, found](const caf::error& why) {
+        if (asked != attachments_ || why == errc::peer_lost ||
+            why == errc::shutting_down)
+          return;
+        report(what, found);
+      });
+}
+
+void evaluator_state::report(const watch_header& what, const score& found) {
+  self_->send(*link_, score_atom_v, found);
+  if (!what.last)
+    watch();
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
 // The evaluator: takes the newest version that is due, has it scored, and
-// reports the result. While its scorer computes, it skips newer versions: it
+// reports the result, with that of the average of these weights if there is
+// one. While its scorer computes, it skips newer versions: it
 // never builds up a queue.
 //
 // An actor; its session client makes it, and its scorer has a thread of its
@@ -8,6 +9,7 @@
 
 #include "messages/interfaces.hpp"
 
+#include <functional>
 #include <optional>
 
 namespace troupe {
@@ -38,6 +40,10 @@ private:
   void watch();
   void take_refusal(const caf::error& why);
   void evaluate(const watch_header& what, const payload& weights);
+  void score_weights(version what, const payload& weights,
+                     std::function<void(const score&)> then);
+  void ask_for_average(const watch_header& what, const score& found);
+  void report(const watch_header& what, const score& found);
 
   pointer self_;
   evaluator_parts parts_;

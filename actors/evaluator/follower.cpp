@@ -76,8 +76,12 @@ bool follower_state::look_at_newest() {
   if (!scorer_ || run.run_id != run_.run_id ||
       !config::differences(run_, run, config::relation::resume).empty())
     prepare(std::move(run), *newest);
-  evaluate(version{newest->manifest.step()},
-           weights_of(*newest, settings_.training, classes_));
+  version step{newest->manifest.step()};
+  payload average;
+  if (settings_.training.ema_decay > 0)
+    average = average_of(models::read_checkpoint(newest->path),
+                         settings_.training, classes_);
+  evaluate(step, weights_of(*newest, settings_.training, classes_), average);
   return true;
 }
 
@@ -106,13 +110,24 @@ void follower_state::prepare(config::run_description run,
                                               placement::detached, computing);
 }
 
-void follower_state::evaluate(version what, const payload& weights) {
+void follower_state::evaluate(version what, const payload& weights,
+                              const payload& average) {
   seen_ = what;
+  score_weights(what, weights, [this, what, average](const score& found) {
+    if (!average)
+      return take(found);
+    score_weights(what, average, [this, found](const score& of_average) {
+      take(with_average(found, of_average));
+    });
+  });
+}
+
+void follower_state::score_weights(version what, const payload& weights,
+                                   std::function<void(const score&)> then) {
   self_->request(scorer_, caf::infinite, evaluate_atom_v, what, weights)
-    .then([this](const score& found) { take(found); },
-          [this](const caf::error& why) {
-            end({1, text_of(why)});
-          });
+    .then(std::move(then), [this](const caf::error& why) {
+      end({1, text_of(why)});
+    });
 }
 
 void follower_state::take(const score& found) {

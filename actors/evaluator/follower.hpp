@@ -11,6 +11,7 @@
 #include "models/storage/checkpoint.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 namespace troupe {
@@ -44,7 +45,9 @@ private:
   bool look_at_newest();
   void prepare(config::run_description run,
                const models::loaded_checkpoint& newest);
-  void evaluate(version what, const payload& weights);
+  void evaluate(version what, const payload& weights, const payload& average);
+  void score_weights(version what, const payload& weights,
+                     std::function<void(const score&)> then);
   void take(const score& found);
   void end(const run_end& how);
 

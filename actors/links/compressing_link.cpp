@@ -42,8 +42,8 @@ public:
                                compressed(header.id, gradient));
       },
       [this](pull_atom, const pull_header& header) { return pull(header); },
-      [this](watch_atom, version after) {
-        return self_->delegate(parts_.link, watch_atom_v, after);
+      [this](watch_atom, const watch_request& what) {
+        return self_->delegate(parts_.link, watch_atom_v, what);
       },
       [this](score_atom, const score& found) {
         self_->send(parts_.link, score_atom_v, found);

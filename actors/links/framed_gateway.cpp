@@ -69,7 +69,8 @@ void framed_gateway_state::take(const transport::frame& what) try {
     return;
   case frame_kind::watch:
     return ask<watch_header>(server_, frame_kind::due, what.request,
-                             watch_atom_v, read_header<version>(what.header));
+                             watch_atom_v,
+                             read_header<watch_request>(what.header));
   case frame_kind::score:
     return self_->send(server_, score_atom_v, read_header<score>(what.header));
   case frame_kind::let_go:

@@ -31,7 +31,7 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
       return push(header, gradient);
     },
     [this](pull_atom, const pull_header& header) { return pull(header); },
-    [this](watch_atom, version after) { return watch(after); },
+    [this](watch_atom, const watch_request& what) { return watch(what); },
     [this](score_atom, const score& found) {
       channel_->send(frame_kind::score, {}, found);
     },
@@ -71,9 +71,10 @@ framed_link_state::pull(const pull_header& header) {
   return answer;
 }
 
-caf::result<watch_header, payload> framed_link_state::watch(version after) {
+caf::result<watch_header, payload>
+framed_link_state::watch(const watch_request& what) {
   auto answer = self_->make_response_promise<watch_header, payload>();
-  channel_->send(frame_kind::watch, open_.add(answer), after);
+  channel_->send(frame_kind::watch, open_.add(answer), what);
   return answer;
 }
 

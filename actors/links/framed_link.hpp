@@ -32,7 +32,7 @@ private:
   caf::result<release_header, payload> push(const push_header& header,
                                             const payload& gradient);
   caf::result<release_header, payload> pull(const pull_header& header);
-  caf::result<watch_header, payload> watch(version after);
+  caf::result<watch_header, payload> watch(const watch_request& what);
   caf::result<module_answer> pass(transport::frame_kind kind,
                                   const module_call& call);
   void take(const transport::frame& what);

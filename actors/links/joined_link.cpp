@@ -45,8 +45,8 @@ readable_module_actor::behavior_type joined_link_state::make_behavior() {
       return push(header, gradient);
     },
     [this](pull_atom, const pull_header& header) { return pull(header); },
-    [this, lead](watch_atom, version after) {
-      return self_->delegate(lead, watch_atom_v, after);
+    [this, lead](watch_atom, const watch_request& what) {
+      return self_->delegate(lead, watch_atom_v, what);
     },
     [this, lead](score_atom, const score& found) {
       self_->send(lead, score_atom_v, found);

@@ -42,8 +42,8 @@ module_host_actor::behavior_type remote_module_state::make_behavior() {
       return push(header, own);
     },
     [this](pull_atom, const pull_header& header) { return pull(header); },
-    [this](watch_atom what, version after) {
-      return self_->delegate(parts_.server, what, after);
+    [this](watch_atom what, const watch_request& which) {
+      return self_->delegate(parts_.server, what, which);
     },
     [this](score_atom what, const score& found) {
       return self_->delegate(parts_.server, what, found);

@@ -76,7 +76,7 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](pull_atom, const pull_header& header) {
       return requests_.pull(header);
     },
-    [this](watch_atom, version after) { return feed_.watch(after); },
+    [this](watch_atom, const watch_request& what) { return feed_.watch(what); },
     [this](score_atom, const score& found) { take_score(found); },
     [this](coordinator_atom, const coordinator_actor& coordinator) {
       begin(coordinator);
@@ -318,7 +318,10 @@ bool parameter_server_state::is_better_than_kept(const score& found) const {
 }
 
 void parameter_server_state::keep_if_best(const score& found) {
-  auto weights = feed_.take_shown(found.weights);
+  auto [weights, average] = feed_.take_shown(found.weights);
+  const auto& by = metrics_->statistics().best_by();
+  if (by && config::is_of_average(by->name))
+    weights = std::move(average);
   if (!weights || metrics_->statistics().best_step() != found.weights.value ||
       !is_better_than_kept(found) || ending_.is_closed() ||
       ending_.has_failed())

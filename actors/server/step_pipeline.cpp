@@ -2,6 +2,8 @@
 
 #include "actors/core/take_held.hpp"
 
+#include <memory>
+#include <span>
 #include <utility>
 
 namespace troupe {
@@ -55,23 +57,25 @@ void step_pipeline::proceed() {
   while (!ordered_.empty()) {
     auto [order, rate] = std::move(ordered_.front());
     ordered_.pop_front();
-    auto next = begin(order, rate);
-    if (!parts_.model->clips()) {
-      finish(std::move(next));
-      continue;
-    }
-    auto own = parts_.model->squares(next.gradients, next.shares);
-    if (parts_.shards->any())
-      return ask_for_norm(std::move(next), std::move(own));
-    next.what.scale = parts_.model->scale_of(own);
-    finish(std::move(next));
+    if (!limit(begin(order, rate)))
+      return;
   }
   shards_are_told();
   if (auto then = std::exchange(then_, nullptr))
     then();
 }
 
-void step_pipeline::ask_for_norm(step next, models::exact_sum own) {
+/// Goes on with a step when the norm of its gradient is limited. Returns
+/// whether the step is made; if not, other shards were asked for something, and
+/// `proceed` is called when they have answered.
+bool step_pipeline::limit(step next) {
+  if (!parts_.model->clips())
+    return measure(std::move(next));
+  auto own = parts_.model->squares(next.gradients, next.shares);
+  if (!parts_.shards->any()) {
+    next.what.scale = parts_.model->scale_of(own);
+    return measure(std::move(next));
+  }
   auto what = next.what;
   parts_.shards->squares(what,
                          [this, next = std::move(next), own = std::move(own)](
@@ -79,10 +83,42 @@ void step_pipeline::ask_for_norm(step next, models::exact_sum own) {
                            parts_.attempt([&] {
                              own.add(others.parts());
                              next.what.scale = parts_.model->scale_of(own);
-                             finish(std::move(next));
-                             proceed();
+                             if (measure(std::move(next)))
+                               proceed();
                            });
                          });
+  return false;
+}
+
+/// The same when it is known which factors its parameters have.
+bool step_pipeline::measure(step next) {
+  if (!parts_.model->has_factors()) {
+    finish(std::move(next));
+    return true;
+  }
+  if (parts_.shards->any()) {
+    ask_for_factors(std::move(next));
+    return false;
+  }
+  finish(std::move(next),
+         parts_.model->measure(next.gradients, next.shares, next.what.scale));
+  return true;
+}
+
+// The lead measures while the others do.
+void step_pipeline::ask_for_factors(step next) {
+  auto open = std::make_shared<step>(std::move(next));
+  auto all = std::make_shared<std::vector<models::parameter_squares>>();
+  parts_.shards->measure(
+    open->what,
+    [this, open, all](std::span<const models::parameter_squares> others) {
+      parts_.attempt([&] {
+        all->insert(all->end(), others.begin(), others.end());
+        finish(std::move(*open), *all);
+        proceed();
+      });
+    });
+  *all = parts_.model->measure(open->gradients, open->shares, open->what.scale);
 }
 
 void step_pipeline::clear() {
@@ -94,7 +130,9 @@ void step_pipeline::clear() {
 
 auto step_pipeline::begin(const cores::update_order& order, double rate)
   -> step {
-  step out{{order.makes, {}, {}, rate}, {}, {}};
+  step out;
+  out.what.makes = order.makes;
+  out.what.lr = rate;
   for (const auto& part : order.gradients) {
     auto held = cores::take_held(held_, part.id);
     out.what.gradients.push_back(part.id);
@@ -113,9 +151,17 @@ void step_pipeline::finish(step next) {
   parts_.shards->step(what);
   if (ordered_.empty())
     shards_are_told();
-  parts_.model->step(what.makes, std::move(next.gradients), next.shares,
-                     what.lr, what.scale);
+  parts_.model->step(
+    what.makes, std::move(next.gradients), next.shares,
+    {what.lr, what.scale, {what.factors.begin(), what.factors.end()}});
   parts_.made(what.makes);
+}
+
+void step_pipeline::finish(
+  step next, const std::vector<models::parameter_squares>& measured) {
+  auto factors = parts_.model->factors_of(measured);
+  next.what.factors.assign(factors.begin(), factors.end());
+  finish(std::move(next));
 }
 
 void step_pipeline::shards_are_told() {

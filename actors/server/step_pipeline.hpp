@@ -47,8 +47,8 @@ public:
                                double epochs, uint64_t samples) const;
 
   /// Forgets the dropped gradients and makes the steps, then calls `then`. That
-  /// is at once, unless the norm of a gradient must be asked for at the other
-  /// shards. Throws when a step cannot be made.
+  /// is at once, unless norms must be asked for at the other shards. Throws
+  /// when a step cannot be made.
   /// @param when_told Called before that, when the other shards have been told
   /// of all steps and the lead is yet to make its own part of the last. Or
   /// null.
@@ -75,9 +75,13 @@ private:
   };
 
   void proceed();
-  void ask_for_norm(step next, models::exact_sum own);
+  bool limit(step next);
+  bool measure(step next);
+  void ask_for_factors(step next);
   step begin(const cores::update_order& order, double rate);
   void finish(step next);
+  void finish(step next,
+              const std::vector<models::parameter_squares>& measured);
   void shards_are_told();
 
   step_pipeline_parts parts_;

@@ -12,11 +12,15 @@ version_feed::version_feed(version_feed_parts parts)
   // nop
 }
 
-auto version_feed::watch(version after) -> watch_result {
+auto version_feed::watch(const watch_request& what) -> watch_result {
   if (closed_)
     return run_is_over();
   auto promise = parts_.self->make_response_promise<watch_header, payload>();
-  waiting_.push_back({promise, after});
+  if (what.average) {
+    show_average(what.after, promise);
+    return promise;
+  }
+  waiting_.push_back({promise, what.after});
   show_first();
   show_due();
   return promise;
@@ -33,7 +37,7 @@ void version_feed::show_first() {
   if (!parts_.first || waiting_.back().after > version{0})
     return;
   auto weights = std::exchange(parts_.first, {});
-  remember(version{0}, weights);
+  remember(version{0}, {weights, {}});
   waiting_.back().asks.deliver(watch_header{version{0}, false}, weights);
   waiting_.pop_back();
 }
@@ -53,14 +57,26 @@ void version_feed::finish() {
   show_due();
 }
 
+void version_feed::show_average(version of, watch_promise& asks) {
+  auto found = shown_.find(of);
+  if (found == shown_.end() || !found->second.average)
+    return asks.deliver(caf::make_error(
+      errc::unknown_member,
+      "the average at version " + to_string(of) + " is not kept any more"));
+  asks.deliver(watch_header{of, board_.is_last(of), true},
+               found->second.average);
+}
+
 // The version that is due is available only while it is the newest; afterwards
-// `due_weights_` keeps it alive.
+// `due_` keeps it alive.
 void version_feed::show_due() {
   if (board_.next(due_version_) == parts_.newest()) {
     if (parts_.shards->any())
       return fetch_due();
     due_version_ = parts_.newest();
-    due_weights_ = parts_.model->newest();
+    due_ = {parts_.model->newest(), {}};
+    if (parts_.model->averages())
+      due_.average = to_payload(parts_.model->make_whole_average());
   }
   serve();
 }
@@ -77,12 +93,18 @@ void version_feed::fetch_due() {
   shard_fetch parts;
   parts.width = static_cast<uint64_t>(whole.element_size());
   parts.weights = whole;
-  parts_.shards->fetch(std::move(parts), [this, due, whole] {
+  if (parts_.model->averages()) {
+    parts.average = parts_.model->make_whole_average();
+    parts.places.average = true;
+  }
+  auto average = parts.average;
+  parts_.shards->fetch(std::move(parts), [this, due, whole, average] {
     if (fetching_ == due)
       fetching_.reset();
     if (due > due_version_) {
       due_version_ = due;
-      due_weights_ = to_payload(whole);
+      due_ = {to_payload(whole),
+              average.defined() ? to_payload(average) : payload{}};
     }
     serve();
   });
@@ -92,26 +114,27 @@ void version_feed::serve() {
   std::erase_if(waiting_, [this](waiting_evaluator& who) {
     if (!(due_version_ > who.after))
       return false;
-    who.asks.deliver(watch_header{due_version_, board_.is_last(due_version_)},
-                     due_weights_);
-    remember(due_version_, due_weights_);
+    who.asks.deliver(watch_header{due_version_, board_.is_last(due_version_),
+                                  bool{due_.average}},
+                     due_.weights);
+    remember(due_version_, due_);
     return true;
   });
 }
 
 // An evaluator that left never scores what it was given; and a replay gets
 // scores that no one asked for.
-void version_feed::remember(version shown, const payload& weights) {
-  if (!parts_.keeps_shown)
+void version_feed::remember(version shown, const shown_version& what) {
+  if (!parts_.keeps_shown && !what.average)
     return;
-  shown_[shown] = weights;
+  shown_[shown] = what;
   while (shown_.size() > evaluators_ + 1)
     shown_.erase(shown_.begin());
 }
 
-payload version_feed::take_shown(version what) {
+auto version_feed::take_shown(version what) -> shown_version {
   auto found = shown_.extract(what);
-  return found ? std::move(found.mapped()) : payload{};
+  return found ? std::move(found.mapped()) : shown_version{};
 }
 
 std::vector<version> version_feed::unscored() const {

@@ -41,8 +41,9 @@ public:
 
   explicit version_feed(version_feed_parts parts);
 
-  /// An evaluator that has seen versions up to `after` wants the next.
-  watch_result watch(version after);
+  /// An evaluator wants a later version than it has seen, or the average at the
+  /// one that it was given.
+  watch_result watch(const watch_request& what);
 
   /// Sets the number of evaluators.
   void set_evaluators(uint32_t evaluators);
@@ -61,9 +62,15 @@ public:
   /// Whether the last version is still to be scored.
   bool last_open() const { return board_.last_open(); }
 
-  /// The weights that evaluators got as this version; nothing when they were
-  /// already taken or are not kept any more.
-  payload take_shown(version what);
+  /// What evaluators got of a version.
+  struct shown_version {
+    payload weights;
+    payload average; ///< Empty: there is none.
+  };
+
+  /// What evaluators got as this version; nothing when it was already taken or
+  /// is not kept any more.
+  shown_version take_shown(version what);
 
   /// Versions whose score is still to come, of those that are kept for it.
   std::vector<version> unscored() const;
@@ -80,19 +87,21 @@ private:
   };
 
   void show_first();
+  void show_average(version of, watch_promise& asks);
   void show_due();
   void fetch_due();
   void serve();
-  void remember(version shown, const payload& weights);
+  void remember(version shown, const shown_version& what);
 
   version_feed_parts parts_;
   cores::evaluation_board board_;
   std::vector<waiting_evaluator> waiting_;
   uint32_t evaluators_ = 0;
   version due_version_;
-  payload due_weights_; ///< The weights of `due_version_`.
+  shown_version due_; ///< The weights of `due_version_`.
   std::optional<version> fetching_;
-  std::map<version, payload> shown_; ///< Given to evaluators, not yet scored.
+  std::map<version, shown_version>
+    shown_; ///< Given to evaluators, not yet scored.
   bool finishing_ = false;
   bool closed_ = false;
 };

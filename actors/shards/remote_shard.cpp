@@ -4,6 +4,7 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/shards/file_places.hpp"
+#include "actors/shards/shard_groups.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 
@@ -22,17 +23,6 @@ namespace {
 config::scalar_type dtype_of(const payload_shape& shape) {
   return shape.type == element_type::float64 ? config::scalar_type::float64
                                              : config::scalar_type::float32;
-}
-
-/// "first, end, first, end" as ranges. Throws when they do not rise.
-std::vector<models::element_range>
-ranges_of(const std::vector<uint64_t>& bounds) {
-  if (bounds.size() % 2 != 0 || !std::ranges::is_sorted(bounds))
-    throw run_error("ranges without weight decay are out of order");
-  std::vector<models::element_range> out;
-  for (size_t i = 0; i < bounds.size(); i += 2)
-    out.push_back({bounds[i], bounds[i + 1] - bounds[i]});
-  return out;
 }
 
 /// Concatenated in one buffer: weights, then slots.
@@ -62,7 +52,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
       return push(header, part);
     },
     [this](pull_atom, const pull_header& header) { return pull(header); },
-    [](watch_atom, version) -> caf::result<watch_header, payload> {
+    [](watch_atom, const watch_request&) -> caf::result<watch_header, payload> {
       return caf::make_error(errc::protocol_violation,
                              std::string{"versions are scored as a whole: the "
                                          "lead shard has them"});
@@ -82,6 +72,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
         held_.erase(id);
     },
     [this](norm_atom, const shard_step& what) { return squares(what); },
+    [this](measure_atom, const shard_step& what) { return measure(what); },
     [this](order_atom, const shard_step& what) { return make(what); },
     [this](release_atom, const request_id& id, const release_header& header) {
       return release(id, header);
@@ -186,11 +177,26 @@ remote_shard_state::squares(const shard_step& what) try {
   return why;
 }
 
+caf::result<shard_measures>
+remote_shard_state::measure(const shard_step& what) try {
+  auto [gradients, shares] = gradients_of(what);
+  if (!model_.has_factors())
+    throw run_error("told to measure parameters, of which its optimiser makes "
+                    "no use");
+  return to_message(
+    model_.measure(store_.newest()->flat, gradients, shares, what.scale));
+} catch (const std::exception& err) {
+  auto why = caf::make_error(errc::failed, one_line(err));
+  self_->quit(why);
+  return why;
+}
+
 void remote_shard_state::make(const shard_step& what) try {
   auto [gradients, shares] = gradients_of(what);
   auto next = store_.step_buffer();
-  model_.apply(next, store_.newest()->flat, gradients, shares, what.lr,
-               what.scale);
+  model_.apply(
+    next, store_.newest()->flat, gradients, shares,
+    {what.lr, what.scale, {what.factors.begin(), what.factors.end()}});
   store_.publish(what.makes, std::move(next));
   version_ = what.makes;
   for (const auto& id : what.gradients)
@@ -234,14 +240,14 @@ void remote_shard_state::end_training() {
 
 // -- transfer of its state ----------------------------------------------------
 
-// The shard is made when it is known which of its elements have no weight
-// decay.
+// The shard is made when it is known which of its elements have numbers of
+// their own.
 void remote_shard_state::begin(transfer_id id, const shard_state& what,
                                const payload_shape& shape) try {
   model_ = {parts_.settings,
             dtype_of(parts_.weights),
             {0, parts_.weights.count},
-            ranges_of(what.without_decay),
+            groups_of(what),
             0,
             parts_.across};
   arriving_.emplace(shape);
@@ -281,12 +287,14 @@ void remote_shard_state::load(const payload& flat) {
 
 // A version never changes, but the next step changes the slots.
 void remote_shard_state::send_state(transfer_id id, const state_request& what) {
-  if (what.weights.parts.empty())
+  if (what.average)
+    leaving_.begin(id, copy_state(model_.average_slot()), to_registrar());
+  else if (what.weights.parts.empty())
     leaving_.begin(id, to_payload(store_.newest()->flat), to_registrar());
   else if (auto pieces = write_state(what); !pieces.empty())
     make_durable(id, std::move(pieces));
   else
-    leaving_.begin(id, copy_state(), to_registrar());
+    leaving_.begin(id, copy_state(model_.optimizer()->slots()), to_registrar());
 }
 
 // Nothing where these files are not, or cannot be written to.
@@ -325,8 +333,8 @@ void remote_shard_state::make_durable(transfer_id id,
           [tell](const caf::error& why) { tell(text_of(why)); });
 }
 
-payload remote_shard_state::copy_state() const {
-  auto slots = model_.optimizer()->slots();
+payload remote_shard_state::copy_state(
+  const std::vector<models::named_slot>& slots) const {
   auto count = parts_.weights.count;
   payload_buffer out{{parts_.weights.type, count * (slots.size() + 1)}};
   auto state = to_tensor(out);

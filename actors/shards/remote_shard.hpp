@@ -76,13 +76,14 @@ private:
   void credit(transfer_id id, uint64_t received);
   step_gradients gradients_of(const shard_step& what) const;
   caf::result<shard_squares> squares(const shard_step& what);
+  caf::result<shard_measures> measure(const shard_step& what);
   void make(const shard_step& what);
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
   void send_state(transfer_id id, const state_request& what);
   std::vector<draft_piece_ptr> write_state(const state_request& places) const;
   void make_durable(transfer_id id, std::vector<draft_piece_ptr> pieces);
-  payload copy_state() const;
+  payload copy_state(const std::vector<models::named_slot>& slots) const;
   void end_training();
 
   auto to_registrar() {

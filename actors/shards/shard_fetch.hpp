@@ -21,12 +21,15 @@ struct shard_fetch {
   uint64_t width = 4;     ///< Bytes of a number.
   /// Flat memory for the weights; or undefined, where they go into files.
   at::Tensor weights{};
+  at::Tensor average{}; ///< The same for the average of them, if wanted.
   /// The files of a checkpoint; or null.
   std::shared_ptr<models::checkpoint_drafts> files{};
   state_request places{}; ///< In these files.
 
   /// How many numbers each parameter has in it.
-  uint64_t numbers() const { return 1 + places.slots.parts.size(); }
+  uint64_t numbers() const {
+    return 1 + places.slots.parts.size() + places.average;
+  }
 };
 
 } // namespace troupe

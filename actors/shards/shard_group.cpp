@@ -1,6 +1,7 @@
 #include "actors/shards/shard_group.hpp"
 
 #include "actors/runtime/run_clock.hpp"
+#include "actors/shards/shard_groups.hpp"
 
 #include <caf/policy/select_all.hpp>
 
@@ -94,23 +95,39 @@ void shard_group::drop_part(const push_id& gradient) {
     drop({gradient});
 }
 
-void shard_group::squares(const shard_step& of,
-                          std::function<void(const models::exact_sum&)> then) {
+template <class Answer, class Atom, class Then>
+void shard_group::ask_all(Atom what, const shard_step& of, Then then) {
   self_
     ->fan_out_request<caf::policy::select_all>(shards_, to_timespan(patience_),
-                                               norm_atom_v, of)
-    .await(
-      [then = std::move(then)](std::vector<shard_squares> found) {
-        models::exact_sum sum;
-        for (const auto& one : found)
-          for (double part : one.parts)
-            sum.add(part);
-        then(sum);
-      },
-      [this](const caf::error& why) {
-        self_->run_delayed(to_timespan(for_the_reason),
-                           [this, why] { on_trouble_(why); });
-      });
+                                               what, of)
+    .await([then = std::move(then)](
+             std::vector<Answer> found) { then(std::move(found)); },
+           [this](const caf::error& why) {
+             self_->run_delayed(to_timespan(for_the_reason),
+                                [this, why] { on_trouble_(why); });
+           });
+}
+
+void shard_group::squares(const shard_step& of,
+                          std::function<void(const models::exact_sum&)> then) {
+  ask_all<shard_squares>(norm_atom_v, of,
+                         [then = std::move(then)](const auto& found) {
+                           models::exact_sum sum;
+                           for (const auto& one : found)
+                             for (double part : one.parts)
+                               sum.add(part);
+                           then(sum);
+                         });
+}
+
+void shard_group::measure(const shard_step& of, then_measured then) {
+  ask_all<shard_measures>(measure_atom_v, of,
+                          [then = std::move(then)](const auto& found) {
+                            std::vector<models::parameter_squares> all;
+                            for (const auto& one : found)
+                              add(one, all);
+                            then(all);
+                          });
 }
 
 // -- decisions ----------------------------------------------------------------

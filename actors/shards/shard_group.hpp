@@ -11,9 +11,11 @@
 #include "actors/shards/shard_fetch.hpp"
 #include "messages/interfaces.hpp"
 #include "models/optim/exact_sum.hpp"
+#include "models/optim/optimizer.hpp"
 
 #include <functional>
 #include <map>
+#include <span>
 #include <vector>
 
 namespace troupe {
@@ -65,6 +67,12 @@ public:
   void squares(const shard_step& of,
                std::function<void(const models::exact_sum&)> then);
 
+  using then_measured =
+    std::function<void(std::span<const models::parameter_squares>)>;
+
+  /// The same for the norms that decide on the factors of a step.
+  void measure(const shard_step& of, then_measured then);
+
   // -- decisions --------------------------------------------------------------
 
   void drop(const std::vector<push_id>& which);
@@ -84,6 +92,9 @@ public:
   void fetch(shard_fetch what, std::function<void()> then);
 
 private:
+  template <class Answer, class Atom, class Then>
+  void ask_all(Atom what, const shard_step& of, Then then);
+
   struct open_request {
     request_id id;
     push_id gradient;

@@ -22,6 +22,15 @@ models::flat_layout layout_of(const models::element_range& range,
     {{"range", {static_cast<int64_t>(range.count)}}}, dtype);
 }
 
+std::unique_ptr<models::optimizer>
+optimizer_of(const config::training_settings& settings,
+             const models::flat_layout& layout,
+             const models::parameter_groups& groups) {
+  return groups.terms.empty()
+           ? models::make_optimizer(settings, layout)
+           : models::make_optimizer(settings, layout, groups);
+}
+
 /// @param read Takes a tensor of the file, its first byte that is wanted, and
 /// where these bytes go.
 template <class File, class KeyOf, class Read>
@@ -77,12 +86,10 @@ void fill_slot(const models::flat_layout& whole, const std::string& slot,
 
 shard_model::shard_model(const config::training_settings& settings,
                          config::scalar_type dtype, models::element_range range,
-                         std::vector<models::element_range> without_decay,
-                         uint64_t first, models::lanes across)
-  : range_(range), without_decay_(std::move(without_decay)), first_(first),
-    across_(std::move(across)),
-    optimizer_(models::make_optimizer(settings, layout_of(range, dtype),
-                                      without_decay_)) {
+                         const models::parameter_groups& groups, uint64_t first,
+                         models::lanes across)
+  : range_(range), first_(first), across_(std::move(across)),
+    optimizer_(optimizer_of(settings, layout_of(range, dtype), groups)) {
   // nop
 }
 
@@ -125,13 +132,22 @@ auto shard_model::parts_of(std::span<const payload> gradients,
 
 void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
                         std::span<const payload> gradients,
-                        std::span<const double> shares, double lr,
-                        double scale) {
+                        std::span<const double> shares,
+                        const step_terms& with) {
   if (!optimizer_)
     return;
   auto parts = parts_of(gradients, shares);
-  optimizer_->step(own(next), own(current), parts.gradients, parts.shares, lr,
-                   scale, across_);
+  optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
+                   with.lr, with.scale, across_, with.factors);
+}
+
+std::vector<models::parameter_squares>
+shard_model::measure(const at::Tensor& current,
+                     std::span<const payload> gradients,
+                     std::span<const double> shares, double scale) {
+  auto parts = parts_of(gradients, shares);
+  return optimizer_->measure(own(current), parts.gradients, parts.shares, scale,
+                             across_);
 }
 
 models::exact_sum shard_model::squares(std::span<const payload> gradients,
@@ -140,6 +156,16 @@ models::exact_sum shard_model::squares(std::span<const payload> gradients,
     return {};
   auto parts = parts_of(gradients, shares);
   return models::squares_of_mean(parts.gradients, parts.shares);
+}
+
+std::vector<models::named_slot> shard_model::average_slot() const {
+  if (!optimizer_)
+    return {};
+  auto all = optimizer_->slots();
+  std::erase_if(all, [](const models::named_slot& slot) {
+    return slot.name != models::average_slot_name;
+  });
+  return all;
 }
 
 void shard_model::save(std::span<const at::Tensor> slots) const {

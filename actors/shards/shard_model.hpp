@@ -35,19 +35,26 @@ void fill_slot(const models::flat_layout& whole, const std::string& slot,
                const models::element_range& range,
                const models::loaded_checkpoint& from, const at::Tensor& flat);
 
+/// The numbers of a step, on all shards.
+struct step_terms {
+  double lr = 0;
+  double scale = 1;                 ///< Of the mean of its gradients.
+  std::vector<double> factors = {}; ///< Of each parameter's step, if any.
+};
+
 class shard_model {
 public:
   /// No weights at all (`--gradients none`).
   shard_model() = default;
 
-  /// @param without_decay Elements of the range that have no weight decay,
-  /// counted from its first.
+  /// @param groups The groups of the range's parameters; none: all have the
+  /// numbers of the settings.
   /// @param first Where in the whole the buffers begin that are passed in.
   /// @param across Threads that share each pass.
   shard_model(const config::training_settings& settings,
               config::scalar_type dtype, models::element_range range,
-              std::vector<models::element_range> without_decay = {},
-              uint64_t first = 0, models::lanes across = {});
+              const models::parameter_groups& groups = {}, uint64_t first = 0,
+              models::lanes across = {});
 
   /// Continues with the optimiser's state of a checkpoint, however many shards
   /// made it. Throws `run_error` when it belongs to another network or
@@ -62,10 +69,6 @@ public:
 
   const models::element_range& range() const { return range_; }
 
-  const std::vector<models::element_range>& without_decay() const {
-    return without_decay_;
-  }
-
   /// Whether this range of the gradient has neither NaN nor infinity.
   bool sound(const payload& gradient) const;
 
@@ -75,7 +78,16 @@ public:
   /// Consecutive pushes with the same tensor count as one.
   void apply(const at::Tensor& next, const at::Tensor& current,
              std::span<const payload> gradients, std::span<const double> shares,
-             double lr, double scale = 1);
+             const step_terms& with);
+
+  /// Whether each parameter's step has a factor of its own, for which `measure`
+  /// is called on all shards before `apply`.
+  bool has_factors() const { return optimizer_ && optimizer_->has_factors(); }
+
+  /// The squares of this range of each parameter; begins the step.
+  std::vector<models::parameter_squares>
+  measure(const at::Tensor& current, std::span<const payload> gradients,
+          std::span<const double> shares, double scale);
 
   /// The squares of this range of that mean.
   models::exact_sum squares(std::span<const payload> gradients,
@@ -83,6 +95,9 @@ public:
 
   /// The optimiser; null without weights.
   const models::optimizer* optimizer() const { return optimizer_.get(); }
+
+  /// The slot of the average of the weights; none if there is no average.
+  std::vector<models::named_slot> average_slot() const;
 
   /// Copies the optimiser's slots, in their order, into this range of buffers
   /// of the whole.
@@ -101,7 +116,6 @@ private:
   at::Tensor own(const at::Tensor& buffer, uint64_t first) const;
 
   models::element_range range_;
-  std::vector<models::element_range> without_decay_;
   uint64_t first_ = 0;
   models::lanes across_;
   std::unique_ptr<models::optimizer> optimizer_;

@@ -250,13 +250,14 @@ void shard_registrar_state::copy(const shard_fetch& to, shard_id rank,
   }
 }
 
-/// @param index 0: the weights; else a slot.
+/// @param index 0: the weights; else a slot, or without files the average.
 /// @param first Bytes of the parameters before these.
 void shard_registrar_state::copy(const shard_fetch& to, uint64_t index,
                                  uint64_t first,
                                  std::span<const std::byte> bytes) {
   if (!to.files) {
-    auto* all = static_cast<std::byte*>(to.weights.mutable_data_ptr());
+    const auto& which = index == 0 ? to.weights : to.average;
+    auto* all = static_cast<std::byte*>(which.mutable_data_ptr());
     std::memcpy(all + first, bytes.data(), bytes.size());
     return;
   }

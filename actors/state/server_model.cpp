@@ -2,13 +2,14 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/shards/file_places.hpp"
+#include "actors/shards/shard_groups.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/key_patterns.hpp"
 #include "models/engine/statistics.hpp"
 #include "models/network.hpp"
 #include "models/optim/aggregate.hpp"
 #include "models/optim/clipping.hpp"
-#include "models/optim/decay.hpp"
+#include "models/optim/groups.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -94,6 +95,19 @@ payload weights_of(const models::loaded_checkpoint& from,
   return std::move(memory).seal();
 }
 
+payload average_of(const models::loaded_checkpoint& from,
+                   const config::training_settings& settings, int64_t classes) {
+  if (settings.ema_decay == 0 || from.manifest.optimizer().steps() == 0)
+    return {};
+  auto layout = models::layout_of(settings, classes);
+  payload_buffer memory{shape_of(layout)};
+  auto flat = to_tensor(memory);
+  fill_weights(layout, from, {0, layout.count()}, flat);
+  fill_slot(layout, std::string{models::average_slot_name},
+            {0, layout.parameter_count()}, from, layout.parameters_of(flat));
+  return std::move(memory).seal();
+}
+
 std::vector<models::element_range>
 cut_parameters(const models::flat_layout& layout, uint32_t shards) {
   if (shards > 1 && !layout.owned().empty())
@@ -113,15 +127,13 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
   shard_beginnings out;
   out.ranges = cut_parameters(layout, shards);
   out.ranges.erase(out.ranges.begin());
-  auto plain = models::without_decay(layout, settings.weight_decay_exclude);
+  auto groups = models::groups_of(layout, settings);
   out.make = [=, ranges = out.ranges, layout = std::move(layout),
               from = std::move(from)](shard_id rank) {
     const auto& range = ranges.at(rank.value - 1);
     shard_state state;
     state.first = range.first;
-    for (const auto& one : models::within(plain, range))
-      state.without_decay.insert(state.without_decay.end(),
-                                 {one.first, one.end()});
+    describe(models::within(groups, range), state);
     if (from == nullptr)
       return shard_beginning{std::move(state),
                              to_payload(range_of(first, range))};
@@ -163,16 +175,15 @@ server_model::server_model(const config::training_settings& settings,
                            const shared_work& with)
   : settings_(settings), layout_(std::move(layout)) {
   auto range = cut_parameters(*layout_, with.shards).front();
-  if (with.shards > 1) {
+  if (with.shards > 1)
     first_ = range.first;
+  if (with.shards > 1 || settings.ema_decay > 0)
     wholes_ = std::make_unique<models::flat_pool>(layout_->count(),
                                                   layout_->dtype(), memory);
-  }
   store_ = std::make_unique<models::weights_store>(
     own_range().count, layout_->dtype(), std::move(memory));
-  auto plain = models::without_decay(*layout_, settings.weight_decay_exclude);
-  part_ = {settings, layout_->dtype(), range, models::within(plain, range),
-           first_,   with.across};
+  auto groups = models::within(models::groups_of(*layout_, settings), range);
+  part_ = {settings, layout_->dtype(), range, groups, first_, with.across};
 }
 
 payload_shape server_model::shape() const {
@@ -208,11 +219,22 @@ double server_model::scale_of(const models::exact_sum& squares) const {
   return models::clip_scale(*settings_.clip_norm, squares.value());
 }
 
+std::vector<double>
+server_model::factors_of(std::span<const models::parameter_squares> all) const {
+  auto count = layout_->slots().size();
+  for (const auto& one : all)
+    if (one.parameter >= count)
+      throw run_error("a shard has measured parameter " +
+                      std::to_string(one.parameter) + " of a network of " +
+                      std::to_string(count));
+  return models::step_factors(all, count);
+}
+
 void server_model::apply(const at::Tensor& next,
                          std::span<const payload> gradients,
-                         std::span<const double> shares, double lr,
-                         double scale) {
-  part_.apply(next, newest_flat(), gradients, shares, lr, scale);
+                         std::span<const double> shares,
+                         const step_terms& with) {
+  part_.apply(next, newest_flat(), gradients, shares, with);
   if (!has_weights() || layout_->statistics().empty())
     return;
   std::vector<at::Tensor> parts;
@@ -223,10 +245,10 @@ void server_model::apply(const at::Tensor& next,
 }
 
 void server_model::step(version makes, std::vector<payload> gradients,
-                        std::span<const double> shares, double lr,
-                        double scale) {
+                        std::span<const double> shares,
+                        const step_terms& with) {
   auto next = next_buffer();
-  apply(next, gradients, shares, lr, scale);
+  apply(next, gradients, shares, with);
   gradients.clear();
   publish(makes, std::move(next));
 }
@@ -294,6 +316,13 @@ state_request server_model::draft(snapshot& out,
 at::Tensor server_model::make_whole() const {
   auto out = wholes_->take();
   auto own = newest_flat();
+  out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
+  return out;
+}
+
+at::Tensor server_model::make_whole_average() const {
+  auto out = make_whole();
+  auto own = part_.average_slot().front().flat;
   out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
   return out;
 }

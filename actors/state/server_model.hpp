@@ -42,6 +42,11 @@ payload_shape shape_of_weights(const config::training_settings& settings,
 payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
+/// The same with the average of the weights in the place of the weights, where
+/// the checkpoint has one; else nothing. It must have been read with all.
+payload average_of(const models::loaded_checkpoint& from,
+                   const config::training_settings& settings, int64_t classes);
+
 /// How the parameters are cut into shards, by rank. Ranks 1, 2, ... come from
 /// the front, and the lead has the end, since it also has the statistics behind
 /// it. Where modules have owners, the ranges are those of the owners.
@@ -126,10 +131,25 @@ public:
   /// where its norm would exceed the limit of the settings.
   double scale_of(const models::exact_sum& squares) const;
 
+  /// Whether each parameter's step has a factor of its own.
+  bool has_factors() const { return part_.has_factors(); }
+
+  /// The lead's part of the norms that decide on these factors; begins a step.
+  std::vector<models::parameter_squares>
+  measure(std::span<const payload> gradients, std::span<const double> shares,
+          double scale) {
+    return part_.measure(newest_flat(), gradients, shares, scale);
+  }
+
+  /// The factors that these parts of all shards make.
+  /// Throws `run_error` if one is of a parameter that there is not.
+  std::vector<double>
+  factors_of(std::span<const models::parameter_squares> all) const;
+
   /// The lead's part of a step from the newest version into `next`. Its running
   /// statistics come from those behind the gradients.
   void apply(const at::Tensor& next, std::span<const payload> gradients,
-             std::span<const double> shares, double lr, double scale = 1);
+             std::span<const double> shares, const step_terms& with);
 
   /// Makes `next`, which all parts have written to, the newest version.
   void publish(version makes, at::Tensor next);
@@ -137,7 +157,7 @@ public:
   /// All of a step: the lead's part of the next version from these gradients,
   /// which are released before the version is published.
   void step(version makes, std::vector<payload> gradients,
-            std::span<const double> shares, double lr, double scale = 1);
+            std::span<const double> shares, const step_terms& with);
 
   /// Adds the weights, the optimiser's counts and the names of its slots to a
   /// snapshot; does nothing without weights.
@@ -150,8 +170,18 @@ public:
   /// is in its place. Returns the places of the others. Throws `run_error`.
   state_request draft(snapshot& out, const std::filesystem::path& folder) const;
 
+  /// Whether an average of the weights is kept.
+  bool averages() const {
+    return has_weights() && settings_.ema_decay > 0 &&
+           part_.optimizer()->steps() > 0;
+  }
+
   /// Memory for the whole newest version, with the lead's part filled in.
   at::Tensor make_whole() const;
+
+  /// The same for the average of the weights, with the statistics of the newest
+  /// version. @pre averages()
+  at::Tensor make_whole_average() const;
 
   /// SHA-256 of the newest weights, as in summary.json; nothing without
   /// weights.
@@ -173,7 +203,7 @@ private:
   layout_ptr layout_;
   uint64_t first_ = 0; ///< Where the lead's range begins in the whole.
   std::unique_ptr<models::weights_store> store_;
-  std::unique_ptr<models::flat_pool> wholes_; ///< If the lead has only a part.
+  std::unique_ptr<models::flat_pool> wholes_; ///< For evaluators, if need be.
   shard_model part_;
   payload newest_;
   payload frozen_;

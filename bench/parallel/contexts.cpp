@@ -40,7 +40,7 @@ parameter_server_actor::behavior_type serve(parameter_server_actor::pointer,
     [=](pull_atom, const pull_header&) -> caf::result<release_header, payload> {
       return {release_header{}, weights};
     },
-    [](watch_atom, version) -> caf::result<watch_header, payload> {
+    [](watch_atom, const watch_request&) -> caf::result<watch_header, payload> {
       return caf::make_error(errc::shutting_down);
     },
     [](score_atom, const score&) {},

@@ -60,7 +60,8 @@ public:
         return {release_header{store_.newest()->id, incarnation{1}, {}},
                 newest_};
       },
-      [](watch_atom, version) -> caf::result<watch_header, payload> {
+      [](watch_atom,
+         const watch_request&) -> caf::result<watch_header, payload> {
         return caf::make_error(errc::shutting_down, std::string{"over"});
       },
       [](score_atom, const score&) {

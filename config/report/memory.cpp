@@ -159,7 +159,8 @@ uint64_t role_memory::bytes() const {
 
 uint64_t slots_of(const training_settings& training) {
   const auto* facts = find_optimizer(training.optimizer);
-  return facts == nullptr ? 0 : facts->slots(training);
+  auto own = facts == nullptr ? 0 : facts->slots(training);
+  return own + (training.ema_decay > 0);
 }
 
 std::vector<role_memory> memory_of(const settings& all,

@@ -5,6 +5,7 @@
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
 #include "config/values/external.hpp"
+#include "config/values/param_groups.hpp"
 #include "config/values/script.hpp"
 
 #include <algorithm>
@@ -104,6 +105,10 @@ std::string training_of(const settings& all) {
     result += ", weight decay " + print(training.weight_decay);
   if (training.weight_decay_exclude != decay_exclusion::none)
     result += " without " + print(training.weight_decay_exclude);
+  if (auto groups = parse_param_groups(training.param_groups).size())
+    result += ", " + std::to_string(groups) + " of [param-groups]";
+  if (training.ema_decay > 0)
+    result += ", averaged with " + print(training.ema_decay);
   if (training.clip_norm)
     result += ", gradients of norm " + print(*training.clip_norm) + " at most";
   if (training.label_smoothing > 0)

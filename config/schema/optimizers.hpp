@@ -20,7 +20,8 @@ struct optimizer_facts {
   /// How many buffers of the parameters' size it keeps besides the weights, for
   /// the memory that a plan shows.
   std::function<uint64_t(const training_settings&)> slots;
-  double epsilon = 1e-8; ///< If the user gives none.
+  double epsilon = 1e-8;     ///< If the user gives none.
+  bool has_momentum = false; ///< Whether it has that of [training].
 };
 
 void add_optimizer(optimizer_facts what);

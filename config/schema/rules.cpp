@@ -12,6 +12,7 @@
 #include "config/values/key_patterns.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/metrics.hpp"
+#include "config/values/param_groups.hpp"
 #include "config/values/placement.hpp"
 #include "config/values/script.hpp"
 #include "config/values/synthetic.hpp"
@@ -145,6 +146,13 @@ std::string key_patterns(const std::string& value) {
 std::string placement(std::string& value) {
   return reason([&]() -> std::string {
     value = to_string(parse_placement(value));
+    return "";
+  });
+}
+
+std::string param_groups(std::string& value) {
+  return reason([&]() -> std::string {
+    value = to_string(parse_param_groups(value));
     return "";
   });
 }

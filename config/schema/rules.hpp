@@ -50,6 +50,7 @@ std::string metric_target(std::string& value);
 std::string metric_order(std::string& value);
 std::string key_patterns(const std::string& value);
 std::string placement(std::string& value);
+std::string param_groups(std::string& value);
 std::string host(const std::string& value);
 std::string host_and_port(const std::string& value);
 std::string distribution(const std::string& value);

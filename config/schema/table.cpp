@@ -104,15 +104,26 @@ void add_training(std::vector<key>& table) {
   at.add("weight-decay-exclude", &s::weight_decay_exclude, scope::cluster, "",
          "parameters without weight decay: those whose names end in .bias, "
          "those of normalising layers");
+  at.add("param-groups", &s::param_groups, scope::cluster,
+         "PATTERN=lr=X weight-decay=X momentum=X,...",
+         "parameters with numbers of their own: those that match the pattern, "
+         "as in '*.bias=lr=0.02 weight-decay=0'; in a file the lines of "
+         "[param-groups]",
+         rules::param_groups);
+  at.add("ema-decay", &s::ema_decay, scope::cluster, "X",
+         "keep an exponential moving average of the weights, of which this "
+         "share stays at each step; evaluators score it, too; 0: none",
+         below_one);
   at.add("clip-norm", &s::clip_norm, scope::cluster, "X",
          "largest L2 norm of a step's gradient; a longer one is scaled down",
          above_zero);
-  at.add("beta1", &s::beta1, scope::cluster, "X", "of adam and adamw",
+  at.add("beta1", &s::beta1, scope::cluster, "X", "of adam, adamw and lamb",
          below_one);
-  at.add("beta2", &s::beta2, scope::cluster, "X", "of adam and adamw",
+  at.add("beta2", &s::beta2, scope::cluster, "X", "of adam, adamw and lamb",
          below_one);
   at.add("epsilon", &s::epsilon, scope::cluster, "X",
-         "of adam and adamw, 1e-8 if not given, and of adagrad, 1e-10",
+         "of adam and adamw, 1e-8 if not given, of lamb, 1e-6, and of "
+         "adagrad, 1e-10",
          above_zero);
   at.add("lr-schedule", &s::lr_schedule, scope::cluster, "NAME(...)",
          "how the learning rate changes: constant, step(every=30,factor=0.1), "

@@ -9,11 +9,13 @@
 #include "config/text/value.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/metrics.hpp"
+#include "config/values/param_groups.hpp"
 #include "config/values/placement.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace troupe::config {
@@ -73,38 +75,62 @@ void refuse_contradiction(const given& a, const given& b) {
                       ": give one of the two");
 }
 
-/// The lines of [placement], whose keys are patterns, make the value of one
+/// A section whose keys are patterns: all of its lines make the value of one
 /// key.
-class placement_lines {
-public:
-  static constexpr std::string_view section = "placement";
+struct pattern_section {
+  std::string_view name;
+  std::string_view key;
+  void (*check)(std::string_view text); ///< Throws `bad_value`.
+};
 
-  void take(const ini_entry& line, const std::string& where) {
+constexpr std::array<pattern_section, 2> pattern_sections{
+  {{"placement", "parallel.placement",
+    [](std::string_view text) {
+      parse_placement(text);
+    }},
+   {"param-groups", "training.param-groups", [](std::string_view text) {
+      parse_param_groups(text);
+    }}}};
+
+class pattern_lines {
+public:
+  explicit pattern_lines(const pattern_section& section) : section_(section) {
+    // nop
+  }
+
+  /// Whether the line is one of this section, and was taken.
+  bool take(const ini_entry& line, const std::string& where) {
+    if (line.section != section_.name)
+      return false;
     if (where_.empty())
       where_ = where;
     else
       text_ += ",";
     text_ += line.key + "=" + line.value;
     try {
-      parse_placement(text_);
+      section_.check(text_);
     } catch (const bad_value& why) {
-      throw usage_error(where + ": [placement] " + line.key + " = " +
-                        shown(line.value) + ": " + why.what());
+      throw usage_error(where + ": [" + std::string{section_.name} + "] " +
+                        line.key + " = " + shown(line.value) + ": " +
+                        why.what());
     }
+    return true;
   }
 
   void add_to(std::vector<given>& all) const {
     if (where_.empty())
       return;
-    const auto& what = key_of("parallel.placement");
+    const auto& what = key_of(section_.key);
     for (const auto& other : all)
       if (other.what == &what)
-        throw usage_error(other.cite() + ": contradicts [placement] at " +
-                          where_ + ": give one of the two");
+        throw usage_error(other.cite() + ": contradicts [" +
+                          std::string{section_.name} + "] at " + where_ +
+                          ": give one of the two");
     all.push_back({&what, text_, {source::file, where_}});
   }
 
 private:
+  pattern_section section_;
   std::string where_; ///< Of the first.
   std::string text_;
 };
@@ -194,17 +220,19 @@ environment process_environment() {
 
 std::vector<given> from_file(const std::filesystem::path& file) {
   std::vector<given> result;
-  placement_lines placed;
+  std::vector<pattern_lines> by_pattern(pattern_sections.begin(),
+                                        pattern_sections.end());
   for (auto& entry : read_ini(file)) {
     auto where = file.string() + ":" + std::to_string(entry.line);
-    if (entry.section == placement_lines::section) {
-      placed.take(entry, where);
+    if (std::ranges::any_of(by_pattern, [&](pattern_lines& section) {
+          return section.take(entry, where);
+        }))
       continue;
-    }
     const auto& what = named_key(where, entry.section, entry.key);
     add(result, {&what, std::move(entry.value), {source::file, where}});
   }
-  placed.add_to(result);
+  for (const auto& section : by_pattern)
+    section.add_to(result);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "config/sources/validate.hpp"
 
 #include "config/schema/known_names.hpp"
+#include "config/schema/optimizers.hpp"
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/sources/external_compute.hpp"
@@ -10,6 +11,7 @@
 #include "config/values/address.hpp"
 #include "config/values/faults.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/param_groups.hpp"
 #include "config/values/placement.hpp"
 #include "config/values/script.hpp"
 #include "config/values/tar_shards.hpp"
@@ -123,6 +125,25 @@ void check_learning_rate(const resolved& all) {
              std::to_string(*training.epochs));
 }
 
+void check_param_groups(const resolved& all) {
+  const auto& training = all.values.training;
+  const auto* facts = find_optimizer(training.optimizer);
+  for (const auto& [pattern, its] : parse_param_groups(training.param_groups)) {
+    if (!its.momentum)
+      continue;
+    if (facts != nullptr && !facts->has_momentum)
+      refuse(all, "training.param-groups",
+             "gives " + in_quotes(pattern) + " a momentum, which " +
+               training.optimizer + " does not have");
+    if (*its.momentum > 0 && training.momentum == 0)
+      refuse(all, "training.param-groups",
+             "gives " + in_quotes(pattern) +
+               " a momentum, for which the others must have one: give "
+               "--momentum above 0, and momentum=0 to those that are to have "
+               "none");
+  }
+}
+
 /// Only who decides for the cluster knows all of its settings.
 void check_recipe(const resolved& all) {
   const auto& values = all.values;
@@ -131,6 +152,7 @@ void check_recipe(const resolved& all) {
     return;
   check_batch(all);
   check_learning_rate(all);
+  check_param_groups(all);
   if (training.weight_decay_exclude != decay_exclusion::none &&
       training.weight_decay == 0)
     refuse(all, "training.weight-decay-exclude",

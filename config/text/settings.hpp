@@ -136,16 +136,20 @@ struct cluster_settings {
 struct training_settings {
   std::string network = "lenet"; ///< A name, script:FILE or weights:FILE.
   bool allow_scripts = false;    ///< Whether this node may run such files.
-  std::string optimizer = "sgd"; ///< Or adam, adamw, adagrad.
+  std::string optimizer = "sgd"; ///< Or adam, adamw, lamb, adagrad.
   double lr = 0.03;
   /// A policy may have another default; see `asynchronous_momentum`.
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0;
-  double beta1 = 0.9; ///< adam, adamw
+  double beta1 = 0.9; ///< adam, adamw, lamb
   double beta2 = 0.999;
   double epsilon = 1e-8;
   decay_exclusion weight_decay_exclude = decay_exclusion::none;
+  /// Parameters with numbers of their own (`[param-groups]`); see
+  /// param_groups.hpp.
+  std::string param_groups;
+  double ema_decay = 0; ///< Of the average of the weights; 0: there is none.
   std::optional<double> clip_norm; ///< Largest L2 norm of a step's gradient.
   std::string lr_schedule = "constant"; ///< See lr_schedule.hpp.
   double warmup_epochs =

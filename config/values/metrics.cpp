@@ -11,6 +11,7 @@ namespace troupe::config {
 namespace {
 
 constexpr size_t longest_name = 64;
+constexpr std::string_view average_prefix = "ema/";
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -32,6 +33,22 @@ bool is_metric_name(std::string_view name) {
            return is_letter(c) || (c >= '0' && c <= '9') || c == '_' ||
                   c == '.' || c == '-' || c == '/';
          });
+}
+
+std::string name_of_average(const std::string& name) {
+  return std::string{average_prefix} + name;
+}
+
+bool is_of_average(std::string_view name) {
+  return name.starts_with(average_prefix);
+}
+
+void add_average(metrics& all, const metrics& of_average) {
+  for (const auto& one : of_average) {
+    auto name = name_of_average(one.name);
+    if (all.size() < most_metrics && is_metric_name(name))
+      all.push_back({name, one.value});
+  }
 }
 
 std::optional<double> value_of(const metrics& all, std::string_view name) {

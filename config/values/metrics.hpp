@@ -35,6 +35,15 @@ inline constexpr size_t most_metrics = 64;
 /// A word of letters, digits and `_.-/`, 64 at most, that begins with a letter.
 bool is_metric_name(std::string_view name);
 
+/// Of the average of the weights (`--ema-decay`): "ema/accuracy".
+std::string name_of_average(const std::string& name);
+
+bool is_of_average(std::string_view name);
+
+/// Adds what was found of the average of the same weights. Left out are names
+/// that would be too long, and what would be too many.
+void add_average(metrics& all, const metrics& of_average);
+
 /// The value of the first metric of this name.
 std::optional<double> value_of(const metrics& all, std::string_view name);
 

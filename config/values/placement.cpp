@@ -3,21 +3,15 @@
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/key_patterns.hpp"
+#include "config/values/pattern_rules.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <sstream>
 
 namespace troupe::config {
 
 namespace {
 
 constexpr uint32_t most_ranks = 1023;
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in{text};
-  return {std::istream_iterator<std::string>{in}, {}};
-}
 
 std::string_view take_word(std::string_view& rest) {
   auto colon = std::min(rest.find(':'), rest.size());
@@ -26,14 +20,10 @@ std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-placement_rule parse_rule(std::string_view text) {
-  auto equals = text.find('=');
+placement_rule parse_rule(const std::string& pattern,
+                          const std::string& owner) {
   placement_rule out;
-  out.pattern = join(words_of(std::string{text.substr(0, equals)}), " ");
-  if (equals == std::string_view::npos || out.pattern.empty())
-    throw bad_value(in_quotes(std::string{trim(text)}) +
-                    " must be PATTERN = ps:RANK or PATTERN = worker");
-  auto owner = std::string{trim(text.substr(equals + 1))};
+  out.pattern = pattern;
   std::string_view rest = owner;
   auto who = take_word(rest);
   if (who == "ps")
@@ -62,18 +52,9 @@ placement_rule parse_rule(std::string_view text) {
 
 std::vector<placement_rule> parse_placement(std::string_view text) {
   std::vector<placement_rule> out;
-  text = trim(text);
-  while (!text.empty()) {
-    auto comma = std::min(text.find(','), text.size());
-    auto next = parse_rule(text.substr(0, comma));
-    if (std::ranges::find(out, next.pattern, &placement_rule::pattern) !=
-        out.end())
-      throw bad_value("has " + in_quotes(next.pattern) + " twice");
-    out.push_back(std::move(next));
-    if (comma + 1 == text.size())
-      throw bad_value("ends with a comma");
-    text = trim(text.substr(std::min(comma + 1, text.size())));
-  }
+  for (const auto& [pattern, owner] :
+       parse_pattern_rules(text, "PATTERN = ps:RANK or PATTERN = worker"))
+    out.push_back(parse_rule(pattern, owner));
   return out;
 }
 

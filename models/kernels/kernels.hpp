@@ -47,6 +47,20 @@ struct adagrad_terms {
   T weight_decay = 0; ///< Added to the gradient.
 };
 
+/// You et al., "Large batch optimization for deep learning: training BERT in 76
+/// minutes", ICLR 2020, algorithm 2. Its step before the learning rate is that
+/// of Adam, and the decay of the weights; the step of each parameter then has a
+/// factor of its own.
+template <class T>
+struct lamb_terms {
+  T beta1 = 0;
+  T beta2 = 0;
+  T epsilon = 0;
+  T weight_decay = 0;
+  T average_scale = 1; ///< 1 / (1 - beta1^t)
+  T root_scale = 1;    ///< sqrt(1 - beta2^t)
+};
+
 /// A stream of 32-bit numbers, four for each of its blocks, and which of them
 /// stay: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1,
 /// 2, 3", SC 2011), numbered as LibTorch's engine does.
@@ -82,6 +96,17 @@ struct loops {
 
   void (*adagrad)(const adagrad_terms<T>& terms, T* next, const T* current,
                   const T* gradient, T* sum, size_t count);
+
+  /// Updates the averages, and writes the step of `lamb` with a rate of 1.
+  void (*lamb_step)(const lamb_terms<T>& terms, T* step, const T* current,
+                    const T* gradient, T* average, T* square, size_t count);
+
+  /// @param rate The learning rate times the parameter's factor.
+  void (*lamb)(const lamb_terms<T>& terms, T rate, T* next, const T* current,
+               const T* average, const T* square, size_t count);
+
+  /// average[i] += share * (x[i] - average[i])
+  void (*blend)(T share, T* average, const T* x, size_t count);
 
   /// out[i] = scale where the i-th number of the stream stays, else 0.
   void (*dropout)(const dropout_terms<T>& terms, T* out, size_t count);

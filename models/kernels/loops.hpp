@@ -222,6 +222,46 @@ void adagrad(const adagrad_terms<T>& terms, T* next, const T* current,
   }
 }
 
+template <class T>
+inline T lamb_step_of(const lamb_terms<T>& terms, T weight, T average,
+                      T square) {
+  return average * terms.average_scale /
+           (root(square) / terms.root_scale + terms.epsilon) +
+         terms.weight_decay * weight;
+}
+
+template <class T>
+void lamb_step(const lamb_terms<T>& terms, T* __restrict step, const T* current,
+               const T* __restrict gradient, T* __restrict average,
+               T* __restrict square, size_t count) {
+  auto its = terms;
+  for (size_t i = 0; i < count; ++i) {
+    auto g = gradient[i];
+    auto a = average[i] + (g - average[i]) * (1 - its.beta1);
+    auto s = square[i] * its.beta2 + (1 - its.beta2) * g * g;
+    average[i] = a;
+    square[i] = s;
+    step[i] = lamb_step_of(its, current[i], a, s);
+  }
+}
+
+template <class T>
+void lamb(const lamb_terms<T>& terms, T rate, T* next, const T* current,
+          const T* __restrict average, const T* __restrict square,
+          size_t count) {
+  auto its = terms;
+  for (size_t i = 0; i < count; ++i)
+    next[i] =
+      current[i] - rate * lamb_step_of(its, current[i], average[i], square[i]);
+}
+
+template <class T>
+void blend(T share, T* __restrict average, const T* __restrict x,
+           size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    average[i] += share * (x[i] - average[i]);
+}
+
 // -- dropout ------------------------------------------------------------------
 
 /// So many blocks of random numbers at a time: word k of block i is [k][i].
@@ -331,11 +371,13 @@ void stream(T* to, const T* from, size_t count) {
 
 } // namespace
 
-const loops<float> f32{finite<float>,  sum<float>,   squares<float>,
-                       sgd<float>,     adam<float>,  adagrad<float>,
-                       dropout<float>, stream<float>};
-const loops<double> f64{finite<double>,  sum<double>,   squares<double>,
-                        sgd<double>,     adam<double>,  adagrad<double>,
-                        dropout<double>, stream<double>};
+const loops<float> f32{finite<float>,    sum<float>,   squares<float>,
+                       sgd<float>,       adam<float>,  adagrad<float>,
+                       lamb_step<float>, lamb<float>,  blend<float>,
+                       dropout<float>,   stream<float>};
+const loops<double> f64{finite<double>,    sum<double>,   squares<double>,
+                        sgd<double>,       adam<double>,  adagrad<double>,
+                        lamb_step<double>, lamb<double>,  blend<double>,
+                        dropout<double>,   stream<double>};
 
 } // namespace troupe::models::kernels::TROUPE_INSTRUCTION_SET

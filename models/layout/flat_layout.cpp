@@ -282,6 +282,13 @@ void flat_layout::take(std::vector<parameter_slot> all,
   state_dict_ = std::move(all);
 }
 
+void flat_layout::set_groups(
+  const std::function<config::group_numbers(const parameter_slot&)>& of) {
+  for (auto& slot : slots_) {
+    slot.group = of(slot);
+  }
+}
+
 at::Tensor flat_layout::view(const at::Tensor& flat,
                              const parameter_slot& slot) const {
   return part_of(flat, slot.offset, slot.count).view(slot.shape);

@@ -7,6 +7,7 @@
 
 #include "config/text/settings.hpp"
 #include "config/values/key_patterns.hpp"
+#include "config/values/param_groups.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -46,6 +47,7 @@ struct parameter_slot {
   /// Whether its layer normalises; nothing if the layer's class does not tell.
   std::optional<bool> normalises = {};
   bool frozen = false; ///< Not trained: its place is in the frozen buffer.
+  config::group_numbers group = {}; ///< What it has of its own in training.
 
   bool operator==(const parameter_slot&) const = default;
 };
@@ -86,6 +88,10 @@ public:
   static flat_layout from(
     const std::vector<std::pair<std::string, std::vector<int64_t>>>& parameters,
     config::scalar_type dtype);
+
+  /// Gives the parameters that are trained numbers of their own.
+  void set_groups(
+    const std::function<config::group_numbers(const parameter_slot&)>& of);
 
   /// The parameters that are trained.
   const std::vector<parameter_slot>& slots() const noexcept { return slots_; }

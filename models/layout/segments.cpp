@@ -3,6 +3,8 @@
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/key_patterns.hpp"
+#include "config/values/param_groups.hpp"
+#include "models/layout/assign_groups.hpp"
 
 #include <torch/nn/module.h>
 
@@ -141,7 +143,10 @@ std::string describe(network& net,
   return config::join(out, ", ");
 }
 
-flat_layout layout_of(network& net, const config::training_settings& settings) {
+namespace {
+
+flat_layout placed_layout_of(network& net,
+                             const config::training_settings& settings) {
   auto freeze = config::parse_key_patterns(settings.freeze);
   auto rules = config::parse_placement(settings.placement);
   auto is_remote = [](const placement_rule& x) {
@@ -159,6 +164,15 @@ flat_layout layout_of(network& net, const config::training_settings& settings) {
                                       : *segment.server;
     return last - 1;
   });
+}
+
+} // namespace
+
+flat_layout layout_of(network& net, const config::training_settings& settings) {
+  auto out = placed_layout_of(net, settings);
+  assign_groups(out, net.groups(),
+                config::parse_param_groups(settings.param_groups));
+  return out;
 }
 
 flat_layout layout_of(const config::training_settings& settings,

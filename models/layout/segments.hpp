@@ -49,7 +49,7 @@ std::string describe(network& net, const std::vector<placed_segment>& segments);
 
 /// The layout of a network with these settings. Parameters on shards of ranks
 /// 1, 2, ... come first, then those of rank 0, then those of the worker.
-/// @throws as segments_of and flat_layout::from.
+/// @throws as segments_of, flat_layout::from and assign_groups.
 flat_layout layout_of(network& net, const config::training_settings& settings);
 
 /// The same for a network by name.

@@ -3,6 +3,8 @@
 #include "config/text/failure.hpp"
 #include "config/text/input_file.hpp"
 #include "config/text/text.hpp"
+#include "config/text/value.hpp"
+#include "config/values/param_groups.hpp"
 #include "models/storage/durable_file.hpp"
 #include "models/storage/stored_tensors.hpp"
 
@@ -72,11 +74,17 @@ public:
     }
     for (const auto& line : lines_of(from_, "troupe.shared"))
       share(line);
+    for (const auto& line : lines_of(from_, "troupe.groups"))
+      group(line);
     if (root_->parameters().empty())
       refuse_description(file_, "it has no tensor that could be trained");
   }
 
-  std::shared_ptr<torch::nn::Module> take() { return root_; }
+  std::shared_ptr<torch::nn::Module> module() const { return root_; }
+
+  const std::map<std::string, config::group_numbers>& groups() const {
+    return groups_;
+  }
 
 private:
   /// The tensors that a line of the metadata names, which must be there.
@@ -91,19 +99,39 @@ private:
     return out;
   }
 
-  /// "decoder.weight = embedding.weight"
-  void share(const std::string& line) {
+  /// What stands before and behind the sign of equality.
+  static std::pair<std::string, std::string> sides_of(const std::string& line) {
     constexpr std::string_view between = " = ";
     auto at = line.find(between);
-    auto first = at == std::string::npos
-                   ? tensors_.end()
-                   : tensors_.find(line.substr(at + between.size()));
-    if (first == tensors_.end())
+    return at == std::string::npos
+             ? std::pair{line, std::string{}}
+             : std::pair{line.substr(0, at), line.substr(at + between.size())};
+  }
+
+  /// "decoder.weight = embedding.weight"
+  void share(const std::string& line) {
+    auto [name, first] = sides_of(line);
+    auto its = tensors_.find(first);
+    if (its == tensors_.end())
       refuse_description(file_, "troupe.shared has the line " +
                                   config::in_quotes(line) +
                                   ", and not 'NAME = NAME OF A TENSOR'");
-    const auto& value = first->second;
-    add(line.substr(0, at), value, false, value.requires_grad());
+    add(name, its->second, false, its->second.requires_grad());
+  }
+
+  /// "encoder.weight = lr=0.01 weight-decay=0"
+  void group(const std::string& line) {
+    auto [name, numbers] = sides_of(line);
+    if (!tensors_.contains(name))
+      refuse_description(file_, "troupe.groups has the line " +
+                                  config::in_quotes(line) +
+                                  ", and not 'NAME OF A TENSOR = NUMBERS'");
+    try {
+      groups_[name] = config::parse_group_numbers(numbers);
+    } catch (const config::bad_value& why) {
+      refuse_description(file_, "troupe.groups has the line " +
+                                  config::in_quotes(line) + ": " + why.what());
+    }
   }
 
   void add(const std::string& name, const at::Tensor& value, bool is_buffer,
@@ -139,12 +167,13 @@ private:
   std::shared_ptr<torch::nn::Module> root_;
   std::map<std::string, std::shared_ptr<torch::nn::Module>> modules_;
   std::map<std::string, at::Tensor> tensors_;
+  std::map<std::string, config::group_numbers> groups_;
 };
 
 class described_network final : public network {
 public:
   explicit described_network(const std::string& file)
-    : file_(file), module_(builder{file}.take()) {
+    : described_network(file, builder{file}) {
     // nop
   }
 
@@ -154,6 +183,10 @@ public:
                      const std::optional<dropout_key>&) override {
     throw run_error("--network weights:" + file_ +
                     ": is a description, and cannot compute");
+  }
+
+  std::map<std::string, config::group_numbers> groups() const override {
+    return groups_;
   }
 
   bool restore() override {
@@ -167,6 +200,11 @@ public:
   }
 
 private:
+  described_network(const std::string& file, const builder& from)
+    : file_(file), module_(from.module()), groups_(from.groups()) {
+    // nop
+  }
+
   /// A tensor with several names is in the file under the first.
   void fill(const stored_tensors& from, const std::string& name,
             const at::Tensor& value) {
@@ -183,6 +221,7 @@ private:
 
   std::string file_;
   std::shared_ptr<torch::nn::Module> module_;
+  std::map<std::string, config::group_numbers> groups_;
 };
 
 } // namespace

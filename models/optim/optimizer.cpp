@@ -15,8 +15,8 @@ namespace {
 class sgd final : public slotted_optimizer<sgd> {
 public:
   sgd(const config::training_settings& settings, const flat_layout& layout,
-      std::vector<element_range> without_decay)
-    : slotted_optimizer(settings, layout, std::move(without_decay),
+      parameter_groups groups)
+    : slotted_optimizer(settings, layout, std::move(groups),
                         settings.momentum != 0
                           ? std::vector<std::string>{"momentum_buffer"}
                           : std::vector<std::string>{}) {
@@ -26,17 +26,14 @@ public:
   std::string_view name() const noexcept override { return "sgd"; }
 
   template <class T>
-  auto begin(double lr) const {
-    kernels::sgd_terms<T> terms{static_cast<T>(lr),
-                                static_cast<T>(settings().momentum),
-                                static_cast<T>(settings().weight_decay),
-                                settings().nesterov, steps() == 0};
-    auto plain = terms;
-    plain.weight_decay = 0;
-    return [terms, plain, buffer = slot<T>(0)](const block_of_step<T>& x) {
-      kernels::fastest<T>().sgd(
-        x.decays ? terms : plain, x.next, x.current, x.gradient,
-        buffer == nullptr ? nullptr : buffer + x.first, x.count);
+  auto begin(double lr, const group_terms& group) const {
+    kernels::sgd_terms<T> terms{
+      static_cast<T>(lr), static_cast<T>(group.momentum),
+      static_cast<T>(group.weight_decay), settings().nesterov, steps() == 0};
+    return [terms, buffer = slot<T>(0)](const block_of_step<T>& x) {
+      kernels::fastest<T>().sgd(terms, x.next, x.current, x.gradient,
+                                buffer == nullptr ? nullptr : buffer + x.first,
+                                x.count);
     };
   }
 };
@@ -45,8 +42,8 @@ public:
 class adam final : public slotted_optimizer<adam> {
 public:
   adam(const config::training_settings& settings, const flat_layout& layout,
-       std::vector<element_range> without_decay, bool decoupled)
-    : slotted_optimizer(settings, layout, std::move(without_decay),
+       parameter_groups groups, bool decoupled)
+    : slotted_optimizer(settings, layout, std::move(groups),
                         {"exp_avg", "exp_avg_sq"}),
       decoupled_(decoupled) {
     // nop
@@ -57,25 +54,22 @@ public:
   }
 
   template <class T>
-  auto begin(double lr) const {
+  auto begin(double lr, const group_terms& group) const {
     const auto& s = settings();
     auto t = static_cast<double>(steps() + 1);
+    auto decay = group.weight_decay;
     kernels::adam_terms<T> terms;
     terms.beta1 = static_cast<T>(s.beta1);
     terms.beta2 = static_cast<T>(s.beta2);
     terms.epsilon = static_cast<T>(s.epsilon);
-    terms.weight_decay = static_cast<T>(decoupled_ ? 0 : s.weight_decay);
-    terms.shrink = static_cast<T>(decoupled_ ? 1 - lr * s.weight_decay : 1);
+    terms.weight_decay = static_cast<T>(decoupled_ ? 0 : decay);
+    terms.shrink = static_cast<T>(decoupled_ ? 1 - lr * decay : 1);
     terms.step_size = static_cast<T>(lr / (1 - std::pow(s.beta1, t)));
     terms.root_scale = static_cast<T>(std::sqrt(1 - std::pow(s.beta2, t)));
-    auto plain = terms;
-    plain.weight_decay = 0;
-    plain.shrink = 1;
-    return [terms, plain, average = slot<T>(0),
+    return [terms, average = slot<T>(0),
             square = slot<T>(1)](const block_of_step<T>& x) {
-      kernels::fastest<T>().adam(x.decays ? terms : plain, x.next, x.current,
-                                 x.gradient, average + x.first,
-                                 square + x.first, x.count);
+      kernels::fastest<T>().adam(terms, x.next, x.current, x.gradient,
+                                 average + x.first, square + x.first, x.count);
     };
   }
 
@@ -83,56 +77,100 @@ private:
   bool decoupled_;
 };
 
+class lamb final : public slotted_optimizer<lamb> {
+public:
+  lamb(const config::training_settings& settings, const flat_layout& layout,
+       parameter_groups groups)
+    : slotted_optimizer(settings, layout, std::move(groups),
+                        {"exp_avg", "exp_avg_sq"}) {
+    // nop
+  }
+
+  std::string_view name() const noexcept override { return "lamb"; }
+
+  template <class T>
+  auto first_half(const group_terms& group) const {
+    return [terms = terms_of<T>(group), average = slot<T>(0),
+            square = slot<T>(1)](const block_of_step<T>& x) {
+      kernels::fastest<T>().lamb_step(terms, x.next, x.current, x.gradient,
+                                      average + x.first, square + x.first,
+                                      x.count);
+    };
+  }
+
+  template <class T>
+  auto begin(double lr, const group_terms& group) const {
+    return [terms = terms_of<T>(group), rate = static_cast<T>(lr),
+            average = slot<T>(0),
+            square = slot<T>(1)](const block_of_step<T>& x) {
+      kernels::fastest<T>().lamb(terms, rate * x.factor, x.next, x.current,
+                                 average + x.first, square + x.first, x.count);
+    };
+  }
+
+private:
+  template <class T>
+  kernels::lamb_terms<T> terms_of(const group_terms& group) const {
+    const auto& s = settings();
+    auto t = static_cast<double>(steps() + 1);
+    kernels::lamb_terms<T> out;
+    out.beta1 = static_cast<T>(s.beta1);
+    out.beta2 = static_cast<T>(s.beta2);
+    out.epsilon = static_cast<T>(s.epsilon);
+    out.weight_decay = static_cast<T>(group.weight_decay);
+    out.average_scale = static_cast<T>(1 / (1 - std::pow(s.beta1, t)));
+    out.root_scale = static_cast<T>(std::sqrt(1 - std::pow(s.beta2, t)));
+    return out;
+  }
+};
+
 /// Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning
 /// and stochastic optimization", JMLR 2011, with diagonal matrices.
 class adagrad final : public slotted_optimizer<adagrad> {
 public:
   adagrad(const config::training_settings& settings, const flat_layout& layout,
-          std::vector<element_range> without_decay)
-    : slotted_optimizer(settings, layout, std::move(without_decay), {"sum"}) {
+          parameter_groups groups)
+    : slotted_optimizer(settings, layout, std::move(groups), {"sum"}) {
     // nop
   }
 
   std::string_view name() const noexcept override { return "adagrad"; }
 
   template <class T>
-  auto begin(double lr) const {
+  auto begin(double lr, const group_terms& group) const {
     kernels::adagrad_terms<T> terms{static_cast<T>(lr),
                                     static_cast<T>(settings().epsilon),
-                                    static_cast<T>(settings().weight_decay)};
-    auto plain = terms;
-    plain.weight_decay = 0;
-    return [terms, plain, sum = slot<T>(0)](const block_of_step<T>& x) {
-      kernels::fastest<T>().adagrad(x.decays ? terms : plain, x.next, x.current,
-                                    x.gradient, sum + x.first, x.count);
+                                    static_cast<T>(group.weight_decay)};
+    return [terms, sum = slot<T>(0)](const block_of_step<T>& x) {
+      kernels::fastest<T>().adagrad(terms, x.next, x.current, x.gradient,
+                                    sum + x.first, x.count);
     };
   }
 };
 
 using settings_type = config::training_settings;
-using ranges = std::vector<element_range>;
+
+template <class Optimizer>
+std::unique_ptr<optimizer> make(const settings_type& settings,
+                                const flat_layout& layout,
+                                parameter_groups groups) {
+  return std::make_unique<Optimizer>(settings, layout, std::move(groups));
+}
 
 std::unique_ptr<optimizer> make_sgd(const settings_type& settings,
                                     const flat_layout& layout,
-                                    ranges without_decay) {
+                                    parameter_groups groups) {
   if (settings.nesterov && settings.momentum == 0) {
     throw usage_error("nesterov needs a momentum above 0");
   }
-  return std::make_unique<sgd>(settings, layout, std::move(without_decay));
+  return make<sgd>(settings, layout, std::move(groups));
 }
 
 template <bool Decoupled>
 std::unique_ptr<optimizer> make_adam(const settings_type& settings,
                                      const flat_layout& layout,
-                                     ranges without_decay) {
-  return std::make_unique<adam>(settings, layout, std::move(without_decay),
-                                Decoupled);
-}
-
-std::unique_ptr<optimizer> make_adagrad(const settings_type& settings,
-                                        const flat_layout& layout,
-                                        ranges without_decay) {
-  return std::make_unique<adagrad>(settings, layout, std::move(without_decay));
+                                     parameter_groups groups) {
+  return std::make_unique<adam>(settings, layout, std::move(groups), Decoupled);
 }
 
 std::vector<optimizer_entry> own_optimizers() {
@@ -143,13 +181,13 @@ std::vector<optimizer_entry> own_optimizers() {
   };
   return {
     {{.name = "sgd",
-      .slots = [](const auto& s) -> uint64_t {
-        return s.momentum != 0;
-      }},
+      .slots = [](const auto& s) -> uint64_t { return s.momentum != 0; },
+      .has_momentum = true},
      make_sgd},
     {{.name = "adam", .slots = slots(2)}, make_adam<false>},
     {{.name = "adamw", .slots = slots(2)}, make_adam<true>},
-    {{.name = "adagrad", .slots = slots(1), .epsilon = 1e-10}, make_adagrad},
+    {{.name = "lamb", .slots = slots(2), .epsilon = 1e-6}, make<lamb>},
+    {{.name = "adagrad", .slots = slots(1), .epsilon = 1e-10}, make<adagrad>},
   };
 }
 
@@ -183,13 +221,35 @@ optimizer::~optimizer() {
   // nop
 }
 
+std::vector<double> step_factors(std::span<const parameter_squares> all,
+                                 size_t count) {
+  std::vector<parameter_squares> sums(count);
+  for (const auto& one : all) {
+    auto& its = sums.at(one.parameter);
+    its.weights.add(one.weights.parts());
+    its.step.add(one.step.parts());
+  }
+  std::vector<double> out;
+  for (const auto& [parameter, weights, step] : sums) {
+    auto both = weights.value() > 0 && step.value() > 0;
+    out.push_back(both ? std::sqrt(weights.value()) / std::sqrt(step.value())
+                       : 1);
+  }
+  return out;
+}
+
 std::unique_ptr<optimizer>
 make_optimizer(const config::training_settings& settings,
-               const flat_layout& layout,
-               std::vector<element_range> without_decay) {
+               const flat_layout& layout) {
+  return make_optimizer(settings, layout, groups_of(layout, settings));
+}
+
+std::unique_ptr<optimizer>
+make_optimizer(const config::training_settings& settings,
+               const flat_layout& layout, parameter_groups groups) {
   for (const auto& x : optimizer_table()) {
     if (x.facts.name == settings.optimizer) {
-      return x.make(settings, layout, std::move(without_decay));
+      return x.make(settings, layout, std::move(groups));
     }
   }
   std::string known;

@@ -5,7 +5,8 @@
 
 #include "config/text/settings.hpp"
 #include "models/layout/flat_layout.hpp"
-#include "models/layout/shard_cuts.hpp"
+#include "models/optim/exact_sum.hpp"
+#include "models/optim/groups.hpp"
 #include "models/optim/lanes.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -22,9 +23,27 @@ namespace troupe::models {
 /// A part of an optimiser's state: a flat buffer with the parameters' layout.
 struct named_slot {
   std::string
-    name; ///< As in PyTorch: momentum_buffer, exp_avg, exp_avg_sq, sum.
+    name; ///< As in PyTorch: momentum_buffer, exp_avg, exp_avg_sq, sum; ema.
   at::Tensor flat;
 };
+
+/// The slot of `--ema-decay`: an average of the weights.
+inline constexpr std::string_view average_slot_name = "ema";
+
+/// The squares of the elements of a parameter, or of a part of it.
+struct parameter_squares {
+  uint32_t parameter = 0; ///< Its number in flat_layout::slots of the whole.
+  exact_sum weights;
+  exact_sum step; ///< Before learning rate and factor.
+};
+
+/// The factor for the step of each parameter, by its number: the norm of its
+/// weights over that of its step, and 1 where either is 0. (You et al., cited
+/// in kernels.hpp, with the identity as their function phi.)
+/// @param all Parts of parameters in any order.
+/// @param count The number of parameters.
+std::vector<double> step_factors(std::span<const parameter_squares> all,
+                                 size_t count);
 
 /// Updates weights from gradients. Owned by a parameter server or shard, whose
 /// actor calls it; not thread-safe.
@@ -32,7 +51,7 @@ class optimizer {
 public:
   virtual ~optimizer();
 
-  /// sgd | adam | adamw | adagrad, or one of your own.
+  /// sgd | adam | adamw | lamb | adagrad, or one of your own.
   virtual std::string_view name() const noexcept = 0;
 
   /// Makes one step from `current` to `next` with the mean of the gradients,
@@ -43,12 +62,29 @@ public:
   /// @param lr Learning rate of this step.
   /// @param scale Factor for the mean (clipping.hpp).
   /// @param across Threads that make the step; they do not change the bits.
+  /// @param factors Of an optimiser that `has_factors`, by the number of the
+  /// parameter: what `step_factors` makes of what `measure` gave on all shards,
+  /// called right before with the same arguments.
   /// @throws run_error if something does not fit, or there are no samples; then
   /// nothing has changed.
   virtual void step(const at::Tensor& next, const at::Tensor& current,
                     std::span<const at::Tensor> gradients,
                     std::span<const double> shares, double lr, double scale = 1,
-                    const lanes& across = {}) = 0;
+                    const lanes& across = {},
+                    std::span<const double> factors = {}) = 0;
+
+  /// Whether each parameter's step has a factor of its own.
+  virtual bool has_factors() const noexcept { return false; }
+
+  /// The first half of such a step: takes the gradients into the state, and
+  /// gives the squares of each parameter's part of this range.
+  virtual std::vector<parameter_squares>
+  measure(const at::Tensor& current, std::span<const at::Tensor> gradients,
+          std::span<const double> shares, double scale = 1,
+          const lanes& across = {}) {
+    (void)current, (void)gradients, (void)shares, (void)scale, (void)across;
+    return {};
+  }
 
   /// The current state. The tensors share memory with the optimiser and change
   /// with the next step; clone what must outlive it. Empty for an optimiser
@@ -64,12 +100,16 @@ public:
 };
 
 /// Makes the optimiser that the settings name.
-/// @param without_decay Ranges without weight decay, in order.
+/// @param groups Those of the layout's parameters.
 /// @throws usage_error if the name is unknown; the line lists those that are.
 std::unique_ptr<optimizer>
 make_optimizer(const config::training_settings& settings,
-               const flat_layout& layout,
-               std::vector<element_range> without_decay = {});
+               const flat_layout& layout, parameter_groups groups);
+
+/// The same with the groups that the settings make of the layout.
+std::unique_ptr<optimizer>
+make_optimizer(const config::training_settings& settings,
+               const flat_layout& layout);
 
 /// The names that make_optimizer accepts.
 std::vector<std::string> optimizer_names();

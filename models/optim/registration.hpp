@@ -4,9 +4,8 @@
 //
 //   static const troupe::models::register_optimizer mine{
 //     {{.name = "lion", .slots = [](const auto&) -> uint64_t { return 1; }},
-//      [](const auto& settings, const auto& layout, auto without_decay) {
-//        return std::make_unique<lion>(settings, layout,
-//                                      std::move(without_decay));
+//      [](const auto& settings, const auto& layout, auto groups) {
+//        return std::make_unique<lion>(settings, layout, std::move(groups));
 //      }}};
 //
 // `--optimizer lion` then works wherever `--optimizer sgd` does, with shards in
@@ -21,7 +20,6 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
 
 namespace troupe::models {
 
@@ -31,7 +29,7 @@ struct optimizer_entry {
   /// Called for each shard with the layout of its range.
   std::function<std::unique_ptr<optimizer>(
     const config::training_settings& settings, const flat_layout& layout,
-    std::vector<element_range> without_decay)>
+    parameter_groups groups)>
     make;
 };
 

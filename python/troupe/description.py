@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -95,17 +97,83 @@ def _check(all: Iterable[Described]) -> None:
         raise Error("the model has no parameter that needs a gradient")
 
 
-def describe(model: torch.nn.Module, path: str | Path) -> Path:
+#: What a group may have of its own, and what the description calls it.
+_NUMBERS = {"lr": "lr", "weight_decay": "weight-decay", "momentum": "momentum"}
+
+
+def _number(about: str, key: str, value: Any) -> float:
+    try:
+        out = float(value)
+    except (TypeError, ValueError):
+        out = math.nan
+    if not (math.isfinite(out) and out >= 0) or (key == "momentum" and out >= 1):
+        most = " to below 1" if key == "momentum" else ""
+        raise Error(f"{about}: {key}={value!r}: give a number from 0{most}")
+    return out
+
+
+def _numbers(group: Mapping[str, Any], about: str) -> str:
+    """ "lr=0.01 weight-decay=0" """
+    out = []
+    for key, value in group.items():
+        if key == "params":
+            continue
+        if key not in _NUMBERS:
+            raise Error(f"{about} has {key!r}: a group may have {', '.join(_NUMBERS)} of its own")
+        out.append(f"{_NUMBERS[key]}={_number(about, key, value)!r}")
+    if not out:
+        raise Error(f"{about} has neither {', '.join(list(_NUMBERS)[:-1])} nor momentum")
+    return " ".join(out)
+
+
+def _groups(all: list[Described], groups: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The lines "NAME = NUMBERS" of all parameters in groups."""
+    names = {id(x.tensor): x.name for x in reversed(all)}
+    first = {x.name: x.same_as or x.name for x in all}
+    frozen = {x.name for x in all if x.frozen or x.kind != PARAMETER}
+    out: dict[str, str] = {}
+    for i, group in enumerate(groups):
+        about = f"param_groups[{i}]"
+        members = group.get("params", ())
+        if isinstance(members, (str, torch.Tensor)):
+            members = [members]
+        numbers = _numbers(group, about)
+        for one in members:
+            name = first.get(one) if isinstance(one, str) else names.get(id(one))
+            if name is None:
+                what = repr(one) if isinstance(one, str) else f"a tensor {list(one.shape)}"
+                raise Error(f"{about} has {what}, which is no parameter of the model")
+            if name in frozen:
+                continue  # As with torch's optimisers: there is no gradient.
+            if name in out:
+                raise Error(f"{about} has {name}, which is in a group before it")
+            out[name] = numbers
+    return [f"{name} = {numbers}" for name, numbers in out.items()]
+
+
+def describe(
+    model: torch.nn.Module,
+    path: str | Path,
+    param_groups: Iterable[Mapping[str, Any]] = (),
+) -> Path:
     """Writes the file for `--network weights:FILE`: what a parameter server has
     to know of the model, and its present weights, which are the first ones.
 
     The values of two such files may differ; what they describe may not.
+
+    Args:
+        param_groups: Parameters with numbers of their own, as torch's optimisers
+            take them: `{"params": model.head.parameters(), "lr": 0.01}`, with
+            lr, weight_decay and momentum; names may stand for parameters. Those
+            in no group have the numbers of the server's settings, and so has a
+            group for what it does not say.
     """
     all = tensors_of(model)
     lines = {
         "troupe.statistics": [x.name for x in all if x.kind == STATISTIC],
         "troupe.frozen": [x.name for x in all if x.frozen],
         "troupe.shared": [f"{x.name} = {x.same_as}" for x in all if x.same_as],
+        "troupe.groups": _groups(all, param_groups),
     }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,7 @@ def serve(
     *,
     dataset_size: int,
     dataset_id: str = "",
+    param_groups: Iterable[Mapping[str, Any]] = (),
     **settings: Any,
 ) -> int:
     """Runs the parameter server for this model, and returns its exit status.
@@ -92,11 +93,14 @@ def serve(
         config: An INI file of settings, docs/configuration.md.
         dataset_size: Samples of an epoch.
         dataset_id: A word that tells this data set from others.
+        param_groups: Parameters with lr, weight_decay or momentum of their own,
+            as torch's optimisers take them; `troupe.describe` has the details.
         settings: Any setting by its flag's name: policy="ssp", batch_size=64.
     """
     given = flags(config, settings)
     # Workers of this machine may be in another folder.
-    file = describe(model, Path("runs").absolute() / f"{file_name(model)}.safetensors")
+    path = Path("runs").absolute() / f"{file_name(model)}.safetensors"
+    file = describe(model, path, param_groups)
     command = [find(), "--role", "ps"]
     command += ["--network", f"weights:{file}"]
     command += ["--dataset", dataset(dataset_size, dataset_id), *given]

@@ -39,9 +39,20 @@ class Run:
                 if line.endswith("\n"):
                     yield json.loads(line)
 
-    def state_dict(self, step: str | int = "best") -> dict[str, torch.Tensor]:
+    def state_dict(
+        self, step: str | int = "best", *, average: bool = False
+    ) -> dict[str, torch.Tensor]:
         """Weights for `model.load_state_dict`: of the best score ("best"), of the
-        newest checkpoint ("last") or of the checkpoint at this step."""
+        newest checkpoint ("last") or of the checkpoint at this step.
+
+        Args:
+            average: The average of the weights at that checkpoint (`ema_decay`). The
+                best weights are an average if `best_by` names a metric of it.
+        """
+        if step == "best" and average:
+            raise Error(
+                'the best weights are those that best_by names, such as max(ema/accuracy)'
+            )
         if step == "best":
             return safetensors.read(self.path / "best.safetensors")
         steps = {
@@ -56,4 +67,18 @@ class Run:
         if step not in steps:
             known = ", ".join(str(x) for x in sorted(steps))
             raise Error(f"{self.path}: has no checkpoint of step {step}; it has {known}")
-        return safetensors.read(steps[int(step)] / "model.safetensors")
+        weights = safetensors.read(steps[int(step)] / "model.safetensors")
+        if average:
+            weights.update(self._average(steps[int(step)] / "optimizer.safetensors"))
+        return weights
+
+    def _average(self, file: Path) -> dict[str, torch.Tensor]:
+        prefix = "optim.ema."
+        out = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in safetensors.read(file).items()
+            if name.startswith(prefix)
+        }
+        if not out:
+            raise Error(f"{file}: has no average of the weights; train with ema_decay above 0")
+        return out

@@ -19,9 +19,9 @@ struct critic {
   }
 
   /// The server shows a version.
-  void show(uint64_t number, bool last = false) {
-    server->watches.back().deliver(watch_header{version{number}, last},
-                                   constant_payload(2, 1));
+  void show(uint64_t number, bool last = false, bool averaged = false) {
+    server->watches.back().deliver(
+      watch_header{version{number}, last, averaged}, constant_payload(2, 1));
     actors.run();
   }
 
@@ -63,6 +63,41 @@ TEST_CASE("after the last version an evaluator asks for no more") {
   it.score_newest();
   CHECK(it.server->scores.size() == 1);
   CHECK(it.server->watched.size() == 1);
+}
+
+TEST_CASE("an evaluator scores the average at a version, too") {
+  critic it;
+  it.show(4, false, true);
+  it.score_newest();
+  CHECK(it.server->scores.empty());
+  REQUIRE(it.server->averages.size() == 1);
+  CHECK(it.server->averages[0] == version{4});
+  SECTION("and reports both at once") {
+    it.show(4, false, true);
+    REQUIRE(it.scorer->versions.size() == 2);
+    it.scorer->promises.back().deliver(scored(4, 0.75));
+    it.actors.run();
+    REQUIRE(it.server->scores.size() == 1);
+    const auto& found = it.server->scores[0];
+    CHECK(found.weights == version{4});
+    CHECK(found.value_of("accuracy") == 0.5);
+    CHECK(found.value_of("ema/accuracy") == 0.75);
+    CHECK(it.server->watched.size() == 2);
+  }
+  SECTION("or the weights alone, if it is not kept any more") {
+    it.server->watches.back().deliver(caf::make_error(errc::unknown_member));
+    it.actors.run();
+    REQUIRE(it.server->scores.size() == 1);
+    CHECK(it.server->scores[0].value_of("accuracy") == 0.5);
+    CHECK_FALSE(it.server->scores[0].value_of("ema/accuracy"));
+    CHECK(it.server->watched.size() == 2);
+  }
+  SECTION("but not after its link is another one") {
+    it.actors.tell(it.evaluator, detach_atom_v);
+    it.show(4, false, true);
+    CHECK(it.scorer->versions.size() == 1);
+    CHECK(it.server->scores.empty());
+  }
 }
 
 TEST_CASE("an evaluator that loses its link forgets what it asked for") {

@@ -132,7 +132,8 @@ caf::byte_buffer header_of(server_under_attack& on, dice& random,
                                    lease_id{odd_number(random, 2)},
                                    on.sent = on.sent.next()});
   else if (kind == frame_kind::watch)
-    out = write_header(version{odd_number(random, 2)});
+    out = write_header(
+      watch_request{version{odd_number(random, 2)}, one_in(random, 4)});
   else if (kind == frame_kind::score)
     out = write_header(score{version{odd_number(random, 1)},
                              testing::found(0.5), random(), 0.1});

@@ -140,8 +140,8 @@ struct line {
   }
 
   watch_answer watch() {
-    auto out =
-      actors.ask<watch_header, payload>(link, watch_atom_v, version{3});
+    auto out = actors.ask<watch_header, payload>(link, watch_atom_v,
+                                                 watch_request{version{3}});
     actors.run();
     return out;
   }
@@ -251,8 +251,8 @@ TEST_CASE("in one process errors, versions and scores pass as they are") {
   auto link = spawn_local_link(actors.system(), server.handle);
   auto pull =
     actors.ask<release_header, payload>(link, pull_atom_v, pull_header{});
-  auto watch =
-    actors.ask<watch_header, payload>(link, watch_atom_v, version{3});
+  auto watch = actors.ask<watch_header, payload>(link, watch_atom_v,
+                                                 watch_request{version{3}});
   actors.tell(link, score_atom_v, scored(3, 0.5));
   server->pulls.at(0).promise.deliver(
     caf::make_error(errc::unknown_member, std::string{"who?"}));

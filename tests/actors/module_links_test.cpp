@@ -76,7 +76,7 @@ struct far_side {
 
 TEST_CASE("a peer's modules are made for its first pull, and answer it") {
   far_side on;
-  on.say(frame_kind::watch, 9, version{0}); // As an evaluator does.
+  on.say(frame_kind::watch, 9, watch_request{}); // As an evaluator does.
   CHECK(on.made == 0);
   on.open_context();
   CHECK(on.made == 1);
@@ -173,7 +173,8 @@ TEST_CASE("with shards in several processes a call goes to the one that it "
             self->template make_response_promise<release_header, payload>());
           return pulls.back();
         },
-        [](watch_atom, version) -> caf::result<watch_header, payload> {
+        [](watch_atom,
+           const watch_request&) -> caf::result<watch_header, payload> {
           return caf::make_error(errc::failed);
         },
         [](score_atom, const score&) {},

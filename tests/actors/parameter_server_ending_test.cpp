@@ -14,8 +14,8 @@ using namespace troupe::test;
 namespace {
 
 watch_answer watch(server_fixture& play, version after) {
-  auto out =
-    play.actors.ask<watch_header, payload>(play.lead, watch_atom_v, after);
+  auto out = play.actors.ask<watch_header, payload>(play.lead, watch_atom_v,
+                                                    watch_request{after});
   play.actors.run();
   return out;
 }

@@ -235,7 +235,8 @@ part_stand_in make_part(actor_fixture& actors) {
         return hold();
       },
       [hold](pull_atom, const pull_header&) { return hold(); },
-      [](watch_atom, version) -> caf::result<watch_header, payload> {
+      [](watch_atom,
+         const watch_request&) -> caf::result<watch_header, payload> {
         return caf::make_error(errc::failed);
       },
       [](score_atom, const score&) {},

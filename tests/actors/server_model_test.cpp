@@ -53,7 +53,7 @@ void step(server_model& model, uint64_t makes) {
   std::vector<payload> gradients{gradient_of(model, makes)};
   std::vector<double> shares{8};
   auto next = model.next_buffer();
-  model.apply(next, gradients, shares, 0.1);
+  model.apply(next, gradients, shares, {0.1});
   model.publish(version{makes}, next);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("pushes that came as one tensor weigh what they do apart") {
   std::vector<double> shares{1, 2, 5};
   auto step_of = [&](server_model& on, const std::vector<payload>& gradients) {
     auto next = on.next_buffer();
-    on.apply(next, gradients, shares, 0.1);
+    on.apply(next, gradients, shares, {0.1});
     on.publish(version{1}, next);
     return to_tensor(on.newest()).clone();
   };
@@ -186,7 +186,7 @@ TEST_CASE("any number of threads makes the step of one") {
                                        gradient_of(one, 100 + makes)};
         for (auto* model : {&one, &many}) {
           auto next = model->next_buffer();
-          model->apply(next, gradients, shares, 0.1);
+          model->apply(next, gradients, shares, {0.1});
           model->publish(version{makes}, next);
         }
         CHECK(same_bytes(many.newest(), one.newest()));

@@ -243,8 +243,8 @@ TEST_CASE("an evaluator waits for the next version that is due, or the last") {
   };
   parts.frequency = 2;
   version_feed uut{parts};
-  on.watch = [&](version after) {
-    return uut.watch(after);
+  on.watch = [&](const watch_request& what) {
+    return uut.watch(what);
   };
   auto make = [&](uint64_t what) {
     newest = version{what};

@@ -46,9 +46,8 @@ parameter_server_actor make_server(caf::actor_system& system) {
         return no();
       },
       [no](pull_atom, const pull_header&) -> weights { return no(); },
-      [no](watch_atom, version) -> caf::result<watch_header, payload> {
-        return no();
-      },
+      [no](watch_atom, const watch_request&)
+        -> caf::result<watch_header, payload> { return no(); },
       [](score_atom, const score&) {},
     };
   });

@@ -79,7 +79,7 @@ struct one_shard {
       numbers.narrow(0, i * count, count).fill_(i + 1);
     auto flat = std::move(state).seal();
     actors.tell(shard, begin_atom_v, caf::strong_actor_ptr{}, transfer_id{1},
-                shard_state{version{4}, 4, true, {}, range_first},
+                shard_state{version{4}, 4, true, {}, {}, range_first},
                 flat.shape());
     chunk all;
     all.transfer = transfer_id{1};

@@ -36,9 +36,8 @@ shard_stand_in make_shard(actor_fixture& actors) {
         return no();
       },
       [no](pull_atom, const pull_header&) -> weights { return no(); },
-      [no](watch_atom, version) -> caf::result<watch_header, payload> {
-        return no();
-      },
+      [no](watch_atom, const watch_request&)
+        -> caf::result<watch_header, payload> { return no(); },
       [](score_atom, const score&) {},
       [](begin_atom, const caf::strong_actor_ptr&, transfer_id,
          const shard_state&, const payload_shape&) {},
@@ -48,6 +47,7 @@ shard_stand_in make_shard(actor_fixture& actors) {
       },
       [](refuse_atom, const std::vector<push_id>&) {},
       [](norm_atom, const shard_step&) { return shard_squares{}; },
+      [](measure_atom, const shard_step&) { return shard_measures{}; },
       [](order_atom, const shard_step&) {},
       [](release_atom, const request_id&, const release_header&) {},
       [](leave_atom, worker_id, incarnation) {},

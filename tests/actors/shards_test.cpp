@@ -4,9 +4,12 @@
 #include "actors/state/checkpoint_writer.hpp"
 #include "actors/state/server_model.hpp"
 #include "models/layout/segments.hpp"
+#include "tests/support/scores.hpp"
 #include "tests/support/server_fixture.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/lerp.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -22,12 +25,14 @@ enum class where { in_one_process, in_processes };
 /// Opened with so many shards for two workers.
 std::unique_ptr<server_fixture> open_shards(uint32_t shards,
                                             const std::string& optimizer,
-                                            where are = where::in_one_process) {
+                                            where are = where::in_one_process,
+                                            double ema_decay = 0) {
   auto out = std::make_unique<server_fixture>();
   out->remote_shards = are == where::in_processes && shards > 1;
   out->settings.cluster.shards = shards;
   out->settings.training.optimizer = optimizer;
   out->settings.training.lr = 0.01;
+  out->settings.training.ema_decay = ema_decay;
   if (optimizer == "sgd")
     out->settings.training.momentum = 0.9;
   out->open(2);
@@ -92,7 +97,7 @@ TEST_CASE("shards own what [placement] gives them, and the lead the rest") {
 
 TEST_CASE("any number of shards gives the bits of one") {
   auto are = GENERATE(where::in_one_process, where::in_processes);
-  for (std::string optimizer : {"sgd", "adam", "adamw", "adagrad"}) {
+  for (std::string optimizer : {"sgd", "adam", "adamw", "lamb", "adagrad"}) {
     for (uint32_t shards : {2u, 3u, 7u, 421u}) {
       INFO(optimizer << ", " << shards << " shards");
       auto first = open_shards(1, optimizer);
@@ -104,6 +109,65 @@ TEST_CASE("any number of shards gives the bits of one") {
       }
     }
   }
+}
+
+namespace {
+
+watch_answer watched(server_fixture& on, const watch_request& what) {
+  auto out = on.actors.ask<watch_header, payload>(on.lead, watch_atom_v, what);
+  on.actors.run();
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("evaluators get the average of the weights, whoever has its parts") {
+  at::Tensor expected;
+  for (auto [shards, are] : {std::pair{1u, where::in_one_process},
+                             std::pair{3u, where::in_one_process},
+                             std::pair{3u, where::in_processes}}) {
+    INFO(shards << " shards");
+    auto on = open_shards(shards, "lamb", are, 0.75);
+    on->actors.tell(on->lead, evaluators_atom_v, 1u);
+    std::vector<at::Tensor> versions;
+    for (uint64_t i = 0; i < 3; ++i) {
+      run_step(*on, 10 * i);
+      versions.push_back(to_tensor(weights(*on)).clone());
+    }
+    auto due = watched(*on, {version{0}});
+    REQUIRE(due->get<watch_header>().weights == version{2});
+    CHECK(due->get<watch_header>().averaged);
+    auto average = watched(*on, {version{2}, true});
+    REQUIRE(average->values);
+    CHECK(average->get<watch_header>().weights == version{2});
+    auto found = to_tensor(average->get<payload>()).clone();
+    CHECK(at::allclose(found, at::lerp(versions[0], versions[1], 0.25), 1e-5,
+                       1e-7));
+    CHECK((!expected.defined() || at::equal(found, expected)));
+    expected = found;
+    CHECK(watched(*on, {version{3}, true})->code() == errc::unknown_member);
+    on->actors.tell(on->lead, score_atom_v, testing::scored(2, 0.5));
+    CHECK(watched(*on, {version{2}, true})->code() == errc::unknown_member);
+  }
+}
+
+TEST_CASE("the best weights are an average if a metric of it says so") {
+  auto on = std::make_unique<server_fixture>();
+  on->settings.training.ema_decay = 0.5;
+  on->settings.checkpoint.best_by = "max(ema/accuracy)";
+  on->open(1);
+  on->actors.tell(on->lead, evaluators_atom_v, 1u);
+  on->step(1);
+  on->step(2);
+  auto due = watched(*on, {version{0}});
+  auto average = watched(*on, {version{2}, true});
+  auto found = testing::scored(2, 0.5);
+  found.metrics.push_back({"ema/accuracy", 0.75});
+  on->actors.tell(on->lead, score_atom_v, found);
+  on->actors.run();
+  REQUIRE(on->writer->snapshots.size() == 1);
+  CHECK(same_bytes(on->writer->snapshots[0]->weights, average->get<payload>()));
+  CHECK_FALSE(same_bytes(due->get<payload>(), average->get<payload>()));
 }
 
 TEST_CASE("one bad number in any shard's part keeps a gradient out of all") {

@@ -103,7 +103,8 @@ struct loop_site {
         [=](pull_atom, const pull_header&) -> answer {
           return {release_header{}, weights};
         },
-        [](watch_atom, version) -> caf::result<watch_header, payload> {
+        [](watch_atom,
+           const watch_request&) -> caf::result<watch_header, payload> {
           return caf::make_error(errc::failed);
         },
         [](score_atom, const score&) {},

@@ -84,7 +84,7 @@ constexpr bad bad_flags[] = {
    "--network resnet: is no network; --list-networks shows all; did "
    "you mean 'lenet'?"},
   {"--optimizer sdg", "--optimizer sdg: must be one of sgd, adam, adamw, "
-                      "adagrad; did you mean 'sgd'?"},
+                      "lamb, adagrad; did you mean 'sgd'?"},
   {"--lr-schedule cosin", "--lr-schedule cosin: 'cosin' is no schedule; known: "
                           "constant, step, multi-step, cosine; did you mean "
                           "'cosine'?"},
@@ -109,6 +109,10 @@ constexpr bad bad_flags[] = {
   {"--warmup-epochs -1", "--warmup-epochs -1: must be at least 0"},
   {"--weight-decay-exclude bn",
    "--weight-decay-exclude bn: must be one of none, bias, norm, bias+norm"},
+  {"--param-groups fc1=rate=1",
+   "--param-groups fc1=rate=1: 'rate=1' must be lr=X, weight-decay=X or "
+   "momentum=X"},
+  {"--ema-decay 1", "--ema-decay 1: must be at least 0 and below 1"},
   {"--clip-norm 0", "--clip-norm 0: must be above 0"},
   {"--label-smoothing 1",
    "--label-smoothing 1: must be at least 0 and below 1"},
@@ -200,6 +204,14 @@ constexpr bad bad_wholes[] = {
    "--warmup-epochs 3: must be less than the epochs of the run, 3"},
   {"--weight-decay-exclude norm",
    "--weight-decay-exclude norm: needs a weight-decay above 0"},
+  {"--optimizer adam --param-groups fc1=momentum=0",
+   "--param-groups fc1=momentum=0: gives 'fc1' a momentum, which adam does not "
+   "have"},
+  {"--momentum 0 --param-groups fc1=momentum=0.5",
+   "--param-groups fc1=momentum=0.5: gives 'fc1' a momentum, for which the "
+   "others must have one: give --momentum above 0, and momentum=0 to those "
+   "that "
+   "are to have none"},
   {"--replicas 65",
    "--replicas 65: share a batch, and that has 64 samples: use as many "
    "replicas at most"},

@@ -43,6 +43,19 @@ TEST_CASE("an order names a metric whose highest or lowest value is the best") {
   }
 }
 
+TEST_CASE("metrics of an average have names of their own") {
+  std::string longest(61, 'n');
+  metrics all{{"loss", 1}};
+  add_average(all, {{"loss", 2}, {longest, 3}, {"f1", 4}});
+  CHECK((all == metrics{{"loss", 1}, {"ema/loss", 2}, {"ema/f1", 4}}));
+  CHECK(is_of_average("ema/loss"));
+  CHECK_FALSE(is_of_average("loss"));
+  metrics many(most_metrics - 1, {"m", 0});
+  add_average(many, {{"a", 1}, {"b", 2}});
+  CHECK(many.size() == most_metrics);
+  CHECK(many.back() == metric{"ema/a", 1});
+}
+
 TEST_CASE("what counts is best-by, then the target, then what is usual") {
   settings all;
   CHECK(order_of(all) == std::nullopt);

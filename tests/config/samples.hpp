@@ -34,6 +34,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.nesterov", "true"},
     {"training.weight-decay", "0.0005"},
     {"training.weight-decay-exclude", "bias+norm"},
+    {"training.param-groups", "fc*.bias=lr=0.1 weight-decay=0.001"},
+    {"training.ema-decay", "0.99"},
     {"training.clip-norm", "5"},
     {"training.beta1", "0.8"},
     {"training.beta2", "0.99"},

@@ -21,7 +21,7 @@ bool with_header_of(transport::frame_kind kind, Read read) {
     read(pull_header{});
     return true;
   case frame_kind::watch:
-    read(version{});
+    read(watch_request{});
     return true;
   case frame_kind::score:
     read(score{});

@@ -80,6 +80,8 @@ inputs message_seeds() {
     {"register", message_seed(register_atom_v, registration_request{})},
     {"report", message_seed(report_atom_v, part_report{})},
     {"order", message_seed(order_atom_v, shard_step{version{4}, {{}}, {8}, 1})},
+    {"measure",
+     message_seed(measure_atom_v, shard_step{version{4}, {{}}, {8}, 1})},
     {"norm", message_seed(norm_atom_v, shard_step{version{4}, {{}}, {8}, 1})},
     {"state",
      message_seed(state_atom_v, id,

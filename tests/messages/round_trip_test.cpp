@@ -53,8 +53,8 @@ auto fields(const part_report& x) {
 }
 
 auto fields(const shard_step& x) {
-  const auto& [makes, gradients, samples, lr, scale] = x;
-  return std::tuple{makes, gradients, samples, lr.value, scale.value};
+  const auto& [makes, gradients, samples, lr, scale, factors] = x;
+  return std::tuple{makes, gradients, samples, lr.value, scale.value, factors};
 }
 
 auto fields(const shard_squares& x) {
@@ -62,9 +62,26 @@ auto fields(const shard_squares& x) {
   return std::tuple{parts};
 }
 
+auto fields(const shard_measures& x) {
+  std::vector<uint32_t> parameters;
+  std::vector<std::vector<real>> squares;
+  for (const auto& [parameter, weights, step] : x.parameters) {
+    parameters.push_back(parameter);
+    squares.push_back(weights.parts);
+    squares.push_back(step.parts);
+  }
+  return std::tuple{parameters, squares};
+}
+
 auto fields(const shard_state& x) {
-  const auto& [weights, steps, with_slots, without_decay, first] = x;
-  return std::tuple{weights, steps, with_slots, without_decay, first};
+  const auto& [weights, steps, with_slots, groups, parts, first] = x;
+  std::vector<real> terms;
+  for (const auto& [lr_factor, weight_decay, momentum] : groups)
+    terms.insert(terms.end(), {lr_factor, weight_decay, momentum});
+  std::vector<uint64_t> places;
+  for (const auto& [end, parameter, group] : parts)
+    places.insert(places.end(), {end, parameter, group});
+  return std::tuple{weights, steps, with_slots, terms, places, first};
 }
 
 auto fields(const state_request& x) {
@@ -75,7 +92,7 @@ auto fields(const state_request& x) {
     for (const auto& [first, count, at] : place->parts)
       numbers.insert(numbers.end(), {first, count, at});
   }
-  return std::tuple{files, numbers};
+  return std::tuple{files, numbers, x.average};
 }
 
 auto fields(const release_header& x) {
@@ -84,8 +101,13 @@ auto fields(const release_header& x) {
 }
 
 auto fields(const watch_header& x) {
-  const auto& [weights, last] = x;
-  return std::tuple{weights, last};
+  const auto& [weights, last, averaged] = x;
+  return std::tuple{weights, last, averaged};
+}
+
+auto fields(const watch_request& x) {
+  const auto& [after, average] = x;
+  return std::tuple{after, average};
 }
 
 auto fields(const score& x) {
@@ -161,15 +183,24 @@ TEST_CASE("messages between worker and server come through the wire") {
   push_id gradient{worker_id{1}, incarnation{2}, sequence{4}};
   check_fields(asked);
   check_fields(part_report{shard_id{5}, asked, gradient, false});
-  check_fields(shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1, 0.2});
+  check_fields(
+    shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1, 0.2, {0.3, 2}});
   check_fields(shard_squares{{0x1p-80, 3.5}});
-  check_fields(shard_state{version{9}, 10, true, {11, 12, 14, 20}, 21});
+  check_fields(shard_measures{{{3, {{0x1p-80, 3.5}}, {{4}}}, {4, {}, {}}}});
+  check_fields(shard_state{version{9},
+                           10,
+                           true,
+                           {{1, 0.1, 0.9}, {0.5, 0, 0}},
+                           {{11, 0, 0}, {12, 1, 1}},
+                           21});
   check_fields(state_request{{"/runs/.tmp-draft-1-2", {{3, 4, 5}, {6, 7, 8}}},
-                             {"/runs/.tmp-draft-9-10", {{11, 12, 13}}}});
+                             {"/runs/.tmp-draft-9-10", {{11, 12, 13}}},
+                             true});
   check_fields(release_header{
     version{1}, incarnation{2}, {first_lease, second_lease}, true});
   check_fields(release_header{version{1}, incarnation{2}, {}});
-  check_fields(watch_header{version{1}, true});
+  check_fields(watch_header{version{1}, true, true});
+  check_fields(watch_request{version{2}, true});
   check_fields(
     score{version{1}, {{"f1/all", 0.75}, {"loss", std::nan("")}}, 360, 1e-3});
 }

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 19);
+  CHECK(protocol_version == 20);
 }
 
 TEST_CASE("types have these ids") {
@@ -66,8 +66,10 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<stage_context_ptr> == 240);
   CHECK(id_of<context_part> == 241);
   CHECK(id_of<shard_squares> == 242);
+  CHECK(id_of<shard_measures> == 244);
+  CHECK(id_of<watch_request> == 245);
   CHECK(id_of<state_request> == 243);
-  CHECK(caf::id_block::troupe_data::end == 244);
+  CHECK(caf::id_block::troupe_data::end == 246);
 }
 
 TEST_CASE("atoms have these ids") {
@@ -113,7 +115,8 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<forward_atom> == 439);
   CHECK(id_of<backward_atom> == 440);
   CHECK(id_of<norm_atom> == 441);
-  CHECK(caf::id_block::troupe_atoms::end == 442);
+  CHECK(id_of<measure_atom> == 442);
+  CHECK(caf::id_block::troupe_atoms::end == 443);
 }
 
 TEST_CASE("handles of actors have these ids") {

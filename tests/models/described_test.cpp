@@ -2,6 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "models/layout/flat_layout.hpp"
+#include "models/layout/segments.hpp"
 #include "models/network.hpp"
 #include "models/networks/described.hpp"
 #include "models/networks/registry.hpp"
@@ -173,4 +174,30 @@ TEST_CASE("a described network cannot compute") {
     net->forward(ramp({1, 2}), {}, {});
   });
   CHECK_THAT(line, EndsWith(": is a description, and cannot compute"));
+}
+
+TEST_CASE("a description gives parameters numbers of their own") {
+  auto about = about_usual;
+  auto& groups = about["troupe.groups"];
+  groups = "body.0.weight = lr=0.01 weight-decay=0\nscale = lr=3";
+  written on{usual(), about};
+  config::training_settings settings;
+  settings.network = on.network();
+  auto layout = layout_of(settings, 0);
+  for (const auto& slot : layout.slots())
+    CHECK(config::to_string(slot.group) == (slot.name == "scale" ? "lr=3"
+                                            : slot.name == "body.0.weight"
+                                              ? "lr=0.01 weight-decay=0"
+                                              : ""));
+  CHECK(digest_of_description(on.file) !=
+        digest_of_description(written{usual(), about_usual}.file));
+  groups = "body.2.weight = lr=0.01";
+  CHECK_THAT(written(usual(), about).refusal(),
+             EndsWith("troupe.groups has the line 'body.2.weight = lr=0.01', "
+                      "and not 'NAME OF A TENSOR = NUMBERS'"));
+  groups = "scale = rate=0.01";
+  CHECK_THAT(
+    written(usual(), about).refusal(),
+    EndsWith("troupe.groups has the line 'scale = rate=0.01': "
+             "'rate=0.01' must be lr=X, weight-decay=X or momentum=X"));
 }

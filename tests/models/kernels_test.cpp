@@ -138,6 +138,23 @@ TEMPLATE_TEST_CASE("adagrad has the same bits with all instructions",
   });
 }
 
+TEMPLATE_TEST_CASE("lamb has the same bits with all instructions", "[kernels]",
+                   float, double) {
+  using T = TestType;
+  kernels::lamb_terms<T> terms{T(0.9),  T(0.999), T(1e-6),
+                               T(0.01), T(1.5),   T(0.2)};
+  require_same_bits<T>([=](const kernels::loops<T>& loops, memory<T> x) {
+    loops.lamb_step(terms, x.next.data(), x.current.data(), x.gradient.data(),
+                    x.first.data(), x.second.data(), x.next.size());
+    auto step = bits(x.next);
+    loops.lamb(terms, T(0.01), x.next.data(), x.current.data(), x.first.data(),
+               x.second.data(), x.next.size());
+    loops.blend(T(0.1), x.current.data(), x.next.data(), x.next.size());
+    return std::tuple{step, bits(x.next), bits(x.current), bits(x.first),
+                      bits(x.second)};
+  });
+}
+
 TEMPLATE_TEST_CASE("a stream copies with all instructions", "[kernels]", float,
                    double) {
   using T = TestType;

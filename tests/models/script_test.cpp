@@ -4,7 +4,7 @@
 #include "models/engine/compute.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/networks/script.hpp"
-#include "models/optim/decay.hpp"
+#include "tests/support/decay.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -176,8 +176,8 @@ TEST_CASE("a script's normalising layers are known by their class",
     "  return torch.linear(y, self.fc.weight) * self.slope.weight\n");
   saved at{script};
   auto net = load_script(at.file);
-  auto plain = without_decay(flat_layout::from(net->module()),
-                             config::decay_exclusion::norm);
+  auto plain = troupe::test::without_decay(flat_layout::from(net->module()),
+                                           config::decay_exclusion::norm);
   REQUIRE(plain.size() == 1);
   CHECK(plain.front().first == 0);
   CHECK(plain.front().count == 784);

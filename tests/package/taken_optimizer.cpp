@@ -9,9 +9,8 @@ const troupe::models::register_optimizer mine{
     .slots = [](const auto&) -> uint64_t {
       return 0;
     }},
-   [](const auto& settings, const auto& layout, auto without_decay) {
-     return troupe::models::make_optimizer(settings, layout,
-                                           std::move(without_decay));
+   [](const auto& settings, const auto& layout, auto groups) {
+     return troupe::models::make_optimizer(settings, layout, std::move(groups));
    }}};
 
 } // namespace

@@ -92,6 +92,26 @@ TEST_CASE("remote shards limit the norm of the whole gradient") {
   CHECK(one["weights_sha256"] != summary_of(2, two_epochs)["weights_sha256"]);
 }
 
+TEST_CASE("remote shards have groups, factors and an average") {
+  auto recipe = two_epochs + flags{"--optimizer",    "lamb",
+                                   "--lr",           "0.005",
+                                   "--weight-decay", "0.01",
+                                   "--ema-decay",    "0.9",
+                                   "--clip-norm",    "1",
+                                   "--best-by",      "max(ema/accuracy)",
+                                   "--param-groups", "fc1.*=lr=0.01"};
+  auto one = summary_of_one_process(recipe);
+  auto three = summary_of(3, recipe);
+  CHECK(three["state_sha256"] == one["state_sha256"]);
+  CHECK(one["best_metric"]["name"] == "ema/accuracy");
+  CHECK(one["final_metrics"].contains("ema/loss"));
+  CHECK(three["final_metrics"] == one["final_metrics"]);
+  CHECK(one["final_metrics"]["ema/loss"] != one["final_metrics"]["loss"]);
+  auto even = recipe;
+  even.back() = "fc1.*=lr=0.005";
+  CHECK(summary_of(2, even)["weights_sha256"] != one["weights_sha256"]);
+}
+
 TEST_CASE("workers come and go while there are remote shards") {
   for (std::string policy : {"async", "ssp", "sync", "backup"}) {
     INFO(policy);

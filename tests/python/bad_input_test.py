@@ -11,6 +11,7 @@ import cluster
 import toy
 import torch
 import troupe
+from troupe import safetensors
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -77,6 +78,35 @@ class Refused(cluster.Case):
         self.refuse("lr_schedule: a scheduler of torch's changes nothing", lr_schedule=scheduler)
         with self.assertRaisesRegex(troupe.Error, "lr_schedule: a scheduler of torch's"):
             troupe.serve(toy.Net(), dataset_size=9, lr_schedule=scheduler)
+
+    def test_groups(self):
+        model = toy.Net()
+        last = {"params": model.last.parameters(), "lr": 0.1}
+        for group, why in [
+            ({"params": "last.weight", "betas": (0.9, 0.99)}, "has 'betas': a group may have"),
+            ({"params": ["last.w"], "lr": 1}, "has 'last.w', which is no parameter"),
+            ({"params": torch.zeros(2), "lr": 1}, "has a tensor .2., which is no parameter"),
+            ({"params": ["last.weight"]}, "has neither lr, weight_decay nor momentum"),
+            ({"params": ["last.bias"], "lr": 1}, "has last.bias, which is in a group before"),
+            ({"params": ["first.bias"], "lr": -1}, "lr=-1: give a number from 0"),
+            ({"params": ["first.bias"], "lr": float("nan")}, "lr=nan: give a number from 0"),
+            ({"params": ["first.bias"], "lr": "fast"}, "lr='fast': give a number from 0"),
+        ]:
+            with self.assertRaisesRegex(troupe.Error, r"param_groups\[1\]:? " + why):
+                last["params"] = model.last.parameters()
+                troupe.describe(model, self.folder / "net.safetensors", [last, group])
+        self.assertFalse((self.folder / "net.safetensors").exists())
+
+    def test_no_average(self):
+        folder = self.folder / "run" / "checkpoints" / "step-3"
+        folder.mkdir(parents=True)
+        (self.folder / "run" / "config.ini").touch()
+        for name in ("model", "optimizer"):
+            safetensors.write(folder / f"{name}.safetensors", {"optim.sum.x": torch.zeros(2)}, {})
+        with self.assertRaisesRegex(troupe.Error, "has no average of the weights"):
+            troupe.Run(self.folder / "run").state_dict(3, average=True)
+        with self.assertRaisesRegex(troupe.Error, "the best weights are those that best_by"):
+            troupe.Run(self.folder / "run").state_dict(average=True)
 
     def test_no_program(self):
         with mock.patch.dict(os.environ, {"TROUPE_TRAINER_NODE": "/absent"}):

@@ -1,6 +1,7 @@
 """Runs whose gradients Python computes: they learn, exactly and by each policy."""
 
 import collections
+import copy
 import gzip
 import os
 import random
@@ -198,6 +199,72 @@ class Kinds(cluster.Case):
                 return nn.functional.cross_entropy(model(x), y)
 
         self.train(model, forward)
+
+
+class Optimisers(cluster.Case):
+    """The server's optimisers, with groups and an average, are torch's."""
+
+    def train(self, make, *flags, **numbers):
+        """Trains, and makes the same steps with an optimiser of torch's."""
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(20, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+        reference = copy.deepcopy(model)
+
+        def groups(net):
+            return [
+                {"params": [net[0].bias, net[2].bias], "weight_decay": 0},
+                {"params": net[2].weight, **numbers},
+            ]
+
+        file = troupe.describe(model, self.folder / "net.safetensors", groups(model))
+        server, port = self.serve(
+            "--workers", 1, "--epochs", 3, "--batch-size", 60, "--ema-decay", 0.8,
+            "--lr-schedule", "step(every=1,factor=0.5)", "--dtype", "float64", *flags,
+            network=f"weights:{file}",
+        )
+        optimizer = make([*groups(reference), {"params": reference[0].weight}])
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        average = torch.optim.swa_utils.AveragedModel(
+            reference, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.8)
+        )
+        epoch = 0
+        with troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port, leases=1
+        ) as worker:
+            loader = worker.loader(toy.Points())
+            for x, y in loader:
+                if loader.lease.epoch != epoch:
+                    scheduler.step()
+                    epoch = loader.lease.epoch
+                loss = nn.functional.cross_entropy(model(x.double()), y)
+                loss.backward()
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(reference(x.double()), y).backward()
+                optimizer.step()
+                average.update_parameters(reference)
+                worker.step(loss)
+        self.require_end(server)
+        run = self.run_directory()
+        self.assertEqual(run.summary["steps"], 30)
+        self.require_same(run.state_dict("last"), reference)
+        self.require_same(run.state_dict("last", average=True), average.module)
+
+    def require_same(self, found, expected):
+        for name, value in expected.state_dict().items():
+            self.assertLess((found[name] - value).abs().max().item(), 1e-12, name)
+
+    def test_adamw(self):
+        self.train(
+            lambda groups: torch.optim.AdamW(groups, lr=0.01, weight_decay=0.1),
+            "--optimizer", "adamw", "--lr", 0.01, "--weight-decay", 0.1, lr=0.05,
+        )
+
+    def test_sgd(self):
+        self.train(
+            lambda groups: torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=0.01),
+            "--lr", 0.1, "--momentum", 0.9, "--weight-decay", 0.01,
+            lr=0.02, momentum=0.5, weight_decay=0.05,
+        )
 
 
 class Late(cluster.Case):

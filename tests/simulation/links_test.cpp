@@ -24,7 +24,8 @@ struct far_server {
       return parameter_server_actor::behavior_type{
         [=](push_atom, const push_header&, const payload&) { return answer(); },
         [=](pull_atom, const pull_header&) { return answer(); },
-        [](watch_atom, version) -> caf::result<watch_header, payload> {
+        [](watch_atom,
+           const watch_request&) -> caf::result<watch_header, payload> {
           return caf::make_error(errc::shutting_down);
         },
         [count](score_atom, const score&) { ++*count; },
@@ -79,8 +80,8 @@ TEST_CASE("messages queue behind each other, each way by itself") {
 
 TEST_CASE("a link passes errors on and ends with its server") {
   far_server far{{0.1}};
-  auto watched =
-    far.actors.ask<watch_header, payload>(far.link, watch_atom_v, version{0});
+  auto watched = far.actors.ask<watch_header, payload>(
+    far.link, watch_atom_v, watch_request{version{0}});
   far.actors.run();
   far.actors.advance(0.3);
   CHECK(watched->code() == errc::shutting_down);

@@ -149,6 +149,7 @@ struct server_notes {
   std::vector<held_request<push_header>> pushes;
   std::vector<held_request<pull_header>> pulls;
   std::vector<version> watched;
+  std::vector<version> averages; ///< Asked for likewise.
   std::vector<caf::typed_response_promise<watch_header, payload>> watches;
   std::vector<score> scores;
 };
@@ -174,8 +175,9 @@ inline server_stand_in make_server_stand_in(actor_fixture& actors) {
         seen->pulls.push_back({header, {}, promise});
         return promise;
       },
-      [=](watch_atom, version after) -> caf::result<watch_header, payload> {
-        seen->watched.push_back(after);
+      [=](watch_atom,
+          const watch_request& what) -> caf::result<watch_header, payload> {
+        (what.average ? seen->averages : seen->watched).push_back(what.after);
         seen->watches.push_back(
           self->template make_response_promise<watch_header, payload>());
         return seen->watches.back();
@@ -218,9 +220,8 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
         return no();
       },
       [=](pull_atom, const pull_header&) -> weights { return no(); },
-      [=](watch_atom, version) -> caf::result<watch_header, payload> {
-        return no();
-      },
+      [=](watch_atom, const watch_request&)
+        -> caf::result<watch_header, payload> { return no(); },
       [](score_atom, const score&) {},
       [seen](coordinator_atom, const coordinator_actor&) { ++seen->attached; },
       [](shards_atom, const shard_registrar_actor&,

@@ -17,11 +17,12 @@ namespace {
       return n;
     };
   };
-  troupe::config::add_optimizer({"sgd", [](const settings& s) -> uint64_t {
-                                   return s.momentum != 0;
-                                 }});
+  troupe::config::add_optimizer(
+    {"sgd", [](const settings& s) -> uint64_t { return s.momentum != 0; }, 1e-8,
+     true});
   troupe::config::add_optimizer({"adam", slots(2)});
   troupe::config::add_optimizer({"adamw", slots(2)});
+  troupe::config::add_optimizer({"lamb", slots(2), 1e-6});
   troupe::config::add_optimizer({"adagrad", slots(1), 1e-10});
   return true;
 }();

@@ -4,13 +4,30 @@
 #include "models/optim/optimizer.hpp"
 #include "tests/support/element_types.hpp"
 
+#include <span>
+#include <vector>
+
 namespace troupe::test {
+
+/// A step on these gradients, with factors if the optimiser has them.
+/// @param parameters Their number.
+inline void step(models::optimizer& uut, const at::Tensor& next,
+                 const at::Tensor& current,
+                 std::span<const at::Tensor> gradients,
+                 std::span<const double> shares, double lr,
+                 size_t parameters = 1, const models::lanes& across = {}) {
+  std::vector<double> factors;
+  if (uut.has_factors())
+    factors = models::step_factors(
+      uut.measure(current, gradients, shares, 1, across), parameters);
+  uut.step(next, current, gradients, shares, lr, 1, across, factors);
+}
 
 /// A step on one gradient.
 inline void step(models::optimizer& uut, at::Tensor& weights,
-                 const at::Tensor& gradient, double lr) {
+                 const at::Tensor& gradient, double lr, size_t parameters = 1) {
   double share = 64;
-  uut.step(weights, weights, {&gradient, 1}, {&share, 1}, lr);
+  step(uut, weights, weights, {&gradient, 1}, {&share, 1}, lr, parameters);
 }
 
 } // namespace troupe::test

@@ -33,7 +33,7 @@ struct part_host {
         return push(header, gradient);
       },
       [this](pull_atom, const pull_header& header) { return pull(header); },
-      [this](watch_atom, version after) { return watch(after); },
+      [this](watch_atom, const watch_request& what) { return watch(what); },
       [](score_atom, const score&) {},
       [](coordinator_atom, const coordinator_actor&) {},
       [](shards_atom, const shard_registrar_actor&,
@@ -52,8 +52,8 @@ struct part_host {
   }
 
   watch_answer asks_after(uint64_t seen) {
-    auto out =
-      actors.ask<watch_header, payload>(handle, watch_atom_v, version{seen});
+    auto out = actors.ask<watch_header, payload>(handle, watch_atom_v,
+                                                 watch_request{version{seen}});
     actors.run();
     return out;
   }
@@ -74,7 +74,7 @@ struct part_host {
                                                 const payload&)>
     push;
   std::function<worker_requests::weights_result(const pull_header&)> pull;
-  std::function<version_feed::watch_result(version)> watch;
+  std::function<version_feed::watch_result(const watch_request&)> watch;
 };
 
 inline push_id push_of(uint32_t worker, uint64_t number) {

@@ -164,11 +164,11 @@ TEST_CASE("headers, refusals and scores pass as they are") {
   CHECK(*no.error == errc::not_finite);
   CHECK(text_of(*no.error) == "worker 1: NaN");
   caf::scoped_actor self{it.system()};
-  self->request(link, long_enough, watch_atom_v, version{3})
+  self->request(link, long_enough, watch_atom_v, watch_request{version{3}})
     .receive([](const watch_header&, const payload&) { FAIL("no version"); },
              [](const caf::error& why) { CHECK(why == errc::shutting_down); });
   it.log->held.push_back(seeded(it.shape(), 5));
-  self->request(link, long_enough, watch_atom_v, version{3})
+  self->request(link, long_enough, watch_atom_v, watch_request{version{3}})
     .receive(
       [](const watch_header& what, const payload& weights) {
         CHECK(what.weights == version{3});

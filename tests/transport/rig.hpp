@@ -152,11 +152,12 @@ inline parameter_server_actor make_server(caf::actor_system& system,
                                {{lease_id{7}, 1, 2, 3}}},
                 payload{}};
       },
-      [log](watch_atom, version after) -> caf::result<watch_header, payload> {
+      [log](watch_atom,
+            const watch_request& what) -> caf::result<watch_header, payload> {
         std::lock_guard guard{log->mutex};
         if (log->held.empty())
           return caf::make_error(errc::shutting_down, std::string{"over"});
-        return {watch_header{after, true}, log->held.back()};
+        return {watch_header{what.after, true}, log->held.back()};
       },
       [log](score_atom, const score&) {
         std::lock_guard guard{log->mutex};

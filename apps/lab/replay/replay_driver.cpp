@@ -62,7 +62,7 @@ void replay_driver_state::watch() {
     if (what.value > 0)
       self_
         ->request(parts_.lead, caf::infinite, watch_atom_v,
-                  version{what.value - 1})
+                  watch_request{version{what.value - 1}})
         .then([](const watch_header&, const payload&) {},
               [](const caf::error&) {
                 // The recorded run was over before.

@@ -95,7 +95,8 @@ public:
       },
       [this](pull_atom, const pull_header& header)
         -> caf::result<release_header, payload> { return pull(header); },
-      [](watch_atom, version) -> caf::result<watch_header, payload> {
+      [](watch_atom,
+         const watch_request&) -> caf::result<watch_header, payload> {
         return caf::make_error(errc::protocol_violation);
       },
       [](score_atom, const score&) {},

@@ -44,8 +44,8 @@ public:
         return carry<release_header>(0, msg, header);
       },
       [this](watch_atom msg,
-             version after) -> caf::result<watch_header, payload> {
-        return carry<watch_header>(0, msg, after);
+             const watch_request& what) -> caf::result<watch_header, payload> {
+        return carry<watch_header>(0, msg, what);
       },
       [this](score_atom msg, const score& found) {
         self_->run_delayed(through(up_, 0), [this, msg, found] {

@@ -11,20 +11,19 @@ using namespace troupe::models;
 class lion final : public slotted_optimizer<lion> {
 public:
   lion(const troupe::config::training_settings& settings,
-       const flat_layout& layout, std::vector<element_range> without_decay)
-    : slotted_optimizer(settings, layout, std::move(without_decay),
-                        {"exp_avg"}) {
+       const flat_layout& layout, parameter_groups groups)
+    : slotted_optimizer(settings, layout, std::move(groups), {"exp_avg"}) {
     // nop
   }
 
   std::string_view name() const noexcept override { return "lion"; }
 
   template <class T>
-  auto begin(double lr) const {
+  auto begin(double lr, const group_terms& group) const {
     auto rate = static_cast<T>(lr);
     auto beta1 = static_cast<T>(settings().beta1);
     auto beta2 = static_cast<T>(settings().beta2);
-    auto decay = static_cast<T>(settings().weight_decay);
+    auto decay = static_cast<T>(group.weight_decay);
     return [=, average = slot<T>(0)](const block_of_step<T>& x) {
       auto* a = average + x.first;
       for (size_t i = 0; i < x.count; ++i) {
@@ -32,8 +31,7 @@ public:
         auto c = a[i] + (g - a[i]) * (1 - beta1);
         auto sign = static_cast<T>((c > 0) - (c < 0));
         a[i] += (g - a[i]) * (1 - beta2);
-        x.next[i] = x.current[i] -
-                    rate * (sign + (x.decays ? decay * x.current[i] : T{0}));
+        x.next[i] = x.current[i] - rate * (sign + decay * x.current[i]);
       }
     };
   }
@@ -44,8 +42,8 @@ const register_optimizer mine{
     .slots = [](const auto&) -> uint64_t {
       return 1;
     }},
-   [](const auto& settings, const auto& layout, auto without_decay) {
-     return std::make_unique<lion>(settings, layout, std::move(without_decay));
+   [](const auto& settings, const auto& layout, auto groups) {
+     return std::make_unique<lion>(settings, layout, std::move(groups));
    }}};
 
 } // namespace

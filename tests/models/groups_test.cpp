@@ -1,7 +1,11 @@
+#include "config/text/failure.hpp"
+#include "models/layout/assign_groups.hpp"
 #include "models/network.hpp"
 #include "models/optim/clipping.hpp"
-#include "models/optim/decay.hpp"
+#include "models/optim/groups.hpp"
 #include "models/optim/optimizer.hpp"
+#include "tests/support/decay.hpp"
+#include "tests/support/error_line.hpp"
 #include "tests/support/optimizer_step.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -10,6 +14,8 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <map>
+#include <string>
 
 using namespace troupe;
 using namespace troupe::models;
@@ -31,7 +37,7 @@ const flat_layout small = flat_layout::from({{"conv1.weight", {4, 1, 3, 3}},
 
 } // namespace
 
-TEST_CASE("parameters are excluded by what they are", "[decay]") {
+TEST_CASE("parameters are excluded by what they are", "[groups]") {
   CHECK(without_decay(small, decay_exclusion::none).empty());
   // In brackets: LibTorch's headers break the printing of vectors.
   CHECK((without_decay(small, decay_exclusion::bias) ==
@@ -42,7 +48,7 @@ TEST_CASE("parameters are excluded by what they are", "[decay]") {
 }
 
 TEST_CASE("resnet18 has twenty normalising layers and one other bias",
-          "[decay]") {
+          "[groups]") {
   auto net = make_network("resnet18_cifar", 10, config::scalar_type::float32);
   auto layout = flat_layout::from(net->module());
   uint64_t elements = 0;
@@ -75,7 +81,7 @@ struct mixed_net : torch::nn::Module {
 } // namespace
 
 TEST_CASE("a normalising layer is known by its class, whatever its shape",
-          "[decay]") {
+          "[groups]") {
   mixed_net net;
   constexpr uint64_t whole = 8 * 12 * 12;
   // Not the slopes of PReLU, though they have one dimension; of a class that
@@ -84,16 +90,90 @@ TEST_CASE("a normalising layer is known by its class, whatever its shape",
          ranges{{0, 2 * whole}, {2 * whole + 5, 7}}));
 }
 
-TEST_CASE("a shard gets what lies in its part", "[decay]") {
-  ranges all{{36, 12}, {56, 2}};
+namespace {
+
+config::training_settings grouped(const std::string& rules) {
+  config::training_settings out;
+  out.lr = 0.1;
+  out.weight_decay = 0.05;
+  out.param_groups = rules;
+  return out;
+}
+
+flat_layout with_groups(
+  const config::training_settings& settings,
+  const std::map<std::string, config::group_numbers>& described = {}) {
+  auto out = small;
+  assign_groups(out, described,
+                config::parse_param_groups(settings.param_groups));
+  return out;
+}
+
+/// The terms of each parameter of `small`.
+std::vector<group_terms> terms_of(const parameter_groups& groups) {
+  std::vector<group_terms> out;
+  for (const auto& part : groups.parts)
+    out.push_back(groups.terms.at(part.group));
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("the first rule that matches a parameter says what it has of its own",
+          "[groups]") {
+  auto settings = grouped("fc.bias=lr=0.4,fc.*=lr=0.2 weight-decay=0,"
+                          "norm.weight norm.bias=momentum=0.5");
+  settings.weight_decay_exclude = config::decay_exclusion::bias_and_norm;
+  auto layout = with_groups(settings);
+  CHECK((terms_of(groups_of(layout, settings)) ==
+         std::vector<group_terms>{{1, 0.05, 0.9},
+                                  {1, 0, 0.9},
+                                  {1, 0, 0.5},
+                                  {1, 0, 0.5},
+                                  {2, 0, 0.9},
+                                  {4, 0, 0.9}}));
+  // A decay of its own is more than an exclusion.
+  settings = grouped("*.bias=weight-decay=0.01");
+  settings.weight_decay_exclude = config::decay_exclusion::bias;
+  CHECK(terms_of(groups_of(with_groups(settings), settings))[1].weight_decay ==
+        0.01);
+}
+
+TEST_CASE("what a network says of its parameters is for what no rule says",
+          "[groups]") {
+  auto settings = grouped("fc.*=lr=0.2");
+  auto layout = with_groups(
+    settings, {{"fc.weight", {0.3, 0.02, {}}}, {"conv1.bias", {{}, {}, 0.0}}});
+  auto terms = terms_of(groups_of(layout, settings));
+  CHECK((terms[4] == group_terms{2, 0.02, 0.9}));
+  CHECK((terms[1] == group_terms{1, 0.05, 0}));
+  CHECK((terms[5] == group_terms{2, 0.05, 0.9}));
+}
+
+TEST_CASE("a rule that matches nothing that is trained is refused",
+          "[groups]") {
+  CHECK(error_line<usage_error>([] { with_groups(grouped("fc3.*=lr=1")); }) ==
+        "[param-groups]: 'fc3.*' matches no parameter that is trained");
+}
+
+TEST_CASE("a shard gets the groups that lie in its part", "[groups]") {
+  auto settings = grouped("norm.*=lr=0.3");
+  auto all = groups_of(with_groups(settings), settings);
   CHECK((within(all, {0, 58}) == all));
-  CHECK((within(all, {40, 10}) == ranges{{0, 8}}));
-  CHECK(within(all, {48, 8}).empty());
-  CHECK((within(all, {30, 27}) == ranges{{6, 12}, {26, 1}}));
+  auto part = within(all, {38, 7});
+  CHECK(
+    (part.parts == std::vector<group_part>{{2, 1, 0}, {6, 2, 1}, {7, 3, 1}}));
+  CHECK((part.terms == all.terms));
+  CHECK(part.fit(7));
+  CHECK_FALSE(part.fit(8));
+  part.parts[1].group = 2;
+  CHECK_FALSE(part.fit(7));
+  part.parts[1] = {2, 2, 1};
+  CHECK_FALSE(part.fit(7));
 }
 
 TEST_CASE("excluded elements step like a group of PyTorch without decay",
-          "[decay]") {
+          "[groups]") {
   // Over several blocks, with cuts inside of them, at their ends and across.
   constexpr int64_t count = 20'001;
   ranges plain{{0, 5}, {100, 1000}, {2048, 2048}, {6000, 9000}, {20'000, 1}};
@@ -105,7 +185,15 @@ TEST_CASE("excluded elements step like a group of PyTorch without decay",
   INFO(s.optimizer);
   auto layout =
     flat_layout::from({{"x", {count}}}, config::scalar_type::float32);
-  auto uut = make_optimizer(s, layout, plain);
+  parameter_groups groups{{{1, s.weight_decay, s.momentum}, {1, 0, s.momentum}},
+                          {}};
+  uint64_t end = 0;
+  for (const auto& x : plain) {
+    if (x.first > end)
+      groups.parts.push_back({x.first, 0, 0});
+    groups.parts.push_back({end = x.end(), 0, 1});
+  }
+  auto uut = make_optimizer(s, layout, groups);
   auto all = make_optimizer(s, layout);
   auto none_settings = s;
   none_settings.weight_decay = 0;
@@ -130,40 +218,77 @@ TEST_CASE("excluded elements step like a group of PyTorch without decay",
   CHECK(at::equal(weights, at::where(excluded, undecayed, decayed)));
 }
 
-TEST_CASE("two groups of torch.optim.SGD are one pass here", "[decay]") {
-  config::training_settings s;
-  s.lr = 0.1;
-  s.weight_decay = 5e-2;
-  s.nesterov = true;
+namespace {
+
+/// Steps of an optimiser of torch's with a group for each of two parts, whose
+/// learning rates are scaled alike on the way, beside those of ours.
+template <class Optimizer, class Options>
+void check_groups(const config::training_settings& s, const Options& of_first,
+                  const Options& of_second) {
+  auto layout = flat_layout::from({{"first", {400}}, {"second", {600}}},
+                                  config::scalar_type::float64);
+  assign_groups(layout, {}, config::parse_param_groups(s.param_groups));
+  auto uut = make_optimizer(s, layout);
   at::manual_seed(6);
-  auto weights = at::randn({1000});
+  auto weights = at::randn({1000}, at::kDouble);
   auto first = weights.narrow(0, 0, 400).clone().requires_grad_();
   auto second = weights.narrow(0, 400, 600).clone().requires_grad_();
-  auto options = torch::optim::SGDOptions(s.lr).momentum(0.9).nesterov(true);
-  auto decaying = options;
-  decaying.weight_decay(s.weight_decay);
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  groups.emplace_back(std::vector{first},
-                      std::make_unique<torch::optim::SGDOptions>(decaying));
+  groups.emplace_back(std::vector{first}, std::make_unique<Options>(of_first));
   groups.emplace_back(std::vector{second},
-                      std::make_unique<torch::optim::SGDOptions>(options));
-  torch::optim::SGD reference{groups, options};
-  auto uut = make_optimizer(
-    s, flat_layout::from({{"x", {1000}}}, config::scalar_type::float32),
-    {{400, 600}});
+                      std::make_unique<Options>(of_second));
+  Optimizer reference{groups, of_first};
   for (int i = 0; i < 20; ++i) {
-    auto gradient = at::randn({1000});
+    auto share = i < 10 ? 1 : 0.5;
+    auto gradient = at::randn({1000}, at::kDouble);
     first.mutable_grad() = gradient.narrow(0, 0, 400).clone();
     second.mutable_grad() = gradient.narrow(0, 400, 600).clone();
+    auto& all = reference.param_groups();
+    all[0].options().set_lr(of_first.lr() * share);
+    all[1].options().set_lr(of_second.lr() * share);
     reference.step();
-    step(*uut, weights, gradient, s.lr);
+    step(*uut, weights, gradient, s.lr * share, 2);
   }
   auto expected = at::cat({first.detach(), second.detach()});
-  CHECK(at::allclose(weights, expected, 1e-6, 1e-6));
+  CHECK(at::allclose(weights, expected, 1e-13, 1e-13));
+}
+
+} // namespace
+
+TEST_CASE("groups of torch.optim.SGD are one pass here", "[groups]") {
+  auto s = grouped("second=lr=0.02 weight-decay=0 momentum=0.5");
+  s.nesterov = GENERATE(false, true);
+  auto options =
+    torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.05).nesterov(
+      s.nesterov);
+  auto own = options;
+  own.lr(0.02).weight_decay(0).momentum(0.5);
+  check_groups<torch::optim::SGD>(s, options, own);
+  s.param_groups = "second=momentum=0";
+  own = options;
+  own.momentum(0).nesterov(false);
+  if (!s.nesterov)
+    check_groups<torch::optim::SGD>(s, options, own);
+}
+
+TEST_CASE("groups of torch.optim.AdamW and Adagrad are one pass here",
+          "[groups]") {
+  auto s = grouped("second=lr=0.02 weight-decay=0.01");
+  s.optimizer = "adamw";
+  auto options = torch::optim::AdamWOptions(0.1).weight_decay(0.05);
+  auto own = options;
+  own.lr(0.02).weight_decay(0.01);
+  check_groups<torch::optim::AdamW>(s, options, own);
+  s.optimizer = "adagrad";
+  s.epsilon = 1e-10;
+  auto all = torch::optim::AdagradOptions(0.1).weight_decay(0.05);
+  auto others = all;
+  others.lr(0.02).weight_decay(0.01);
+  check_groups<torch::optim::Adagrad>(s, all, others);
 }
 
 TEST_CASE("a step's mean gradient is clipped as clip_grad_norm_ does",
-          "[decay]") {
+          "[groups]") {
   constexpr int64_t count = 10'003;
   auto dtype =
     GENERATE(config::scalar_type::float32, config::scalar_type::float64);

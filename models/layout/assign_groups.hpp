@@ -1,0 +1,23 @@
+#pragma once
+// Which parameters of a network have numbers of their own in training. A pure
+// function; any thread.
+
+#include "config/values/param_groups.hpp"
+#include "models/layout/flat_layout.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::models {
+
+/// Gives each parameter that is trained what the first rule says that matches
+/// one of its names, and for the rest what its network says.
+/// @param of_network By name; one that is not trained is left out.
+/// @throws usage_error if a rule matches no parameter that is trained.
+void assign_groups(
+  flat_layout& layout,
+  const std::map<std::string, config::group_numbers>& of_network,
+  const std::vector<config::param_group_rule>& rules);
+
+} // namespace troupe::models
