@@ -29,8 +29,8 @@ template <class T>
 struct block_of_step {
   T* next;
   const T* current;
-  const T* gradient;
-  size_t first; ///< Where they begin, in elements.
+  const T* gradient; ///< Null in the second half of a step.
+  size_t first;      ///< Where they begin, in elements.
   size_t count;
   T factor = 1; ///< Of the parameter, if the optimiser has such.
 
@@ -40,7 +40,8 @@ struct block_of_step {
     out.count = end - first;
     next += out.count;
     current += out.count;
-    gradient += out.count;
+    if (gradient != nullptr)
+      gradient += out.count;
     first += out.count;
     count -= out.count;
     return out;
@@ -257,15 +258,20 @@ private:
                    });
   }
 
-  /// Sums a block of the gradients and calls `what(first, count, gradient)`
-  /// before the next block is read, so that it finds the sum in the cache.
+  /// Sums a block of the gradients, if they are wanted, and calls `what(first,
+  /// count, gradient)` before the next block is read, so that it finds the sum
+  /// in the cache.
   template <class T, class What>
   void each_block(blocked_mean<T>& mean, size_t first, size_t end, T factor,
-                  const What& what) const {
+                  bool wanted, const What& what) const {
     auto block = mean.block();
     std::array<T, blocked_mean<T>::largest_block> scaled;
     for (; first < end; first += block) {
       auto n = std::min(block, end - first);
+      if (!wanted) {
+        what(first, n, nullptr);
+        continue;
+      }
       auto gradient = mean.at(first, n);
       if (factor != 1) {
         kernels::fastest<T>().sum(scaled.data(), &gradient, &factor, 1, n);
@@ -293,7 +299,7 @@ private:
     each_range<T>(in, [&](size_t begin, size_t end, blocked_mean<T>& mean) {
       detail::group_cuts cuts{groups_.parts};
       std::array<T, blocked_mean<T>::largest_block> made;
-      each_block(mean, begin, end, static_cast<T>(in.scale),
+      each_block(mean, begin, end, static_cast<T>(in.scale), !has_factors(),
                  [&](size_t first, size_t n, const T* gradient) {
                    cuts.each(
                      block_of_step<T>{streams ? made.data() : to + first,
@@ -348,7 +354,7 @@ private:
           found.back().step.add(loops.squares(one.next, one.count));
         }
       };
-      each_block(mean, begin, end, static_cast<T>(in.scale),
+      each_block(mean, begin, end, static_cast<T>(in.scale), true,
                  [&](size_t first, size_t n, const T* gradient) {
                    cuts.each(block_of_step<T>{made.data(), from + first,
                                               gradient, first, n},

@@ -1,12 +1,18 @@
 // Remote shards and the joined link: requests whose parts arrive one by one.
 
+#include "config/text/failure.hpp"
+#include "tests/support/error_line.hpp"
 #include "tests/support/members.hpp"
+#include "tests/support/part_host.hpp"
 #include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -15,12 +21,14 @@ namespace {
 
 std::unique_ptr<server_fixture>
 open_remote(uint32_t shards, const char* policy,
-            std::optional<double> clip_norm = {}) {
+            std::optional<double> clip_norm = {},
+            const std::string& optimizer = "sgd") {
   auto out = std::make_unique<server_fixture>();
   out->remote_shards = shards > 1;
   out->settings.cluster.shards = shards;
   out->settings.policy.name = policy;
   out->settings.training.clip_norm = clip_norm;
+  out->settings.training.optimizer = optimizer;
   out->open(2);
   return out;
 }
@@ -154,8 +162,9 @@ TEST_CASE("what comes while a norm is asked for waits for the step") {
   }
 }
 
-TEST_CASE("a shard that is lost while its norm is asked for ends the run") {
-  auto on = open_remote(2, "async", 2);
+TEST_CASE("a shard that is lost while its norms are asked for ends the run") {
+  auto on = GENERATE(0, 1) == 0 ? open_remote(2, "async", 2)
+                                : open_remote(2, "async", {}, "lamb");
   auto header = on->next_header(w0);
   push_part(*on, header, 0.5f);
   on->actors.ask<release_header, payload>(
@@ -167,6 +176,40 @@ TEST_CASE("a shard that is lost while its norm is asked for ends the run") {
   auto line =
     std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
   CHECK(line.find("parameter server shard 1 at here:1 is lost") == 0);
+}
+
+TEST_CASE("a shard that measures what there is not ends the run") {
+  auto on = open_remote(2, "async", {}, "lamb");
+  part_host lead;
+  auto odd = lead.actors.system().spawn([](caf::event_based_actor*) {
+    return caf::behavior{[](measure_atom, const shard_step&) {
+      return shard_measures{{{7, {{1}}, {{1}}}, {8, {{1}}, {{1}}}}};
+    }};
+  });
+  shard_group uut{lead.self, 1, {}};
+  uut.begin({}, {caf::actor_cast<remote_shard_actor>(odd)});
+  std::vector<models::parameter_squares> found;
+  uut.measure({}, [&](std::span<const models::parameter_squares> all) {
+    found.assign(all.begin(), all.end());
+  });
+  lead.actors.run();
+  REQUIRE(found.size() == 2);
+  server_model model{on->settings.training, 10};
+  CHECK(error_line<run_error>([&] { model.factors_of(found); }) ==
+        "a shard has measured parameter 8 of a network of 8");
+  CHECK_THROWS_AS(model.factors_of(std::span{found}.last(1)), run_error);
+  CHECK(model.factors_of(std::span{found}.first(1)).at(7) == 1);
+}
+
+TEST_CASE("a shard that does not know such an optimiser refuses to measure") {
+  auto on = open_remote(2, "sync");
+  on->actors.tell(on->remote.at(0), measure_atom_v,
+                  shard_step{version{1}, {}, {}, 0.1});
+  CHECK_FALSE(on->actors.alive(on->remote.at(0)));
+  auto lamb = open_remote(2, "sync", {}, "lamb");
+  lamb->actors.tell(lamb->remote.at(0), order_atom_v,
+                    shard_step{version{1}, {}, {}, 0.1});
+  CHECK_FALSE(lamb->actors.alive(lamb->remote.at(0)));
 }
 
 TEST_CASE("a shard that misses an order ends the run") {
