@@ -7,7 +7,6 @@
 #include "data/dataset.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/engine/intra_op.hpp"
-#include "models/engine/loss.hpp"
 
 #include <torch/autograd.h>
 #include <torch/utils.h>
@@ -24,7 +23,8 @@ using cores::pipeline_pass;
 chain_state::chain_state(pointer self, chain_parts parts)
   : self_(self), parts_(std::move(parts)),
     gradients_(std::max<uint64_t>(own_count(), 1), parts_.training.dtype,
-               parts_.memory) {
+               parts_.memory),
+    loss_(parts_.training) {
   // nop
 }
 
@@ -180,8 +180,7 @@ void chain_state::take_scores(uint32_t micro_batch, const activations& found) {
     auto scores = to_tensor(found).detach().set_requires_grad(true);
     auto targets = micro_batch_of(job_->task.batch->targets, micro_batch);
     auto loss =
-      models::loss_of(scores, targets, static_cast<int64_t>(job_->samples),
-                      parts_.training.label_smoothing);
+      loss_.share(scores, targets, static_cast<int64_t>(job_->samples));
     auto gradient = torch::autograd::grad({loss}, {scores})[0];
     job_->loss += loss.item<double>();
     job_->segments.back().gradients[micro_batch] = to_activations(gradient);

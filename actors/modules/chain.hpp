@@ -15,6 +15,7 @@
 #include "config/text/settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
+#include "models/engine/loss.hpp"
 #include "models/layout/flat_pool.hpp"
 #include "models/layout/shard_cuts.hpp"
 
@@ -50,7 +51,7 @@ struct chain_parts {
   config::training_settings training;
   config::pipeline_order schedule = config::pipeline_order::gpipe;
   uint64_t micro_batch_size = UINT64_MAX; ///< Samples.
-  loss_actor loss; ///< Null: the chain computes cross entropy.
+  loss_actor loss; ///< Null: the chain computes that of `training`.
   int threads = 1; ///< LibTorch's, for that.
   payload_memory_ptr memory = heap_memory(); ///< For gradients.
 };
@@ -117,6 +118,7 @@ private:
   pointer self_;
   chain_parts parts_;
   models::flat_pool gradients_;
+  models::training_loss loss_;
   std::optional<job> job_;
 };
 

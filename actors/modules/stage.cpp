@@ -6,8 +6,8 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
+#include "models/engine/batch_dropout.hpp"
 #include "models/engine/guarded.hpp"
-#include "models/engine/loss.hpp"
 
 #include <ATen/Parallel.h>
 

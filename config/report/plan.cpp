@@ -111,6 +111,8 @@ std::string training_of(const settings& all) {
     result += ", averaged with " + print(training.ema_decay);
   if (training.clip_norm)
     result += ", gradients of norm " + print(*training.clip_norm) + " at most";
+  if (training.loss != training_settings{}.loss)
+    result += ", loss " + training.loss;
   if (training.label_smoothing > 0)
     result += ", labels smoothed by " + print(training.label_smoothing);
   if (training.autocast != autocast_kind::none)

@@ -1,6 +1,7 @@
 #include "config/schema/known_names.hpp"
 
 #include "config/text/call.hpp"
+#include "config/text/registered.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,12 +15,21 @@ struct name_lists {
   std::vector<std::string> networks;
   std::vector<std::string> datasets;
   std::vector<std::string> without_files; ///< Of these.
+  std::vector<registered_name> losses;
 };
 
 /// Made when the first name is added, whichever source that is in.
 name_lists& names() {
   static name_lists all;
   return all;
+}
+
+std::vector<std::string> checked_losses() {
+  require_registered("loss", names().losses);
+  std::vector<std::string> out;
+  for (const auto& each : names().losses)
+    out.push_back(each.name);
+  return out;
 }
 
 } // namespace
@@ -32,6 +42,15 @@ void add_dataset(std::string name, bool reads_files) {
   if (!reads_files)
     names().without_files.push_back(name);
   names().datasets.push_back(std::move(name));
+}
+
+void add_loss(std::string name, bool is_complete) {
+  names().losses.push_back({std::move(name), is_complete});
+}
+
+std::span<const std::string> known_losses() {
+  static const auto all = checked_losses();
+  return all;
 }
 
 std::span<const std::string> known_networks() {

@@ -141,6 +141,9 @@ void add_training(std::vector<key>& table) {
          "samples of a batch that a worker computes at once; their gradients "
          "are added up; not given: all",
          from{1, 1 << 24});
+  at.add("loss", &s::loss, scope::cluster, choices(known_losses()),
+         "what training makes less: of the scores of a network and the labels",
+         one_of{known_losses()});
   at.add("label-smoothing", &s::label_smoothing, scope::cluster, "X",
          "share of a label that all classes have alike, in training",
          below_one);

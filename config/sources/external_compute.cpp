@@ -15,13 +15,10 @@ bool computes_elsewhere(const settings& all) {
 }
 
 /// Settings of a native computation; the other process decides for itself.
-constexpr std::array<std::string_view, 7> of_native{"training.micro-batch-size",
-                                                    "training.label-smoothing",
-                                                    "training.autocast",
-                                                    "training.buffers",
-                                                    "parallel.mode",
-                                                    "parallel.replicas",
-                                                    "parallel.placement"};
+constexpr std::array<std::string_view, 8> of_native{
+  "training.micro-batch-size", "training.loss",     "training.label-smoothing",
+  "training.autocast",         "training.buffers",  "parallel.mode",
+  "parallel.replicas",         "parallel.placement"};
 
 /// Throws unless these have their defaults. @param cite How a line names one.
 void require_defaults(const settings& all, const auto& cite) {

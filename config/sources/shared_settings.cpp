@@ -25,10 +25,11 @@ bool is_of_the_server(std::string_view id) {
 }
 
 /// Settings that release 0.1.0 did not have.
-constexpr std::array<std::string_view, 9> newer{
-  "training.freeze",   "training.param-groups", "training.ema-decay",
-  "parallel.mode",     "parallel.stages",       "parallel.micro-batches",
-  "parallel.schedule", "parallel.placement",    "parallel.replicas"};
+constexpr std::array<std::string_view, 10> newer{
+  "training.loss",          "training.freeze",   "training.param-groups",
+  "training.ema-decay",     "parallel.mode",     "parallel.stages",
+  "parallel.micro-batches", "parallel.schedule", "parallel.placement",
+  "parallel.replicas"};
 
 /// They count only where they differ from what that release did.
 bool is_newer_and_unset(std::string_view id, std::string_view value) {

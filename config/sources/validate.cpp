@@ -157,6 +157,9 @@ void check_recipe(const resolved& all) {
       training.weight_decay == 0)
     refuse(all, "training.weight-decay-exclude",
            "needs a weight-decay above 0");
+  if (training.label_smoothing > 0 && training.loss != training_settings{}.loss)
+    refuse(all, "training.label-smoothing",
+           "is for --loss " + training_settings{}.loss);
   if (training.autocast == autocast_kind::bf16 &&
       training.dtype != scalar_type::float32)
     refuse(all, "training.autocast", "needs --dtype float32");

@@ -158,6 +158,7 @@ struct training_settings {
   /// Samples of all workers together per step; determines `batch_size`.
   std::optional<uint64_t> global_batch_size;
   std::optional<uint64_t> micro_batch_size; ///< Samples computed at a time.
+  std::string loss = "cross-entropy";       ///< Or one of the program's own.
   double label_smoothing = 0;               ///< In [0, 1).
   autocast_kind autocast = autocast_kind::none;
   /// When to stop, whichever comes first. A limit that is not given does not

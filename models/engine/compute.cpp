@@ -1,6 +1,7 @@
 #include "models/engine/compute.hpp"
 
 #include "config/text/failure.hpp"
+#include "models/engine/batch_dropout.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
 #include "models/engine/segment.hpp"
@@ -52,14 +53,14 @@ struct compute_engine::state {
   segment all;
   uint64_t seed;
   int64_t part_size; ///< Samples that are computed at once.
-  double smoothing;
+  training_loss loss;
 
   state(const config::training_settings& settings, int64_t classes,
         const at::Tensor& frozen)
     : all(settings, classes, frozen), seed(settings.seed),
       part_size(static_cast<int64_t>(
         settings.micro_batch_size.value_or(uint64_t{1} << 32))),
-      smoothing(settings.label_smoothing) {
+      loss(settings) {
     // nop
   }
 
@@ -85,10 +86,10 @@ struct compute_engine::state {
     auto pass = all.forward(inputs, drop, at.first);
     all.wait_for_all();
     torch::AutoGradMode with_grad{true};
-    auto loss = loss_of(pass.outputs, targets, of, smoothing);
-    all.backward(pass, loss, {}, at);
+    auto found = loss.share(pass.outputs, targets, of);
+    all.backward(pass, found, {}, at);
     torch::NoGradGuard no_grad;
-    return loss.item<double>();
+    return found.item<double>();
   }
 
   gradient_result run(const at::Tensor& inputs, const at::Tensor& targets,
@@ -186,9 +187,7 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
         break;
       }
       auto scores = state_->all.score(inputs);
-      auto loss =
-        at::cross_entropy_loss(scores, targets, {}, at::Reduction::Sum);
-      result.loss += loss.item<double>();
+      result.loss += state_->loss.sum(scores, targets).item<double>();
       correct += count_correct(scores, targets);
       has_top5 = scores.size(1) > most_without_top5;
       if (has_top5) {

@@ -216,7 +216,8 @@ struct loop_site {
 };
 
 at::Tensor mean_loss(const at::Tensor& scores, const context& batch) {
-  return models::loss_of(scores, batch.targets(), batch.targets().numel(), 0);
+  return models::training_loss{{}}.share(scores, batch.targets(),
+                                         batch.targets().numel());
 }
 
 /// The loop of the tutorial; `look` sees each context before its step.

@@ -109,6 +109,7 @@ constexpr bad bad_flags[] = {
   {"--warmup-epochs -1", "--warmup-epochs -1: must be at least 0"},
   {"--weight-decay-exclude bn",
    "--weight-decay-exclude bn: must be one of none, bias, norm, bias+norm"},
+  {"--loss mse", "--loss mse: must be one of cross-entropy, margin"},
   {"--param-groups fc1=rate=1",
    "--param-groups fc1=rate=1: 'rate=1' must be lr=X, weight-decay=X or "
    "momentum=X"},
@@ -204,6 +205,8 @@ constexpr bad bad_wholes[] = {
    "--warmup-epochs 3: must be less than the epochs of the run, 3"},
   {"--weight-decay-exclude norm",
    "--weight-decay-exclude norm: needs a weight-decay above 0"},
+  {"--loss margin --label-smoothing 0.1",
+   "--label-smoothing 0.1: is for --loss cross-entropy"},
   {"--optimizer adam --param-groups fc1=momentum=0",
    "--param-groups fc1=momentum=0: gives 'fc1' a momentum, which adam does not "
    "have"},

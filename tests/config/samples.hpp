@@ -34,6 +34,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.nesterov", "true"},
     {"training.weight-decay", "0.0005"},
     {"training.weight-decay-exclude", "bias+norm"},
+    {"training.loss", "margin"},
     {"training.param-groups", "fc*.bias=lr=0.1 weight-decay=0.001"},
     {"training.ema-decay", "0.99"},
     {"training.clip-norm", "5"},

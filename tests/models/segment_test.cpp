@@ -1,4 +1,5 @@
 #include "config/text/failure.hpp"
+#include "models/engine/batch_dropout.hpp"
 #include "models/engine/compute.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
@@ -8,6 +9,7 @@
 #include <ATen/ATen.h>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
 #include <atomic>
@@ -93,8 +95,8 @@ public:
       }
       x.set_requires_grad(true);
       torch::AutoGradMode with_grad{true};
-      auto share =
-        loss_of(x, of_.targets.narrow(0, first, micro_batch_size), samples, 0);
+      auto share = training_loss{{}}.share(
+        x, of_.targets.narrow(0, first, micro_batch_size), samples);
       gradients.push_back(torch::autograd::grad({share}, {x})[0]);
       loss += share.item<double>();
     }
@@ -183,7 +185,7 @@ TEST_CASE("a segment takes its owner's range alone", "[models][segment]") {
   auto features = body.forward(of.inputs, drop, true);
   auto pass = last.forward(features.outputs, drop, true);
   torch::AutoGradMode with_grad{true};
-  auto loss = loss_of(pass.outputs, of.targets, samples, 0);
+  auto loss = training_loss{{}}.share(pass.outputs, of.targets, samples);
   auto back = last.backward(pass, loss, {}, {});
   CHECK_FALSE(body.backward(features, features.outputs, back, {}).defined());
   CHECK(at::equal(gradient, of.unsplit(samples).second));

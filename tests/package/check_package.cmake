@@ -102,6 +102,21 @@ if(accuracy LESS 0.9 OR NOT samples EQUAL 8000)
   message(FATAL_ERROR "the stripes were not learnt:\n${summary}")
 endif()
 
+# Its loss is in the plan, and learnt with; there is less of it than of cross
+# entropy.
+set(focal --simulate --network two_layers --loss focal --workers 2)
+run(${trainer} ${focal} --check)
+if(NOT out MATCHES "loss focal")
+  message(FATAL_ERROR "the plan lacks the loss:\n${out}")
+endif()
+run(${trainer} ${focal} --max-steps 60 --train-dir ${WORK}/focal)
+file(READ ${WORK}/focal/summary.json summary)
+string(JSON accuracy GET "${summary}" final_accuracy)
+string(JSON loss GET "${summary}" final_loss)
+if(accuracy LESS 0.3 OR loss GREATER 1.9)
+  message(FATAL_ERROR "the loss was not made less:\n${summary}")
+endif()
+
 # The tutorial's program: a server, two trainers with loops of their own and an
 # evaluator, each a process.
 run(bash ${CMAKE_CURRENT_LIST_DIR}/run_tutorial.sh ${WORK}/build/remote_trainer

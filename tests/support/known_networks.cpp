@@ -22,6 +22,8 @@ namespace {
      true});
   troupe::config::add_optimizer({"adam", slots(2)});
   troupe::config::add_optimizer({"adamw", slots(2)});
+  troupe::config::add_loss("cross-entropy", true);
+  troupe::config::add_loss("margin", true);
   troupe::config::add_optimizer({"lamb", slots(2), 1e-6});
   troupe::config::add_optimizer({"adagrad", slots(1), 1e-10});
   return true;
