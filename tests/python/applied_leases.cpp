@@ -1,17 +1,19 @@
 // Prints which leases of a run were put into its weights, for tests in Python:
-// "EPOCH LEASE" a line. Exits with 1, and says why, if a lease was not settled
-// exactly once.
+// "EPOCH LEASE INDEX..." a line, with the samples of the lease. Exits with 1,
+// and says why, if a lease was not settled exactly once.
 //
 // Usage: applied_leases EVENT-LOG [LAST EVENT-LOG]...
 // LAST: the version from which the next life of the server went on.
 
 #include "actors/recording/event_log_file.hpp"
+#include "data/sampling/permutation.hpp"
 #include "tests/support/lease_account.hpp"
 
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,8 +22,25 @@ namespace {
 
 using namespace troupe;
 
+data::epoch_order order_of(const proto::LogBegin& run) {
+  for (const auto& one : run.description().settings())
+    if (one.key() == "training.seed")
+      return {std::stoull(one.value()), run.samples()};
+  throw std::runtime_error{"the event log does not tell the seed"};
+}
+
+void print(const proto::LogLease& lease, data::epoch_order& order) {
+  std::printf("%llu %llu", static_cast<unsigned long long>(lease.epoch()),
+              static_cast<unsigned long long>(lease.id()));
+  for (auto index :
+       order.lease_indices(lease.epoch(), lease.first(), lease.count()))
+    std::printf(" %lld", static_cast<long long>(index));
+  std::printf("\n");
+}
+
 void print_applied(const char* event_log, uint64_t last) {
   recording::event_log_reader from{event_log};
+  auto order = order_of(from.begin());
   std::map<std::tuple<uint32_t, uint32_t, uint64_t>,
            std::vector<proto::LogLease>>
     held;
@@ -37,9 +56,7 @@ void print_applied(const char* event_log, uint64_t last) {
         for (const auto& lease :
              held.at({id.worker(), id.life(), id.sequence()}))
           if (step.makes() <= last)
-            std::printf("%llu %llu\n",
-                        static_cast<unsigned long long>(lease.epoch()),
-                        static_cast<unsigned long long>(lease.id()));
+            print(lease, order);
   }
 }
 
