@@ -11,7 +11,6 @@ namespace {
 namespace native_metrics = config::native_metrics;
 
 constexpr double live_interval = 0.2; // s
-constexpr const char* erase_line = "\r\x1b[K";
 constexpr size_t most_names = 4;
 
 template <class... Ts>
@@ -115,7 +114,7 @@ std::string progress::clear() {
   if (!live_)
     return "";
   live_ = false;
-  return erase_line;
+  return std::string{erase_line};
 }
 
 std::string progress::render(const progress_figures& what) {
@@ -123,7 +122,8 @@ std::string progress::render(const progress_figures& what) {
     return progress_line(what, 0) + "\n";
   live_ = true;
   // The last column stays free: some terminals break the line there.
-  return erase_line + progress_line(what, width_ > 1 ? width_ - 1 : 1);
+  return std::string{erase_line} +
+         progress_line(what, width_ > 1 ? width_ - 1 : 1);
 }
 
 } // namespace troupe::recording

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::recording {
@@ -35,6 +36,9 @@ std::string metrics_text(const config::metrics& all);
 
 /// "evaluation   step 20  accuracy 81.11 %  loss 1.4102  top-5 98.61 %"
 std::string score_line(const evaluation_record& found);
+
+/// To the beginning of the terminal's line, which is then empty.
+inline constexpr std::string_view erase_line = "\r\x1b[K";
 
 /// Minimal seconds between two sets of figures: users cannot read faster.
 inline constexpr double figures_interval = 0.1;

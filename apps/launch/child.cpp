@@ -1,16 +1,21 @@
 #include "apps/launch/child.hpp"
 
+#include "actors/recording/progress.hpp"
 #include "config/text/failure.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace troupe::app {
 
@@ -18,6 +23,45 @@ namespace {
 
 /// A line is passed on in pieces of this size, should it have no end.
 constexpr size_t longest_line = 64u << 10;
+
+struct channel {
+  transport::descriptor ours;
+  transport::descriptor theirs;
+};
+
+channel make_pipe() {
+  std::array<int, 2> ends{-1, -1};
+  (void)pipe2(ends.data(), O_CLOEXEC);
+  return {transport::descriptor{ends[0]}, transport::descriptor{ends[1]}};
+}
+
+/// A terminal that passes on what is written to it as it is.
+channel make_terminal(size_t columns) {
+  channel out;
+  out.ours = transport::descriptor{posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
+  std::array<char, 64> name{};
+  if (out.ours.get() < 0 || grantpt(out.ours.get()) != 0 ||
+      unlockpt(out.ours.get()) != 0 ||
+      ptsname_r(out.ours.get(), name.data(), name.size()) != 0)
+    return out;
+  out.theirs =
+    transport::descriptor{open(name.data(), O_RDWR | O_NOCTTY | O_CLOEXEC)};
+  termios raw{};
+  tcgetattr(out.theirs.get(), &raw);
+  cfmakeraw(&raw);
+  tcsetattr(out.theirs.get(), TCSANOW, &raw);
+  winsize size{24, static_cast<unsigned short>(columns), 0, 0};
+  ioctl(out.theirs.get(), TIOCSWINSZ, &size);
+  return out;
+}
+
+/// What is left of a line that was drawn several times.
+std::string last_drawn(const std::string& line) {
+  auto at = line.rfind(recording::erase_line);
+  return at == std::string::npos
+           ? line
+           : line.substr(at + recording::erase_line.size());
+}
 
 std::vector<char*> pointers_to(std::vector<std::string>& all) {
   std::vector<char*> out;
@@ -68,15 +112,15 @@ environment_with(const std::map<std::string, std::string>& added) {
 
 } // namespace
 
-child::child(const child_plan& plan, const std::filesystem::path& log)
+child::child(const child_plan& plan, const std::filesystem::path& log,
+             size_t columns)
   : log_(nullptr, std::fclose) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+  auto [ours, theirs] = columns > 0 ? make_terminal(columns) : make_pipe();
+  if (ours.get() < 0 || theirs.get() < 0)
     throw run_error(
       std::string{transport::system_error("starting " + plan.name).what()});
-  output_ = transport::descriptor{ends[0]};
-  transport::descriptor theirs{ends[1]};
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  output_ = std::move(ours);
   if (!log.empty()) {
     log_.reset(std::fopen(log.c_str(), "ae"));
     if (!log_)
@@ -89,7 +133,7 @@ child::child(const child_plan& plan, const std::filesystem::path& log)
   auto parent = getpid();
   pid_ = fork();
   if (pid_ == 0)
-    become(arguments.data(), variables.data(), ends[1], parent);
+    become(arguments.data(), variables.data(), theirs.get(), parent);
   if (pid_ < 0)
     throw run_error(transport::system_error("starting " + plan.name).what());
   setpgid(pid_, pid_);
@@ -108,30 +152,42 @@ void child::read(const std::function<void(const std::string&)>& say) {
     auto got = ::read(output(), some.data(), some.size());
     if (got < 0 && errno == EINTR)
       continue;
-    if (got < 0)
-      break; // There is no more at the moment.
-    if (got == 0) {
+    if (got < 0 && errno == EAGAIN)
+      break;        // There is no more at the moment.
+    if (got <= 0) { // A terminal that nobody has open any more fails.
       if (!rest_.empty())
-        say(std::exchange(rest_, {}));
+        pass_on(rest_, say);
+      rest_.clear();
       output_ = {};
       break;
     }
-    auto size = static_cast<size_t>(got);
-    if (log_)
-      std::fwrite(some.data(), 1, size, log_.get());
-    rest_.append(some.data(), size);
+    rest_.append(some.data(), static_cast<size_t>(got));
     size_t begin = 0;
     for (auto end = rest_.find('\n'); end != std::string::npos;
          end = rest_.find('\n', begin)) {
-      say(rest_.substr(begin, end - begin));
+      pass_on(rest_.substr(begin, end - begin), say);
       begin = end + 1;
     }
     rest_.erase(0, begin);
-    if (rest_.size() > longest_line)
-      say(std::exchange(rest_, {}));
+    if (rest_.size() > longest_line) {
+      pass_on(rest_, say);
+      rest_.clear();
+    }
   }
   if (log_)
     std::fflush(log_.get());
+}
+
+void child::pass_on(const std::string& drawn,
+                    const std::function<void(const std::string&)>& say) {
+  auto line = last_drawn(drawn);
+  if (log_)
+    std::fprintf(log_.get(), "%s\n", line.c_str());
+  say(line);
+}
+
+std::string child::live() const {
+  return last_drawn(rest_);
 }
 
 std::optional<int> child::ended() {

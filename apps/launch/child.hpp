@@ -25,9 +25,11 @@ struct child_plan {
 
 class child {
 public:
-  /// Starts it. @param log A file that gets what it prints; empty: none.
+  /// Starts it. @param log A file that gets the lines it prints; empty: none.
+  /// @param columns Width of the terminal that it is given; 0: a pipe.
   /// @throws run_error
-  child(const child_plan& plan, const std::filesystem::path& log);
+  child(const child_plan& plan, const std::filesystem::path& log,
+        size_t columns = 0);
 
   /// Kills it if it still runs.
   ~child();
@@ -43,6 +45,9 @@ public:
   /// Takes what it has printed, and passes on complete lines.
   void read(const std::function<void(const std::string&)>& say);
 
+  /// The line that it is still redrawing on its terminal.
+  std::string live() const;
+
   /// Its exit status once it has ended, or 128 + the number of a signal.
   std::optional<int> ended();
 
@@ -50,6 +55,9 @@ public:
   void signal(int number) const;
 
 private:
+  void pass_on(const std::string& drawn,
+               const std::function<void(const std::string&)>& say);
+
   pid_t pid_ = 0;
   std::optional<int> status_;
   transport::descriptor output_;

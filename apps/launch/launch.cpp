@@ -1,5 +1,6 @@
 #include "apps/launch/launch.hpp"
 
+#include "actors/recording/progress.hpp"
 #include "apps/launch/plan.hpp"
 #include "apps/startup/cores.hpp"
 #include "apps/startup/resources.hpp"
@@ -16,6 +17,7 @@
 #include <iostream>
 #include <list>
 #include <thread>
+#include <utility>
 
 namespace troupe::app {
 
@@ -75,6 +77,7 @@ public:
       wait();
       for (auto& one : all_)
         look_at(one);
+      show_live();
       if (auto more = signals_.taken(); more > 0)
         stop(more);
       if (!lead_status_ && nobody_works())
@@ -99,9 +102,31 @@ private:
     bool failed = false;
   };
 
-  void say(const node& who, const std::string& line) const {
-    std::printf("[%s] %s\n", who.plan.name.c_str(), line.c_str());
+  void say(const node& who, const std::string& line) {
+    erase_live();
+    std::printf("%s%s\n", prefix_of(who).c_str(), line.c_str());
     std::fflush(stdout);
+  }
+
+  static std::string prefix_of(const node& who) {
+    return "[" + who.plan.name + "] ";
+  }
+
+  /// Draws the line of the lead's progress, on a terminal, below all others.
+  void show_live() {
+    const auto& lead = all_.front();
+    auto live = lead.process->live();
+    if (live.empty() || live == shown_)
+      return;
+    erase_live();
+    std::printf("%s%s", prefix_of(lead).c_str(), live.c_str());
+    std::fflush(stdout);
+    shown_ = live;
+  }
+
+  void erase_live() {
+    if (!std::exchange(shown_, {}).empty())
+      std::printf("%s", std::string{recording::erase_line}.c_str());
   }
 
   void start(node& one) {
@@ -110,7 +135,11 @@ private:
       plan.command.insert(plan.command.end(), {"--resume", "auto"});
     auto log =
       plan_.logs.empty() ? plan_.logs : plan_.logs / (plan.name + ".log");
-    one.process.emplace(plan, log);
+    // A narrow one would be no use behind the prefix.
+    auto columns = terminal_width();
+    auto before = prefix_of(one).size();
+    auto draws = &one == &all_.front() && columns > 2 * before;
+    one.process.emplace(plan, log, draws ? columns - before : 0);
     ++one.starts;
   }
 
@@ -203,6 +232,7 @@ private:
   bool stopping_ = false;
   bool gave_up_ = false;
   bool told_ = false;
+  std::string shown_; ///< The line that is drawn on the terminal now.
 };
 
 } // namespace
