@@ -19,10 +19,16 @@ _TYPES = {1: torch.float32, 2: torch.float64}
 
 
 class Region:
-    """Memory that both have mapped."""
+    """Memory that both have mapped.
 
-    def __init__(self, file: int, size: int) -> None:
+    Args:
+        private: Map it a second time, so that what this process writes there
+            reaches nobody: for weights that the model's parameters are.
+    """
+
+    def __init__(self, file: int, size: int, private: bool = False) -> None:
         self.memory = mmap.mmap(file, size)
+        self._private = mmap.mmap(file, size, access=mmap.ACCESS_COPY) if private else None
         os.close(file)
         self._pinned_at = 0
 
@@ -41,6 +47,11 @@ class Region:
 
     def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
+
+    def weights(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        """The same for reading alone."""
+        memory = self._private or self.memory
+        return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
 
 
 @dataclass(frozen=True)
@@ -92,13 +103,21 @@ def device_of(mine: Sequence[Described]) -> torch.device | None:
 class Tensors:
     """The tensors of a model, and their places in a block.
 
+    Args:
+        views: Whether the parameters become the weights in a block instead of
+            getting a copy.
+
     Raises:
         Error: If the model is not the one of the run.
     """
 
-    def __init__(self, mine: Sequence[Described], run: Welcome) -> None:
+    def __init__(
+        self, mine: Sequence[Described], run: Welcome, views: bool = False
+    ) -> None:
         self._mine = mine
         self._run = run
+        self._views_bound = views
+        self._versions: list[int] = []  # Of the bound tensors, by torch's count.
         self._device = device_of(mine)
         self._flat: torch.Tensor | None = None  # A block's copy on the GPU.
         self._compare()
@@ -149,11 +168,39 @@ class Tensors:
         with torch.no_grad():
             if self._device is not None:
                 block = self._on_device().copy_(block, non_blocking=True)
-            torch._foreach_copy_(self._tensors, self._views(block))
+            parts = self._views(block)
+            if self._views_bound:
+                parts = self._bind(parts)
+            if parts:
+                torch._foreach_copy_(self._tensors[-len(parts) :], parts)
+
+    def _bind(self, parts: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Makes the parameters these parts of a block; gives the other parts."""
+        count = len(self._trained)
+        for (x, _), part in zip(self._trained, parts):
+            x.tensor.data = part
+        self._versions = [x.tensor._version for x, _ in self._trained]
+        return parts[count:]
+
+    def _check_unchanged(self) -> None:
+        for (x, _), version in zip(self._trained, self._versions):
+            if x.tensor._version != version:
+                raise Error(
+                    f"{x.name} was changed in place: with views=True it is the run's, for "
+                    "reading alone"
+                )
+
+    def unbind(self) -> None:
+        """Gives the parameters memory of their own."""
+        if self._versions:
+            for x, _ in self._trained:
+                x.tensor.data = x.tensor.data.clone()
+            self._versions = []
 
     def fill(self, block: torch.Tensor, allow_unused: bool) -> None:
         """Puts gradients and running statistics into a block, and clears the
         gradients."""
+        self._check_unchanged()
         sources = [self._gradient(x, allow_unused) for x, _ in self._trained]
         sources += self._tensors[len(sources) :]
         with torch.no_grad():

@@ -91,7 +91,7 @@ class Evaluator:
         node.raise_failure()
 
     def _metrics_of(self, due: Frame) -> dict[str, float]:
-        self._session.tensors.load(self._session.block(*due.body.take("QQ")))
+        self._session.tensors.load(self._session.weights(*due.body.take("QQ")))
         self._model.eval()
         with torch.no_grad():
             found = self._score(self._model)

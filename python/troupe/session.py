@@ -32,7 +32,7 @@ class Session:
     """A model's part in a run: the program that has the place in the cluster,
     the memory that both have mapped, and the model's tensors in it."""
 
-    def __init__(self, role: str, model: torch.nn.Module) -> None:
+    def __init__(self, role: str, model: torch.nn.Module, views: bool = False) -> None:
         global _open
         if _open is not None:
             raise Error(f"this process has {_open.name} already; close it first")
@@ -41,6 +41,9 @@ class Session:
         self.closed = False
         self._mine = tensors_of(model)
         self._on_gpu = device_of(self._mine) is not None
+        self._views = views
+        if views and any(x.tensor.device.type != "cpu" for x in self._mine):
+            raise Error("views=True is for a model on the CPU: a GPU needs a copy of the weights")
         self._regions: dict[int, Region] = {}
         self.node = Node(role)
         _open = self
@@ -67,19 +70,23 @@ class Session:
 
     def _begin(self, welcome: Frame) -> None:
         self.run = read_welcome(welcome.body)
-        self.tensors = Tensors(self._mine, self.run)
+        self.tensors = Tensors(self._mine, self.run, self._views)
         if self.run.frozen:
             block = self._regions[self.run.region].view(0, self.run.frozen, self.run.dtype)
             self.tensors.load_frozen(block)
 
-    def block(self, region: int, offset: int) -> torch.Tensor:
-        """All weights, or a gradient."""
+    def weights(self, region: int, offset: int) -> torch.Tensor:
+        """The block with all weights of a version."""
+        return self._regions[region].weights(offset, self.run.count, self.run.dtype)
+
+    def gradient(self, region: int, offset: int) -> torch.Tensor:
+        """The block for a gradient."""
         return self._regions[region].view(offset, self.run.count, self.run.dtype)
 
     def take(self, frame: Frame, other: Callable[[Frame], None]) -> None:
         number, body = frame.number, frame.body
         if frame.kind == frames.MEMORY:
-            region = Region(frame.files[0], body.number("Q"))
+            region = Region(frame.files[0], body.number("Q"), self._views)
             if self._on_gpu:
                 region.pin()
             self._regions[number] = region
@@ -99,5 +106,7 @@ class Session:
         atexit.unregister(self.close)
         _open = None
         self.node.stop()
+        if hasattr(self, "tensors"):
+            self.tensors.unbind()
         for region in self._regions.values():
             region.release()

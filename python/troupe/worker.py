@@ -65,6 +65,9 @@ class Worker:
             as the loader prefetches, and as one step accumulates.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
+        views: The model's parameters are the run's own weights, in shared
+            memory, instead of a copy: they may be read from one batch to the
+            `step` or `skip` after it, and never be changed.
         settings: Any setting of a worker by its flag's name: host="10.0.0.1".
 
     Raises:
@@ -80,6 +83,7 @@ class Worker:
         dataset_id: str = "",
         leases: int = 4,
         allow_unused: bool = False,
+        views: bool = False,
         **settings: Any,
     ) -> None:
         dataset(dataset_size, dataset_id)  # Refuses what the server would.
@@ -96,7 +100,7 @@ class Worker:
         self._yielded: list[Lease] = []  # Since the last step.
         self._in_loader = 0  # Leases that a DataLoader has.
         self._loop: Generator | None = None
-        self._session = Session("worker", model)
+        self._session = Session("worker", model, views)
         keep_memory()
         self._node = self._session.node
         try:
@@ -135,8 +139,8 @@ class Worker:
     def _take_weights(self, lease: int, body: Body) -> None:
         _, dropped, *places = body.take("QBQQQQ")
         self._dropped = bool(dropped)
-        self._session.tensors.load(self._session.block(*places[:2]))
-        self._task = _Task(lease, self._session.block(*places[2:]))
+        self._session.tensors.load(self._session.weights(*places[:2]))
+        self._task = _Task(lease, self._session.gradient(*places[2:]))
 
     def _take_next(self) -> None:
         self._session.take(self._node.receive(), self._take_own)

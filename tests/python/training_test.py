@@ -2,12 +2,17 @@
 
 import collections
 import copy
+import fcntl
 import gzip
 import os
 import random
+import re
+import shutil
 import struct
 import subprocess
 import sys
+import termios
+import tty
 import unittest
 
 import cluster
@@ -58,8 +63,9 @@ class Launch(cluster.Case):
     def test_one_command_for_all(self):
         file = troupe.describe(toy.model(), self.folder / "toy.safetensors")
         (self.folder / "server.ini").write_text(
-            f"[training]\nnetwork = weights:{file}\nepochs = 3\nlr = 0.05\n"
-            f"train-dir = {self.folder}/run\n"
+            # However late the evaluator comes, the run ends with its score.
+            f"[training]\nnetwork = weights:{file}\nepochs = 100000\nlr = 0.05\n"
+            f"target = recall>=0.7\ntrain-dir = {self.folder}/run\n"
             f"[data]\ndataset = external(samples={toy.SAMPLES},id=toy)\n"
         )
         launch = self.start(
@@ -71,13 +77,46 @@ class Launch(cluster.Case):
         )
         self.require_end(launch)
         run = self.run_directory()
-        self.assertGreater(run.summary["final_metrics"]["recall"], 0.5)
+        self.assertIn("reached recall>=0.7", launch.output())
+        self.assertIn("recall", run.summary["final_metrics"])
         self.assertIn("[evaluator] scores", launch.output())
-        self.assertEqual(run.summary["samples_applied"], 3 * toy.SAMPLES)
         self.assertEqual(run.summary["workers"], 2)
         self.assertEqual(len(list(self.folder.glob("report-*.jsonl"))), 2)
-        self.assertIn("[ps] completed", launch.output())
         self.assertIn("joined       worker 1", (self.folder / "logs" / "ps.log").read_text())
+
+
+    def test_one_live_line_on_a_terminal(self):
+        columns = 90
+        ours, theirs = os.openpty()
+        tty.setraw(theirs)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen(
+            [cluster.PROGRAM, "launch", "--workers", "2", "--log-dir", "logs", "--",
+             "--train-dir", "run", "--epochs", "6", "--threads", "1"],
+            stdout=theirs, cwd=self.folder,
+        )
+        os.close(theirs)
+        text = b""
+        try:
+            while some := os.read(ours, 1 << 16):
+                text += some
+        except OSError:
+            pass  # Nobody has it open any more.
+        os.close(ours)
+        self.assertEqual(process.wait(), 0)
+        erase = "\r\x1b[K"
+        drawn = [x for x in re.split(f"{re.escape(erase)}|\n", text.decode()) if x]
+        for line in drawn:
+            self.assertRegex(line, r"^\[(ps|worker-\d)\] ")
+        live = [x for x in drawn if x.startswith("[ps] step ")]
+        self.assertGreater(len(live), 2)
+        self.assertLess(max(map(len, live)), columns)
+        # They are drawn over each other, and no line is lost below them.
+        self.assertGreaterEqual(text.decode().count(erase), len(live) - 1)
+        log = (self.folder / "logs" / "ps.log").read_text()
+        self.assertNotIn("\x1b", log)
+        for line in log.splitlines():
+            self.assertIn(f"[ps] {line}", drawn)
 
 
 class Heap(unittest.TestCase):
@@ -199,6 +238,64 @@ class Kinds(cluster.Case):
                 return nn.functional.cross_entropy(model(x), y)
 
         self.train(model, forward)
+
+
+class Views(cluster.Case):
+    """The model's parameters are the run's own weights."""
+
+    def train(self, views, *flags):
+        name = f"views-{views}"
+        server, port = self.serve(
+            "--workers", 1, "--epochs", 2, "--lr", 0.05, "--train-dir", self.folder / name,
+            *flags, name=name,
+        )
+        model, data = toy.model(), toy.Points()
+        own = {x.data_ptr() for x in model.parameters()}
+        seen = set()
+        with troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port, views=views
+        ) as worker:
+            for x, y in worker.loader(data):
+                seen.update(x.data_ptr() for x in model.parameters())
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                self.assertTrue(worker.step(loss))
+        self.require_end(server)
+        self.assertEqual(seen == own, not views)
+        # Nothing of the run's memory is left to the user.
+        self.assertFalse(seen.intersection(x.data_ptr() for x in model.parameters()) - own)
+        for x in model.parameters():
+            self.assertTrue(x.isfinite().all())
+        return troupe.Run(self.folder / name).state_dict("last")
+
+    def test_it_trains_alike(self):
+        for path in ("auto", "stream"):
+            with self.subTest(path):
+                copied = self.train(False, "--transport", path)
+                viewed = self.train(True, "--transport", path)
+                for name, value in copied.items():
+                    self.assertTrue(torch.equal(viewed[name], value), name)
+                for name in ("views-False", "views-True"):
+                    shutil.rmtree(self.folder / name)
+
+    def test_a_change_is_refused_and_reaches_nobody(self):
+        server, port = self.serve("--workers", 1, "--epochs", 3)
+        model, data = toy.model(), toy.Points()
+        settings = {"dataset_size": toy.SAMPLES, "dataset_id": "toy", "port": port}
+        with (
+            self.assertRaisesRegex(troupe.Error, "last.weight was changed in place"),
+            troupe.Worker(model, **settings, views=True) as worker,
+        ):
+            for x, y in worker.loader(data):
+                with torch.no_grad():
+                    model.last.weight.fill_(float("nan"))
+                nn.functional.cross_entropy(model(x), y).backward()
+                worker.step(0.0)
+        other = self.work(port, 1)
+        self.require_end(other)
+        self.require_end(server)
+        weights = self.run_directory().state_dict("last")
+        self.assertTrue(all(x.isfinite().all() for x in weights.values()))
 
 
 class Optimisers(cluster.Case):
