@@ -1,14 +1,14 @@
 """Loops in Python, to be measured beside each other.
 
     loops.py plain|async|sync NETWORK BATCH STEPS OUT [WORKERS]
-    loops.py step BYTES 1 STEPS OUT
+    loops.py step|views BYTES 1 STEPS OUT
     loops.py launch - 1 1 OUT
 
 The first line: as peers.py, whose networks and clock these are. plain: WORKERS
 (2) processes that share nothing. async, sync: as many workers of Troupe.
 
 step: the median seconds of worker.step() with a tensor of BYTES, without
-computing. launch: the seconds from launching a server and a worker to the
+computing; views: with views=True. launch: the seconds from launching a server and a worker to the
 worker's first step, without those that its import of torch took.
 """
 
@@ -146,13 +146,15 @@ def train(task):
 # -- without computing ---------------------------------------------------------
 
 
-def time_step(size, steps, out):
+def time_step(size, steps, out, views):
     torch.set_num_threads(1)
     network = nn.Linear(size // 4, 1, bias=False)
     found = []
     settings = {"policy": "async", "workers": 1, "momentum": 0, "max_steps": steps + 5}
     with Server(network, dataset_size=100000, **settings) as server:
-        with troupe.Worker(network, dataset_size=100000, port=server.port) as worker:
+        with troupe.Worker(
+            network, dataset_size=100000, port=server.port, views=views
+        ) as worker:
             gradient = torch.zeros_like(network.weight)
             for _ in worker:
                 network.weight.grad = gradient
@@ -189,8 +191,8 @@ def first_step(out):
 
 def main():
     mode, what, _, steps, *rest = sys.argv[1:]
-    if mode == "step":
-        time_step(int(what), int(steps), os.path.abspath(rest[0]))
+    if mode in ("step", "views"):
+        time_step(int(what), int(steps), os.path.abspath(rest[0]), mode == "views")
     elif mode == "launch":
         launch(os.path.abspath(rest[0]))
     elif mode == "first":

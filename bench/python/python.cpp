@@ -63,22 +63,29 @@ void compare_steps(const setting& how, report& out) {
        {size{"4KB", 4096, 2000}, size{"45MB", size_t{11'173'962} * 4, 60}}) {
     auto count = how.quick ? 3 : what.count;
     auto name = std::string{"python/step/"} + what.name;
-    auto found =
-      alternate(name,
-                {{"step()",
-                  [&] {
-                    return loops(how, {"step", std::to_string(what.bytes), "1",
-                                       std::to_string(count)});
-                  }},
-                 {"a C++ worker",
-                  [&] {
-                    return round_trip(what.bytes, count);
-                  }}},
-                how.quick ? 1 : 5, out);
+    auto step = [&](const char* mode) {
+      return loops(
+        how, {mode, std::to_string(what.bytes), "1", std::to_string(count)});
+    };
+    auto found = alternate(name,
+                           {{"step()",
+                             [&] {
+                               return step("step");
+                             }},
+                            {"step(), views",
+                             [&] {
+                               return step("views");
+                             }},
+                            {"a C++ worker",
+                             [&] {
+                               return round_trip(what.bytes, count);
+                             }}},
+                           how.quick ? 1 : 5, out);
     constexpr double micro = 1e6;
-    out.add(compare(name, micro * found[0], "us",
-                    "a C++ worker over shared memory", micro * found[1],
-                    better::lower));
+    for (size_t i : {0, 1})
+      out.add(compare(name + (i == 1 ? "/views" : ""), micro * found[i], "us",
+                      "a C++ worker over shared memory", micro * found[2],
+                      better::lower));
   }
 }
 
@@ -128,7 +135,7 @@ void measure_python_steps(const setting& how, report& out) {
   if (begin_with_python(
         how, out,
         "a step of Python without computing (targets: 4 KB 100 us "
-        "more than a C++ worker, 45 MB 0.6 of its rate)"))
+        "more than a C++ worker, 45 MB 0.6 of its rate, 0.8 with views)"))
     compare_steps(how, out);
 }
 

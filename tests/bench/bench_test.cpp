@@ -143,7 +143,8 @@ TEST_CASE("Python's workers have their figures") {
 
 TEST_CASE("Python's steps and its start have their figures") {
   CHECK(python_figures({"python/step", "python/start"}) ==
-        std::set<std::string>{"python/step/4KB", "python/step/45MB",
+        std::set<std::string>{"python/step/4KB", "python/step/4KB/views",
+                              "python/step/45MB", "python/step/45MB/views",
                               "python/start/import",
                               "python/start/first_step"});
 }
