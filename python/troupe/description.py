@@ -126,8 +126,12 @@ def _numbers(group: Mapping[str, Any], about: str) -> str:
     return " ".join(out)
 
 
-def _groups(all: list[Described], groups: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The lines "NAME = NUMBERS" of all parameters in groups."""
+#: As torch's optimisers take them.
+ParamGroups = Iterable[Mapping[str, Any]]
+
+
+def _groups(all: list[Described], groups: ParamGroups) -> dict[str, str]:
+    """The numbers of all parameters in groups, by their names."""
     names = {id(x.tensor): x.name for x in reversed(all)}
     first = {x.name: x.same_as or x.name for x in all}
     frozen = {x.name for x in all if x.frozen or x.kind != PARAMETER}
@@ -148,13 +152,21 @@ def _groups(all: list[Described], groups: Iterable[Mapping[str, Any]]) -> list[s
             if name in out:
                 raise Error(f"{about} has {name}, which is in a group before it")
             out[name] = numbers
-    return [f"{name} = {numbers}" for name, numbers in out.items()]
+    return out
+
+
+def group_rules(model: torch.nn.Module, groups: ParamGroups) -> str:
+    """The setting `param-groups` that says the same."""
+    names: dict[str, list[str]] = {}
+    for name, numbers in _groups(tensors_of(model), groups).items():
+        names.setdefault(numbers, []).append(re.sub(r"([*?\[])", r"[\1]", name))
+    return ",".join(f"{' '.join(its)}={numbers}" for numbers, its in names.items())
 
 
 def describe(
     model: torch.nn.Module,
     path: str | Path,
-    param_groups: Iterable[Mapping[str, Any]] = (),
+    param_groups: ParamGroups | None = None,
 ) -> Path:
     """Writes the file for `--network weights:FILE`: what a parameter server has
     to know of the model, and its present weights, which are the first ones.
@@ -173,7 +185,9 @@ def describe(
         "troupe.statistics": [x.name for x in all if x.kind == STATISTIC],
         "troupe.frozen": [x.name for x in all if x.frozen],
         "troupe.shared": [f"{x.name} = {x.same_as}" for x in all if x.same_as],
-        "troupe.groups": _groups(all, param_groups),
+        "troupe.groups": [
+            f"{name} = {numbers}" for name, numbers in _groups(all, param_groups or ()).items()
+        ],
     }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

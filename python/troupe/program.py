@@ -7,13 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from troupe.description import describe, file_name
+from troupe.description import ParamGroups, describe, file_name, group_rules
 from troupe.errors import Error
 
 #: Names the program where it is neither in the package nor in the PATH.
@@ -80,7 +80,7 @@ def serve(
     *,
     dataset_size: int,
     dataset_id: str = "",
-    param_groups: Iterable[Mapping[str, Any]] = (),
+    param_groups: ParamGroups | None = None,
     **settings: Any,
 ) -> int:
     """Runs the parameter server for this model, and returns its exit status.
@@ -94,13 +94,17 @@ def serve(
         dataset_size: Samples of an epoch.
         dataset_id: A word that tells this data set from others.
         param_groups: Parameters with lr, weight_decay or momentum of their own,
-            as torch's optimisers take them; `troupe.describe` has the details.
+            as torch's optimisers take them: `{"params": model.head.parameters(), "lr":
+            0.01}`; names may stand for parameters. Those in no group have the numbers
+            of the settings, and so has a group for what it does not say.
         settings: Any setting by its flag's name: policy="ssp", batch_size=64.
     """
+    if param_groups is not None:
+        settings["param_groups"] = group_rules(model, param_groups)
     given = flags(config, settings)
     # Workers of this machine may be in another folder.
     path = Path("runs").absolute() / f"{file_name(model)}.safetensors"
-    file = describe(model, path, param_groups)
+    file = describe(model, path)
     command = [find(), "--role", "ps"]
     command += ["--network", f"weights:{file}"]
     command += ["--dataset", dataset(dataset_size, dataset_id), *given]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from troupe import frames
+from troupe.description import ParamGroups, group_rules
 from troupe.errors import Error
 from troupe.frames import Body, Frame
 from troupe.heap import keep_memory
@@ -65,6 +66,8 @@ class Worker:
             as the loader prefetches, and as one step accumulates.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
+        param_groups: Those that the server was given (`troupe.serve`), to be
+            compared; None: whatever it has.
         views: The model's parameters are the run's own weights, in shared
             memory, instead of a copy: they may be read from one batch to the
             `step` or `skip` after it, and never be changed.
@@ -83,6 +86,7 @@ class Worker:
         dataset_id: str = "",
         leases: int = 4,
         allow_unused: bool = False,
+        param_groups: ParamGroups | None = None,
         views: bool = False,
         **settings: Any,
     ) -> None:
@@ -100,6 +104,8 @@ class Worker:
         self._yielded: list[Lease] = []  # Since the last step.
         self._in_loader = 0  # Leases that a DataLoader has.
         self._loop: Generator | None = None
+        if param_groups is not None:
+            settings["param_groups"] = group_rules(model, param_groups)
         self._session = Session("worker", model, views)
         keep_memory()
         self._node = self._session.node

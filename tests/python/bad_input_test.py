@@ -97,6 +97,19 @@ class Refused(cluster.Case):
                 troupe.describe(model, self.folder / "net.safetensors", [last, group])
         self.assertFalse((self.folder / "net.safetensors").exists())
 
+    def test_other_groups(self):
+        groups = [{"params": ["last.weight", "last.bias"], "lr": 0.5}]
+        rules = "last.weight last.bias=lr=0.5"
+        server, port = self.serve("--workers", 1, "--epochs", 1, "--param-groups", rules)
+        self.refuse("param-groups = last.weight=lr=0.5 here, but last.weight last.bias=lr=0.5 at",
+                    port=port, param_groups=[{"params": ["last.weight"], "lr": 0.5}])
+        settings = {"dataset_size": toy.SAMPLES, "dataset_id": "toy", "port": port}
+        with troupe.Worker(toy.Net(), **settings, param_groups=groups) as worker:
+            for _ in worker:
+                worker.skip()
+                break
+        server.end()
+
     def test_no_average(self):
         folder = self.folder / "run" / "checkpoints" / "step-3"
         folder.mkdir(parents=True)

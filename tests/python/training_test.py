@@ -21,6 +21,7 @@ import torch
 import troupe
 from reference import LeNet
 from torch import nn
+from troupe.description import group_rules
 
 EPOCHS = 8
 
@@ -301,7 +302,7 @@ class Views(cluster.Case):
 class Optimisers(cluster.Case):
     """The server's optimisers, with groups and an average, are torch's."""
 
-    def train(self, make, *flags, **numbers):
+    def train(self, make, *flags, as_setting=False, **numbers):
         """Trains, and makes the same steps with an optimiser of torch's."""
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(20, 8), nn.Tanh(), nn.Linear(8, 3)).double()
@@ -314,6 +315,9 @@ class Optimisers(cluster.Case):
             ]
 
         file = troupe.describe(model, self.folder / "net.safetensors", groups(model))
+        if as_setting:
+            file = troupe.describe(model, self.folder / "net.safetensors")
+            flags += ("--param-groups", group_rules(model, groups(model)))
         server, port = self.serve(
             "--workers", 1, "--epochs", 3, "--batch-size", 60, "--ema-decay", 0.8,
             "--lr-schedule", "step(every=1,factor=0.5)", "--dtype", "float64", *flags,
@@ -360,7 +364,7 @@ class Optimisers(cluster.Case):
         self.train(
             lambda groups: torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=0.01),
             "--lr", 0.1, "--momentum", 0.9, "--weight-decay", 0.01,
-            lr=0.02, momentum=0.5, weight_decay=0.05,
+            as_setting=True, lr=0.02, momentum=0.5, weight_decay=0.05,
         )
 
 
