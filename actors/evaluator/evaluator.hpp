@@ -1,8 +1,8 @@
 #pragma once
 // The evaluator: takes the newest version that is due, has it scored, and
 // reports the result, with that of the average of these weights if there is
-// one. While its scorer computes, it skips newer versions: it
-// never builds up a queue.
+// one. While its scorer computes, it skips newer versions: it never builds up a
+// queue.
 //
 // An actor; its session client makes it, and its scorer has a thread of its
 // own.

@@ -320,7 +320,7 @@ bool parameter_server_state::is_better_than_kept(const score& found) const {
 void parameter_server_state::keep_if_best(const score& found) {
   auto [weights, average] = feed_.take_shown(found.weights);
   const auto& by = metrics_->statistics().best_by();
-  if (by && config::is_of_average(by->name))
+  if (average && by && config::is_of_average(by->name))
     weights = std::move(average);
   if (!weights || metrics_->statistics().best_step() != found.weights.value ||
       !is_better_than_kept(found) || ending_.is_closed() ||

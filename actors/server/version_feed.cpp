@@ -75,7 +75,7 @@ void version_feed::show_due() {
       return fetch_due();
     due_version_ = parts_.newest();
     due_ = {parts_.model->newest(), {}};
-    if (parts_.model->averages())
+    if (parts_.model->averages() && is_wanted())
       due_.average = to_payload(parts_.model->make_whole_average());
   }
   serve();
@@ -84,8 +84,7 @@ void version_feed::show_due() {
 // One at a time, except for the last.
 void version_feed::fetch_due() {
   auto due = parts_.newest();
-  auto wanted = evaluators_ > 0 || !waiting_.empty();
-  if (!wanted || !parts_.shards->complete() || fetching_ == due ||
+  if (!is_wanted() || !parts_.shards->complete() || fetching_ == due ||
       (fetching_ && !finishing_))
     return;
   fetching_ = due;

@@ -86,6 +86,9 @@ private:
     version after;
   };
 
+  /// Whether somebody would score a version.
+  bool is_wanted() const { return evaluators_ > 0 || !waiting_.empty(); }
+
   void show_first();
   void show_average(version of, watch_promise& asks);
   void show_due();

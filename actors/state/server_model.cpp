@@ -321,9 +321,10 @@ at::Tensor server_model::make_whole() const {
 }
 
 at::Tensor server_model::make_whole_average() const {
-  auto out = make_whole();
+  auto out = wholes_->take();
   auto own = part_.average_slot().front().flat;
   out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
+  layout_->statistics_of(out).copy_(statistics_of(newest_flat()));
   return out;
 }
 

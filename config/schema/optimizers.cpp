@@ -1,6 +1,8 @@
 #include "config/schema/optimizers.hpp"
 
 #include "config/text/registered.hpp"
+#include "config/text/settings.hpp"
+#include "config/values/param_groups.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -35,6 +37,19 @@ void add_optimizer(optimizer_facts what) {
 std::span<const std::string> known_optimizers() {
   static const auto names = checked_names();
   return names;
+}
+
+std::string misfit_of(const group_numbers& group,
+                      const training_settings& settings) {
+  if (!group.momentum)
+    return "";
+  const auto* facts = find_optimizer(settings.optimizer);
+  if (facts != nullptr && !facts->has_momentum)
+    return "has a momentum, which " + settings.optimizer + " does not know";
+  if (*group.momentum > 0 && settings.momentum == 0)
+    return "has a momentum, for which the others must have one: give "
+           "--momentum above 0, and momentum=0 to those that are to have none";
+  return "";
 }
 
 const optimizer_facts* find_optimizer(const std::string& name) {

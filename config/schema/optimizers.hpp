@@ -13,6 +13,7 @@
 
 namespace troupe::config {
 
+struct group_numbers;
 struct training_settings;
 
 struct optimizer_facts {
@@ -34,5 +35,10 @@ std::span<const std::string> known_optimizers();
 /// @returns null if there is none of this name.
 /// @throws usage_error as known_optimizers does.
 const optimizer_facts* find_optimizer(const std::string& name);
+
+/// Why a group of parameters cannot have these numbers with these settings, as
+/// in "has a momentum, which adam does not know"; empty if it can.
+std::string misfit_of(const group_numbers& group,
+                      const training_settings& settings);
 
 } // namespace troupe::config

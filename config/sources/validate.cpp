@@ -127,21 +127,9 @@ void check_learning_rate(const resolved& all) {
 
 void check_param_groups(const resolved& all) {
   const auto& training = all.values.training;
-  const auto* facts = find_optimizer(training.optimizer);
-  for (const auto& [pattern, its] : parse_param_groups(training.param_groups)) {
-    if (!its.momentum)
-      continue;
-    if (facts != nullptr && !facts->has_momentum)
-      refuse(all, "training.param-groups",
-             "gives " + in_quotes(pattern) + " a momentum, which " +
-               training.optimizer + " does not have");
-    if (*its.momentum > 0 && training.momentum == 0)
-      refuse(all, "training.param-groups",
-             "gives " + in_quotes(pattern) +
-               " a momentum, for which the others must have one: give "
-               "--momentum above 0, and momentum=0 to those that are to have "
-               "none");
-  }
+  for (const auto& [pattern, its] : parse_param_groups(training.param_groups))
+    if (auto why = misfit_of(its, training); !why.empty())
+      refuse(all, "training.param-groups", in_quotes(pattern) + " " + why);
 }
 
 /// Only who decides for the cluster knows all of its settings.

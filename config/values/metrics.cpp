@@ -35,17 +35,13 @@ bool is_metric_name(std::string_view name) {
          });
 }
 
-std::string name_of_average(const std::string& name) {
-  return std::string{average_prefix} + name;
-}
-
 bool is_of_average(std::string_view name) {
   return name.starts_with(average_prefix);
 }
 
 void add_average(metrics& all, const metrics& of_average) {
   for (const auto& one : of_average) {
-    auto name = name_of_average(one.name);
+    auto name = std::string{average_prefix} + one.name;
     if (all.size() < most_metrics && is_metric_name(name))
       all.push_back({name, one.value});
   }
@@ -117,9 +113,15 @@ std::optional<metric_order> usual_order(const metrics& found) {
   return std::nullopt;
 }
 
+std::string name_to_find(const training_settings& all, std::string name) {
+  if (all.ema_decay > 0 && is_of_average(name))
+    name.erase(0, average_prefix.size());
+  return name;
+}
+
 void require_target(const training_settings& all, const metrics& found) {
   auto target = target_of(all);
-  if (target && !value_of(found, target->name))
+  if (target && !value_of(found, name_to_find(all, target->name)))
     throw run_error("--target " + to_string(*target) + ": the score has no " +
                     target->name + ", only " + names_of(found) +
                     ", so the run would not end");

@@ -35,13 +35,12 @@ inline constexpr size_t most_metrics = 64;
 /// A word of letters, digits and `_.-/`, 64 at most, that begins with a letter.
 bool is_metric_name(std::string_view name);
 
-/// Of the average of the weights (`--ema-decay`): "ema/accuracy".
-std::string name_of_average(const std::string& name);
-
+/// Whether a metric is of the average of the weights (`--ema-decay`), as
+/// "ema/accuracy" is.
 bool is_of_average(std::string_view name);
 
-/// Adds what was found of the average of the same weights. Left out are names
-/// that would be too long, and what would be too many.
+/// Adds what was found of the average of the same weights, under such names.
+/// Left out are names that would be too long, and what would be too many.
 void add_average(metrics& all, const metrics& of_average);
 
 /// The value of the first metric of this name.
@@ -91,8 +90,12 @@ std::optional<metric_order> order_of(const settings& all);
 /// if the score has none of them.
 std::optional<metric_order> usual_order(const metrics& found);
 
-/// Throws `run_error` if a score lacks the metric that ends the run, which
-/// would then never end.
+/// The name under which the metric is found: "accuracy" for "ema/accuracy" in a
+/// run that keeps an average.
+std::string name_to_find(const training_settings& all, std::string name);
+
+/// Throws `run_error` if what was found of a version, or of an average, lacks
+/// the metric that ends the run, which would then never end.
 void require_target(const training_settings& all, const metrics& found);
 
 } // namespace troupe::config

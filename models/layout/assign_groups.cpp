@@ -1,5 +1,6 @@
 #include "models/layout/assign_groups.hpp"
 
+#include "config/schema/optimizers.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 
@@ -35,7 +36,8 @@ group_numbers merged(const group_numbers& first, const group_numbers& then) {
 
 void assign_groups(flat_layout& layout,
                    const std::map<std::string, group_numbers>& of_network,
-                   const std::vector<param_group_rule>& rules) {
+                   const config::training_settings& settings) {
+  auto rules = config::parse_param_groups(settings.param_groups);
   auto names = names_of(layout);
   auto is_for = [&](const param_group_rule& rule, const parameter_slot& slot) {
     return std::ranges::any_of(names.at(slot.name), [&](const auto& name) {
@@ -55,6 +57,9 @@ void assign_groups(flat_layout& layout,
                   described == of_network.end() ? group_numbers{}
                                                 : described->second);
   });
+  for (const auto& slot : layout.slots())
+    if (auto why = config::misfit_of(slot.group, settings); !why.empty())
+      throw usage_error("parameter " + slot.name + " " + why);
 }
 
 } // namespace troupe::models

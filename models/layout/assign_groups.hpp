@@ -14,10 +14,11 @@ namespace troupe::models {
 /// Gives each parameter that is trained what the first rule says that matches
 /// one of its names, and for the rest what its network says.
 /// @param of_network By name; one that is not trained is left out.
-/// @throws usage_error if a rule matches no parameter that is trained.
+/// @throws usage_error if a rule matches no parameter that is trained, or if a
+/// parameter cannot have its numbers with these settings.
 void assign_groups(
   flat_layout& layout,
   const std::map<std::string, config::group_numbers>& of_network,
-  const std::vector<config::param_group_rule>& rules);
+  const config::training_settings& settings);
 
 } // namespace troupe::models

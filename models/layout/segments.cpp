@@ -3,7 +3,6 @@
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/key_patterns.hpp"
-#include "config/values/param_groups.hpp"
 #include "models/layout/assign_groups.hpp"
 
 #include <torch/nn/module.h>
@@ -170,8 +169,7 @@ flat_layout placed_layout_of(network& net,
 
 flat_layout layout_of(network& net, const config::training_settings& settings) {
   auto out = placed_layout_of(net, settings);
-  assign_groups(out, net.groups(),
-                config::parse_param_groups(settings.param_groups));
+  assign_groups(out, net.groups(), settings);
   return out;
 }
 

@@ -152,6 +152,12 @@ constexpr bad bad_flags[] = {
    "--target 9lives>=1: is no name of a metric: '9lives'; a letter comes "
    "first, then letters, digits and _.-/"},
   {"--target loss<=low", "--target loss<=low: must be a number"},
+  {"--simulate --best-by max(ema/loss)",
+   "--best-by max(ema/loss): is of the average of the weights, which "
+   "--ema-decay keeps: give it, too"},
+  {"--simulate --ema-decay 0.9 --target ema/f1>=0.9",
+   "--target ema/f1>=0.9: there is no metric ema/f1 but accuracy, loss and "
+   "accuracy_top5 of networks that Troupe computes"},
   {"--simulate --target f1>=0.9",
    "--target f1>=0.9: there is no metric f1 but accuracy, loss and "
    "accuracy_top5 of networks that Troupe computes"},
@@ -208,10 +214,10 @@ constexpr bad bad_wholes[] = {
   {"--loss margin --label-smoothing 0.1",
    "--label-smoothing 0.1: is for --loss cross-entropy"},
   {"--optimizer adam --param-groups fc1=momentum=0",
-   "--param-groups fc1=momentum=0: gives 'fc1' a momentum, which adam does not "
-   "have"},
+   "--param-groups fc1=momentum=0: 'fc1' has a momentum, which adam does not "
+   "know"},
   {"--momentum 0 --param-groups fc1=momentum=0.5",
-   "--param-groups fc1=momentum=0.5: gives 'fc1' a momentum, for which the "
+   "--param-groups fc1=momentum=0.5: 'fc1' has a momentum, for which the "
    "others must have one: give --momentum above 0, and momentum=0 to those "
    "that "
    "are to have none"},

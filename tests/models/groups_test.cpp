@@ -104,8 +104,7 @@ flat_layout with_groups(
   const config::training_settings& settings,
   const std::map<std::string, config::group_numbers>& described = {}) {
   auto out = small;
-  assign_groups(out, described,
-                config::parse_param_groups(settings.param_groups));
+  assign_groups(out, described, settings);
   return out;
 }
 
@@ -154,6 +153,15 @@ TEST_CASE("a rule that matches nothing that is trained is refused",
           "[groups]") {
   CHECK(error_line<usage_error>([] { with_groups(grouped("fc3.*=lr=1")); }) ==
         "[param-groups]: 'fc3.*' matches no parameter that is trained");
+  auto settings = grouped("");
+  settings.optimizer = "adamw";
+  CHECK(error_line<usage_error>([&] {
+          with_groups(settings, {{"fc.bias", {{}, {}, 0.5}}});
+        }) == "parameter fc.bias has a momentum, which adamw does not know");
+  settings.optimizer = "sgd";
+  settings.momentum = 0;
+  CHECK_THROWS_AS(with_groups(settings, {{"fc.bias", {{}, {}, 0.5}}}),
+                  usage_error);
 }
 
 TEST_CASE("a shard gets the groups that lie in its part", "[groups]") {
@@ -227,7 +235,7 @@ void check_groups(const config::training_settings& s, const Options& of_first,
                   const Options& of_second) {
   auto layout = flat_layout::from({{"first", {400}}, {"second", {600}}},
                                   config::scalar_type::float64);
-  assign_groups(layout, {}, config::parse_param_groups(s.param_groups));
+  assign_groups(layout, {}, s);
   auto uut = make_optimizer(s, layout);
   at::manual_seed(6);
   auto weights = at::randn({1000}, at::kDouble);

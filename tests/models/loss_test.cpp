@@ -3,6 +3,7 @@
 #include "models/engine/loss.hpp"
 #include "tests/support/error_line.hpp"
 
+#include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <torch/torch.h>
 
@@ -63,7 +64,7 @@ TEST_CASE("shares of the loss of a batch add up to its mean", "[loss]") {
 TEST_CASE("a network is trained and scored with the loss of the settings",
           "[loss]") {
   auto settings = with_loss("test-margin");
-  settings.network = "mnist_net";
+  settings.network = "lenet";
   compute_engine uut{settings, 10, {}};
   auto count = static_cast<int64_t>(uut.layout().count());
   auto weights = at::empty({count});
@@ -83,6 +84,7 @@ TEST_CASE("a network is trained and scored with the loss of the settings",
   auto gradient = at::zeros({count});
   auto result = uut.run(weights, inputs, targets, gradient);
   CHECK(result.samples == 8);
+  CHECK(result.loss == Catch::Approx(found.loss));
   CHECK(gradient.abs().sum().item<double>() > 0);
 }
 

@@ -280,15 +280,16 @@ TEST_CASE("A run in one process stops at each of the signals") {
 TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
   process_fixture on;
   auto evaluator = on.evaluator({"--follow", on.run().string()});
-  auto server = on.listening_server(
-    {"--workers", "1", "--epochs", "3", "--checkpoint-freq", "20"});
+  auto server =
+    on.listening_server({"--workers", "1", "--epochs", "3", "--checkpoint-freq",
+                         "20", "--ema-decay", "0.9"});
   auto worker = on.worker();
   check_end(server, 0);
   check_end(worker, 0);
   check_end(evaluator, 0);
   auto steps = on.summary()["steps"].get<uint64_t>();
-  CHECK(
-    evaluator.said("evaluation +step " + std::to_string(steps) + " +accuracy"));
+  CHECK(evaluator.said("evaluation +step " + std::to_string(steps) +
+                       " +accuracy .* ema/accuracy"));
 }
 
 TEST_CASE("A run ends without its evaluator") {

@@ -75,6 +75,21 @@ class Metrics(Case):
         self.assertIn(b"eval/recall", events)
         self.assertRegex(server.output(), r"evaluation +step \d+  recall 0\.\d+  loss \d")
 
+    def test_the_average_is_scored_too(self):
+        server, found, run = self.train(
+            "--epochs", 200, "--ema-decay", 0.5, "--target", "ema/recall>=0.85",
+        )
+        self.assertIn("reached ema/recall>=0.85", server.output())
+        self.assertLess(run.summary["epochs"], 200)
+        last = run.summary["final_metrics"]
+        (step, weights), (same, average) = found[-2:]
+        self.assertEqual(step, same)
+        self.assertEqual((last["recall"], last["ema/recall"]),
+                         (weights["recall"], average["recall"]))
+        best = run.summary["best_metric"]
+        self.assertEqual((best["name"], best["rule"]), ("ema/recall", "max"))
+        self.assertAlmostEqual(toy.accuracy(run.state_dict("best")), best["value"], places=6)
+
     def test_the_lowest_is_the_best(self):
         _, found, run = self.train("--epochs", 4, "--best-by", "min(loss)")
         lowest = min(found, key=lambda x: x[1]["loss"])
