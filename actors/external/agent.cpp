@@ -1,7 +1,6 @@
 #include "actors/external/agent.hpp"
 
 #include "actors/external/metrics.hpp"
-#include "actors/runtime/inline_answer.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/runtime/unexpected.hpp"
@@ -91,9 +90,6 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     finish(lost_);
   } else if (refused_.erase(task.from.id) > 0 || *task.cancel) {
     finish(without_gradient(*job_));
-  } else if (task.weights.arriving() &&
-             !task.weights.arriving()->wait_for_all()) {
-    finish(without_gradient(*job_)); // The link is lost, too.
   } else {
     blocks_.forget_unused();
     auto weights = blocks_.mappable(task.weights);
@@ -217,7 +213,7 @@ gradient_report agent_state::without_gradient(const job& of) const {
 void agent_state::finish(caf::expected<gradient_report> report) {
   auto done = *std::exchange(job_, std::nullopt);
   done.gradient.reset();
-  run_inline(self_->system(), [&] { done.asks.deliver(std::move(report)); });
+  done.asks.deliver(std::move(report));
 }
 
 void agent_state::lose(const caf::error& why) {
@@ -233,7 +229,7 @@ void agent_state::lose(const caf::error& why) {
 
 agent_actor make_agent(caf::actor_system& system, agent_parts parts) {
   auto line = parts.line;
-  auto agent = spawn<agent_actor, agent_state>(system, placement::detached,
+  auto agent = spawn<agent_actor, agent_state>(system, placement::scheduled,
                                                std::move(parts));
   read_frames(system, std::move(line), agent);
   return agent;

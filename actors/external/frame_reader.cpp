@@ -1,5 +1,6 @@
 #include "actors/external/frame_reader.hpp"
 
+#include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
 
@@ -40,8 +41,10 @@ private:
       return;
     }
     if (auto next = line_->receive()) {
-      self_->send(owner_, frame_atom_v, static_cast<uint32_t>(next->kind),
-                  next->number, std::move(next->body));
+      run_inline(self_->system(), [this, &next] {
+        self_->send(owner_, frame_atom_v, static_cast<uint32_t>(next->kind),
+                    next->number, std::move(next->body));
+      });
       self_->send(self_, tick_atom_v);
       return;
     }

@@ -27,9 +27,6 @@ using transport::system_error;
 
 constexpr auto between_looks = std::chrono::milliseconds(100);
 
-/// s in which the rest of a frame that has begun must come.
-constexpr double patience_with_a_frame = 30;
-
 int process_at(const descriptor& connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -52,10 +49,10 @@ bool is_readable(const pollfd& one) {
 
 } // namespace
 
-process_line::process_line(descriptor connection)
+process_line::process_line(descriptor connection, double patience)
   : pid_(process_at(connection)), process_(open_process(pid_)),
-    line_(std::move(connection)) {
-  line_.patience(patience_with_a_frame);
+    line_(std::move(connection)), patience_(patience) {
+  line_.patience(patience);
 }
 
 void process_line::send(process_frame_kind kind, uint64_t number,
@@ -70,6 +67,11 @@ void process_line::send(process_frame_kind kind, uint64_t number,
   try {
     line_.send(all, true, file);
   } catch (const transport::path_error&) {
+    // Of the end of the process its frames, or the lack of them, tell.
+    if (why_closed_.empty() && !line_.is_cut())
+      why_closed_ = "process " + std::to_string(pid_) +
+                    " has not read what it was sent for " +
+                    config::print(patience_) + " s";
     line_.shutdown();
   }
 }

@@ -24,7 +24,9 @@ class process_line {
 public:
   /// Takes over a connected Unix socket, whose other end is the process.
   /// Throws `path_error`.
-  explicit process_line(transport::descriptor connection);
+  /// @param patience s in which the rest of a frame that has begun must come,
+  /// and in which the process must take what it is sent.
+  explicit process_line(transport::descriptor connection, double patience = 30);
 
   /// The id of the process.
   int pid() const { return pid_; }
@@ -53,6 +55,7 @@ private:
   int pid_ = 0;
   transport::descriptor process_;
   transport::socket line_;
+  double patience_;
   mutable std::mutex mutex_; ///< Guards what follows, and sending.
   std::string why_closed_;
   bool ended_ = false;

@@ -1,7 +1,6 @@
 #include "actors/external/scorer.hpp"
 
 #include "actors/external/metrics.hpp"
-#include "actors/runtime/inline_answer.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
 #include "config/text/failure.hpp"
@@ -109,7 +108,7 @@ void external_scorer_state::check_time() {
 void external_scorer_state::finish(caf::expected<score> found) {
   auto done = *std::exchange(job_, std::nullopt);
   done.weights = {};
-  run_inline(self_->system(), [&] { done.asks.deliver(std::move(found)); });
+  done.asks.deliver(std::move(found));
 }
 
 void external_scorer_state::lose(const caf::error& why) {
@@ -131,7 +130,7 @@ scorer_actor make_external_scorer(caf::actor_system& system,
                                   external_scorer_parts parts) {
   auto line = parts.line;
   auto scorer = spawn<external_scorer_actor, external_scorer_state>(
-    system, placement::detached, std::move(parts));
+    system, placement::scheduled, std::move(parts));
   read_frames(system, std::move(line), scorer);
   return scorer;
 }

@@ -37,7 +37,7 @@ public:
   /// An actor that ran here may become ready later, on another thread.
   void exec_later(caf::resumable* job) override {
     if (at_hand == this)
-      ready_.push_back(job);
+      ready_.push_back({job, 0});
     else
       system().scheduler().enqueue(job);
   }
@@ -57,31 +57,37 @@ public:
   void run() {
     auto before = std::exchange(at_hand, this);
     while (!ready_.empty()) {
-      auto* job = take();
-      if (resume(job) == caf::resumable::resume_later)
-        leave_to_others(job);
+      auto next = take();
+      if (!resume(next))
+        caf::intrusive_ptr_release(next.job);
+      else if (next.may_go_on)
+        ready_.push_back(next); // The others first.
       else
-        caf::intrusive_ptr_release(job);
+        leave_to_others(next.job);
     }
     at_hand = before;
   }
 
 private:
-  /// Other actors that are ready go before the next message of this one.
-  caf::resumable::resume_result resume(caf::resumable* job) {
-    for (size_t handled = 1;; ++handled) {
-      auto began = std::chrono::steady_clock::now();
-      auto how = job->resume(this, 1);
-      if (how != caf::resumable::resume_later || handled == at_a_time ||
-          !ready_.empty() || std::chrono::steady_clock::now() - began > brief)
-        return how;
-    }
+  struct ready_actor {
+    caf::resumable* job;
+    size_t handled; ///< Messages of its turns so far.
+    bool may_go_on = true;
+  };
+
+  /// Handles one message; returns whether the actor has more.
+  bool resume(ready_actor& next) {
+    auto began = std::chrono::steady_clock::now();
+    auto how = next.job->resume(this, 1);
+    next.may_go_on = ++next.handled < at_a_time &&
+                     std::chrono::steady_clock::now() - began <= brief;
+    return how == caf::resumable::resume_later;
   }
 
-  caf::resumable* take() {
-    auto* job = ready_.front();
+  ready_actor take() {
+    auto next = ready_.front();
     ready_.pop_front();
-    return job;
+    return next;
   }
 
   void leave_to_others(caf::resumable* job) {
@@ -92,10 +98,10 @@ private:
 
   void leave_all_to_others() {
     while (!ready_.empty())
-      leave_to_others(take());
+      leave_to_others(take().job);
   }
 
-  std::deque<caf::resumable*> ready_;
+  std::deque<ready_actor> ready_;
 };
 
 using shared_queue = caf::scheduler::coordinator<caf::policy::work_sharing>;

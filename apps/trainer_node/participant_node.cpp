@@ -122,6 +122,7 @@ node start_participant(caf::actor_system& system,
   parts.overlap = settings.cluster.overlap;
   parts.memory = shared_memory_for(settings.cluster);
   if (process.line) {
+    parts.overlap = config::overlap_rule::off; // It takes whole tensors.
     if (process.said.leases > 0)
       parts.leases = process.said.leases;
     process.memory = parts.memory

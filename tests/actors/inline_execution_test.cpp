@@ -25,11 +25,12 @@ struct with_inline_execution : caf::actor_system_config {
   }
 };
 
-/// Hands on what it is sent, and says on which thread.
+/// Hands on what it is sent, and says on which thread if somebody asks.
 caf::behavior relay(caf::event_based_actor*, std::vector<caf::actor> to,
                     std::promise<std::thread::id>* ran_on) {
   return {[=](int32_t x) {
-    ran_on->set_value(std::this_thread::get_id());
+    if (ran_on != nullptr)
+      ran_on->set_value(std::this_thread::get_id());
     for (const auto& next : to)
       caf::anon_send(next, x);
   }};
@@ -173,6 +174,38 @@ TEST_CASE("An inline call handles a few brief messages of an actor itself") {
     seen = std::max(seen, own);
   }
   CHECK(seen > 1);
+}
+
+// As an agent, which is told of a lease and asked for a gradient by one worker.
+TEST_CASE("An inline call that has other actors to run comes back to one that "
+          "has more mail") {
+  with_inline_execution config;
+  size_t own = 0;
+  for (auto round = 0; round < 20; ++round) {
+    std::promise<std::thread::id> sent;
+    std::promise<std::vector<std::thread::id>> all;
+    caf::actor_system system{config};
+    auto last =
+      system.spawn<caf::lazy_init>(relay, std::vector<caf::actor>{}, nullptr);
+    auto middle =
+      system.spawn<caf::lazy_init>([=, &all](caf::event_based_actor*) {
+        auto threads = std::make_shared<std::vector<std::thread::id>>();
+        return caf::behavior{[=, &all](int32_t x) {
+          threads->push_back(std::this_thread::get_id());
+          caf::anon_send(last, x);
+          if (threads->size() == 2)
+            all.set_value(*threads);
+        }};
+      });
+    auto begin = system.spawn<caf::detached>(
+      sender,
+      system.spawn<caf::lazy_init>(relay, std::vector{middle, middle}, nullptr),
+      &sent);
+    caf::anon_send(begin, int32_t{1});
+    auto thread = result_of(sent);
+    own += static_cast<size_t>(std::ranges::count(result_of(all), thread));
+  }
+  CHECK(own > 20); // Whoever is interrupted takes long, and leaves the second.
 }
 
 TEST_CASE(

@@ -134,6 +134,20 @@ TEST_CASE("a process that closes its connection is noticed") {
   CHECK_THAT(line->why_closed(), EndsWith("has closed its connection"));
 }
 
+TEST_CASE("a process that reads nothing is not waited for forever") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  transport::descriptor other{ends[1]};
+  process_line line{transport::descriptor{ends[0]}, 0.05};
+  const std::string body(most_body, 'x');
+  constexpr auto more_than_the_buffers = 64;
+  for (auto i = 0; i < more_than_the_buffers; ++i)
+    line.send(kind::lease, 1, body);
+  CHECK_FALSE(line.receive().has_value());
+  CHECK(line.why_closed() == "process " + std::to_string(getpid()) +
+                               " has not read what it was sent for 0.05 s");
+}
+
 TEST_CASE("who does not begin as it should is refused") {
   place at;
   SECTION("another version") {

@@ -155,7 +155,8 @@ void socket::patience(double seconds) {
   limit.tv_sec = static_cast<time_t>(seconds);
   limit.tv_usec = static_cast<suseconds_t>(
     (seconds - static_cast<double>(limit.tv_sec)) * 1e6);
-  setsockopt(get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  for (auto what : {SO_RCVTIMEO, SO_SNDTIMEO})
+    setsockopt(get(), SOL_SOCKET, what, &limit, sizeof limit);
 }
 
 double socket::seconds_on_the_way() const noexcept {

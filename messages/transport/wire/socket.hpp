@@ -75,7 +75,7 @@ public:
   /// null.
   bool receive(std::span<iovec> parts, std::vector<descriptor>* passed);
 
-  /// How long `receive` waits for bytes, in s; 0: forever.
+  /// How long `receive` waits for bytes, and `send` for room, in s; 0: forever.
   void patience(double seconds);
 
   /// Seconds so far in which bytes were being sent, as TCP counts them; 0 for
