@@ -7,8 +7,9 @@
 The first line: as peers.py, whose networks and clock these are. plain: WORKERS
 (2) processes that share nothing. async, sync: as many workers of Troupe.
 
-step: the median seconds of worker.step() with a tensor of BYTES, without
-computing; views: with views=True. launch: the seconds from launching a server and a worker to the
+step: the median seconds of worker.step() with a tensor of BYTES, after a
+backward that computes almost nothing; views: with views=True. The only worker
+has all cores. launch: the seconds from launching a server and a worker to the
 worker's first step, without those that its import of torch took.
 """
 
@@ -147,7 +148,7 @@ def train(task):
 
 
 def time_step(size, steps, out, views):
-    torch.set_num_threads(1)
+    torch.set_num_threads(os.cpu_count())
     network = nn.Linear(size // 4, 1, bias=False)
     found = []
     settings = {"policy": "async", "workers": 1, "momentum": 0, "max_steps": steps + 5}
@@ -157,7 +158,8 @@ def time_step(size, steps, out, views):
         ) as worker:
             gradient = torch.zeros_like(network.weight)
             for _ in worker:
-                network.weight.grad = gradient
+                # What it computes is this gradient.
+                (network.weight * gradient).sum().backward()
                 begin = time.perf_counter()
                 worker.step(0.0)
                 found.append(time.perf_counter() - begin)

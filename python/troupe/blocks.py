@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,19 @@ from troupe.errors import Error
 from troupe.frames import Body
 
 _TYPES = {1: torch.float32, 2: torch.float64}
+
+#: Bytes of a gradient from which on it is put into its block as soon as backward has
+#: it, when it is still in the processor's cache. For smaller ones the call costs more
+#: than the copy.
+_EARLY = 1 << 20
+
+
+class Block:
+    """A flat tensor with a place for each tensor of a run."""
+
+    def __init__(self, flat: torch.Tensor) -> None:
+        self.flat = flat
+        self.parts: list[torch.Tensor] = []  # When they are asked for.
 
 
 class Region:
@@ -31,6 +44,8 @@ class Region:
         self._private = mmap.mmap(file, size, access=mmap.ACCESS_COPY) if private else None
         os.close(file)
         self._pinned_at = 0
+        #: Those that were used, by their offset, and whether for reading alone.
+        self.blocks: dict[tuple[int, bool], Block] = {}
 
     def pin(self) -> None:
         """Lets a GPU copy from and to it directly, if the driver can do that."""
@@ -119,7 +134,8 @@ class Tensors:
         self._views_bound = views
         self._versions: list[int] = []  # Of the bound tensors, by torch's count.
         self._device = device_of(mine)
-        self._flat: torch.Tensor | None = None  # A block's copy on the GPU.
+        self._on_gpu: Block | None = None  # Room for a copy of a block there.
+        self._room: Block | None = None  # For the gradients of the next step.
         self._compare()
         self._trained: list[tuple[Described, Place]] = []
         statistics: list[tuple[Described, Place]] = []
@@ -130,6 +146,7 @@ class Tensors:
             (self._trained if place.kind == PARAMETER else statistics).append((x, place))
         self._all = self._trained + statistics
         self._tensors = [x.tensor for x, _ in self._all]
+        self._hooks = [] if self._device is not None else self._watch_gradients()
 
     def _compare(self) -> None:
         mine = {x.name: x for x in self._mine}
@@ -163,12 +180,14 @@ class Tensors:
                 if place and place.frozen and not place.same_as and place.kind != COUNTER:
                     x.tensor.copy_(_part(block, place))
 
-    def load(self, block: torch.Tensor) -> None:
+    def load(self, block: Block) -> None:
         """Takes the weights in a block."""
         with torch.no_grad():
             if self._device is not None:
-                block = self._on_device().copy_(block, non_blocking=True)
-            parts = self._views(block)
+                there = self._block_on_gpu()
+                there.flat.copy_(block.flat, non_blocking=True)
+                block = there
+            parts = self._parts(block)
             if self._views_bound:
                 parts = self._bind(parts)
             if parts:
@@ -191,13 +210,51 @@ class Tensors:
                 )
 
     def unbind(self) -> None:
-        """Gives the parameters memory of their own."""
+        """Gives the parameters memory of their own, and forgets gradients that
+        were not pushed."""
+        for hook in self._hooks:
+            hook.remove()
+        self.give_up_room()
         if self._versions:
             for x, _ in self._trained:
                 x.tensor.data = x.tensor.data.clone()
             self._versions = []
 
-    def fill(self, block: torch.Tensor, allow_unused: bool) -> None:
+    # -- gradients ------------------------------------------------------------
+
+    def make_room(self, block: Block) -> None:
+        """Large gradients go into this block as backward computes them."""
+        self._parts(block)
+        self._room = block
+
+    def give_up_room(self) -> None:
+        """The block is not for this process any more: clears the gradients, some
+        of which are in it."""
+        if self._room is not None:
+            self.clear()
+
+    def _watch_gradients(self) -> list[Any]:
+        """Calls `_take_early` for each large gradient that backward completes."""
+        return [
+            x.tensor.register_post_accumulate_grad_hook(self._taker(i))
+            for i, (x, _) in enumerate(self._trained)
+            if x.tensor.numel() * x.tensor.element_size() >= _EARLY
+        ]
+
+    def _taker(self, i: int) -> Callable[[torch.Tensor], None]:
+        def take_early(tensor: torch.Tensor) -> None:
+            gradient = tensor.grad
+            # One that is itself to be differentiated is needed as it is.
+            if self._room is None or gradient is None or torch.is_grad_enabled():
+                return
+            part = self._room.parts[i]
+            if gradient is not part and gradient.layout == torch.strided:
+                part.copy_(gradient)
+                tensor.grad = part  # Further ones are added there.
+
+        return take_early
+
+    def fill(self, block: Block, allow_unused: bool) -> None:
         """Puts gradients and running statistics into a block, and clears the
         gradients."""
         self._check_unchanged()
@@ -205,15 +262,23 @@ class Tensors:
         sources += self._tensors[len(sources) :]
         with torch.no_grad():
             if self._device is None:
-                torch._foreach_copy_(self._views(block), sources)
+                self._put(sources, self._parts(block))
             else:
-                flat = self._on_device()
-                torch._foreach_copy_(self._views(flat), sources)
-                block.copy_(flat, non_blocking=True)
+                there = self._block_on_gpu()
+                torch._foreach_copy_(self._parts(there), sources)
+                block.flat.copy_(there.flat, non_blocking=True)
                 torch.cuda.current_stream(self._device).synchronize()
         self.clear()
 
+    @staticmethod
+    def _put(sources: list[torch.Tensor], parts: list[torch.Tensor]) -> None:
+        """Copies those that are not in their place already."""
+        rest = [(part, source) for part, source in zip(parts, sources) if source is not part]
+        if rest:
+            torch._foreach_copy_([part for part, _ in rest], [source for _, source in rest])
+
     def clear(self) -> None:
+        self._room = None
         for x, _ in self._trained:
             x.tensor.grad = None
 
@@ -228,14 +293,18 @@ class Tensors:
             )
         return torch.zeros_like(x.tensor)
 
-    def _on_device(self) -> torch.Tensor:
+    def _block_on_gpu(self) -> Block:
         """Room for a block on the GPU: one large copy is faster than many."""
-        if self._flat is None:
-            self._flat = torch.empty(self._run.count, dtype=self._run.dtype, device=self._device)
-        return self._flat
+        if self._on_gpu is None:
+            self._on_gpu = Block(
+                torch.empty(self._run.count, dtype=self._run.dtype, device=self._device)
+            )
+        return self._on_gpu
 
-    def _views(self, block: torch.Tensor) -> list[torch.Tensor]:
-        return [_part(block, place) for _, place in self._all]
+    def _parts(self, block: Block) -> list[torch.Tensor]:
+        if not block.parts:
+            block.parts = [_part(block.flat, place) for _, place in self._all]
+        return block.parts
 
 
 def _part(block: torch.Tensor, place: Place) -> torch.Tensor:

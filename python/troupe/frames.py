@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import array
+import os
 import select
 import socket
 import struct
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from troupe.errors import Error
 
@@ -27,9 +29,9 @@ class Body:
         self._at = 0
 
     def take(self, form: str) -> tuple:
-        what = struct.Struct("<" + form)
-        out = what.unpack_from(self._data, self._at)
-        self._at += what.size
+        form = "<" + form
+        out = struct.unpack_from(form, self._data, self._at)
+        self._at += struct.calcsize(form)
         return out
 
     def number(self, form: str) -> int:
@@ -47,7 +49,6 @@ class Frame:
     kind: int
     number: int
     body: Body
-    files: list[int] = field(default_factory=list)
 
 
 def text(what: str) -> bytes:
@@ -63,11 +64,21 @@ def metrics(found: Mapping[str, float]) -> bytes:
     return out
 
 
+#: Bytes that are asked for at a time: all frames of a step, at once.
+_AT_ONCE = 1 << 16
+
+
 class Connection:
     """One end of the socket. For one thread."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
+        self._data = b""  # Received, from `_at` on not yet taken.
+        self._at = 0
+        self._ended = False
+        #: Open files that came with frames, in their order: one for each of
+        #: kind MEMORY.
+        self.files: deque[int] = deque()
 
     def send(self, kind: int, number: int, body: bytes = b"") -> None:
         try:
@@ -77,30 +88,48 @@ class Connection:
 
     def waits(self) -> bool:
         """Whether a frame, or the end, can be read at once."""
-        return bool(select.select([self._line], [], [], 0)[0])
+        if self._missing() > 0 and select.select([self._line], [], [], 0)[0]:
+            self._read()
+        return self._ended or self._missing() <= 0
 
     def receive(self) -> Frame | None:
         """The next frame; None when the other end has closed."""
-        files = array.array("i")
-        space = socket.CMSG_SPACE(files.itemsize)
+        while self._missing() > 0:
+            if self._ended:
+                if self._at < len(self._data):
+                    raise Error("the worker ended in the middle of a frame")
+                return None
+            self._read()
+        kind, size, number = _HEADER.unpack_from(self._data, self._at)
+        begin = self._at + _HEADER.size
+        self._at = begin + size
+        return Frame(kind, number, Body(self._data[begin : self._at]))
+
+    def _missing(self) -> int:
+        """Bytes that the next frame still lacks, as far as is known."""
+        there = len(self._data) - self._at
+        if there < _HEADER.size:
+            return _HEADER.size - there
+        return _HEADER.size + _HEADER.unpack_from(self._data, self._at)[1] - there
+
+    def _read(self) -> None:
+        """Takes what has come; waits for something."""
+        space = socket.CMSG_SPACE(array.array("i").itemsize)
+        most = max(self._missing(), _AT_ONCE)
         try:
-            head, passed, _, _ = self._line.recvmsg(
-                _HEADER.size, space, socket.MSG_WAITALL | socket.MSG_CMSG_CLOEXEC
-            )
+            more, passed, _, _ = self._line.recvmsg(most, space, socket.MSG_CMSG_CLOEXEC)
         except ConnectionError:
-            return None
+            more, passed = b"", []
         for level, kind, data in passed:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                files = array.array("i")
                 files.frombytes(data[: len(data) - len(data) % files.itemsize])
-        if not head:
-            return None
-        if len(head) < _HEADER.size:
-            raise Error("the worker ended in the middle of a frame")
-        kind, size, number = _HEADER.unpack(head)
-        body = self._line.recv(size, socket.MSG_WAITALL) if size else b""
-        if len(body) < size:
-            raise Error("the worker ended in the middle of a frame")
-        return Frame(kind, number, Body(body), list(files))
+                self.files.extend(files)
+        self._ended = not more
+        self._data = self._data[self._at :] + more
+        self._at = 0
 
     def close(self) -> None:
         self._line.close()
+        while self.files:
+            os.close(self.files.popleft())

@@ -31,6 +31,7 @@ class Node:
         self.end: tuple[int, str] | None = None
         self.send = self._connection.send
         self.waits = self._connection.waits
+        self.files = self._connection.files
 
     def start(self, flags: Sequence[str]) -> None:
         where = os.path.join(self._folder.name, "socket")
@@ -75,9 +76,14 @@ class Node:
                 return Error(line.removeprefix("trainer_node: "))
         return Error(f"trainer_node has ended, with exit status {status}")
 
+    @property
+    def failed(self) -> bool:
+        """Whether the run has ended for it with an error."""
+        return self.end is not None and self.end[0] in (1, 2)
+
     def raise_failure(self) -> None:
         """After the end of the run: unless all went well."""
-        if self.end is not None and self.end[0] in (1, 2):
+        if self.failed:
             raise self.why_ended()
 
     def stop(self) -> None:

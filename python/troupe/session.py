@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from troupe import frames
-from troupe.blocks import Region, Tensors, device_of, read_welcome
+from troupe.blocks import Block, Region, Tensors, device_of, read_welcome
 from troupe.description import tensors_of
 from troupe.errors import Error
 from troupe.frames import Frame
@@ -26,6 +26,16 @@ def number_of(name: str, value: Any) -> float:
         return float(value.detach() if isinstance(value, torch.Tensor) else value)
     except (TypeError, ValueError, RuntimeError):
         raise Error(f"the metric {name} is no number") from None
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: large gradients are in memory that it shares with the
+    parent, and are the parent's."""
+    if _open is not None and hasattr(_open, "tensors"):
+        _open.tensors.give_up_room()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Session:
@@ -75,18 +85,26 @@ class Session:
             block = self._regions[self.run.region].view(0, self.run.frozen, self.run.dtype)
             self.tensors.load_frozen(block)
 
-    def weights(self, region: int, offset: int) -> torch.Tensor:
+    def weights(self, region: int, offset: int) -> Block:
         """The block with all weights of a version."""
-        return self._regions[region].weights(offset, self.run.count, self.run.dtype)
+        return self._block(region, offset, reading=True)
 
-    def gradient(self, region: int, offset: int) -> torch.Tensor:
+    def gradient(self, region: int, offset: int) -> Block:
         """The block for a gradient."""
-        return self._regions[region].view(offset, self.run.count, self.run.dtype)
+        return self._block(region, offset, reading=False)
+
+    def _block(self, region: int, offset: int, reading: bool) -> Block:
+        """The same blocks come again and again."""
+        where = self._regions[region]
+        if (offset, reading) not in where.blocks:
+            view = where.weights if reading else where.view
+            where.blocks[offset, reading] = Block(view(offset, self.run.count, self.run.dtype))
+        return where.blocks[offset, reading]
 
     def take(self, frame: Frame, other: Callable[[Frame], None]) -> None:
         number, body = frame.number, frame.body
         if frame.kind == frames.MEMORY:
-            region = Region(frame.files[0], body.number("Q"), self._views)
+            region = Region(self.node.files.popleft(), body.number("Q"), self._views)
             if self._on_gpu:
                 region.pin()
             self._regions[number] = region

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from troupe import frames
+from troupe.blocks import Block
 from troupe.description import ParamGroups, group_rules
 from troupe.errors import Error
 from troupe.frames import Body, Frame
@@ -41,7 +42,7 @@ class _Task:
     """A lease to be computed now, and the place of its gradient."""
 
     lease: int
-    gradient: torch.Tensor
+    gradient: Block
 
 
 class Worker:
@@ -145,8 +146,10 @@ class Worker:
     def _take_weights(self, lease: int, body: Body) -> None:
         _, dropped, *places = body.take("QBQQQQ")
         self._dropped = bool(dropped)
-        self._session.tensors.load(self._session.weights(*places[:2]))
+        tensors = self._session.tensors
+        tensors.load(self._session.weights(*places[:2]))
         self._task = _Task(lease, self._session.gradient(*places[2:]))
+        tensors.make_room(self._task.gradient)
 
     def _take_next(self) -> None:
         self._session.take(self._node.receive(), self._take_own)
@@ -210,6 +213,7 @@ class Worker:
             self._node.send(frames.RETURNED, lease.number)
             if self._task is not None and self._task.lease == lease.number:
                 self._task = None
+                self._session.tensors.give_up_room()
 
     def __iter__(self) -> Iterator[Lease]:
         """The leases one after another, until the run ends: for who loads batches
@@ -275,19 +279,16 @@ class Worker:
         value = number_of("loss", loss)
         more = frames.metrics({name: number_of(name, x) for name, x in metrics.items()})
         self._session.tensors.fill(task.gradient, self._allow_unused)
-        self._pump()
-        wanted = task.lease not in self._cancelled and self._node.end is None
-        self._cancelled.discard(task.lease)
-        if not wanted:
-            self._return_yielded()
+        ended = self._node.end is not None
         self._yielded, self._task = [], None
-        if wanted:
-            also = [lease.number for lease in leases[1:]]
-            samples = sum(len(lease.indices) for lease in leases)
-            body = struct.pack(f"<QdI{len(also)}Q", samples, value, len(also), *also)
-            self._node.send(frames.GRADIENT, task.lease, body + more)
+        also = [lease.number for lease in leases[1:]]
+        samples = sum(len(lease.indices) for lease in leases)
+        body = struct.pack(f"<QdI{len(also)}Q", samples, value, len(also), *also)
+        self._node.send(frames.GRADIENT, task.lease, body + more)
         while self._task is None and self._node.end is None:
             self._take_next()
+        wanted = not (ended or self._node.failed or task.lease in self._cancelled)
+        self._cancelled.discard(task.lease)
         return wanted and not self._dropped
 
     def skip(self) -> None:

@@ -14,6 +14,7 @@ import sys
 import termios
 import tty
 import unittest
+from unittest import mock
 
 import cluster
 import toy
@@ -297,6 +298,93 @@ class Views(cluster.Case):
         self.require_end(server)
         weights = self.run_directory().state_dict("last")
         self.assertTrue(all(x.isfinite().all() for x in weights.values()))
+
+
+class Early(cluster.Case):
+    """Gradients that backward puts into the shared memory, as large ones are."""
+
+    def train(self, least, backward=None, between=None):
+        """Trains, with gradients from `least` bytes on put there early."""
+        name = f"early-{least}"
+        server, port = self.serve(
+            "--workers", 1, "--epochs", 2, "--lr", 0.05, "--train-dir", self.folder / name,
+            name=name,
+        )
+        model = toy.model()
+        with (
+            mock.patch("troupe.blocks._EARLY", least),
+            troupe.Worker(
+                model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port
+            ) as worker,
+        ):
+            for x, y in worker.loader(toy.Points()):
+                for half in (slice(0, None, 2), slice(1, None, 2)):
+                    loss = nn.functional.cross_entropy(model(x[half]), y[half])
+                    (backward or torch.Tensor.backward)(loss)
+                if between:
+                    between(model)
+                self.assertTrue(worker.step(loss))
+                self.assertTrue(all(x.grad is None for x in model.parameters()))
+        self.require_end(server)
+        run = troupe.Run(self.folder / name)
+        self.assertEqual(run.summary["gradients_refused"], 0)
+        return run.state_dict("last")
+
+    def compare(self, **how):
+        late = self.train(1 << 40, **how)
+        for name, value in self.train(0, **how).items():
+            self.assertTrue(torch.equal(late[name], value), name)
+
+    def test_they_add_up(self):
+        self.compare()
+
+    def test_the_user_may_change_them(self):
+        def between(model):
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            model.last.bias.grad = torch.ones(3)
+
+        self.compare(between=between)
+
+    def test_the_user_may_clear_them(self):
+        def between(model):
+            model.zero_grad()
+            model(torch.ones(4, 20)).sum().backward()
+            model.zero_grad(set_to_none=False)
+            model(torch.ones(4, 20)).square().sum().backward()
+
+        self.compare(between=between)
+
+    def test_they_may_have_gradients(self):
+        self.compare(backward=lambda loss: loss.backward(create_graph=True))
+
+    def test_a_child_does_not_have_them(self):
+        def between(model):
+            child = os.fork()
+            if child == 0:
+                os._exit(any(x.grad is not None for x in model.parameters()))
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+        self.compare(between=between)
+
+    def test_a_loop_that_is_left_keeps_none(self):
+        server, port = self.serve("--workers", 1, "--epochs", 1)
+        model, data = toy.model(), toy.Points()
+        with (
+            mock.patch("troupe.blocks._EARLY", 1000),
+            troupe.Worker(
+                model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port
+            ) as worker,
+        ):
+            for stays in (False, True):
+                for x, y in worker.loader(data):
+                    self.assertTrue(all(x.grad is None for x in model.parameters()))
+                    nn.functional.cross_entropy(model(x), y).backward()
+                    if not stays:
+                        break
+                    worker.step(0.0)
+        copy.deepcopy(model)(torch.ones(4, 20)).sum().backward()
+        self.require_end(server)
+        self.assertEqual(self.run_directory().summary["samples_applied"], toy.SAMPLES)
 
 
 class Optimisers(cluster.Case):
