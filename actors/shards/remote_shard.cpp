@@ -4,7 +4,7 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/shards/file_places.hpp"
-#include "actors/shards/shard_groups.hpp"
+#include "actors/shards/optimizer_messages.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 

@@ -1,7 +1,7 @@
 #include "actors/shards/shard_group.hpp"
 
 #include "actors/runtime/run_clock.hpp"
-#include "actors/shards/shard_groups.hpp"
+#include "actors/shards/optimizer_messages.hpp"
 
 #include <caf/policy/select_all.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/shards/file_places.hpp"
-#include "actors/shards/shard_groups.hpp"
+#include "actors/shards/optimizer_messages.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/key_patterns.hpp"
 #include "models/engine/statistics.hpp"

@@ -18,13 +18,14 @@ void require_native(const resolved& all, const char* id,
                     const std::string& metric) {
   const auto& training = all.values.training;
   if (is_of_average(metric) && training.ema_decay == 0)
-    throw usage_error(all.cite(id) +
-                      ": is of the average of the weights, which "
-                      "--ema-decay keeps: give it, too");
+    refuse(all, id,
+           "is of the average of the weights, which --ema-decay keeps: give "
+           "it, too");
   if (!is_among(native_names, name_to_find(training, metric)))
-    throw usage_error(all.cite(id) + ": there is no metric " + metric +
-                      " but accuracy, loss and accuracy_top5 of networks that "
-                      "Troupe computes");
+    refuse(all, id,
+           "there is no metric " + metric +
+             " but accuracy, loss and accuracy_top5 of networks that Troupe "
+             "computes");
 }
 
 } // namespace

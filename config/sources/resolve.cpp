@@ -284,6 +284,10 @@ std::string resolved::cite(std::string_view id) const {
   return given{&what, what.get(values), origin_of(id)}.cite();
 }
 
+void refuse(const resolved& all, std::string_view id, const std::string& what) {
+  throw usage_error(all.cite(id) + ": " + what);
+}
+
 void fill_in_batch_size(resolved& all) {
   auto& training = all.values.training;
   if (training.global_batch_size && all.is_default("training.batch-size"))

@@ -109,6 +109,10 @@ private:
   std::map<std::string, origin, std::less<>> origins_;
 };
 
+/// Throws `usage_error` about the value of a setting: "--lr 0: WHAT".
+[[noreturn]] void refuse(const resolved& all, std::string_view id,
+                         const std::string& what);
+
 /// Combines given values, weakest first, and fills in the defaults that depend
 /// on other keys. Only the values that take effect are checked. Throws
 /// `usage_error`, also when one source sets a parameter of the policy to two

@@ -1,5 +1,5 @@
 #pragma once
-// An optimiser's step in place, for tests of models.
+// An optimiser's settings, and its step in place, for tests of models.
 
 #include "models/optim/optimizer.hpp"
 #include "tests/support/element_types.hpp"
@@ -8,6 +8,18 @@
 #include <vector>
 
 namespace troupe::test {
+
+/// Settings of one that has the two means of Adam, none of them a default.
+inline config::training_settings adam_settings(const char* name) {
+  config::training_settings s;
+  s.optimizer = name;
+  s.lr = 0.01;
+  s.weight_decay = 0.03;
+  s.beta1 = 0.8;
+  s.beta2 = 0.95;
+  s.epsilon = 1e-7;
+  return s;
+}
 
 /// A step on these gradients, with factors if the optimiser has them.
 /// @param parameters Their number.

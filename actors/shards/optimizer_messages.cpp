@@ -1,4 +1,4 @@
-#include "actors/shards/shard_groups.hpp"
+#include "actors/shards/optimizer_messages.hpp"
 
 namespace troupe {
 
