@@ -231,8 +231,9 @@ using readable_module_actor = remote_module_actor::extend<
 
 /// Evaluates weights on a thread of its own.
 using scorer_actor = caf::typed_actor<
-  // Computes loss and accuracy over the test set. Errors: failed.
-  result<score>(evaluate_atom, version, payload)>;
+  // Computes loss and accuracy of a version over the test set, or of the
+  // average of its weights. Errors: failed.
+  result<score>(evaluate_atom, version, payload, bool)>;
 
 /// Loads the batches of leases on a thread of its own.
 using loader_actor = caf::typed_actor<

@@ -72,7 +72,7 @@ void evaluator_state::evaluate(const watch_header& what,
                                const payload& weights) {
   seen_ = what.weights;
   unknown_ = 0;
-  score_weights(what.weights, weights, [this, what](const score& found) {
+  score_weights(what.weights, weights, false, [this, what](const score& found) {
     if (what.averaged)
       ask_for_average(what, found);
     else
@@ -82,8 +82,11 @@ void evaluator_state::evaluate(const watch_header& what,
 
 /// @param then Called unless the link is another one when the score is there.
 void evaluator_state::score_weights(version what, const payload& weights,
+                                    bool of_average,
                                     std::function<void(const score&)> then) {
-  self_->request(parts_.scorer, caf::infinite, evaluate_atom_v, what, weights)
+  self_
+    ->request(parts_.scorer, caf::infinite, evaluate_atom_v, what, weights,
+              of_average)
     .then(
       [this, asked = attachments_, then = std::move(then)](const score& found) {
         if (asked == attachments_)
@@ -105,7 +108,7 @@ void evaluator_state::ask_for_average(const watch_header& what,
                                                 const payload& average) {
         if (asked != attachments_)
           return;
-        score_weights(what.weights, average,
+        score_weights(what.weights, average, true,
                       [this, what, found](const score& of_average) {
                         report(what, with_average(found, of_average));
                       });

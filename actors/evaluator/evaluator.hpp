@@ -40,7 +40,7 @@ private:
   void watch();
   void take_refusal(const caf::error& why);
   void evaluate(const watch_header& what, const payload& weights);
-  void score_weights(version what, const payload& weights,
+  void score_weights(version what, const payload& weights, bool of_average,
                      std::function<void(const score&)> then);
   void ask_for_average(const watch_header& what, const score& found);
   void report(const watch_header& what, const score& found);

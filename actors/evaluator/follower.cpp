@@ -113,18 +113,23 @@ void follower_state::prepare(config::run_description run,
 void follower_state::evaluate(version what, const payload& weights,
                               const payload& average) {
   seen_ = what;
-  score_weights(what, weights, [this, what, average](const score& found) {
-    if (!average)
-      return take(found);
-    score_weights(what, average, [this, found](const score& of_average) {
-      take(with_average(found, of_average));
-    });
-  });
+  score_weights(what, weights, false,
+                [this, what, average](const score& found) {
+                  if (!average)
+                    return take(found);
+                  score_weights(what, average, true,
+                                [this, found](const score& of_average) {
+                                  take(with_average(found, of_average));
+                                });
+                });
 }
 
 void follower_state::score_weights(version what, const payload& weights,
+                                   bool of_average,
                                    std::function<void(const score&)> then) {
-  self_->request(scorer_, caf::infinite, evaluate_atom_v, what, weights)
+  self_
+    ->request(scorer_, caf::infinite, evaluate_atom_v, what, weights,
+              of_average)
     .then(std::move(then), [this](const caf::error& why) {
       end({1, text_of(why)});
     });

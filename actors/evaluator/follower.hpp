@@ -46,7 +46,7 @@ private:
   void prepare(config::run_description run,
                const models::loaded_checkpoint& newest);
   void evaluate(version what, const payload& weights, const payload& average);
-  void score_weights(version what, const payload& weights,
+  void score_weights(version what, const payload& weights, bool of_average,
                      std::function<void(const score&)> then);
   void take(const score& found);
   void end(const run_end& how);

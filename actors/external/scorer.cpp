@@ -26,9 +26,8 @@ external_scorer_state::external_scorer_state(pointer self,
 external_scorer_actor::behavior_type external_scorer_state::make_behavior() {
   blocks_.welcome(parts_.settings.training, parts_.frozen);
   return {
-    [this](evaluate_atom, version what, const payload& weights) {
-      return begin(what, weights);
-    },
+    [this](evaluate_atom, version what, const payload& weights,
+           bool of_average) { return begin(what, weights, of_average); },
     [this](frame_atom, uint32_t kind, uint64_t number,
            const std::string& body) {
       take(static_cast<process_frame_kind>(kind), number, body);
@@ -39,11 +38,12 @@ external_scorer_actor::behavior_type external_scorer_state::make_behavior() {
 }
 
 caf::result<score> external_scorer_state::begin(version what,
-                                                const payload& weights) {
+                                                const payload& weights,
+                                                bool of_average) {
   if (lost_)
     return lost_;
   auto asks = self_->make_response_promise<score>();
-  waiting_.push_back({what, weights, asks, run_clock{self_}});
+  waiting_.push_back({what, weights, of_average, asks, run_clock{self_}});
   if (!job_)
     begin_next();
   return asks;
@@ -61,7 +61,10 @@ void external_scorer_state::begin_next() {
   blocks_.forget_unused();
   auto where = blocks_.place_of(job_->weights.bytes());
   parts_.line->send(process_frame_kind::score, job_->what.value,
-                    body_writer{}.put(where).take());
+                    body_writer{}
+                      .put(where)
+                      .put(static_cast<uint8_t>(job_->of_average))
+                      .take());
 }
 
 void external_scorer_state::take(process_frame_kind kind, uint64_t number,

@@ -43,11 +43,13 @@ private:
   struct job {
     version what;
     payload weights;
+    bool of_average; ///< They are the average of the version's weights.
     caf::typed_response_promise<score> asks;
     run_clock clock;
   };
 
-  caf::result<score> begin(version what, const payload& weights);
+  caf::result<score> begin(version what, const payload& weights,
+                           bool of_average);
   void begin_next();
   void take(external::process_frame_kind kind, uint64_t number,
             const std::string& body);

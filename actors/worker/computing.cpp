@@ -239,7 +239,7 @@ scorer_state::scorer_state(pointer self, const computing_parts& parts)
 
 scorer_actor::behavior_type scorer_state::make_behavior() {
   at::set_num_threads(threads_);
-  return {[this](evaluate_atom, version what, const payload& weights) {
+  return {[this](evaluate_atom, version what, const payload& weights, bool) {
     return evaluate(what, weights);
   }};
 }

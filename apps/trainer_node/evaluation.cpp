@@ -25,6 +25,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace troupe::app {
@@ -41,7 +42,8 @@ void print_line(const std::string& line) {
 /// What is scored.
 struct subject {
   payload weights;
-  payload frozen; ///< Those that the run did not train.
+  payload average; ///< Of the weights, if the run kept one.
+  payload frozen;  ///< Those that the run did not train.
   uint64_t step = 0;
   std::string run_id; ///< Of the run that made them; empty for a file.
 };
@@ -52,14 +54,18 @@ subject load_subject(const config::training_settings& training,
     auto first = read_first_weights(training, test.classes());
     for (const auto& line : first->lines)
       print_line("init         " + line);
-    return {to_payload(first->weights.trained), frozen_weights(*first), 0, ""};
+    return {
+      to_payload(first->weights.trained), {}, frozen_weights(*first), 0, ""};
   }
-  auto from = models::find_checkpoint(*training.resume, print_line,
-                                      models::checkpoint_content::weights);
+  using content = models::checkpoint_content;
+  auto from = models::find_checkpoint(
+    *training.resume, print_line,
+    training.ema_decay > 0 ? content::all : content::weights);
   data::require_same_test(description_of(from.manifest), test,
                           from.path.string());
   print_line("checkpoint   " + from.path.string());
   return {weights_of(from, training, test.classes()),
+          average_of(from, training, test.classes()),
           frozen_weights(training, test.classes(), from), from.manifest.step(),
           from.manifest.run_id()};
 }
@@ -117,12 +123,13 @@ private:
   double next_ = 0.5;
 };
 
-models::evaluation_result
-score_weights(const config::settings& settings, const data::dataset& test,
-              const subject& what, const std::function<bool()>& interrupted) {
-  at::set_num_threads(threads_share(settings));
-  models::compute_engine engine{settings.training, test.classes(),
-                                to_tensor(what.frozen)};
+/// Nothing when it was interrupted.
+std::optional<score> score_weights(models::compute_engine& engine,
+                                   const config::settings& settings,
+                                   const data::dataset& test,
+                                   const payload& weights, version of,
+                                   const std::function<bool()>& interrupted) {
+  wall_clock clock;
   auto batches = batches_of(test, settings.evaluation.eval_batch_size,
                             settings.training.dtype);
   progress_line progress{test.size()};
@@ -135,9 +142,30 @@ score_weights(const config::settings& settings, const data::dataset& test,
     done += more ? static_cast<uint64_t>(targets.numel()) : 0;
     return more;
   };
-  auto out = engine.evaluate(to_tensor(what.weights), next, &cancel);
-  out.cancelled = out.cancelled || cancel;
-  return out;
+  auto found = engine.evaluate(to_tensor(weights), next, &cancel);
+  if (found.cancelled || cancel)
+    return std::nullopt;
+  return score_of(of, found, clock.elapsed());
+}
+
+std::optional<score> score_subject(const config::settings& settings,
+                                   const data::dataset& test,
+                                   const subject& what,
+                                   const std::function<bool()>& interrupted) {
+  at::set_num_threads(threads_share(settings));
+  models::compute_engine engine{settings.training, test.classes(),
+                                to_tensor(what.frozen)};
+  auto of = [&](const payload& weights) {
+    return score_weights(engine, settings, test, weights, version{what.step},
+                         interrupted);
+  };
+  auto found = of(what.weights);
+  if (!found || !what.average)
+    return found;
+  auto of_average = of(what.average);
+  if (!of_average)
+    return std::nullopt;
+  return with_average(*found, *of_average);
 }
 
 void write_metrics(const fs::path& folder, const config::settings& settings,
@@ -183,11 +211,10 @@ exit_status evaluate(const config::resolved& config,
   auto own = settings.training;
   own.resume.reset();
   auto folder = config::open_run_directory(own);
-  wall_clock clock;
-  auto result = score_weights(settings, *test, what, interrupted);
-  if (result.cancelled)
+  auto scored = score_subject(settings, *test, what, interrupted);
+  if (!scored)
     return exit_status::try_again;
-  auto found = score_of(version{what.step}, result, clock.elapsed());
+  const auto& found = *scored;
   if (folder.overwrites)
     config::remove_run(folder.path);
   models::replace_file(folder.path / "config.ini", config::to_ini(settings));

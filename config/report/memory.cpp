@@ -47,10 +47,12 @@ bool has_evaluator(const settings& all) {
   return all.cluster.evaluator.value_or(true);
 }
 
-/// Versions that are being scored, and the best of them until it is written.
+/// Versions that are being scored, the averages of their weights, and the best
+/// of all until it is written.
 uint64_t versions_aside(const settings& all) {
   auto keeps = all.checkpoint.keep_best != best_rule::nothing;
-  return has_evaluator(all) ? 1 + keeps : 0;
+  auto averages = all.training.ema_decay > 0;
+  return has_evaluator(all) ? 1 + averages + keeps : 0;
 }
 
 uint64_t batch_bytes(const model_size& of, uint64_t samples, uint64_t width) {

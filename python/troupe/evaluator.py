@@ -77,7 +77,8 @@ class Evaluator:
             pass
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, float]]]:
-        """The steps of the versions, each with its metrics, until the run ends."""
+        """The steps of the versions, each with its metrics, until the run ends. Those
+        of an average of the weights come next, named as in the run: ema/accuracy."""
         if self._session.closed:
             raise Error("the evaluator is closed")
         node = self._session.node
@@ -85,13 +86,14 @@ class Evaluator:
             self._session.take(node.receive(), self._take_own)
             if self._due is not None:
                 due, self._due = self._due, None
-                found = self._metrics_of(due)
+                region, offset, of_average = due.body.take("QQB")
+                found = self._metrics_of(region, offset)
                 self._send(due.number, found)
-                yield due.number, found
+                yield due.number, {("ema/" if of_average else "") + x: found[x] for x in found}
         node.raise_failure()
 
-    def _metrics_of(self, due: Frame) -> dict[str, float]:
-        self._session.tensors.load(self._session.weights(*due.body.take("QQ")))
+    def _metrics_of(self, region: int, offset: int) -> dict[str, float]:
+        self._session.tensors.load(self._session.weights(region, offset))
         self._model.eval()
         with torch.no_grad():
             found = self._score(self._model)

@@ -43,9 +43,10 @@ struct scorer_site {
     CHECK(process->receive()->kind == kind::welcome);
   }
 
-  answer_ptr<score> ask(version what = v7) {
-    auto out = actors.ask<score>(scorer, evaluate_atom_v, what,
-                                 random_payload(layout.count(), what.value));
+  answer_ptr<score> ask(version what = v7, bool of_average = false) {
+    auto out =
+      actors.ask<score>(scorer, evaluate_atom_v, what,
+                        random_payload(layout.count(), what.value), of_average);
     actors.run();
     return out;
   }
@@ -91,6 +92,7 @@ TEST_CASE("a process gets a version and answers with its metrics") {
   body_reader where{std::as_bytes(std::span{asked->body})};
   where.number<uint64_t>();
   CHECK(where.number<uint64_t>() == 0); // The first block of its region.
+  CHECK(where.number<uint8_t>() == 0);
   CHECK(where.complete());
   play.actors.advance(2);
   play.send({{"f1", 0.25}, {"loss", 3}});
@@ -106,6 +108,15 @@ TEST_CASE("a process gets a version and answers with its metrics") {
   play.send({{"f1", 0.5}}, version{8});
   CHECK(next->get<score>().value_of("f1") == 0.5);
   CHECK(play.session->ended.empty());
+}
+
+TEST_CASE("a process is told that it scores an average") {
+  scorer_site play;
+  play.ask(v7, true);
+  CHECK(play.process->receive()->kind == kind::memory);
+  auto asked = play.process->receive();
+  REQUIRE(asked->body.size() == 17);
+  CHECK(asked->body.back() == 1);
 }
 
 TEST_CASE("a version that comes too early waits for its turn") {

@@ -204,6 +204,14 @@ TEST_CASE("the plan shows samples, classes and the memory of each role",
     !ContainsSubstring("memory"));
 }
 
+TEST_CASE("an average takes a slot, and its copy for the evaluator", "[plan]") {
+  model_size model{1'000'000, 0, {}};
+  CHECK_THAT(
+    plan(parse(split("--check --role ps --ema-decay 0.9")).config, model),
+    ContainsSubstring("optimiser 8.0 MB, ") &&
+      ContainsSubstring("evaluation 12.0 MB, "));
+}
+
 TEST_CASE("each further replica has a gradient of its own", "[plan]") {
   model_size model{1'000'000, 0, {}};
   auto shown = [&](const std::string& line) {

@@ -120,6 +120,19 @@ TEST_CASE("a run that begins with weights scores them first") {
   }
 }
 
+TEST_CASE("the average that a run kept is scored, too") {
+  process_fixture on;
+  auto all = on.simulate(short_run + flags{"--ema-decay", "0.5"});
+  check_end(all, 0);
+  auto run = on.summary()["final_metrics"];
+  REQUIRE(run.contains("ema/loss"));
+  CHECK(run["ema/loss"] != run["loss"]);
+  auto found = evaluate(on, {"--resume", "run"})["final_metrics"];
+  CHECK(found.size() == run.size());
+  for (const auto& [name, value] : run.items())
+    CHECK(std::abs(found[name].get<double>() - value.get<double>()) < 1e-6);
+}
+
 TEST_CASE("scores may overwrite others, but not what is scored") {
   process_fixture on;
   train_and_export(on, "weights.pt", "pt");

@@ -457,8 +457,8 @@ inline scorer_stand_in make_scorer_stand_in(actor_fixture& actors) {
   auto seen = out.seen;
   out.handle = actors.stand_in<scorer_actor>([seen](auto* self) {
     return scorer_actor::behavior_type{
-      [=](evaluate_atom, version what,
-          const payload& weights) -> caf::result<score> {
+      [=](evaluate_atom, version what, const payload& weights,
+          bool) -> caf::result<score> {
         seen->versions.push_back(what);
         seen->weights.push_back(weights);
         seen->promises.push_back(self->template make_response_promise<score>());
