@@ -321,6 +321,8 @@ class Early(cluster.Case):
                 for half in (slice(0, None, 2), slice(1, None, 2)):
                     loss = nn.functional.cross_entropy(model(x[half]), y[half])
                     (backward or torch.Tensor.backward)(loss)
+                if backward is None:
+                    self.assertEqual(self.are_in_a_block(model), least == 0)
                 if between:
                     between(model)
                 self.assertTrue(worker.step(loss))
@@ -329,6 +331,11 @@ class Early(cluster.Case):
         run = troupe.Run(self.folder / name)
         self.assertEqual(run.summary["gradients_refused"], 0)
         return run.state_dict("last")
+
+    @staticmethod
+    def are_in_a_block(model):
+        """Whether the gradients are parts of something larger."""
+        return all(x.grad.untyped_storage().nbytes() > x.grad.nbytes for x in model.parameters())
 
     def compare(self, **how):
         late = self.train(1 << 40, **how)
