@@ -229,7 +229,7 @@ using readable_module_actor = remote_module_actor::extend<
   // of the answer. Errors: protocol_violation, peer_lost.
   result<module_answer>(fetch_atom, context_part)>;
 
-/// Evaluates weights on a thread of its own.
+/// Evaluates weights: on a thread of its own, or in a process of the user's.
 using scorer_actor = caf::typed_actor<
   // Computes loss and accuracy of a version over the test set, or of the
   // average of its weights. Errors: failed.

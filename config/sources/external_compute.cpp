@@ -32,41 +32,40 @@ void require_defaults(const settings& all, const auto& cite) {
 void require_simulable(const resolved& all) {
   const auto& training = all.values.training;
   if (computes_elsewhere(all.values))
-    throw usage_error(all.cite("training.compute") +
-                      ": --simulate computes in this process; start a "
-                      "parameter server and workers");
+    refuse(all, "training.compute",
+           "--simulate computes in this process; start a "
+           "parameter server and workers");
   if (is_described(training.network))
-    throw usage_error(all.cite("training.network") +
-                      ": is computed by other processes, which a run in one "
-                      "process, or a replay, does not have; start a parameter "
-                      "server and workers");
+    refuse(all, "training.network",
+           "is computed by other processes, which a run in one "
+           "process, or a replay, does not have; start a parameter "
+           "server and workers");
   if (is_external(all.values.data.dataset))
-    throw usage_error(all.cite("data.dataset") +
-                      ": only processes of --compute external have the "
-                      "samples; start a parameter server and workers");
+    refuse(all, "data.dataset",
+           "only processes of --compute external have the "
+           "samples; start a parameter server and workers");
 }
 
 void check_participant(const resolved& all) {
   const auto& training = all.values.training;
   if (!computes_elsewhere(all.values)) {
     if (!training.compute_socket.empty())
-      throw usage_error(all.cite("training.compute-socket") +
-                        ": is for --compute external");
+      refuse(all, "training.compute-socket", "is for --compute external");
     return;
   }
   if (training.compute_socket.empty())
-    throw usage_error(all.cite("training.compute") +
-                      ": say where the process is to connect, with "
-                      "--compute-socket PATH");
+    refuse(all, "training.compute",
+           "say where the process is to connect, with "
+           "--compute-socket PATH");
   if (is_peer(all.values) || all.values.cluster.join)
-    throw usage_error(all.cite("training.compute") +
-                      ": is for workers beside a parameter server; leave "
-                      "--topology peers out");
+    refuse(all, "training.compute",
+           "is for workers beside a parameter server; leave "
+           "--topology peers out");
   if (all.values.what == role::evaluator &&
       all.values.evaluation.follow != "ps")
-    throw usage_error(all.cite("evaluation.follow") +
-                      ": with --compute external an evaluator gets its "
-                      "weights from the parameter server; leave it out");
+    refuse(all, "evaluation.follow",
+           "with --compute external an evaluator gets its "
+           "weights from the parameter server; leave it out");
 }
 
 } // namespace
@@ -84,9 +83,9 @@ void check_external(const resolved& all) {
   require_defaults(
     values, [&](std::string_view id) { return all.cite(std::string{id}); });
   if (!is_external(values.data.dataset))
-    throw usage_error(all.cite("training.network") +
-                      ": who computes it has the samples; say how many there "
-                      "are, with --dataset 'external(samples=N,id=NAME)'");
+    refuse(all, "training.network",
+           "who computes it has the samples; say how many there "
+           "are, with --dataset 'external(samples=N,id=NAME)'");
 }
 
 void require_who_computes(const settings& joined) {

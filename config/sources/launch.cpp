@@ -140,17 +140,16 @@ void take_init_method(resolved& all) {
       is_next_life)
     return;
   if (!method.starts_with(tcp))
-    throw usage_error(
-      all.cite("cluster.init-method") +
-      ": must be env://, tcp://HOST:PORT or file:///PATH, a file that all "
-      "nodes see");
+    refuse(all, "cluster.init-method",
+           "must be env://, tcp://HOST:PORT or file:///PATH, a file that all "
+           "nodes see");
   try {
     auto where = parse_address(method.substr(tcp.size()));
     const auto& from = all.origin_of("cluster.init-method");
     all.take({&key_of("cluster.host"), where.host, from});
     all.take({&key_of("cluster.port"), std::to_string(where.port), from});
   } catch (const bad_value& why) {
-    throw usage_error(all.cite("cluster.init-method") + ": " + why.what());
+    refuse(all, "cluster.init-method", why.what());
   }
 }
 
@@ -165,8 +164,8 @@ launch launch_of(const resolved& all) {
       "--role ps, worker or evaluator, or --topology peers with --rank and "
       "--workers");
   if (*cluster.rank >= cluster.workers)
-    throw usage_error(all.cite("cluster.rank") + ": must be below --workers " +
-                      std::to_string(cluster.workers));
+    refuse(all, "cluster.rank",
+           "must be below --workers " + std::to_string(cluster.workers));
   launch out;
   out.rank = *cluster.rank;
   out.processes = cluster.workers;
@@ -200,9 +199,9 @@ void assign_peer(resolved& all, const launch& by, const std::string& size) {
   for (auto id : {"cluster.workers", "cluster.shards"}) {
     auto given = key_of(id).get(all.values);
     if (all.is_explicit(id) && given != std::to_string(nodes))
-      throw usage_error(all.cite(id) + ": does not fit " + size +
-                        ", which makes " + std::to_string(nodes) +
-                        " peers with a worker and a shard each");
+      refuse(all, id,
+             "does not fit " + size + ", which makes " + std::to_string(nodes) +
+               " peers with a worker and a shard each");
   }
   if (by.rank == nodes) { // It serves any number of peers.
     all.values.what = role::evaluator;
@@ -224,12 +223,11 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
   auto by = given ? *given : launch_of(all);
   auto& cluster = all.values.cluster;
   if (!by.several_hosts.empty() && is_loopback(cluster.host))
-    throw usage_error(all.cite("cluster.host") +
-                      ": only this host reaches it, but " + by.several_hosts +
-                      " of " + by.processes_variable + "=" +
-                      std::to_string(by.processes) +
-                      " says that there are others: give --host or MASTER_ADDR "
-                      "with the host of process 0");
+    refuse(all, "cluster.host",
+           "only this host reaches it, but " + by.several_hosts + " of " +
+             by.processes_variable + "=" + std::to_string(by.processes) +
+             " says that there are others: give --host or MASTER_ADDR "
+             "with the host of process 0");
   auto size = by.processes_variable + "=" + std::to_string(by.processes);
   if (cluster.topology == topology_kind::peers)
     return assign_peer(all, by, size);
@@ -242,9 +240,9 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
                       "at least one worker");
   auto workers = by.processes - others;
   if (all.is_explicit("cluster.workers") && cluster.workers != workers)
-    throw usage_error(all.cite("cluster.workers") + ": does not fit " + size +
-                      ", which makes " + wanted + std::to_string(workers) +
-                      " workers");
+    refuse(all, "cluster.workers",
+           "does not fit " + size + ", which makes " + wanted +
+             std::to_string(workers) + " workers");
   all.take({&key_of("cluster.workers"),
             std::to_string(workers),
             {source::environment, by.processes_variable}});
@@ -265,14 +263,14 @@ void fit_topology(resolved& all) {
   if (cluster.topology != topology_kind::peers || values.what == role::none)
     return;
   if (values.what != role::simulate)
-    throw usage_error(all.cite("cluster.topology") +
-                      ": a peer is worker and server in one: use --role auto "
-                      "instead of --role " +
-                      print(values.what));
+    refuse(all, "cluster.topology",
+           "a peer is worker and server in one: use --role auto "
+           "instead of --role " +
+             print(values.what));
   if (all.is_explicit("cluster.shards") && cluster.shards != cluster.workers)
-    throw usage_error(all.cite("cluster.shards") +
-                      ": peers have as many shards as workers, " +
-                      std::to_string(cluster.workers));
+    refuse(all, "cluster.shards",
+           "peers have as many shards as workers, " +
+             std::to_string(cluster.workers));
   all.values.cluster.shards = cluster.workers;
 }
 

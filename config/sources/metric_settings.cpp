@@ -35,9 +35,9 @@ void require_native(const resolved& all, const char* id,
 void check_metrics(const resolved& all) {
   const auto& training = all.values.training;
   if (!training.target.empty() && training.target_accuracy)
-    throw usage_error(all.cite("training.target") + ": says the same as " +
-                      all.cite("training.target-accuracy") +
-                      ": give one of the two");
+    refuse(all, "training.target",
+           "says the same as " + all.cite("training.target-accuracy") +
+             ": give one of the two");
   if (all.values.what != role::simulate)
     return;
   if (!training.target.empty())

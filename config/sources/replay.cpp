@@ -78,11 +78,10 @@ replay_settings resolve_replay(std::string_view ini, const std::string& name,
   auto& values = result.all.values;
   const auto& limit = of_run.training.max_steps;
   if (limit && values.training.max_steps.value_or(UINT64_MAX) > *limit)
-    throw usage_error(result.all.cite("training.max-steps") +
-                      ": the run in the event log ends at " +
-                      std::to_string(*limit) +
-                      "; a replay may only end "
-                      "earlier");
+    refuse(result.all, "training.max-steps",
+           "the run in the event log ends at " + std::to_string(*limit) +
+             "; a replay may only end "
+             "earlier");
   values.training.schedule_steps = limit;
   values.what = role::simulate;
   values.simulation.clock = clock_kind::virtual_time;

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -236,23 +237,20 @@ class Tensors:
     def _watch_gradients(self) -> list[Any]:
         """Calls `_take_early` for each large gradient that backward completes."""
         return [
-            x.tensor.register_post_accumulate_grad_hook(self._taker(i))
+            x.tensor.register_post_accumulate_grad_hook(partial(self._take_early, i))
             for i, (x, _) in enumerate(self._trained)
             if x.tensor.numel() * x.tensor.element_size() >= _EARLY
         ]
 
-    def _taker(self, i: int) -> Callable[[torch.Tensor], None]:
-        def take_early(tensor: torch.Tensor) -> None:
-            gradient = tensor.grad
-            # One that is itself to be differentiated is needed as it is.
-            if self._room is None or gradient is None or torch.is_grad_enabled():
-                return
-            part = self._room.parts[i]
-            if gradient is not part and gradient.layout == torch.strided:
-                part.copy_(gradient)
-                tensor.grad = part  # Further ones are added there.
-
-        return take_early
+    def _take_early(self, i: int, tensor: torch.Tensor) -> None:
+        gradient = tensor.grad
+        # One that is itself to be differentiated is needed as it is.
+        if self._room is None or gradient is None or torch.is_grad_enabled():
+            return
+        part = self._room.parts[i]
+        if gradient is not part and gradient.layout == torch.strided:
+            part.copy_(gradient)
+            tensor.grad = part  # Further ones are added there.
 
     def fill(self, block: Block, allow_unused: bool) -> None:
         """Puts gradients and running statistics into a block, and clears the

@@ -1,6 +1,5 @@
 // What dies, stalls or is told to stop while training, and what the others do.
 
-#include "models/storage/safetensors.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,19 +13,6 @@
 using namespace troupe::testing;
 
 namespace {
-
-std::vector<child> workers_of(process_fixture& on, size_t count,
-                              const flags& more = {}) {
-  std::vector<child> result;
-  for (size_t i = 0; i < count; ++i)
-    result.push_back(on.worker(more));
-  return result;
-}
-
-void check_ends(std::vector<child>& all) {
-  for (auto& one : all)
-    check_end(one, 0);
-}
 
 auto is_joined(uint32_t who, uint64_t life) {
   return [who, life](const json& line) {
@@ -54,7 +40,7 @@ void kill_a_worker(const std::string& policy) {
   auto joined = on.await(server, "that it is back", is_joined(2, 2), left);
   on.await(server, "its gradients", is_gradient_of(2), joined);
   check_end(server, 0);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   check_completed(on, 15);
 }
 
@@ -93,7 +79,7 @@ TEST_CASE("backup: epochs end although a worker is always late") {
   });
   workers[0].signal(SIGCONT);
   check_end(server, 0);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   check_completed(on, 3);
   CHECK(on.summary()["gradients_dropped"] > 0);
 }
@@ -114,7 +100,7 @@ TEST_CASE("A worker that stalls is dropped and comes back") {
   auto joined = on.await(server, "that it is back", is_joined(2, 2), left);
   on.await(server, "its gradients", is_gradient_of(2), joined);
   check_end(server, 0);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   check_completed(on, 15);
 }
 
@@ -152,7 +138,7 @@ TEST_CASE("A killed parameter server is resumed and its workers come back") {
   for (uint32_t i = 0; i < 3; ++i)
     on.await(server, "worker " + std::to_string(i), is_gradient_of(i), resumed);
   check_end(server, 0);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   auto kept = check_completed(on, 15);
   CHECK(kept.resumes == 1);
   CHECK(kept.rolled_back > 0);
@@ -180,7 +166,7 @@ TEST_CASE("A parameter server that stalls is waited for") {
     on.await(server, "both training again", is_gradient_of(who), both);
   server.signal(SIGINT);
   check_end(server, 75);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   CHECK(on.summary()["samples_applied"] == committed_of(on.metrics()).samples);
 }
 
@@ -206,7 +192,7 @@ TEST_CASE("Workers wait for a parameter server that is not there yet") {
     worker.await("waiting +for the parameter server at 127.0.0.1:" + on.port());
   auto server = on.server({"--workers", "2", "--epochs", "1"});
   check_end(server, 0);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   check_completed(on, 1);
 }
 
@@ -231,7 +217,7 @@ TEST_CASE("The parameter server stops at a signal and goes on later") {
   on.await(server, "training", is_step(5));
   server.signal(SIGINT);
   check_end(server, 75);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   auto summary = on.summary();
   CHECK(summary["status"] == "stopped");
   auto kept = committed_of(on.metrics());
@@ -241,7 +227,7 @@ TEST_CASE("The parameter server stops at a signal and goes on later") {
   server = on.listening_server(what + flags{"--resume", "auto"});
   workers = workers_of(on, 2);
   check_end(server, 0);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   auto all = check_completed(on, 12);
   CHECK(all.resumes == 1);
   CHECK(all.rolled_back == 0);
@@ -273,55 +259,6 @@ TEST_CASE("A run in one process stops at each of the signals") {
     CHECK(checkpoints_of(on.run()).size() >= 1);
     CHECK(all.err().empty());
   }
-}
-
-// -- the evaluator ------------------------------------------------------------
-
-TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
-  process_fixture on;
-  auto evaluator = on.evaluator({"--follow", on.run().string()});
-  auto server =
-    on.listening_server({"--workers", "1", "--epochs", "3", "--checkpoint-freq",
-                         "20", "--ema-decay", "0.9"});
-  auto worker = on.worker();
-  check_end(server, 0);
-  check_end(worker, 0);
-  check_end(evaluator, 0);
-  auto steps = on.summary()["steps"].get<uint64_t>();
-  CHECK(evaluator.said("evaluation +step " + std::to_string(steps) +
-                       " +accuracy .* ema/accuracy"));
-}
-
-TEST_CASE("A run ends without its evaluator") {
-  for (auto number : {SIGKILL, SIGTERM}) {
-    process_fixture on;
-    auto server = on.listening_server({"--workers", "2", "--epochs", "5"});
-    auto evaluator = on.evaluator();
-    evaluator.await("connected .* as evaluator");
-    auto workers = workers_of(on, 2);
-    on.await(server, "training", is_step(5));
-    evaluator.signal(number);
-    check_end(evaluator, number == SIGKILL ? 128 + SIGKILL : 0);
-    check_end(server, 0);
-    check_ends(workers);
-    CHECK(on.summary()["final_accuracy"].is_null());
-  }
-}
-
-TEST_CASE("A run waits only so long for the last score") {
-  process_fixture on;
-  auto server = on.listening_server(
-    {"--workers", "2", "--epochs", "2", "--eval-timeout", "1"});
-  auto evaluator = on.evaluator();
-  evaluator.await("connected .* as evaluator");
-  evaluator.signal(SIGSTOP);
-  auto workers = workers_of(on, 2);
-  check_end(server, 0);
-  check_ends(workers);
-  auto summary = on.summary();
-  CHECK(summary["status"] == "completed");
-  CHECK(summary["final_accuracy"].is_null());
-  evaluator.kill();
 }
 
 // -- anything, at any moment --------------------------------------------------
@@ -364,7 +301,7 @@ void kill_both(uint64_t seed) {
   server.kill();
   server = on.server(what + flags{"--resume", "auto"});
   check_end(server, 0);
-  check_ends(workers);
+  check_ends_of(workers, 0);
   auto kept = check_completed(on, 4);
   std::cout << "repetition " << seed << ": " << what.back() << ", "
             << kept.rolled_back << " updates rolled back, "
@@ -380,36 +317,4 @@ TEST_CASE("Kill -9 of a worker, then of the parameter server, never hangs") {
     INFO("seed " << seed);
     kill_both(seed);
   }
-}
-
-TEST_CASE("the best weights are whole whenever the server is killed") {
-  const flags what{
-    "--workers",         "2", "--epochs",    "30", "--policy", "ssp",
-    "--checkpoint-freq", "5", "--eval-freq", "1",  "--seed",   "3"};
-  process_fixture on;
-  auto server = on.server(what);
-  auto workers = workers_of(on, 2);
-  auto evaluator = on.evaluator();
-  auto path = on.run() / "best.safetensors";
-  double best = -1;
-  for (uint64_t step : {40, 80, 120}) {
-    on.await(server, "step " + std::to_string(step), is_step(step));
-    server.kill();
-    if (std::filesystem::exists(path)) {
-      auto about = troupe::models::read_safetensors(path).metadata();
-      auto accuracy = std::stod(about.at("accuracy"));
-      CHECK(accuracy >= best);
-      best = accuracy;
-    }
-    server = on.server(what + flags{"--resume", "auto"});
-  }
-  check_end(server, 0);
-  check_ends(workers);
-  check_end(evaluator, 0);
-  CHECK(best > 0);
-  auto summary = on.summary();
-  CHECK(summary["best_weights"] == "best.safetensors");
-  auto about = troupe::models::read_safetensors(path).metadata();
-  CHECK(std::stoull(about.at("step")) == summary["best_step"]);
-  CHECK(std::stod(about.at("accuracy")) == summary["best_accuracy"]);
 }

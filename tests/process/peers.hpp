@@ -42,9 +42,4 @@ inline child join_peers(process_fixture& on, const flags& more,
   return on.start("joiner", peer_flags(on, meet) + flags{"--join"} + more);
 }
 
-inline void check_ends_of(std::vector<child>& all, int status) {
-  for (auto& one : all)
-    check_end(one, status);
-}
-
 } // namespace troupe::testing

@@ -192,8 +192,7 @@ sharded_server::sharded_server(process_fixture& on, int shards,
 
 void sharded_server::check_ends(int status) {
   check_end(lead, status);
-  for (auto& one : others)
-    check_end(one, status);
+  check_ends_of(others, status);
 }
 
 size_t process_fixture::await(child& server, const std::string& what,
@@ -223,6 +222,19 @@ void check_end(child& who, int status, std::chrono::seconds limit) {
   auto found = who.wait(limit);
   INFO(who.report());
   CHECK(found == status);
+}
+
+void check_ends_of(std::vector<child>& all, int status) {
+  for (auto& one : all)
+    check_end(one, status);
+}
+
+std::vector<child> workers_of(process_fixture& on, size_t count,
+                              const flags& more) {
+  std::vector<child> result;
+  for (size_t i = 0; i < count; ++i)
+    result.push_back(on.worker(more));
+  return result;
 }
 
 uint64_t memory_of(pid_t process, const std::string& what) {

@@ -117,6 +117,9 @@ private:
   std::map<std::string, int> counts_;
 };
 
+std::vector<child> workers_of(process_fixture& on, size_t count,
+                              const flags& more = {});
+
 /// The lead and the other shards of a run, each a process.
 struct sharded_server {
   sharded_server(process_fixture& on, int shards, const flags& more);
@@ -130,6 +133,8 @@ struct sharded_server {
 /// Waits for the end of a process and checks its exit status; a failure shows
 /// the process's output.
 void check_end(child& who, int status, std::chrono::seconds limit = patience);
+
+void check_ends_of(std::vector<child>& all, int status);
 
 /// Memory of a process in kB. @param what VmRSS: now; VmHWM: the most so far.
 uint64_t memory_of(pid_t process, const std::string& what = "VmRSS");
