@@ -1,8 +1,9 @@
 #pragma once
 // Threads that share a pass over flat memory: the caller's own, and others that
-// sleep between passes. Each part of the memory is handled by one thread, so a
-// pass that computes each element by itself gives the same bits with any number
-// of threads. Owned by a parameter server or shard.
+// sleep between passes. They take pieces of the memory in turn, so that one
+// which gets a core late holds nobody up. A pass that computes each element by
+// itself gives the same bits with any number of threads. Owned by a parameter
+// server or shard.
 //
 // Copies share the threads. Only one pass at a time, called from one thread.
 
@@ -32,7 +33,8 @@ public:
   size_t count() const;
 
   /// Calls `what(first, end)` in parallel for ranges that make up [0, count),
-  /// and returns when all are done. Ranges begin at multiples of `grain`.
+  /// and returns when all are done. Ranges begin at multiples of `grain`; a
+  /// thread may get several.
   /// @throws what the first failing range threw, after all have ended.
   void each(size_t count, size_t grain,
             const std::function<void(size_t, size_t)>& what) const;

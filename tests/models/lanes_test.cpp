@@ -3,7 +3,9 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 using namespace troupe::models;
@@ -40,6 +42,22 @@ TEST_CASE("threads make a pass at the same time", "[lanes]") {
     }
   });
   CHECK(there == 2);
+}
+
+TEST_CASE("a thread that is held up leaves its pieces to the others",
+          "[lanes]") {
+  lanes uut{2};
+  std::atomic<int> others = 0;
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  uut.each(16, 1, [&](size_t first, size_t) {
+    if (first > 0) {
+      ++others;
+      return;
+    }
+    while (others < 15 && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    CHECK(others == 15);
+  });
 }
 
 TEST_CASE("what a part throws reaches the caller when all are done",
