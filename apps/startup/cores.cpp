@@ -221,9 +221,9 @@ uint32_t lanes_share(const config::settings& settings, const cpu_facts& cpus) {
     config::has_remote_shards(settings) || config::is_remote_shard(settings);
   if (settings.cluster.shards > 1 && !elsewhere)
     return std::min(settings.cluster.shards, cpus.allowed);
-  if (config::gradients_per_step(settings) == 1)
-    return 1;
-  return std::min({usable(cpus), cpus.allowed, most});
+  auto waits_alone = config::gradients_per_step(settings) == 1;
+  auto idle = usable(cpus) / (waits_alone ? sharers(settings, cpus) : 1);
+  return std::min({std::max(1u, idle), cpus.allowed, most});
 }
 
 cgroup_limits read_cgroups(const fs::path& root) {

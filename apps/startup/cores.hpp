@@ -31,9 +31,9 @@ int threads_share(const config::settings& settings, const cpu_facts& cpus);
 
 /// Threads that share the passes of a parameter server, or of a shard in a
 /// process of its own, over its weights. Where all shards are in one process
-/// there are as many threads as shards. Else there is one, but under policies
-/// with rounds as many as there are cores: whoever has pushed waits for the
-/// step.
+/// there are as many threads as shards. Else they take the cores of those who
+/// wait for the step: all cores under policies with rounds, and one worker's
+/// share where each gradient makes a step. At most 8.
 uint32_t lanes_share(const config::settings& settings, const cpu_facts& cpus);
 
 /// Bytes that this process may use: the machine's memory, or what its control

@@ -89,7 +89,12 @@ TEST_CASE("a step that others wait for is made by all cores") {
   CHECK(lanes_share(sync, machine(64)) == 3);
   auto async = one(config::role::ps);
   async.policy.name = "async";
-  CHECK(lanes_share(async, machine(64)) == 1);
+  CHECK(lanes_share(async, machine(4)) == 4); // They are the server's alone.
+  CHECK(lanes_share(async, machine(64)) == 8);
+  async.cluster.host = "127.0.0.1"; // Three workers compute beside it.
+  CHECK(lanes_share(async, machine(2)) == 1);
+  CHECK(lanes_share(async, machine(12)) == 3);
+  CHECK(lanes_share(async, machine(64)) == 8);
   async.cluster.shards = 4;
   CHECK(lanes_share(async, machine(64)) == 4);
 }
@@ -102,6 +107,8 @@ TEST_CASE("shards in processes of their own have lanes like one server") {
     shard.policy.name = "sync";
     CHECK(lanes_share(shard, machine(4)) == 4);
     shard.policy.name = "async";
+    CHECK(lanes_share(shard, machine(4)) == 4);
+    shard.cluster.host = "127.0.0.1";
     CHECK(lanes_share(shard, machine(4)) == 1);
   }
 }
