@@ -28,7 +28,7 @@ using clock = std::chrono::steady_clock;
 constexpr auto between_looks = std::chrono::milliseconds(200);
 
 /// How long the others have to end when the server has ended, and again when
-/// they were told to.
+/// they were told to; and the server when all workers have.
 constexpr auto patience = std::chrono::seconds(15);
 
 /// SIGINT and SIGTERM as something that can be read.
@@ -203,16 +203,21 @@ private:
       all_.front().process->signal(SIGTERM);
   }
 
-  /// All workers have ended, and the server waits for others.
+  /// All workers have ended. The server waits for others, unless the run is
+  /// over: then it is about to end, too.
   void give_up() {
+    if (stopping_)
+      return;
     auto failed = std::ranges::any_of(
       all_, [](const node& one) { return !one.is_server && one.failed; });
-    if (!failed || stopping_)
+    if (!alone_since_)
+      alone_since_ = clock::now();
+    if (!failed && clock::now() < *alone_since_ + patience)
       return;
     say(all_.front(), "is stopped: all workers have ended");
     stopping_ = true;
     all_.front().process->signal(SIGTERM);
-    gave_up_ = true;
+    gave_up_ = failed;
   }
 
   /// First they are told to end, then they are killed.
@@ -229,6 +234,7 @@ private:
   std::list<node> all_;
   std::optional<int> lead_status_; ///< Once the lead has ended for good.
   clock::time_point deadline_;
+  std::optional<clock::time_point> alone_since_; ///< The server.
   bool stopping_ = false;
   bool gave_up_ = false;
   bool told_ = false;

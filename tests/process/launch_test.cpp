@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 #include <set>
+#include <thread>
 
 using namespace troupe::testing;
 using Catch::Matchers::ContainsSubstring;
@@ -134,6 +135,26 @@ TEST_CASE("a launch ends when its workers have failed") {
   CHECK_THAT(it.process.out(),
              ContainsSubstring("[worker-0] ended with status 1"));
   CHECK_THAT(it.process.out(), ContainsSubstring("all workers have ended"));
+}
+
+TEST_CASE("a launch ends when its workers have left before the run is over") {
+  launched it{{}, {"true"}};
+  CHECK(it.process.wait() == 75);
+  CHECK_THAT(it.process.out(),
+             ContainsSubstring("[ps] is stopped: all workers have ended"));
+}
+
+TEST_CASE("workers are told of their cores, and to let others have them") {
+  launched it{{},
+              {"/bin/sh", "-c",
+               "echo $OMP_NUM_THREADS threads, spin $GOMP_SPINCOUNT; exit 1"}};
+  CHECK(it.process.wait() == 1);
+  auto share = std::max(1u, std::thread::hardware_concurrency() / 2);
+  for (const auto* name : {"worker-0", "worker-1"})
+    CHECK_THAT(it.process.out(),
+               ContainsSubstring("[" + std::string{name} + "] " +
+                                 std::to_string(share) +
+                                 " threads, spin 10000"));
 }
 
 TEST_CASE("a command that is not there is one line") {
