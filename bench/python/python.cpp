@@ -5,8 +5,10 @@
 #include "bench/peers/peers.hpp"
 #include "bench/topics.hpp"
 #include "bench/train/contenders.hpp"
+#include "bench/train/wide_network.hpp"
 #include "bench/transport/links.hpp"
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,8 @@ double seconds_to_import(const setting& how, const std::string& what) {
   return run_child(command).time.seconds;
 }
 
-/// Seconds of a round trip of a C++ worker over shared memory.
+/// Seconds of a round trip over shared memory in C++, with a server that only
+/// adds.
 double round_trip(size_t bytes, size_t count) {
   auto link = linked("shm", bytes, 1, service::add);
   link->run(1 + count / 10);
@@ -53,14 +56,29 @@ double round_trip(size_t bytes, size_t count) {
          static_cast<double>(count);
 }
 
+/// Seconds for which a C++ worker waits after a gradient, in a run that is
+/// otherwise Python's.
+double wait_in_run(const setting& how, int64_t width, size_t count) {
+  app::scratch_folder scratch;
+  auto network = scratch.path() / "network.pt";
+  write_wide_network(network, width);
+  auto run = wide_run(network);
+  run.workers = 1;
+  run.gradients = run.quick_gradients = count;
+  run.flags = {"--momentum", "0"};
+  return contenders{how, run}.wait_for_weights("async");
+}
+
 void compare_steps(const setting& how, report& out) {
   struct size {
     const char* name;
     size_t bytes;
+    int64_t width; // Of a network of about that size.
     size_t count;
   };
-  for (const auto& what :
-       {size{"4KB", 4096, 2000}, size{"45MB", size_t{11'173'962} * 4, 60}}) {
+  setenv("GOMP_SPINCOUNT", "10000", 0); // As `launch` does.
+  for (const auto& what : {size{"4KB", 4096, 1, 2000},
+                           size{"45MB", size_t{11'173'962} * 4, 14000, 60}}) {
     auto count = how.quick ? 3 : what.count;
     auto name = std::string{"python/step/"} + what.name;
     auto step = [&](const char* mode) {
@@ -76,16 +94,25 @@ void compare_steps(const setting& how, report& out) {
                              [&] {
                                return step("views");
                              }},
-                            {"a C++ worker",
+                            {"a round trip",
                              [&] {
                                return round_trip(what.bytes, count);
+                             }},
+                            {"a C++ worker in a run",
+                             [&] {
+                               return wait_in_run(how, what.width, count);
                              }}},
                            how.quick ? 1 : 5, out);
     constexpr double micro = 1e6;
-    for (size_t i : {0, 1})
-      out.add(compare(name + (i == 1 ? "/views" : ""), micro * found[i], "us",
-                      "a C++ worker over shared memory", micro * found[2],
-                      better::lower));
+    for (size_t i : {0, 1}) {
+      auto which = name + (i == 1 ? "/views" : "");
+      out.add(compare(which, micro * found[i], "us",
+                      "a round trip over shared memory in C++",
+                      micro * found[2], better::lower));
+      out.add(compare(which + "/worker", micro * found[i], "us",
+                      "a C++ worker that waits for weights in such a run",
+                      micro * found[3], better::lower));
+    }
   }
 }
 

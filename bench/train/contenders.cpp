@@ -1,5 +1,6 @@
 #include "bench/train/contenders.hpp"
 
+#include "actors/recording/event_log_file.hpp"
 #include "apps/scratch_folder.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/text/failure.hpp"
@@ -38,6 +39,21 @@ double rate_of(const std::filesystem::path& train_dir, uint64_t updates) {
   if (end <= begin)
     throw run_error("the run in " + train_dir.string() + " has no updates");
   return samples / (end - begin);
+}
+
+/// Of the gradients in an event log but the first fifth, in seconds.
+double median_wait(const std::filesystem::path& event_log) {
+  recording::event_log_reader in{event_log};
+  std::vector<double> all;
+  for (proto::LogEvent event; in.next(event);)
+    if (event.has_arrived())
+      all.push_back(event.arrived().wait_seconds());
+  if (all.empty())
+    throw run_error(event_log.string() + " has no gradients");
+  all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(all.size() / 5));
+  auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
+  std::ranges::nth_element(all, middle);
+  return *middle;
 }
 
 } // namespace
@@ -93,6 +109,12 @@ double contenders::in_processes(const std::string& policy) const {
   app::scratch_folder scratch;
   serve(policy, scratch.path());
   return rate_of(scratch.path(), updates(policy));
+}
+
+double contenders::wait_for_weights(const std::string& policy) const {
+  app::scratch_folder scratch;
+  serve(policy, scratch.path(), {"--tape", "true"});
+  return median_wait(scratch.path() / "tape-1.pb");
 }
 
 double contenders::as_peers(const std::string& policy) const {
@@ -168,11 +190,13 @@ contenders::of_loops contenders::one_loop_process(const char* program,
 
 /// A server and its workers in processes; what the server cost.
 cost contenders::serve(const std::string& policy,
-                       const std::filesystem::path& train_dir) const {
+                       const std::filesystem::path& train_dir,
+                       const words& more) const {
   auto port = std::to_string(app::find_free_port("127.0.0.1"));
   auto server = node(policy, train_dir);
   words role{"--role", "ps", "--port", port};
   server.insert(server.begin() + 1, role.begin(), role.end());
+  server.insert(server.end(), more.begin(), more.end());
   nodes all{what_};
   all.start(server, false);
   for (uint64_t i = 0; i < what_.workers; ++i)

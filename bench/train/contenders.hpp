@@ -58,6 +58,10 @@ public:
 
   double in_processes(const std::string& policy) const;
 
+  /// The median of the seconds for which a worker in processes waits for new
+  /// weights after a gradient, the first fifth left out.
+  double wait_for_weights(const std::string& policy) const;
+
   /// Each process a worker and a shard.
   double as_peers(const std::string& policy) const;
 
@@ -99,8 +103,8 @@ private:
     std::vector<std::unique_ptr<child>> all_;
   };
 
-  cost serve(const std::string& policy,
-             const std::filesystem::path& train_dir) const;
+  cost serve(const std::string& policy, const std::filesystem::path& train_dir,
+             const std::vector<std::string>& more = {}) const;
 
   uint64_t updates(const std::string& policy) const;
 

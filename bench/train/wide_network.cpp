@@ -22,12 +22,12 @@ void add_layer(torch::jit::Module& net, const std::string& name, int64_t in,
 
 } // namespace
 
-void write_wide_network(const std::filesystem::path& file) {
+void write_wide_network(const std::filesystem::path& file, int64_t width) {
   torch::manual_seed(1);
   torch::jit::Module net{"Wide"};
   net.register_attribute("training", c10::BoolType::get(), true);
-  add_layer(net, "first", 784, 14000);
-  add_layer(net, "last", 14000, 10);
+  add_layer(net, "first", 784, width);
+  add_layer(net, "last", width, 10);
   net.define("def forward(self, x):\n"
              "  h = torch.linear(x.flatten(1), self.first_weight, "
              "self.first_bias)\n"

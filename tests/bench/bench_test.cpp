@@ -143,10 +143,12 @@ TEST_CASE("Python's workers have their figures") {
 
 TEST_CASE("Python's steps and its start have their figures") {
   CHECK(python_figures({"python/step", "python/start"}) ==
-        std::set<std::string>{"python/step/4KB", "python/step/4KB/views",
-                              "python/step/45MB", "python/step/45MB/views",
-                              "python/start/import",
-                              "python/start/first_step"});
+        std::set<std::string>{
+          "python/step/4KB", "python/step/4KB/worker", "python/step/4KB/views",
+          "python/step/4KB/views/worker", "python/step/45MB",
+          "python/step/45MB/worker", "python/step/45MB/views",
+          "python/step/45MB/views/worker", "python/start/import",
+          "python/start/first_step"});
 }
 
 TEST_CASE("without a Python peers are left out, in plain words") {
