@@ -85,7 +85,7 @@ public:
       if (lead_status_ && clock::now() > deadline_)
         end_those_left();
     }
-    if (gave_up_)
+    if (workers_failed_)
       return exit_status::failed;
     if (lead_status_ == 0 || lead_status_ == 75 || lead_status_ == 2)
       return static_cast<exit_status>(*lead_status_);
@@ -175,7 +175,7 @@ private:
 
   void has_ended(node& one, int status) {
     auto in_order = status == 0 || status == 2 || status == 75;
-    auto again = !in_order && !stopping_ && !lead_status_ &&
+    auto again = !in_order && !stopping_ && !gave_up_ && !lead_status_ &&
                  one.starts <= plan_.restarts &&
                  (!one.is_server || plan_.server_resumes);
     if (!in_order || (status == 2 && !one.is_server))
@@ -206,7 +206,7 @@ private:
   /// All workers have ended. The server waits for others, unless the run is
   /// over: then it is about to end, too.
   void give_up() {
-    if (stopping_)
+    if (stopping_ || gave_up_)
       return;
     auto failed = std::ranges::any_of(
       all_, [](const node& one) { return !one.is_server && one.failed; });
@@ -214,10 +214,10 @@ private:
       alone_since_ = clock::now();
     if (!failed && clock::now() < *alone_since_ + patience)
       return;
-    say(all_.front(), "is stopped: all workers have ended");
-    stopping_ = true;
+    say(all_.front(), "is told to stop: all workers have ended");
+    gave_up_ = true;
+    workers_failed_ = failed;
     all_.front().process->signal(SIGTERM);
-    gave_up_ = failed;
   }
 
   /// First they are told to end, then they are killed.
@@ -237,6 +237,7 @@ private:
   std::optional<clock::time_point> alone_since_; ///< The server.
   bool stopping_ = false;
   bool gave_up_ = false;
+  bool workers_failed_ = false;
   bool told_ = false;
   std::string shown_; ///< The line that is drawn on the terminal now.
 };

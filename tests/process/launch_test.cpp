@@ -141,7 +141,7 @@ TEST_CASE("a launch ends when its workers have left before the run is over") {
   launched it{{}, {"true"}};
   CHECK(it.process.wait() == 75);
   CHECK_THAT(it.process.out(),
-             ContainsSubstring("[ps] is stopped: all workers have ended"));
+             ContainsSubstring("[ps] is told to stop: all workers have ended"));
 }
 
 TEST_CASE("workers are told of their cores, and to let others have them") {
