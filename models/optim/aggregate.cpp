@@ -19,7 +19,7 @@ template <class T>
 bool finite(const at::Tensor& flat, const lanes& across) {
   std::atomic<bool> sound = true;
   const auto* data = flat.const_data_ptr<T>();
-  across.each(static_cast<size_t>(flat.numel()), least_part,
+  across.each(static_cast<size_t>(flat.numel()), least_checked_part,
               [&](size_t first, size_t end) {
                 if (!kernels::fastest<T>().finite(data + first, end - first))
                   sound = false;

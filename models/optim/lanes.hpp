@@ -21,6 +21,9 @@ namespace troupe::models {
 /// to wake one for less.
 constexpr size_t least_part = 16 * 1024;
 
+/// The same for a pass that only looks for what is not finite.
+constexpr size_t least_checked_part = 512 * 1024;
+
 class lanes {
 public:
   /// Only the caller's thread.

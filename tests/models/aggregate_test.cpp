@@ -117,3 +117,15 @@ TEST_CASE("NaN and infinity are found wherever they are", "[aggregate]") {
   CHECK(all_finite(at::empty({0})));
   CHECK_THROWS_AS(all_finite(at::zeros({2}, at::kLong)), run_error);
 }
+
+TEST_CASE("each of several threads finds NaN", "[aggregate]") {
+  constexpr int64_t part = least_checked_part;
+  lanes across{3};
+  auto flat = at::zeros({3 * part + 1});
+  CHECK(all_finite(flat, across));
+  for (int64_t i : {int64_t{0}, part - 1, part, 3 * part - 1, 3 * part}) {
+    flat[i] = std::numeric_limits<double>::quiet_NaN();
+    CHECK_FALSE(all_finite(flat, across));
+    flat[i] = 0;
+  }
+}
