@@ -11,8 +11,10 @@
 #include <ATen/ops/zeros.h>
 #include <catch2/catch_test_macros.hpp>
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -99,7 +101,8 @@ struct one_shard {
   int64_t sent() const {
     const auto& bytes = registrar->bytes;
     std::vector<float> numbers(bytes.size() / sizeof(float));
-    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    std::ranges::copy(bytes,
+                      std::as_writable_bytes(std::span{numbers}).begin());
     auto all = static_cast<int64_t>(numbers.size());
     for (int64_t i = 0; i < all; ++i)
       if (numbers[i] != static_cast<float>(i / count + 1))
