@@ -85,8 +85,8 @@ public:
       if (lead_status_ && clock::now() > deadline_)
         end_those_left();
     }
-    if (workers_failed_)
-      return exit_status::failed;
+    if (gave_up_ && a_worker_failed() && lead_status_ == 75)
+      return exit_status::failed; // It was stopped because of them.
     if (lead_status_ == 0 || lead_status_ == 75 || lead_status_ == 2)
       return static_cast<exit_status>(*lead_status_);
     return exit_status::failed;
@@ -145,10 +145,18 @@ private:
 
   bool over() const { return std::ranges::all_of(all_, &node::done); }
 
+  static bool is_worker(const node& one) {
+    return one.plan.name.starts_with("worker");
+  }
+
   bool nobody_works() const {
-    return std::ranges::all_of(all_, [](const node& one) {
-      return !one.plan.name.starts_with("worker") || one.done;
-    });
+    return std::ranges::all_of(
+      all_, [](const node& one) { return !is_worker(one) || one.done; });
+  }
+
+  bool a_worker_failed() const {
+    return std::ranges::any_of(
+      all_, [](const node& one) { return is_worker(one) && one.failed; });
   }
 
   /// Until somebody prints something or ends, or a signal comes.
@@ -204,19 +212,16 @@ private:
   }
 
   /// All workers have ended. The server waits for others, unless the run is
-  /// over: then it is about to end, too.
+  /// over: then it is about to end, and takes no notice of being told to.
   void give_up() {
     if (stopping_ || gave_up_)
       return;
-    auto failed = std::ranges::any_of(
-      all_, [](const node& one) { return !one.is_server && one.failed; });
     if (!alone_since_)
       alone_since_ = clock::now();
-    if (!failed && clock::now() < *alone_since_ + patience)
+    if (!a_worker_failed() && clock::now() < *alone_since_ + patience)
       return;
     say(all_.front(), "is told to stop: all workers have ended");
     gave_up_ = true;
-    workers_failed_ = failed;
     all_.front().process->signal(SIGTERM);
   }
 
@@ -234,10 +239,9 @@ private:
   std::list<node> all_;
   std::optional<int> lead_status_; ///< Once the lead has ended for good.
   clock::time_point deadline_;
-  std::optional<clock::time_point> alone_since_; ///< The server.
+  std::optional<clock::time_point> alone_since_; ///< The server has no worker.
   bool stopping_ = false;
   bool gave_up_ = false;
-  bool workers_failed_ = false;
   bool told_ = false;
   std::string shown_; ///< The line that is drawn on the terminal now.
 };

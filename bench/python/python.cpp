@@ -8,7 +8,6 @@
 #include "bench/train/wide_network.hpp"
 #include "bench/transport/links.hpp"
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -18,10 +17,13 @@ namespace {
 
 using words = std::vector<std::string>;
 
+/// As `launch` sets it.
+constexpr auto little_spinning = "GOMP_SPINCOUNT=10000";
+
 /// What Python needs to find the package and the program.
 words with_package(const setting& how) {
   return {"/usr/bin/env", "PYTHONPATH=" TROUPE_PYTHON_PACKAGE,
-          "OMP_NUM_THREADS=1",
+          "OMP_NUM_THREADS=1", little_spinning,
           "TROUPE_TRAINER_NODE=" + how.trainer_node.string()};
 }
 
@@ -66,6 +68,7 @@ double wait_in_run(const setting& how, int64_t width, size_t count) {
   run.workers = 1;
   run.gradients = run.quick_gradients = count;
   run.flags = {"--momentum", "0"};
+  run.environment = {little_spinning};
   return contenders{how, run}.wait_for_weights("async");
 }
 
@@ -76,7 +79,6 @@ void compare_steps(const setting& how, report& out) {
     int64_t width; // Of a network of about that size.
     size_t count;
   };
-  setenv("GOMP_SPINCOUNT", "10000", 0); // As `launch` does.
   for (const auto& what : {size{"4KB", 4096, 1, 2000},
                            size{"45MB", size_t{11'173'962} * 4, 14000, 60}}) {
     auto count = how.quick ? 3 : what.count;

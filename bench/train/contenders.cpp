@@ -51,9 +51,7 @@ double median_wait(const std::filesystem::path& event_log) {
   if (all.empty())
     throw run_error(event_log.string() + " has no gradients");
   all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(all.size() / 5));
-  auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
-  std::ranges::nth_element(all, middle);
-  return *middle;
+  return median(std::move(all));
 }
 
 } // namespace
@@ -207,11 +205,15 @@ cost contenders::serve(const std::string& policy,
 }
 
 contenders::nodes::nodes(const workload& what)
-  : slow_(what.one_is_slow ? std::make_unique<slow_node>() : nullptr) {
+  : slow_(what.one_is_slow ? std::make_unique<slow_node>() : nullptr),
+    environment_(what.environment) {
   // nop
 }
 
-void contenders::nodes::start(const words& command, bool last) {
+void contenders::nodes::start(const words& program, bool last) {
+  words command{"/usr/bin/env"};
+  command.insert(command.end(), environment_.begin(), environment_.end());
+  command.insert(command.end(), program.begin(), program.end());
   all_.push_back(
     std::make_unique<child>(slow_ ? slow_->on_core(last, command) : command));
   if (slow_ && last)

@@ -30,7 +30,8 @@ struct workload {
   bool plain = false;  ///< Beside loops with glibc's malloc, too.
   bool faults = false; ///< Page faults, too.
   uint64_t workers = 2;
-  std::vector<std::string> flags{}; ///< Further ones, for trainer_node.
+  std::vector<std::string> flags{};       ///< Further ones, for trainer_node.
+  std::vector<std::string> environment{}; ///< Of nodes in processes: "X=1".
   bool one_is_slow = false; ///< The last of the nodes in processes computes
                             ///< four times slower (slow_node.hpp).
 };
@@ -93,13 +94,14 @@ private:
   public:
     explicit nodes(const workload& what);
 
-    void start(const std::vector<std::string>& command, bool last);
+    void start(const std::vector<std::string>& program, bool last);
 
     /// Waits for all; what the first has cost.
     cost wait();
 
   private:
     std::unique_ptr<slow_node> slow_; ///< Null: none is.
+    const std::vector<std::string>& environment_;
     std::vector<std::unique_ptr<child>> all_;
   };
 

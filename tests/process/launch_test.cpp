@@ -6,6 +6,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -144,10 +145,32 @@ TEST_CASE("a launch ends when its workers have left before the run is over") {
              ContainsSubstring("[ps] is told to stop: all workers have ended"));
 }
 
+TEST_CASE("a run that is completed is a success, though a worker died") {
+  launched it{{"--evaluator"}, {}, {"--epochs", "8"}};
+  it.process.await("joined +worker 1");
+  it.process.await("connected .* as evaluator");
+  auto evaluator = it.find("evaluator");
+  kill(it.find("worker"), SIGKILL);
+  // The server waits for the last score when the other worker has ended.
+  kill(evaluator, SIGSTOP);
+  it.process.await("is told to stop: all workers have ended");
+  kill(evaluator, SIGCONT);
+  CHECK(it.process.wait() == 0);
+  CHECK(it.on.summary()["status"] == "completed");
+}
+
+namespace {
+
+const flags tells_its_share{
+  "/bin/sh", "-c",
+  "echo $OMP_NUM_THREADS threads, spin $GOMP_SPINCOUNT; exit 1"};
+
+} // namespace
+
 TEST_CASE("workers are told of their cores, and to let others have them") {
-  launched it{{},
-              {"/bin/sh", "-c",
-               "echo $OMP_NUM_THREADS threads, spin $GOMP_SPINCOUNT; exit 1"}};
+  unsetenv("GOMP_SPINCOUNT");
+  unsetenv("OMP_WAIT_POLICY");
+  launched it{{}, tells_its_share};
   CHECK(it.process.wait() == 1);
   auto share = std::max(1u, std::thread::hardware_concurrency() / 2);
   for (const auto* name : {"worker-0", "worker-1"})
@@ -155,6 +178,13 @@ TEST_CASE("workers are told of their cores, and to let others have them") {
                ContainsSubstring("[" + std::string{name} + "] " +
                                  std::to_string(share) +
                                  " threads, spin 10000"));
+}
+
+TEST_CASE("how long workers spin is left to who has said it") {
+  setenv("GOMP_SPINCOUNT", "7", 1);
+  launched it{{}, tells_its_share};
+  CHECK(it.process.wait() == 1);
+  CHECK_THAT(it.process.out(), ContainsSubstring("threads, spin 7"));
 }
 
 TEST_CASE("a command that is not there is one line") {
