@@ -2,8 +2,9 @@
 // "EPOCH LEASE INDEX..." a line, with the samples of the lease. Exits with 1,
 // and says why, if a lease was not settled exactly once.
 //
-// Usage: applied_leases EVENT-LOG [LAST EVENT-LOG]...
-// LAST: the version from which the next life of the server went on.
+// Usage: applied_leases EVENT-LOG...
+// One for each life of the server, in their order. Of each life, the updates up
+// to the version from which the next one went on are in the weights.
 
 #include "actors/recording/event_log_file.hpp"
 #include "data/sampling/permutation.hpp"
@@ -38,7 +39,14 @@ void print(const proto::LogLease& lease, data::epoch_order& order) {
   std::printf("\n");
 }
 
-void print_applied(const char* event_log, uint64_t last) {
+/// The last version of life `i` that is in the weights.
+uint64_t last_version(const std::vector<std::string>& event_logs, size_t i) {
+  if (i + 1 == event_logs.size())
+    return UINT64_MAX;
+  return recording::event_log_reader{event_logs[i + 1]}.begin().start_version();
+}
+
+void print_applied(const std::string& event_log, uint64_t last) {
   recording::event_log_reader from{event_log};
   auto order = order_of(from.begin());
   std::map<std::tuple<uint32_t, uint32_t, uint64_t>,
@@ -64,11 +72,12 @@ void print_applied(const char* event_log, uint64_t last) {
 
 int main(int argc, char** argv) {
   try {
+    const std::vector<std::string> event_logs{argv + 1, argv + argc};
     test::lease_account account;
-    for (int i = 1; i < argc; i += 2) {
-      auto last = i + 1 < argc ? std::stoull(argv[i + 1]) : UINT64_MAX;
-      account.add(argv[i], last);
-      print_applied(argv[i], last);
+    for (size_t i = 0; i < event_logs.size(); ++i) {
+      auto last = last_version(event_logs, i);
+      account.add(event_logs[i], last);
+      print_applied(event_logs[i], last);
     }
     for (const auto& breach : account.breaches())
       std::fprintf(stderr, "%s\n", breach.c_str());
