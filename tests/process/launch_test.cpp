@@ -148,11 +148,13 @@ TEST_CASE("a launch ends when its workers have left before the run is over") {
 TEST_CASE("a run that is completed is a success, though a worker died") {
   launched it{{"--evaluator"}, {}, {"--epochs", "8"}};
   it.process.await("joined +worker 1");
+  auto worker = it.find("worker");
+  kill(worker, SIGSTOP); // The run waits for it until all is prepared.
   it.process.await("connected .* as evaluator");
   auto evaluator = it.find("evaluator");
-  kill(it.find("worker"), SIGKILL);
   // The server waits for the last score when the other worker has ended.
   kill(evaluator, SIGSTOP);
+  kill(worker, SIGKILL);
   it.process.await("is told to stop: all workers have ended");
   kill(evaluator, SIGCONT);
   CHECK(it.process.wait() == 0);
