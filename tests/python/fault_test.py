@@ -25,7 +25,7 @@ def runs(pid):
     """Whether a process is there, and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # Perhaps gone since the open.
         return False
 
 
