@@ -109,8 +109,8 @@ void shard_model::load(const models::flat_layout& whole,
 }
 
 bool shard_model::sound(const payload& gradient) const {
-  if (gradient.finite())
-    return *gradient.finite();
+  if (gradient.finite().value_or(false))
+    return true; // Else the statistics may be what is not finite.
   return !optimizer_ || models::all_finite(own(to_tensor(gradient)), across_);
 }
 

@@ -208,11 +208,12 @@ at::Tensor server_model::newest_flat() const {
 }
 
 bool server_model::sound(const payload& gradient) const {
-  if (gradient.finite())
-    return *gradient.finite();
+  if (gradient.finite().value_or(false))
+    return true;
   return part_.sound(gradient) &&
          (!has_weights() || layout_->statistics().empty() ||
-          models::all_finite(statistics_of(to_tensor(gradient))));
+          models::stays_finite(statistics_of(newest_flat()),
+                               statistics_of(to_tensor(gradient))));
 }
 
 double server_model::scale_of(const models::exact_sum& squares) const {

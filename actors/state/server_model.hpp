@@ -107,8 +107,8 @@ public:
     return gradient.shape() == shape();
   }
 
-  /// Whether the lead's part of the gradient, with the statistics behind it,
-  /// has neither NaN nor infinity.
+  /// Whether the lead's part of the gradient has neither NaN nor infinity, and
+  /// the statistics behind it only where the newest version has one, too.
   bool sound(const payload& gradient) const;
 
   /// Memory for the next version: that of the newest one if nobody reads it any

@@ -213,9 +213,9 @@ std::optional<std::string> not_finite_in(const snapshot& what) {
   if (!what.layout)
     return std::nullopt;
   const auto& layout = *what.layout;
-  for (const auto* all : {&layout.slots(), &layout.statistics()})
-    if (const auto* part = culprit(*all, layout.dtype(), weights_of(what)))
-      return part->name;
+  if (const auto* part =
+        culprit(layout.slots(), layout.dtype(), weights_of(what)))
+    return part->name;
   for (size_t slot = 0; slot < what.slots.size(); ++slot)
     if (const auto* part =
           culprit(layout.slots(), layout.dtype(), reader_of(what, slot)))

@@ -67,8 +67,9 @@ std::optional<std::string> weights_sha256(const snapshot& what);
 /// nothing without tensors.
 std::optional<std::string> state_sha256(const snapshot& what);
 
-/// The name of the first tensor with a non-finite number; nothing when there is
-/// none.
+/// The name of the first parameter, or slot of one, with a non-finite number;
+/// nothing when there is none. Running statistics may have some from the
+/// beginning (models/engine/statistics.hpp).
 std::optional<std::string> not_finite_in(const snapshot& what);
 
 } // namespace troupe

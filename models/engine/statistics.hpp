@@ -14,10 +14,18 @@ namespace troupe::models {
 /// Fills the statistics of the next version from those that came with the
 /// gradients: their mean weighted by shares, summed in this order, or with the
 /// rule `first` those of the first gradient. With a single gradient they are
-/// copied. All are contiguous, as behind the parameters, and of the same dtype
-/// and size.
+/// copied. An element that is the same in all of them, bit for bit, stays as it
+/// is, so that constants do not drift; one that is not finite in some is the
+/// mean of the others. All are contiguous, as behind the parameters, and of the
+/// same dtype and size.
 void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
                       std::span<const at::Tensor> parts,
                       std::span<const double> shares);
+
+/// Whether `next` is finite wherever `before` is. A statistic may begin with
+/// infinity, as the range of values that were seen so far, or be such a
+/// constant; one that becomes infinite or NaN is a fault. Flat CPU buffers of
+/// the same dtype and size.
+bool stays_finite(const at::Tensor& before, const at::Tensor& next);
 
 } // namespace troupe::models

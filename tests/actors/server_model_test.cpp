@@ -200,6 +200,24 @@ TEST_CASE("any number of threads makes the step of one") {
   }
 }
 
+TEST_CASE("statistics may be infinite where they were from the beginning") {
+  testing::temporary_folder folder;
+  auto settings = settings_of("sgd", "resnet20");
+  auto first = models::draw_weights(settings, 10).trained;
+  auto last = static_cast<uint64_t>(first.numel()) - 1;
+  first[-1] = std::numeric_limits<float>::infinity();
+  server_model model{settings, 10, heap_memory(), {}, first};
+  auto gradient = gradient_of(model, 1, last);
+  CHECK(model.sound(gradient));
+  gradient.know_finite(false); // As a path says of all of it.
+  CHECK(model.sound(gradient));
+  CHECK_FALSE(model.sound(gradient_of(model, 1, last - 1)));
+  CHECK_FALSE(model.sound(gradient_of(model, 1, 0)));
+  CHECK_NOTHROW(save(model, 1, folder.path()));
+  step(model, 1);
+  CHECK_FALSE(model.sound(gradient)); // Now it is finite.
+}
+
 TEST_CASE("a gradient whose statistics are not finite is not sound") {
   for (uint32_t threads : {1u, 3u}) {
     server_model model{settings_of("sgd", "resnet20"), 10, heap_memory(),

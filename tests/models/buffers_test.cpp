@@ -11,6 +11,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 
 using namespace troupe;
 using namespace troupe::models;
@@ -79,6 +82,47 @@ flat_layout layout_with_statistics() {
 } // namespace
 
 // -- running statistics -------------------------------------------------------
+
+TEST_CASE("statistics that are the same in all gradients stay as they are") {
+  constexpr auto inf = std::numeric_limits<double>::infinity();
+  constexpr auto nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> shares{7, 10, 3};
+  for (auto type : {at::kFloat, at::kDouble}) {
+    auto constant = at::tensor({0.485, 1e-30, -0.0, -inf, nan}, type);
+    std::vector<at::Tensor> parts(3, constant);
+    for (auto& x : parts)
+      x = at::cat({constant, at::randn({20000}, type)});
+    auto next = at::empty_like(parts[0]);
+    merge_statistics(config::buffers_rule::average, next, parts, shares);
+    auto count = constant.nbytes();
+    CHECK(std::memcmp(next.const_data_ptr(), constant.const_data_ptr(),
+                      count) == 0);
+    auto mean = at::zeros_like(next);
+    for (size_t i = 0; i < parts.size(); ++i)
+      mean += parts[i] * (shares[i] / 20);
+    CHECK(at::allclose(next.narrow(0, 5, 20000), mean.narrow(0, 5, 20000)));
+  }
+}
+
+TEST_CASE("of statistics that have seen nothing the others are the mean") {
+  constexpr auto inf = std::numeric_limits<float>::infinity();
+  std::vector<at::Tensor> parts{at::tensor({inf, inf, -inf}),
+                                at::tensor({2.F, inf, inf}),
+                                at::tensor({5.F, -inf, 1.F})};
+  std::vector<double> shares{4, 1, 2};
+  auto next = at::empty({3});
+  merge_statistics(config::buffers_rule::average, next, parts, shares);
+  CHECK(next.equal(at::tensor({4.F, inf, 1.F})));
+}
+
+TEST_CASE("only statistics that were infinite may be") {
+  constexpr auto inf = std::numeric_limits<float>::infinity();
+  auto before = at::tensor({1.F, inf, -inf});
+  CHECK(stays_finite(before, at::tensor({2.F, 3.F, 4.F})));
+  CHECK(stays_finite(before, at::tensor({2.F, 3.F, -inf})));
+  CHECK_FALSE(stays_finite(before, at::tensor({inf, 3.F, 4.F})));
+  CHECK_FALSE(stays_finite(before, at::tensor({std::nanf(""), 3.F, 4.F})));
+}
 
 TEST_CASE("one worker makes the statistics of a plain loop, bit by bit",
           "[buffers]") {
