@@ -24,6 +24,11 @@ namespace troupe::models {
 
 namespace {
 
+/// What they say of tensors is not part of what a file describes: runs of
+/// earlier releases, whose files had no such keys, go on with it.
+constexpr std::string_view carried_key = "troupe.carried";
+constexpr std::string_view constant_key = "troupe.constant";
+
 [[noreturn]] void refuse_description(const std::string& file,
                                      const std::string& why) {
   throw run_error(file + ": describes no network: " + why);
@@ -65,12 +70,22 @@ public:
       root_(std::make_shared<torch::nn::Module>("described")) {
     auto statistics = names("troupe.statistics");
     auto frozen = names("troupe.frozen");
+    for (const auto& name : names(std::string{carried_key})) {
+      frozen.erase(name);
+      statistics.insert(name);
+    }
+    for (const auto& name : names(std::string{constant_key})) {
+      statistics.erase(name);
+      frozen.insert(name);
+    }
     for (const auto& what : from_.tensors()) {
       auto value = at::empty(what.shape, type_of(what, file_));
       auto is_buffer =
         statistics.contains(what.name) || value.dtype() == at::kLong;
       add(what.name, value, is_buffer, !frozen.contains(what.name));
       tensors_.emplace(what.name, value);
+      if (is_buffer)
+        buffers_.insert(what.name);
     }
     for (const auto& line : lines_of(from_, "troupe.shared"))
       share(line);
@@ -116,7 +131,8 @@ private:
       refuse_description(file_, "troupe.shared has the line " +
                                   config::in_quotes(line) +
                                   ", and not 'NAME = NAME OF A TENSOR'");
-    add(name, its->second, false, its->second.requires_grad());
+    add(name, its->second, buffers_.contains(first),
+        its->second.requires_grad());
   }
 
   /// "encoder.weight = lr=0.01 weight-decay=0"
@@ -167,6 +183,7 @@ private:
   std::shared_ptr<torch::nn::Module> root_;
   std::map<std::string, std::shared_ptr<torch::nn::Module>> modules_;
   std::map<std::string, at::Tensor> tensors_;
+  std::set<std::string> buffers_; ///< Those of `tensors_`.
   std::map<std::string, config::group_numbers> groups_;
 };
 
@@ -240,7 +257,7 @@ std::string digest_of_description(const std::string& file) {
     text << '\n';
   }
   for (const auto& [key, value] : from.metadata())
-    if (key.starts_with("troupe."))
+    if (key.starts_with("troupe.") && key != carried_key && key != constant_key)
       text << key << '\n' << value << '\n';
   return to_hex(sha256_of(std::as_bytes(std::span{text.view()})));
 }

@@ -16,7 +16,8 @@ namespace troupe::models {
 std::shared_ptr<network> load_description(const std::string& file);
 
 /// SHA-256 of what the file describes, whatever the values: names, types,
-/// shapes and metadata, in the order of the file.
+/// shapes and metadata, in the order of the file; but not of what it says in
+/// `troupe.carried` and `troupe.constant`.
 /// @throws run_error if the file cannot be read.
 std::string digest_of_description(const std::string& file);
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from troupe.constants import Constants, equal
 from troupe.description import COUNTER, PARAMETER, STATISTIC, Described
 from troupe.errors import Error
 from troupe.frames import Body
@@ -140,25 +141,57 @@ class Tensors:
         self._compare()
         self._trained: list[tuple[Described, Place]] = []
         statistics: list[tuple[Described, Place]] = []
+        self._frozen: list[tuple[Described, Place]] = []
+        self._counters: list[torch.Tensor] = []
         for x in mine:
             place = run.places.get(x.name)
-            if place is None or x.kind == COUNTER or place.frozen or place.same_as:
+            if place is None or place.same_as:
                 continue
-            (self._trained if place.kind == PARAMETER else statistics).append((x, place))
+            if COUNTER in (x.kind, place.kind):
+                if x.kind == place.kind and not place.frozen:
+                    self._counters.append(x.tensor)
+            elif place.frozen:
+                self._frozen.append((x, place))
+            else:
+                (self._trained if place.kind == PARAMETER else statistics).append((x, place))
+        self._constants = Constants(())
         self._all = self._trained + statistics
         self._tensors = [x.tensor for x, _ in self._all]
         self._hooks = [] if self._device is not None else self._watch_gradients()
 
     def _compare(self) -> None:
         mine = {x.name: x for x in self._mine}
+        self._compare_ties(mine)
         for name, place in self._run.places.items():
+            if place.kind == COUNTER:
+                continue
             if name not in mine:
                 raise Error(f"the run has the tensor {name}, and the model has not")
-            if place.kind != COUNTER:
-                self._compare_one(mine[name], place)
+            self._compare_one(mine[name], place)
         for name, x in mine.items():
             if name not in self._run.places and x.kind != COUNTER:
                 raise Error(f"the model has the tensor {name}, and the run has not")
+
+    def _compare_ties(self, mine: dict[str, Described]) -> None:
+        """What is one tensor on one side must be one on the other."""
+        ours: dict[str, tuple[str, str]] = {}  # By the first name in the run.
+        theirs: dict[str, tuple[str, str]] = {}  # By that in the model.
+        for name, place in self._run.places.items():
+            if name not in mine:
+                continue
+            run, model = place.same_as or name, mine[name].same_as or name
+            its, other = ours.setdefault(run, (model, name))
+            if its != model:
+                raise Error(
+                    f"{other} and {name} are one tensor in the run, and two in the model: "
+                    "tie them here, too"
+                )
+            its, other = theirs.setdefault(model, (run, name))
+            if its != run:
+                raise Error(
+                    f"{other} and {name} are one tensor in the model, and two in the run: "
+                    "tie them where the run is described, too, or nowhere"
+                )
 
     def _compare_one(self, mine: Described, place: Place) -> None:
         name, its = mine.name, mine.tensor
@@ -170,20 +203,54 @@ class Tensors:
             return
         if place.kind == PARAMETER and not its.requires_grad:
             raise Error(f"{name} is trained in the run, and frozen in the model")
-        if (place.kind == STATISTIC) != (mine.kind == STATISTIC):
-            raise Error(f"{name} is a running statistic on one side alone")
+        if place.kind == STATISTIC and mine.trained:
+            raise Error(f"{name} is trained in the model, and not in the run")
 
     def load_frozen(self, block: torch.Tensor) -> None:
-        """Takes what is not trained."""
+        """Takes what is not trained, and keeps it to see whether it changes."""
+        values = [_part(block, place) for _, place in self._frozen]
         with torch.no_grad():
-            for x in self._mine:
-                place = self._run.places.get(x.name)
-                if place and place.frozen and not place.same_as and place.kind != COUNTER:
-                    x.tensor.copy_(_part(block, place))
+            for (x, _), value in zip(self._frozen, values):
+                if not equal(x.tensor.detach().cpu(), value):
+                    _copy(x, value)
+        self._constants = Constants((x, value) for (x, _), value in zip(self._frozen, values))
 
-    def load(self, block: Block) -> None:
-        """Takes the weights in a block."""
+    def check_constants(self) -> None:
+        """Raises Error if something has changed that the run takes for constant."""
+        self._constants.compare()
+
+    def _follow(self) -> None:
+        """A module may have put another tensor in the place of a running statistic."""
+        for i in range(len(self._trained), len(self._all)):
+            x = self._all[i][0]
+            now = x.held()
+            if now is x.tensor:
+                continue
+            was = x.tensor
+            if not isinstance(now, torch.Tensor) or (now.shape, now.dtype, now.device) != (
+                was.shape, was.dtype, was.device
+            ):
+                what = f"{tuple(now.shape)}, {now.dtype} on {now.device}" if isinstance(
+                    now, torch.Tensor
+                ) else repr(now)
+                raise Error(
+                    f"{x.name} was replaced by another kind of tensor: {what}; it was "
+                    f"{tuple(was.shape)}, {was.dtype} on {was.device}"
+                )
+            if now.is_inference():  # It could not be written to.
+                now = now.clone()
+                where, key = x.place
+                where[key] = now
+            x.tensor = self._tensors[i] = now
+
+    def load(self, block: Block, version: int | None = None) -> None:
+        """Takes the weights in a block, and the number of batches that their running
+        statistics have seen: that of their version."""
+        self._follow()
         with torch.no_grad():
+            if version is not None and self._counters:
+                count = torch.full((), version, dtype=torch.int64, device=self._device or "cpu")
+                torch._foreach_copy_(self._counters, [count] * len(self._counters))
             if self._device is not None:
                 there = self._block_on_gpu()
                 there.flat.copy_(block.flat, non_blocking=True)
@@ -256,6 +323,8 @@ class Tensors:
         """Puts gradients and running statistics into a block, and clears the
         gradients."""
         self._check_unchanged()
+        self._constants.check()
+        self._follow()
         sources = [self._gradient(x, allow_unused) for x, _ in self._trained]
         sources += self._tensors[len(sources) :]
         with torch.no_grad():
@@ -303,6 +372,16 @@ class Tensors:
         if not block.parts:
             block.parts = [_part(block.flat, place) for _, place in self._all]
         return block.parts
+
+
+def _copy(to: Described, value: torch.Tensor) -> None:
+    try:
+        to.tensor.copy_(value)
+    except RuntimeError:  # Expanded, or of a kind that cannot be written to.
+        raise Error(
+            f"{to.name} has another value in the run, and cannot be written to: give it "
+            "memory of its own, with clone()"
+        ) from None
 
 
 def _part(block: torch.Tensor, place: Place) -> torch.Tensor:

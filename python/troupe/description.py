@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,15 @@ import torch
 
 from troupe import safetensors
 from troupe.errors import Error
+from troupe.memory import refuse_shared
 
 PARAMETER, STATISTIC, COUNTER = 0, 1, 2
+
+#: Bytes of a buffer from which on it is not sent with each step, if nothing says so.
+_LARGE = 1 << 20
+
+#: Which tensors that are not trained are carried: patterns of their names, as of files.
+Carry = Mapping[str, bool]
 
 
 @dataclass
@@ -26,15 +34,23 @@ class Described:
     kind: int
     frozen: bool = False
     same_as: str = ""  # The first name of a tensor with several.
+    listed: bool = False  # As a statistic, in a file of an earlier release.
+    #: Where the model has it: in a dictionary of its module, under its own name there.
+    place: tuple[dict[str, Any], str] = field(default=({}, ""), repr=False, compare=False)
+
+    @property
+    def trained(self) -> bool:
+        return self.kind == PARAMETER and not self.frozen
+
+    def held(self) -> Any:
+        """What the model has there now: a module may put another tensor there."""
+        where, key = self.place
+        return where.get(key, self.tensor if not where else None)
 
 
 def plain(model: torch.nn.Module) -> torch.nn.Module:
     """The module that torch.compile wrapped, if it did."""
     return getattr(model, "_orig_mod", model)
-
-
-def _normalises(module: torch.nn.Module) -> bool:
-    return "Norm" in type(module).__name__
 
 
 def _is_frozen(module: torch.nn.Module) -> bool:
@@ -43,40 +59,99 @@ def _is_frozen(module: torch.nn.Module) -> bool:
     return bool(own) and not any(x.requires_grad for x in own)
 
 
-def tensors_of(model: torch.nn.Module) -> list[Described]:
+def _was_statistic(tensor: torch.Tensor, owner: torch.nn.Module) -> bool:
+    """Whether earlier releases took it for one: the files of their runs say so."""
+    buffer = not isinstance(tensor, torch.nn.Parameter)
+    return buffer and "Norm" in type(owner).__name__ and not _is_frozen(owner)
+
+
+class _Kinds:
+    """Says what becomes of the tensors of a model."""
+
+    def __init__(self, carry: Carry | None) -> None:
+        self._carry = carry or {}
+        for pattern, carried in self._carry.items():
+            if not isinstance(pattern, str) or not isinstance(carried, bool):
+                raise Error(
+                    f"carry has {pattern!r}: {carried!r}; give a name or a pattern, and "
+                    "True or False"
+                )
+        self._idle = set(self._carry)
+
+    def of(
+        self, name: str, tensor: torch.Tensor, owner: torch.nn.Module
+    ) -> tuple[int, bool] | None:
+        """Its kind, and whether it is constant; None: it stays with the process."""
+        if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad:
+            return PARAMETER, False
+        asked = self._asked(name)
+        # Of torch's layers for batch and instance normalisation, and those made of them.
+        own = isinstance(owner, torch.nn.modules.batchnorm._NormBase)
+        if own and name.rpartition(".")[2] == "num_batches_tracked":
+            return COUNTER, False
+        if not tensor.is_floating_point():
+            if asked:
+                raise Error(
+                    f"carry has {name}, which is {tensor.dtype}: only tensors of the type of "
+                    "what is trained can be carried"
+                )
+            return None
+        if asked is None:
+            small = own or tensor.numel() * tensor.element_size() < _LARGE
+            asked = small and not isinstance(tensor, torch.nn.Parameter) and not _is_frozen(owner)
+        return (STATISTIC, False) if asked else (PARAMETER, True)
+
+    def _asked(self, name: str) -> bool | None:
+        """What the user says of it: the first pattern that fits."""
+        for pattern, carried in self._carry.items():
+            if fnmatch.fnmatchcase(name, pattern):
+                self._idle.discard(pattern)
+                return carried
+        return None
+
+    def require_patterns(self) -> None:
+        for pattern in self._carry:
+            if pattern in self._idle:
+                raise Error(
+                    f"carry has {pattern!r}, which fits no buffer and no parameter with "
+                    "requires_grad_(False) that no pattern before it fits"
+                )
+
+
+def tensors_of(model: torch.nn.Module, carry: Carry | None = None) -> list[Described]:
     """What the server keeps of a model, in the order of its state dict.
 
-    Parameters are trained, or frozen where they need no gradient. Buffers that
-    a normalising layer keeps are running statistics, which the server averages,
-    unless the layer is frozen. Other buffers of floating point numbers are constants: frozen. What is left
-    (masks, indices) stays with the process.
+    Parameters are trained, or constant (frozen) where they need no gradient. Buffers
+    of floating point numbers are running statistics, which the server combines,
+    unless their layer is frozen or they are large: then they are constants. What is
+    left (masks, indices) stays with the process.
+
+    Args:
+        carry: Says otherwise of tensors that are not trained.
     """
     model = plain(model)
+    kinds = _Kinds(carry)
     out: list[Described] = []
-    first: dict[int, str] = {}
-    modules = dict(model.named_modules())
+    first: dict[int, Described] = {}
+    modules = dict(model.named_modules(remove_duplicate=False))
     for name, tensor in model.state_dict(keep_vars=True).items():
         if not isinstance(tensor, torch.Tensor):
             continue
-        if id(tensor) in first:
-            kind = next(x.kind for x in out if x.name == first[id(tensor)])
-            out.append(Described(name, tensor, kind, False, first[id(tensor)]))
+        path, _, key = name.rpartition(".")
+        owner = modules.get(path, model)
+        place = owner._parameters if isinstance(tensor, torch.nn.Parameter) else owner._buffers
+        known = first.get(id(tensor))
+        kind = (known.kind, known.frozen) if known else kinds.of(name, tensor, owner)
+        if kind is None:
             continue
-        if isinstance(tensor, torch.nn.Parameter):
-            one = Described(name, tensor, PARAMETER, not tensor.requires_grad)
-        elif tensor.dtype == torch.int64 and tensor.dim() == 0:
-            one = Described(name, tensor, COUNTER)
-        elif tensor.is_floating_point():
-            owner = modules.get(name.rpartition(".")[0], model)
-            statistic = _normalises(owner) and not _is_frozen(owner)
-            one = Described(
-                name, tensor, STATISTIC if statistic else PARAMETER, not statistic
-            )
-        else:
-            continue
-        first[id(tensor)] = name
+        where = (place, key) if place.get(key) is tensor else ({}, "")
+        listed = _was_statistic(tensor, owner)
+        one = Described(name, tensor, *kind, known.name if known else "", listed, where)
+        first.setdefault(id(tensor), one)
         out.append(one)
+    kinds.require_patterns()
     _check(out)
+    refuse_shared(out)
     return out
 
 
@@ -167,6 +242,7 @@ def describe(
     model: torch.nn.Module,
     path: str | Path,
     param_groups: ParamGroups | None = None,
+    carry: Carry | None = None,
 ) -> Path:
     """Writes the file for `--network weights:FILE`: what a parameter server has
     to know of the model, and its present weights, which are the first ones.
@@ -179,11 +255,19 @@ def describe(
             lr, weight_decay and momentum; names may stand for parameters. Those
             in no group have the numbers of the server's settings, and so has a
             group for what it does not say.
+        carry: Which tensors that are not trained are sent with each step and
+            combined, and which are constant, by name or pattern; the first that
+            fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
+            buffers below 1 MiB of layers that are not frozen are carried.
     """
-    all = tensors_of(model)
+    all = tensors_of(model, carry)
+    once = [x for x in all if not x.same_as]
+    still = [x for x in once if x.kind == STATISTIC or x.frozen]
     lines = {
-        "troupe.statistics": [x.name for x in all if x.kind == STATISTIC],
-        "troupe.frozen": [x.name for x in all if x.frozen],
+        "troupe.statistics": [x.name for x in still if x.listed],
+        "troupe.frozen": [x.name for x in still if not x.listed],
+        "troupe.carried": [x.name for x in still if not x.listed and not x.frozen],
+        "troupe.constant": [x.name for x in still if x.listed and x.frozen],
         "troupe.shared": [f"{x.name} = {x.same_as}" for x in all if x.same_as],
         "troupe.groups": [
             f"{name} = {numbers}" for name, numbers in _groups(all, param_groups or ()).items()
@@ -193,7 +277,7 @@ def describe(
     path.parent.mkdir(parents=True, exist_ok=True)
     safetensors.write(
         path,
-        {x.name: x.tensor for x in all if not x.same_as},
+        {x.name: x.tensor for x in once},
         {key: "\n".join(names) for key, names in lines.items() if names},
     )
     return path

@@ -87,13 +87,13 @@ class Evaluator:
             if self._due is not None:
                 due, self._due = self._due, None
                 region, offset, of_average = due.body.take("QQB")
-                found = self._metrics_of(region, offset)
+                found = self._metrics_of(due.number, region, offset)
                 self._send(due.number, found)
                 yield due.number, {("ema/" if of_average else "") + x: found[x] for x in found}
         node.raise_failure()
 
-    def _metrics_of(self, region: int, offset: int) -> dict[str, float]:
-        self._session.tensors.load(self._session.weights(region, offset))
+    def _metrics_of(self, version: int, region: int, offset: int) -> dict[str, float]:
+        self._session.tensors.load(self._session.weights(region, offset), version)
         self._model.eval()
         with torch.no_grad():
             found = self._score(self._model)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from troupe.description import ParamGroups, describe, file_name, group_rules
+from troupe.description import Carry, ParamGroups, describe, file_name, group_rules
 from troupe.errors import Error
 
 #: Names the program where it is neither in the package nor in the PATH.
@@ -81,6 +81,7 @@ def serve(
     dataset_size: int,
     dataset_id: str = "",
     param_groups: ParamGroups | None = None,
+    carry: Carry | None = None,
     **settings: Any,
 ) -> int:
     """Runs the parameter server for this model, and returns its exit status.
@@ -97,6 +98,10 @@ def serve(
             as torch's optimisers take them: `{"params": model.head.parameters(), "lr":
             0.01}`; names may stand for parameters. Those in no group have the numbers
             of the settings, and so has a group for what it does not say.
+        carry: Which tensors that are not trained are sent with each step and
+            combined, and which are constant, by name or pattern; the first that
+            fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
+            buffers below 1 MiB of layers that are not frozen are carried.
         settings: Any setting by its flag's name: policy="ssp", batch_size=64.
     """
     if param_groups is not None:
@@ -104,7 +109,7 @@ def serve(
     given = flags(config, settings)
     # Workers of this machine may be in another folder.
     path = Path("runs").absolute() / f"{file_name(model)}.safetensors"
-    file = describe(model, path)
+    file = describe(model, path, carry=carry)
     command = [find(), "--role", "ps"]
     command += ["--network", f"weights:{file}"]
     command += ["--dataset", dataset(dataset_size, dataset_id), *given]

@@ -144,10 +144,10 @@ class Worker:
             raise Error(f"the worker sent a frame of unknown kind {frame.kind}")
 
     def _take_weights(self, lease: int, body: Body) -> None:
-        _, dropped, *places = body.take("QBQQQQ")
+        version, dropped, *places = body.take("QBQQQQ")
         self._dropped = bool(dropped)
         tensors = self._session.tensors
-        tensors.load(self._session.weights(*places[:2]))
+        tensors.load(self._session.weights(*places[:2]), version)
         self._task = _Task(lease, self._session.gradient(*places[2:]))
         tensors.make_room(self._task.gradient)
 
@@ -177,6 +177,8 @@ class Worker:
                 if lease.number not in self._withdrawn:
                     return lease
                 self._withdrawn.discard(lease.number)
+            if self._node.end is not None and not self._node.failed:
+                self._session.tensors.check_constants()
             if self._node.end is not None or (not wait and not self._node.waits()):
                 return None
             if self._yielded and not self._node.waits():

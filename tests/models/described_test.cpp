@@ -104,6 +104,40 @@ TEST_CASE("a described network has the tensors of the file, by kind") {
   CHECK(layout.state_dict().size() == 7);
 }
 
+TEST_CASE("a running statistic and a counter may have several names") {
+  auto metadata = about_usual;
+  metadata["troupe.shared"] += "\ntail.1.running_mean = body.1.running_mean"
+                               "\ntail.1.batches = body.1.batches";
+  written on{usual(), metadata};
+  auto net = make_network(on.network(), 0, config::scalar_type::float32);
+  auto layout = flat_layout::from(net->module());
+  CHECK(names_of(layout.statistics()) == names{"body.1.running_mean"});
+  CHECK(names_of(layout.frozen()) == names{"head.weight"});
+  size_t found = 0;
+  for (const auto& slot : layout.state_dict())
+    if (slot.name.starts_with("tail.1.")) {
+      ++found;
+      CHECK(slot.same_as == "body.1." + slot.name.substr(7));
+      CHECK_FALSE(slot.frozen);
+      CHECK(slot.kind != tensor_kind::parameter);
+    }
+  CHECK(found == 2);
+}
+
+TEST_CASE("what is carried and what is constant may be told apart from what "
+          "earlier releases said of it") {
+  auto metadata = about_usual;
+  metadata["troupe.carried"] = "head.weight";
+  metadata["troupe.constant"] = "body.1.running_mean";
+  written on{usual(), metadata};
+  auto net = make_network(on.network(), 0, config::scalar_type::float32);
+  auto layout = flat_layout::from(net->module());
+  CHECK(names_of(layout.statistics()) == names{"head.weight"});
+  CHECK(names_of(layout.frozen()) == names{"body.1.running_mean"});
+  CHECK(digest_of_network(on.network()) ==
+        digest_of_network(written{usual(), about_usual}.network()));
+}
+
 TEST_CASE("its first weights are those of the file") {
   written on{usual(), about_usual};
   auto net = make_network(on.network(), 0, config::scalar_type::float32);

@@ -1,0 +1,79 @@
+"""What a run takes for constant, and whether it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from troupe.description import Described
+from troupe.errors import Error
+
+
+def equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether they have the same numbers; NaN is NaN."""
+    if torch.equal(a, b):
+        return True
+    return a.is_floating_point() and bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often torch knows that it was changed in place."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
+class _Constant:
+    """A tensor of the model, and its value in the run."""
+
+    def __init__(self, its: Described, value: torch.Tensor) -> None:
+        self.its = its
+        self.value = value
+        self.version = _version(its.tensor)
+        self.looks = 1  # Steps until it is compared again if it looks changed.
+        self.due = 0
+
+    def compare(self) -> None:
+        now = self.its.held()
+        same = isinstance(now, torch.Tensor) and now.shape == self.value.shape
+        if not (same and now.dtype == self.value.dtype and equal(now.detach().cpu(), self.value)):
+            raise Error(
+                f"{self.its.name} has changed, and the run takes it for constant: nobody "
+                "else would have its new value. If the process shall change it, give "
+                f'carry={{"{self.its.name}": True}} to troupe.serve or troupe.describe; a '
+                "normalising layer that is frozen needs eval(); a buffer with "
+                "persistent=False stays with the process"
+            )
+        self.its.tensor = now
+        self.version = _version(now)
+
+
+class Constants:
+    """All of a model. A change through `.data` leaves no trace, so that the values
+    themselves are compared, ever more rarely: at steps 1, 2, 4, 8 and so on, and at
+    the end. What torch has noticed itself is compared at once."""
+
+    def __init__(self, all: Iterable[tuple[Described, torch.Tensor]]) -> None:
+        self._all = [_Constant(its, value) for its, value in all]
+        self._steps = 0
+
+    def check(self) -> None:
+        """To be called at each step.
+
+        Raises:
+            Error: If one has changed.
+        """
+        self._steps += 1
+        if self._steps & (self._steps - 1) == 0:
+            self.compare()
+            return
+        for x in self._all:
+            now = x.its.held()
+            if (now is not x.its.tensor or _version(now) != x.version) and self._steps >= x.due:
+                x.compare()
+                # One that is written with the same numbers again and again costs little.
+                x.due, x.looks = self._steps + x.looks, 2 * x.looks
+
+    def compare(self) -> None:
+        """The same, whatever the number of the step."""
+        for x in self._all:
+            x.compare()
