@@ -23,11 +23,14 @@ public:
     // nop
   }
 
-  /// A version was made; `epochs` are complete with it. Returns true when it
-  /// becomes due.
-  bool updated(version made, uint64_t epochs) {
+  /// One decision made the versions after `before` up to `made`, with which
+  /// `epochs` are complete. Others get only the last of them; returns true when
+  /// it becomes due, as it does for each of them.
+  bool updated(version before, version made, uint64_t epochs) {
     auto completes = epochs > std::exchange(epochs_, epochs);
-    auto due = frequency_ == 0 ? completes : made.value % frequency_ == 0;
+    auto due = frequency_ == 0
+                 ? completes
+                 : made.value / frequency_ > before.value / frequency_;
     if (last_ || !due)
       return false;
     due_ = made;

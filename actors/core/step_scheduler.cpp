@@ -27,7 +27,7 @@ step_scheduler::step_scheduler(std::unique_ptr<policies::policy> policy,
                                data_ledger ledger, stop_rule stop,
                                version start, incarnation server)
   : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop),
-    server_(server) {
+    current_(start), server_(server) {
   policy_->reset(start);
   ledger_.end_before(stop_.epochs());
 }
@@ -179,12 +179,13 @@ orders step_scheduler::carry_out(policies::decision what) {
     for (const auto& [id, weight] : step.gradients)
       if (weight == 0)
         drop_late(id);
-  auto makes = version{current().value - what.updates.size()};
+  auto makes = current_;
   for (const auto& step : what.updates) {
     makes = makes.next();
     if (mutation(bug::version_skipped) && makes.value % 8 == 0)
       makes = makes.next();
     out.updates.push_back(apply(step, makes));
+    current_ = makes;
     if (out.stop = end_after(makes); out.stop)
       break;
   }
@@ -234,7 +235,7 @@ std::vector<lease_id> step_scheduler::drop(const push_id& id, orders& out) {
     auto& who = its->second;
     who.dropped = who.dropped || (who.life == id.life && who.last == id.seq);
   }
-  out.drop.push_back({id, current().value - gone.computed_on.value});
+  out.drop.push_back({id, policy_->current().value - gone.computed_on.value});
   window_.done(id);
   return gone.from;
 }

@@ -142,7 +142,9 @@ public:
   bool holds(worker_id who, std::span<const lease_id> ids,
              uint64_t samples) const;
 
-  version current() const { return policy_->current(); }
+  /// The newest version that was decided on. Behind the policy's own only where
+  /// the end of the run cut its last decision short.
+  version current() const { return current_; }
 
   const policies::policy& policy() const { return *policy_; }
 
@@ -193,6 +195,7 @@ private:
   std::unique_ptr<policies::policy> policy_;
   data_ledger ledger_;
   stop_rule stop_;
+  version current_;
   incarnation server_;
   push_window window_;
   refusals refusals_;

@@ -56,6 +56,8 @@ struct decision {
   /// Gradients that came too late: discard them and give their samples back.
   std::vector<push_id> drop;
   /// Steps to apply, each producing the next version.
+  /// With several, only the last of their versions is scored, saved or given to
+  /// workers.
   std::vector<update> updates;
   /// Workers that get the newest weights (after the updates) and continue.
   std::vector<worker_id> release;

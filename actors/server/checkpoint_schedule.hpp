@@ -61,9 +61,10 @@ public:
     // nop
   }
 
-  /// To be called for each new version.
-  void made(version what) {
-    if (what.value % parts_.frequency == 0)
+  /// The versions after `before` up to `what` are made. Only the last of them
+  /// can be saved: the ledger is that of the whole decision.
+  void made(version before, version what) {
+    if (what.value / parts_.frequency > before.value / parts_.frequency)
       take();
   }
 

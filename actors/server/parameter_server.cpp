@@ -77,7 +77,9 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
       return requests_.pull(header);
     },
     [this](watch_atom, const watch_request& what) { return feed_.watch(what); },
-    [this](score_atom, const score& found) { take_score(found); },
+    [this](score_atom, const score& found) {
+      in_order([this, found] { take_score(found); });
+    },
     [this](coordinator_atom, const coordinator_actor& coordinator) {
       begin(coordinator);
     },
@@ -85,17 +87,25 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
            const std::vector<remote_shard_actor>& shards) {
       shards_.begin(registrar, shards);
     },
-    [this](report_atom, const part_report& what) { shards_.note(what); },
+    [this](report_atom, const part_report& what) {
+      in_order([this, what] { shards_.note(what); });
+    },
     [this](enlist_atom, worker_id who, incarnation life,
            const std::string& transport, const owned_data& data,
            uint32_t leases, const worker_actor& handle) {
-      enlist({who, life, transport, data, leases}, handle);
+      in_order([this,
+                what = inputs::enlisted{who, life, transport, data, leases},
+                handle] { enlist(what, handle); });
     },
-    [this](join_atom, const std::vector<worker_id>& who) { join(who); },
+    [this](join_atom, const std::vector<worker_id>& who) {
+      in_order([this, who] { join(who); });
+    },
     [this](leave_atom, worker_id who, incarnation life,
-           const std::string& reason) { leave(who, life, reason); },
+           const std::string& reason) {
+      in_order([this, who, life, reason] { leave(who, life, reason); });
+    },
     [this](evaluators_atom, uint32_t evaluators) {
-      set_evaluators(evaluators);
+      in_order([this, evaluators] { set_evaluators(evaluators); });
     },
     [this](refuse_atom, const std::string& line) { fail_for_others(line); },
     [this](ended_atom, const run_end& how) { regroup(how); },
@@ -105,6 +115,25 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
 }
 
 // -- inputs -------------------------------------------------------------------
+
+// Until the steps of a decision are made, weights and counts belong to
+// different versions: nothing may be decided, saved or ended in between.
+template <class Input>
+void parameter_server_state::in_order(Input input) {
+  if (pipeline_.is_open())
+    waiting_.push_back(std::move(input));
+  else
+    input();
+}
+
+void parameter_server_state::go_on() {
+  while (!waiting_.empty() && !pipeline_.is_open()) {
+    auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    next();
+  }
+  requests_.go_on();
+}
 
 void parameter_server_state::begin(const coordinator_actor& coordinator) {
   coordinator_ = coordinator;
@@ -154,7 +183,8 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
   for (auto one : who)
     next_.joined(one);
   if (next_.has_joiners() && parts_.settings.cluster.reshard_on_join)
-    self_->run_delayed(to_timespan(for_others), [this] { deal_anew(); });
+    self_->run_delayed(to_timespan(for_others),
+                       [this] { in_order([this] { deal_anew(); }); });
 }
 
 void parameter_server_state::leave(worker_id who, incarnation life,
@@ -193,18 +223,19 @@ void parameter_server_state::set_evaluators(uint32_t evaluators) {
 }
 
 void parameter_server_state::stop() {
-  if (ending_.status() == "stopped")
-    next_.clear();
-  if (ending_.begun())
-    return;
-  decide(inputs::stopped{});
-  ending_.begin("stopped", "stopped by a signal");
+  told_to_stop_ = true;
+  next_.clear();
+  in_order([this] {
+    if (ending_.begun())
+      return;
+    decide(inputs::stopped{});
+    ending_.begin("stopped", "stopped by a signal");
+  });
 }
 
 // Shards are lost. A run that was told to stop does not go on.
 void parameter_server_state::regroup(const run_end& how) {
-  auto stops = ending_.status() == "stopped" && next_.all().empty();
-  if (!ending_.is_closed() && !stops)
+  if (!ending_.is_closed() && !told_to_stop_)
     next_.lost_all_but(how.next, how.line);
   fail_for_others(next_.all().empty() ? how.line : next_.line());
 }
@@ -250,9 +281,8 @@ event parameter_server_state::tell(input&& what, cores::orders&& decided) {
   return at;
 }
 
-// A decision is open after its shard is lost, until the run ends for that.
 void parameter_server_state::carry_out(const event& at) {
-  if (ending_.begun() || pipeline_.is_open())
+  if (ending_.begun())
     return;
   std::function<void()> when_told;
   if (shards_.any())
@@ -343,6 +373,8 @@ void parameter_server_state::stop_workers(const std::string& reason) {
   requests_.close();
   shards_.finish();
   pipeline_.clear();
+  if (!waiting_.empty()) // A failure ended the step that they waited for.
+    self_->run_delayed(caf::timespan{0}, [this] { go_on(); });
   if (parts_.modules)
     parts_.modules->end();
   self_->send(coordinator_, ending_atom_v);

@@ -38,6 +38,7 @@
 #include "models/optim/lanes.hpp"
 #include "models/storage/best_weights.hpp"
 
+#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
@@ -104,6 +105,11 @@ public:
 private:
   // -- inputs -----------------------------------------------------------------
 
+  /// Handles an input, now or when the steps that were decided on are made.
+  template <class Input>
+  void in_order(Input input);
+  /// Handles the inputs and requests that waited for these steps.
+  void go_on();
   void begin(const coordinator_actor& coordinator);
   void take(const push_header& header, const payload& gradient);
   void take(const pull_header& header);
@@ -181,6 +187,9 @@ private:
   std::optional<std::string> weights_sha256_;
   std::optional<std::string> state_sha256_;
   next_members next_;
+  bool told_to_stop_ = false; ///< By a signal.
+  /// Inputs that came while a decision's steps were made, in their order.
+  std::deque<std::function<void()>> waiting_;
 
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;

@@ -100,14 +100,14 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   };
   out.attempt = [this](const std::function<void()>& what) {
     attempt(what);
-    requests_.go_on();
+    go_on();
   };
-  out.made = [this](version what) {
+  out.made = [this](version before, version what) {
     last_update_ = self_->clock().now();
-    auto due = feed_.made(what, scheduler_.ledger().epochs_completed());
+    auto due = feed_.made(before, what, scheduler_.ledger().epochs_completed());
     if (due && parts_.settings.checkpoint.keep_best == config::best_rule::full)
       checkpoints_.take(); // It may become the best one.
-    checkpoints_.made(what);
+    checkpoints_.made(before, what);
   };
   return out;
 }

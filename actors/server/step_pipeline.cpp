@@ -50,6 +50,8 @@ void step_pipeline::carry_out(const cores::orders& what,
   then_ = std::move(then);
   for (size_t i = 0; i < what.updates.size(); ++i)
     ordered_.emplace_back(what.updates[i], rates.at(i));
+  if (!what.updates.empty())
+    before_ = made_ = version{what.updates.front().makes.value - 1};
   proceed();
 }
 
@@ -61,6 +63,8 @@ void step_pipeline::proceed() {
       return;
   }
   shards_are_told();
+  if (auto before = std::exchange(before_, made_); before != made_)
+    parts_.made(before, made_);
   if (auto then = std::exchange(then_, nullptr))
     then();
 }
@@ -154,7 +158,7 @@ void step_pipeline::finish(step next) {
   parts_.model->step(
     what.makes, std::move(next.gradients), next.shares,
     {what.lr, what.scale, {what.factors.begin(), what.factors.end()}});
-  parts_.made(what.makes);
+  made_ = what.makes;
 }
 
 void step_pipeline::finish(

@@ -26,8 +26,9 @@ struct step_pipeline_parts {
   shard_group* shards = nullptr;
   /// Called when a gradient was applied or dropped.
   std::function<void(const push_id&)> settled;
-  /// Called when a new version is published.
-  std::function<void(version)> made;
+  /// Called when all steps of a decision are made: the versions after the first
+  /// argument up to the second, which is published.
+  std::function<void(version, version)> made;
   /// Does what it is given after the call that led to it; the run fails if that
   /// throws.
   std::function<void(const std::function<void()>&)> attempt;
@@ -55,7 +56,8 @@ public:
   void carry_out(const cores::orders& what, const std::vector<double>& rates,
                  std::function<void()> when_told, std::function<void()> then);
 
-  /// Whether `then` is still to be called. Nothing else can be carried out.
+  /// Whether `then` is still to be called. Nothing else can be carried out, and
+  /// the weights are not yet those that the scheduler's counts are about.
   bool is_open() const { return then_ != nullptr; }
 
   /// Forgets all gradients: no more steps will be made.
@@ -88,6 +90,8 @@ private:
   models::learning_rate rate_;
   std::unordered_map<push_id, held_push, cores::push_hash> held_;
   std::deque<std::pair<cores::update_order, double>> ordered_;
+  version before_; ///< The version that the decision's first step begins from.
+  version made_;   ///< The newest version.
   std::function<void()> when_told_;
   std::function<void()> then_;
 };

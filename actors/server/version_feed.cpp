@@ -42,8 +42,8 @@ void version_feed::show_first() {
   waiting_.pop_back();
 }
 
-bool version_feed::made(version what, uint64_t epochs) {
-  if (!board_.updated(what, epochs))
+bool version_feed::made(version before, version what, uint64_t epochs) {
+  if (!board_.updated(before, what, epochs))
     return false;
   parts_.first = {};
   show_due();

@@ -50,9 +50,9 @@ public:
 
   uint32_t evaluators() const { return evaluators_; }
 
-  /// A new version is published; `epochs` are complete with it. Returns whether
-  /// it is due.
-  bool made(version what, uint64_t epochs);
+  /// The versions after `before` up to `what` are made, and the last of them is
+  /// published; `epochs` are complete with it. Returns whether it is due.
+  bool made(version before, version what, uint64_t epochs);
 
   /// The run ends with the newest version, which is due whatever its number.
   void finish();

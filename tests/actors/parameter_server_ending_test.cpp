@@ -99,6 +99,53 @@ TEST_CASE(
   CHECK(play.recorder->of<notes::checkpoint>()[0].name == "step-2");
 }
 
+// -- several steps at once ----------------------------------------------------
+
+TEST_CASE("of steps that are decided on at once the last is saved and scored, "
+          "with all that it counts") {
+  server_fixture play;
+  play.samples = 100;
+  play.settings.policy.name = "twins";
+  play.settings.checkpoint.checkpoint_freq = GENERATE(1, 3);
+  play.settings.evaluation.eval_freq = 3;
+  play.open(2);
+  auto watching = watch(play, version{0});
+  uint64_t saved = 0;
+  for (int pair = 1; pair <= 3; ++pair) {
+    play.step(0.5f);
+    auto at = version{2u * static_cast<uint64_t>(pair)};
+    REQUIRE(play.players[w1].reads == at);
+    const auto& released = play.players[w1].asks->get<payload>();
+    if (play.writer->snapshots.size() == saved)
+      continue;
+    const auto& what = *play.writer->snapshots.at(saved++);
+    CHECK(what.manifest.step() == at.value);
+    CHECK(same_bytes(what.weights, released));
+    uint64_t open = 0;
+    for (const auto& left : what.manifest.ledger().open_epochs(0).unsettled())
+      open += left.count();
+    CHECK(open == 100 - 10 * at.value);
+  }
+  CHECK(saved == (play.settings.checkpoint.checkpoint_freq == 1 ? 3 : 2));
+  CHECK(watching->get<watch_header>().weights == version{4});
+}
+
+TEST_CASE("a limit within steps that are decided on at once is the last one") {
+  server_fixture play;
+  play.settings.policy.name = "twins";
+  play.settings.training.max_steps = 3;
+  play.open(2);
+  play.step(0.5f);
+  auto two = play.players[w1].asks->get<payload>();
+  play.step(0.5f);
+  CHECK(play.summary().status == "completed");
+  CHECK(play.summary().steps == 3);
+  const auto& what = *play.writer->snapshots.back();
+  CHECK(what.manifest.step() == 3);
+  CHECK_FALSE(same_bytes(what.weights, two));
+  CHECK(play.summary().gradients_applied == 3);
+}
+
 TEST_CASE("a snapshot says which samples are in its weights") {
   server_fixture play;
   play.samples = 100;

@@ -248,7 +248,7 @@ TEST_CASE("an evaluator waits for the next version that is due, or the last") {
   };
   auto make = [&](uint64_t what) {
     newest = version{what};
-    uut.made(newest, 0);
+    uut.made(version{what - 1}, newest, 0);
     on.actors.run();
   };
   auto first = on.asks_after(0);
@@ -322,7 +322,7 @@ struct checkpoints_of_a_run : part_host {
 
   void make(uint64_t what) {
     newest = version{what};
-    uut.made(newest);
+    uut.made(version{what - 1}, newest);
     actors.run();
   }
 

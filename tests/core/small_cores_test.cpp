@@ -96,20 +96,28 @@ TEST_CASE("a run that is resumed at its limit ends at once") {
 
 TEST_CASE("versions at a distance are due, and the last one") {
   evaluation_board board{2};
-  CHECK_FALSE(board.updated(version{1}, 1));
-  CHECK(board.updated(version{2}, 1));
+  CHECK_FALSE(board.updated(version{0}, version{1}, 1));
+  CHECK(board.updated(version{1}, version{2}, 1));
   CHECK(board.next(version{0}) == version{2});
   CHECK_FALSE(board.next(version{2}));
   board.finish(version{3});
-  CHECK_FALSE(board.updated(version{4}, 9));
+  CHECK_FALSE(board.updated(version{3}, version{4}, 9));
   CHECK(board.next(version{2}) == version{3});
+}
+
+TEST_CASE("of the versions that are made at once the last is due") {
+  evaluation_board board{10};
+  CHECK_FALSE(board.updated(version{0}, version{9}, 1));
+  CHECK(board.updated(version{9}, version{12}, 1));
+  CHECK(board.next(version{9}) == version{12});
+  CHECK_FALSE(board.updated(version{12}, version{19}, 1));
 }
 
 TEST_CASE("the version that completes an epoch is due") {
   evaluation_board board{0, 3};
-  CHECK_FALSE(board.updated(version{50}, 3));
-  CHECK(board.updated(version{51}, 4));
-  CHECK_FALSE(board.updated(version{52}, 4));
-  CHECK(board.updated(version{53}, 6)); // Two at once.
+  CHECK_FALSE(board.updated(version{49}, version{50}, 3));
+  CHECK(board.updated(version{50}, version{51}, 4));
+  CHECK_FALSE(board.updated(version{51}, version{52}, 4));
+  CHECK(board.updated(version{52}, version{53}, 6)); // Two at once.
   CHECK(board.next(version{51}) == version{53});
 }

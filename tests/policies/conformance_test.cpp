@@ -1,5 +1,6 @@
 // What every policy in the registry must do. A new policy is tested here
-// without a line of its own.
+// without a line of its own. One more, `twins` of the tests, decides on several
+// updates at once.
 
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
@@ -26,7 +27,7 @@ TEST_CASE("a policy is known by its name") {
     FAIL("made a policy that does not exist");
   } catch (const usage_error& problem) {
     CHECK(std::string{problem.what()} ==
-          "policy snyc: must be one of sync, backup, ssp, async; did you mean "
+          "policy snyc: must be one of sync, backup, ssp, async, twins; did you mean "
           "'sync'?");
   }
 }

@@ -14,6 +14,7 @@ using namespace troupe::test;
 namespace {
 
 constexpr uint64_t usual_runs = 2000;
+constexpr uint64_t twin_runs = 100;
 
 /// Failures after which it is clear enough.
 constexpr int enough = 5;
@@ -44,6 +45,17 @@ void show(const simulation::fault_counts& x) {
 }
 
 } // namespace
+
+TEST_CASE("nor by a policy that decides on several updates at once") {
+  testing::temporary_folder folder{soak_folder()};
+  for (uint64_t number = 1; number <= twin_runs; ++number) {
+    auto arguments = soak_arguments(number);
+    arguments.insert(arguments.end(), {"--set", "policy.name=twins"});
+    auto found = soak_once(arguments, folder / "run");
+    INFO("run " << number << ": " << found.how.line);
+    CHECK(found.how.status == 0);
+  }
+}
 
 TEST_CASE("no promise is broken under random faults") {
   testing::temporary_folder folder{soak_folder()};
