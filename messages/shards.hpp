@@ -2,6 +2,7 @@
 // What the lead and shards in processes of their own say to each other. A part
 // of types.hpp. Plain values.
 
+#include "messages/error.hpp"
 #include "messages/ids.hpp"
 #include "messages/real.hpp"
 
@@ -21,12 +22,13 @@ struct request_id {
   constexpr auto operator<=>(const request_id&) const = default;
 };
 
-/// A shard tells the lead that its part of a request has arrived.
+/// A shard tells the lead that its part of a request has arrived, and whether
+/// it can use it.
 struct part_report {
   shard_id shard;
   request_id request;
-  push_id gradient;  ///< Of a push; its `seq` is 0 in a pull.
-  bool sound = true; ///< All numbers of the part are finite.
+  push_id gradient;          ///< Of a push; its `seq` is 0 in a pull.
+  errc refused = errc::none; ///< Why the shard has not taken its part.
 };
 
 /// The order to a remote shard to make one step.
@@ -124,7 +126,7 @@ template <class Inspector>
 bool inspect(Inspector& f, part_report& x) {
   return f.object(x).fields(
     f.field("shard", x.shard), f.field("request", x.request),
-    f.field("gradient", x.gradient), f.field("sound", x.sound));
+    f.field("gradient", x.gradient), f.field("refused", x.refused));
 }
 
 template <class Inspector>

@@ -13,6 +13,8 @@ std::string reason_of(errc why) {
     return "gradient does not have the model's size";
   if (why == errc::protocol_violation)
     return "gradient is not of a lease of this worker";
+  if (why == errc::duplicate)
+    return "gradient has arrived at a shard before";
   return "gradient holds NaN or infinite numbers";
 }
 
@@ -82,21 +84,24 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
     return asks.deliver(refuse(header, why));
   }
   hold(id, asks);
-  auto sound = parts_.model->sound(gradient);
+  auto own = parts_.model->sound(gradient) ? errc::none : errc::not_finite;
   if (!parts_.shards->any())
-    return take(header, gradient, sound);
-  parts_.shards->expect(
-    id, header.id, sound,
-    [this, header, gradient](bool all) { take(header, gradient, all); });
+    return take(header, gradient, own);
+  parts_.shards->expect(id, header.id, own, [this, header, gradient](errc why) {
+    take(header, gradient, why);
+  });
 }
 
-// All shards have their part, and it is known whether it is sound.
+// All shards have their part, and it is known whether one has refused it.
 void worker_requests::take(const push_header& header, const payload& gradient,
-                           bool sound) {
-  if (sound)
+                           errc refused) {
+  if (refused == errc::none)
     return parts_.decide.push(header, gradient);
-  auto asks = std::exchange(members_.at(header.id.worker).asks, std::nullopt);
-  asks->deliver(refuse(header, errc::not_finite));
+  auto why = refuse(header, refused);
+  auto& who = members_.at(header.id.worker);
+  if (who.request == header.request) // Else it has asked anew.
+    if (auto asks = std::exchange(who.asks, std::nullopt))
+      asks->deliver(why);
   parts_.shards->drop({header.id});
 }
 
@@ -110,8 +115,8 @@ void worker_requests::accept(const pull_header& header, weights_promise asks) {
   hold(id, asks);
   if (!parts_.shards->any())
     return parts_.decide.pull(header);
-  parts_.shards->expect(id, no_gradient, true,
-                        [this, header](bool) { parts_.decide.pull(header); });
+  parts_.shards->expect(id, no_gradient, errc::none,
+                        [this, header](errc) { parts_.decide.pull(header); });
 }
 
 // -- checks -------------------------------------------------------------------
@@ -182,7 +187,7 @@ void worker_requests::take_part(new_push one) {
   if (closed_ || parts_.scheduler->admit(id) != cores::freshness::fresh)
     return one.asks.deliver(run_is_over());
   hold({id.worker, id.life, one.header.request}, one.asks);
-  take(one.header, one.gradient, true);
+  take(one.header, one.gradient, errc::none);
 }
 
 gathered_sums_calls worker_requests::calls_of_sums() {

@@ -115,7 +115,7 @@ private:
   void accept(const push_header& header, const payload& gradient,
               weights_promise asks);
   void accept(const pull_header& header, weights_promise asks);
-  void take(const push_header& header, const payload& gradient, bool sound);
+  void take(const push_header& header, const payload& gradient, errc refused);
   caf::error objection(const push_header& header);
   caf::error unwelcome(worker_id who, incarnation life,
                        incarnation server) const;

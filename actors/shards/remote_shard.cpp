@@ -96,21 +96,31 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   -> weights_result {
   if (auto err = unwelcome(header.id.worker, header.id.life))
     return err;
-  if (!part || part.shape() != parts_.weights)
+  request_id id{header.id.worker, header.id.life, header.request};
+  if (!part || part.shape() != parts_.weights) {
+    report(id, header.id, errc::wrong_size);
     return caf::make_error(errc::wrong_size,
                            std::string{"part of a gradient does not have the "
                                        "size of its shard"});
+  }
   auto& last = last_[header.id.worker];
-  if (header.id <= last)
+  if (header.id <= last) {
+    report(id, {}, errc::duplicate); // The first one may be held for a step.
     return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
                                               " has arrived before");
+  }
   last = header.id;
   held_.emplace(header.id, part);
-  request_id id{header.id.worker, header.id.life, header.request};
   auto answer = hold(id);
-  self_->send(lead_, report_atom_v,
-              part_report{parts_.rank, id, header.id, model_.sound(part)});
+  report(id, header.id, model_.sound(part) ? errc::none : errc::not_finite);
   return answer;
+}
+
+// What a shard refuses the lead refuses, too, and gives its leases to others.
+void remote_shard_state::report(const request_id& request,
+                                const push_id& gradient, errc refused) {
+  self_->send(lead_, report_atom_v,
+              part_report{parts_.rank, request, gradient, refused});
 }
 
 auto remote_shard_state::pull(const pull_header& header) -> weights_result {
@@ -118,9 +128,7 @@ auto remote_shard_state::pull(const pull_header& header) -> weights_result {
     return err;
   request_id id{header.worker, header.life, header.request};
   auto answer = hold(id);
-  self_->send(
-    lead_, report_atom_v,
-    part_report{parts_.rank, id, {header.worker, header.life, sequence{0}}});
+  report(id, {header.worker, header.life, sequence{0}}, errc::none);
   return answer;
 }
 

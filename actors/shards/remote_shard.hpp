@@ -67,6 +67,7 @@ private:
   weights_result push(const push_header& header, const payload& part);
   weights_result pull(const pull_header& header);
   caf::error unwelcome(worker_id who, incarnation life) const;
+  void report(const request_id& request, const push_id& gradient, errc refused);
   weights_result hold(const request_id& id);
   void close(worker_id who, errc why, const std::string& text);
   void begin(transfer_id id, const shard_state& what,

@@ -35,21 +35,23 @@ auto shard_group::find(const request_id& id, const push_id& gradient)
   -> open_request* {
   auto found = open_.find(id.worker);
   if (found != open_.end() && found->second.id < id) {
-    discard(id.worker);
+    give_up(id.worker);
     found = open_.end();
   }
   if (found == open_.end())
     found =
-      open_.emplace(id.worker, open_request{id, gradient, 0, true, {}}).first;
+      open_.emplace(id.worker, open_request{id, gradient, 0, errc::none, {}})
+        .first;
   return found->second.id == id ? &found->second : nullptr;
 }
 
 void shard_group::expect(const request_id& id, const push_id& gradient,
-                         bool sound, then_sound then) {
+                         errc own, then_checked then) {
   auto* what = find(id, gradient);
   if (what == nullptr)
     return drop_part(gradient);
-  what->sound = what->sound && sound;
+  what->gradient = gradient;
+  what->refuse(own);
   what->then = std::move(then);
   look(*what);
 }
@@ -60,7 +62,7 @@ void shard_group::note(const part_report& report) {
   if (what == nullptr)
     return drop_part(report.gradient);
   ++what->reports;
-  what->sound = what->sound && report.sound;
+  what->refuse(report.refused);
   look(*what);
 }
 
@@ -69,7 +71,7 @@ void shard_group::look(open_request& what) {
     return;
   auto done = std::move(open_.extract(what.id.worker).mapped());
   decide(done.id);
-  done.then(done.sound);
+  done.then(done.refused);
 }
 
 void shard_group::refuse(const request_id& id, const push_id& gradient) {
@@ -82,12 +84,22 @@ void shard_group::refuse(const request_id& id, const push_id& gradient) {
   drop_part(gradient);
 }
 
-void shard_group::discard(worker_id who) {
+auto shard_group::forget(worker_id who) -> std::optional<open_request> {
   auto gone = open_.extract(who);
   if (!gone)
-    return;
-  decide(gone.mapped().id);
-  drop_part(gone.mapped().gradient);
+    return std::nullopt;
+  auto out = std::move(gone.mapped());
+  decide(out.id);
+  drop_part(out.gradient);
+  return out;
+}
+
+// A shard alone has refused its part of a push, and the worker, which it told,
+// was faster than its report. Only another size is refused by one shard alone.
+void shard_group::give_up(worker_id who) {
+  auto gone = forget(who);
+  if (gone && gone->gradient.seq.value > 0 && gone->then)
+    gone->then(errc::wrong_size);
 }
 
 void shard_group::drop_part(const push_id& gradient) {
@@ -150,7 +162,7 @@ void shard_group::release(const request_id& id, const release_header& header) {
 void shard_group::leave(worker_id who, incarnation life) {
   if (!any())
     return;
-  discard(who);
+  forget(who);
   tell_all(leave_atom_v, who, life);
 }
 

@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,7 +23,8 @@ namespace troupe {
 
 class shard_group {
 public:
-  using then_sound = std::function<void(bool)>;
+  /// Gets why a part was refused, or `errc::none`.
+  using then_checked = std::function<void(errc)>;
 
   /// Seconds for the news why a shard is lost, which comes from the registrar.
   static constexpr double for_the_reason = 1;
@@ -49,11 +51,12 @@ public:
   // -- requests of workers ----------------------------------------------------
 
   /// The lead has its part of a request. `then` is called once, when all shards
-  /// have theirs, with whether all parts are sound; it is never called if the
-  /// request is given up before.
+  /// have theirs or the worker has given the push up; it is never called for a
+  /// pull that is given up, or if the worker leaves before.
   /// @param gradient The id of a push; its `seq` is 0 for a pull.
-  void expect(const request_id& id, const push_id& gradient, bool sound,
-              then_sound then);
+  /// @param own Why the lead's part cannot be used, or `errc::none`.
+  void expect(const request_id& id, const push_id& gradient, errc own,
+              then_checked then);
 
   /// Another shard reports its part.
   void note(const part_report& what);
@@ -99,15 +102,21 @@ private:
     request_id id;
     push_id gradient;
     size_t reports = 0;
-    bool sound = true;
-    then_sound then; ///< Null until the lead has its part.
+    errc refused = errc::none; ///< By the first that has.
+    then_checked then;         ///< Null until the lead has its part.
+
+    void refuse(errc why) {
+      if (refused == errc::none)
+        refused = why;
+    }
   };
 
   open_request* find(const request_id& id, const push_id& gradient);
   bool decided(const request_id& id) const;
   void decide(const request_id& id);
   void look(open_request& what);
-  void discard(worker_id who);
+  std::optional<open_request> forget(worker_id who);
+  void give_up(worker_id who);
   void drop_part(const push_id& gradient);
 
   template <class... Ts>

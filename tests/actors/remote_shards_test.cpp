@@ -4,6 +4,7 @@
 #include "tests/support/error_line.hpp"
 #include "tests/support/members.hpp"
 #include "tests/support/part_host.hpp"
+#include "tests/support/scores.hpp"
 #include "tests/support/server_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -176,6 +177,65 @@ TEST_CASE("a shard that is lost while its norms are asked for ends the run") {
   auto line =
     std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
   CHECK(line.find("parameter server shard 1 at here:1 is lost") == 0);
+}
+
+TEST_CASE("of a step that waits for a lost shard nothing is saved, whatever "
+          "comes meanwhile") {
+  auto on = GENERATE(0, 1) == 0 ? open_remote(2, "async", 2)
+                                : open_remote(2, "async", {}, "lamb");
+  auto what = GENERATE(0, 1, 2, 3);
+  on->settings.checkpoint.checkpoint_freq = 1;
+  auto header = on->next_header(w0);
+  push_part(*on, header, 0.5f);
+  on->actors.ask<release_header, payload>(
+    on->lead, push_atom_v, header,
+    constant_payload(lenet_size - on->part_sizes[0], 0.5f));
+  caf::anon_send_exit(on->remote[0], caf::exit_reason::kill);
+  if (what == 0)
+    caf::anon_send(on->lead, stop_atom_v);
+  else if (what == 1)
+    caf::anon_send(on->lead, leave_atom_v, w1, incarnation{1},
+                   std::string{"gone"});
+  else if (what == 2)
+    caf::anon_send(on->lead, score_atom_v, scored(0, 0.9));
+  else
+    caf::anon_send(on->lead, evaluators_atom_v, uint32_t{1});
+  on->actors.run();
+  on->actors.advance(2);
+  CHECK(on->writer->snapshots.empty());
+  CHECK(on->summary().status == "failed");
+}
+
+TEST_CASE("the samples of a gradient that one shard alone refuses are given "
+          "back") {
+  auto on = open_remote(3, "async");
+  auto asks_at_once = GENERATE(false, true);
+  auto first = on->players[w0].leases.at(0);
+  auto header = on->next_header(w0);
+  auto part = [&](const auto& shard, uint64_t count) {
+    return on->actors.ask<release_header, payload>(
+      shard, push_atom_v, header, constant_payload(count, 0.5f));
+  };
+  auto lead =
+    part(on->lead, lenet_size - on->part_sizes[0] - on->part_sizes[1]);
+  auto good = part(on->remote.at(0), on->part_sizes[0]);
+  std::optional<weights_answer> early;
+  if (asks_at_once) {
+    on->actors.run();
+    early = on->pull(w0); // Before the shard's report has come.
+  }
+  auto bad = part(on->remote.at(1), on->part_sizes[1] + 1);
+  on->actors.run();
+  CHECK(bad->code() == errc::wrong_size);
+  CHECK(good->open() != asks_at_once);
+  if (!asks_at_once)
+    CHECK(lead->code() == errc::wrong_size);
+  auto again = early ? *early : on->pull(w0);
+  REQUIRE(again->values);
+  const auto& dealt = again->get<release_header>().leases;
+  REQUIRE(dealt.size() == 1);
+  CHECK(dealt[0].first == first.first);
+  CHECK(dealt[0].count == first.count);
 }
 
 TEST_CASE("a shard that measures what there is not ends the run") {
