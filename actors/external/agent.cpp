@@ -1,6 +1,6 @@
 #include "actors/external/agent.hpp"
 
-#include "actors/external/metrics.hpp"
+#include "actors/external/bodies.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/runtime/unexpected.hpp"
@@ -15,8 +15,6 @@ namespace troupe {
 
 namespace {
 
-using external::body_reader;
-using external::body_writer;
 using external::process_frame_kind;
 
 caf::error broken(const std::string& what) {
@@ -59,13 +57,8 @@ agent_actor::behavior_type agent_state::make_behavior() {
 
 // The batch is with the process: an answer at once lets the worker go on.
 caf::result<loaded_batch> agent_state::load(const lease& what) try {
-  auto indices =
-    parts_.order.lease_indices(what.epoch, what.first, what.count, what.part);
-  body_writer out;
-  out.put(what.epoch).put(what.part).put(static_cast<uint32_t>(indices.size()));
-  for (auto index : indices)
-    out.put(static_cast<uint64_t>(index));
-  parts_.line->send(process_frame_kind::lease, what.id.value, out.take());
+  parts_.line->send(process_frame_kind::lease, what.id.value,
+                    external::lease_body(what, parts_.order));
   waiting_.push_back(what);
   static const auto nothing = std::make_shared<const data::batch>();
   return loaded_batch{what, nothing};
@@ -97,12 +90,9 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     auto gradient_at = blocks_.place_of(external::bytes_of(job_->gradient));
     unanswered_[task.from.id] = {weights, job_->gradient};
     parts_.line->send(process_frame_kind::weights, task.from.id.value,
-                      body_writer{}
-                        .put(task.computed_on.value)
-                        .put(static_cast<uint8_t>(task.last_was_dropped))
-                        .put(weights_at)
-                        .put(gradient_at)
-                        .take());
+                      external::weights_body(task.computed_on,
+                                             task.last_was_dropped, weights_at,
+                                             gradient_at));
   }
   return asks;
 }
@@ -143,15 +133,7 @@ void agent_state::take(process_frame_kind kind, uint64_t number,
 
 void agent_state::take_gradient(lease_id from, const std::string& body) try {
   auto who = "process " + std::to_string(parts_.line->pid());
-  body_reader in{std::as_bytes(std::span{body})};
-  auto samples = in.number<uint64_t>();
-  auto loss = in.number<double>();
-  std::vector<lease_id> also;
-  for (auto rest = in.number<uint32_t>(); rest > 0 && in.good(); --rest)
-    also.emplace_back(in.number<uint64_t>());
-  auto metrics = external::read_metrics(in, who);
-  if (!in.complete())
-    return lose(broken(who + " sent a gradient's frame of another form"));
+  auto [samples, loss, also, metrics] = external::read_gradient(body, who);
   if (!settle(from))
     return lose(broken(who + " sent a gradient that it was not asked for"));
   if (!job_ || job_->what.id != from) { // It was cancelled meanwhile.

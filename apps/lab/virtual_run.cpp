@@ -48,7 +48,7 @@ run_end run_in_virtual_time(const config::resolved& config,
   auto node =
     start_server(system, config,
                  {[&](const run_end& end) { how = end; }, options.silent,
-                  options.watch, options.replay, options.earlier});
+                  options.watch, options.replay, options.earlier, options.interrupted});
   virtual_time time{system};
   wall_clock wall;
   double looked = 0;

@@ -8,6 +8,7 @@
 #include "apps/startup/hello.hpp"
 #include "apps/startup/meeting_file.hpp"
 #include "apps/startup/resources.hpp"
+#include "apps/trainer_node/external_process.hpp"
 #include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/participants.hpp"
@@ -47,43 +48,6 @@ void require_same_data(const computing_parts& computing,
     (settings.data_dir.empty() ? settings.dataset : settings.data_dir) +
     ": is other data than the parameter server's: " +
     config::to_string(all.front()) + "; give all nodes the same");
-}
-
-/// Waits for the process that is to compute, if the settings ask for one.
-external_compute process_for(const config::settings& settings,
-                             const std::function<bool()>& interrupted) {
-  if (settings.training.compute != config::compute_kind::external)
-    return {};
-  external_compute out;
-  std::tie(out.line, out.said) =
-    external::wait_for_process(settings.training.compute_socket,
-                               settings.training.compute_timeout, interrupted);
-  auto scores = settings.what == config::role::evaluator;
-  if (scores && out.said.samples > 0) {
-    run_error why{"process " + std::to_string(out.line->pid()) +
-                  " computes gradients, and an evaluator needs one that "
-                  "scores"};
-    out.line->end({1, why.what()});
-    throw why;
-  }
-  return out;
-}
-
-/// The indices in a lease would be of other samples.
-void require_same_samples(const external_compute& process,
-                          const data::dataset& set) {
-  auto who = "process " + std::to_string(process.line->pid());
-  const auto& [samples, leases, id] = process.said;
-  if (samples != set.size())
-    throw run_error(who + " has " + std::to_string(samples) +
-                    " samples, and the run " + std::to_string(set.size()) +
-                    " (--dataset " + set.name() + "); give all the same");
-  if (!config::is_external(set.name()) || id.empty())
-    return;
-  if (auto wanted = config::parse_external(set.name()).id; id != wanted)
-    throw run_error(who + " has the data set " + config::in_quotes(id) +
-                    ", and the run " + config::in_quotes(wanted) +
-                    "; give all the same");
 }
 
 /// What bfloat16 does to the speed of this worker, for `--autocast auto`. To be

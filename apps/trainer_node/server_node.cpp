@@ -9,6 +9,7 @@
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/autocast.hpp"
+#include "apps/trainer_node/external_process.hpp"
 #include "apps/trainer_node/faulty_cluster.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
 #include "apps/trainer_node/modules.hpp"
@@ -36,15 +37,18 @@ using recording::say;
 replay::replay_driver_parts
 make_replay_driver_parts(const replay_plan& plan,
                          const computing_parts& computing,
+                         const external_compute& process,
                          parameter_server_parts& parts, const speech& say) {
   replay::replay_driver_parts out;
   out.event_log = plan.event_log;
   for (const auto& own : computing.own_data)
     out.own_data.push_back({own->size(), own->digest()});
-  if (computing.data.train)
-    out.network = std::make_shared<simulation::replica>(computing);
+  if (process.line)
+    out.gradients =
+      replay::recompute_in(process.line, process.memory, computing);
+  else if (computing.data.train)
+    out.gradients = replay::recompute_here(computing, plan.threads);
   out.weights = shape_of_weights(parts.settings.training, parts.classes);
-  out.threads = plan.threads;
   out.strict = plan.strict;
   out.say = say;
   out.began = std::make_shared<std::optional<caf::actor_clock::time_point>>();
@@ -119,12 +123,30 @@ void publish_admission(caf::actor_system& system,
           where, say);
 }
 
+/// The program that computes the gradients of a replay once more, if the
+/// settings name one. It is told how the replay ends.
+external_compute process_for_replay(const computing_parts& computing,
+                                    server_options& options) {
+  auto out = process_for(computing.settings, options.interrupted);
+  if (!out.line)
+    return out;
+  require_same_samples(out, *computing.data.train);
+  out.memory = std::make_shared<transport::shared_memory>();
+  options.on_end = [line = out.line,
+                    then = options.on_end](const run_end& how) {
+    line->end(how);
+    then(how);
+  };
+  return out;
+}
+
 /// Starts a replay driver instead of the coordinator and all participants.
-node start_replay(caf::actor_system& system, const server_options& options,
+node start_replay(caf::actor_system& system, server_options options,
                   const computing_parts& computing,
                   parameter_server_parts parts, const origin& from) {
-  auto replay_driver = make_replay_driver_parts(*options.replay, computing,
-                                                parts, voice_of(options));
+  auto process = process_for_replay(computing, options);
+  auto replay_driver = make_replay_driver_parts(
+    *options.replay, computing, process, parts, voice_of(options));
   server_actors all{system, options, std::move(parts), from};
   replay_driver.lead = all.lead;
   replay_driver.supervisor = all.supervisor;

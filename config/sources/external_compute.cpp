@@ -29,6 +29,20 @@ void require_defaults(const settings& all, const auto& cite) {
                         "--compute external leave it out");
 }
 
+/// A replay has the program where the run had it.
+void require_program(const resolved& all) {
+  auto described = is_described(all.values.training.network);
+  if (described && !computes_elsewhere(all.values))
+    refuse(all, "training.network",
+           "a program computed the gradients of this run, and only that can "
+           "do so again: start it with Worker(..., replay=...), or name its "
+           "socket with --compute external --compute-socket PATH");
+  if (!described && computes_elsewhere(all.values))
+    refuse(all, "training.compute",
+           "Troupe computed the gradients of this run, and does so again: "
+           "leave it out");
+}
+
 void require_simulable(const resolved& all) {
   const auto& training = all.values.training;
   if (computes_elsewhere(all.values))
@@ -72,10 +86,12 @@ void check_participant(const resolved& all) {
 
 void check_external(const resolved& all) {
   const auto& values = all.values;
-  if (values.what == role::simulate)
+  if (all.is_replay)
+    require_program(all);
+  else if (values.what == role::simulate)
     require_simulable(all);
   if (values.what == role::worker || values.what == role::evaluator ||
-      is_peer(values))
+      is_peer(values) || (all.is_replay && computes_elsewhere(values)))
     check_participant(all);
   auto decides = values.what == role::ps && !is_remote_shard(values);
   if (!decides || !is_described(values.training.network))

@@ -14,11 +14,18 @@ namespace {
 
 /// The settings that a replay may change; `resume` is the place of the
 /// checkpoint.
-constexpr std::array<std::string_view, 9> of_the_replay{
-  "training.train-dir", "training.init",
-  "training.overwrite", "training.resume",
-  "training.tape",      "training.max-steps",
-  "data.data-dir",      "checkpoint.checkpoint-freq",
+constexpr std::array<std::string_view, 12> of_the_replay{
+  "training.train-dir",
+  "training.init",
+  "training.overwrite",
+  "training.resume",
+  "training.tape",
+  "training.max-steps",
+  "training.compute",
+  "training.compute-socket",
+  "training.compute-timeout",
+  "data.data-dir",
+  "checkpoint.checkpoint-freq",
   "checkpoint.keep"};
 
 /// Settings of the run that do not apply to a replay.
@@ -75,6 +82,7 @@ replay_settings resolve_replay(std::string_view ini, const std::string& name,
       "); what compression left out is not in an event log, so that it "
       "cannot be re-enacted");
   result.all = resolve(all);
+  result.all.is_replay = true;
   auto& values = result.all.values;
   const auto& limit = of_run.training.max_steps;
   if (limit && values.training.max_steps.value_or(UINT64_MAX) > *limit)

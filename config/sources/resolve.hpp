@@ -105,6 +105,9 @@ public:
   /// The deliberate changes to the earlier run; see earlier_run.hpp.
   std::vector<change> changes;
 
+  /// They are those of a run that is repeated (`--replay`).
+  bool is_replay = false;
+
 private:
   std::map<std::string, origin, std::less<>> origins_;
 };

@@ -20,8 +20,8 @@ _PATIENCE = 60.0
 class Node:
     """A `trainer_node --role ROLE --compute external`, and the connection to it. What it prints goes into a file, for the last line of one that ended."""
 
-    def __init__(self, role: str) -> None:
-        self._role = role
+    def __init__(self, role: str, replay: str | os.PathLike | None = None) -> None:
+        self._as = ["--role", role] if replay is None else ["--replay", os.fspath(replay)]
         self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
         self._log = open(os.path.join(self._folder.name, "log"), "w+b")
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -35,7 +35,7 @@ class Node:
 
     def start(self, flags: Sequence[str]) -> None:
         where = os.path.join(self._folder.name, "socket")
-        command = [find(), "--role", self._role, "--compute", "external"]
+        command = [find(), *self._as, "--compute", "external"]
         command += ["--compute-socket", where, *flags]
         self.process = subprocess.Popen(
             command,

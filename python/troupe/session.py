@@ -42,7 +42,13 @@ class Session:
     """A model's part in a run: the program that has the place in the cluster,
     the memory that both have mapped, and the model's tensors in it."""
 
-    def __init__(self, role: str, model: torch.nn.Module, views: bool = False) -> None:
+    def __init__(
+        self,
+        role: str,
+        model: torch.nn.Module,
+        views: bool = False,
+        replay: str | os.PathLike | None = None,
+    ) -> None:
         global _open
         if _open is not None:
             raise Error(f"this process has {_open.name} already; close it first")
@@ -55,7 +61,7 @@ class Session:
         if views and any(x.tensor.device.type != "cpu" for x in self._mine):
             raise Error("views=True is for a model on the CPU: a GPU needs a copy of the weights")
         self._regions: dict[int, Region] = {}
-        self.node = Node(role)
+        self.node = Node(role, replay)
         _open = self
         atexit.register(self.close)
 

@@ -72,6 +72,10 @@ class Worker:
         views: The model's parameters are the run's own weights, in shared
             memory, instead of a copy: they may be read from one batch to the
             `step` or `skip` after it, and never be changed.
+        replay: An event log of a run (`tape=True`). This process computes the
+            gradients of all its workers again, as the log has them, and a server of
+            its own, for which settings may be given (`train_dir`), makes the same
+            decisions. Ends with an error where something differs from the log.
         settings: Any setting of a worker by its flag's name: host="10.0.0.1".
 
     Raises:
@@ -89,6 +93,7 @@ class Worker:
         allow_unused: bool = False,
         param_groups: ParamGroups | None = None,
         views: bool = False,
+        replay: str | os.PathLike | None = None,
         **settings: Any,
     ) -> None:
         dataset(dataset_size, dataset_id)  # Refuses what the server would.
@@ -107,7 +112,7 @@ class Worker:
         self._loop: Generator | None = None
         if param_groups is not None:
             settings["param_groups"] = group_rules(model, param_groups)
-        self._session = Session("worker", model, views)
+        self._session = Session("worker", model, views, replay)
         keep_memory()
         self._node = self._session.node
         try:

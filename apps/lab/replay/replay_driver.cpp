@@ -4,8 +4,6 @@
 #include "actors/runtime/run_clock.hpp"
 #include "config/text/failure.hpp"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <exception>
 #include <limits>
@@ -141,7 +139,8 @@ void replay_driver_state::act(const proto::LogEvent& event) {
 void replay_driver_state::enlist(const proto::LogEnlisted& what) {
   worker_id who{what.worker()};
   incarnation life{what.life()};
-  seats_[who] = seat{life, {}, {}, {}, {}};
+  seats_[who] = seat{};
+  seats_[who].life = life;
   owned_data data{what.samples(), what.data_digest()};
   require_same(who, data);
   auto leases = what.leases() > 0 ? what.leases() : cores::leases_ahead;
@@ -199,9 +198,16 @@ void replay_driver_state::push(const proto::LogArrived& what) {
   header.data_seconds = what.data_seconds();
   header.idle_seconds = what.idle_seconds();
   header.skipped = what.skipped();
+  for (const auto& more : what.also()) {
+    header.also.emplace_back(more.id());
+    header.samples += more.count();
+  }
+  for (const auto& one : what.metrics())
+    header.metrics.push_back({one.name(), one.value()});
   auto gradient = what.refused().empty() ? gradient_of(what, header.loss)
                                          : unusable(what.refused());
-  seat_of(what.worker(), what.life()).work.erase(header.from);
+  for (auto id : header.leases())
+    seat_of(what.worker(), what.life()).work.erase(id);
   await_weights(header.id.worker,
                 self_->request(parts_.lead, caf::infinite, push_atom_v, header,
                                std::move(gradient)));
@@ -221,32 +227,38 @@ void replay_driver_state::report(const proto::LogScored& what) {
 
 payload replay_driver_state::gradient_of(const proto::LogArrived& what,
                                          real& loss) {
-  if (what.also_size() > 0)
-    throw run_error(parts_.event_log->line(
-      "a gradient that was accumulated over several batches; only the program "
-      "that computed it can do so again"));
   auto& from = seat_of(what.worker(), what.life());
-  auto found = from.work.find(lease_id{what.lease().id()});
-  if (found == from.work.end())
-    throw run_error(parts_.event_log->line(
-      "a gradient of lease " + std::to_string(what.lease().id()) +
-      ", which worker " + std::to_string(what.worker()) +
-      " does not have in the replay"));
+  auto leases = leases_of(what, from);
   if (!from.reads || from.reads->value != what.computed_on())
     throw run_error(parts_.event_log->line(
       "a gradient computed on version " + std::to_string(what.computed_on()) +
       ", but worker " + std::to_string(what.worker()) + " was given " +
       (from.reads ? "version " + to_string(*from.reads) : "no weights")));
-  if (!parts_.network)
+  if (!parts_.gradients)
     return {};
-  at::set_num_threads(parts_.threads);
-  auto report =
-    parts_.network->compute(found->second, from.weights, from.statistics);
-  at::set_num_threads(1); // As in the server.
+  auto report = parts_.gradients->compute(
+    {leases, *from.reads, from.dropped, from.weights, from.statistics});
   compare_losses(loss, report.loss);
   loss = report.loss;
   from.statistics = report.statistics;
   return report.gradient;
+}
+
+std::vector<lease> replay_driver_state::leases_of(const proto::LogArrived& what,
+                                                  seat& from) const {
+  std::vector<lease> out;
+  auto add = [&](const proto::LogLease& one) {
+    auto found = from.work.find(lease_id{one.id()});
+    if (found == from.work.end())
+      throw run_error(parts_.event_log->line(
+        "a gradient of lease " + std::to_string(one.id()) + ", which worker " +
+        std::to_string(what.worker()) + " does not have in the replay"));
+    out.push_back(found->second);
+  };
+  add(what.lease());
+  for (const auto& more : what.also())
+    add(more);
+  return out;
 }
 
 // If it may differ, the replay continues with the recorded loss.
@@ -307,6 +319,7 @@ void replay_driver_state::take_weights(worker_id who, incarnation life,
   if (!*parts_.began)
     *parts_.began = self_->clock().now();
   found->second.reads = header.weights;
+  found->second.dropped = header.dropped;
   found->second.weights = weights;
   for (const auto& work : header.leases)
     found->second.work[work.id] = work;

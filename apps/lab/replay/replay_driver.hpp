@@ -8,8 +8,8 @@
 // An actor, under the virtual clock only: it sends an event when nobody has
 // anything left to do for the one before.
 
+#include "apps/lab/replay/recomputing.hpp"
 #include "apps/lab/replay/recorded_run.hpp"
-#include "apps/lab/simulation/machine.hpp"
 #include "messages/interfaces.hpp"
 
 #include <functional>
@@ -27,10 +27,9 @@ struct replay_driver_parts {
   lead_actor lead;
   supervisor_actor supervisor;
   std::shared_ptr<recorded_run> event_log;
-  std::shared_ptr<simulation::replica> network; ///< Null: nothing is trained.
+  std::shared_ptr<recomputing> gradients; ///< Null: nothing is trained.
   payload_shape weights;
   std::vector<owned_data> own_data; ///< By rank, with files of their own.
-  int threads = 1; ///< Intra-op threads of the recorded workers.
   /// Whether gradients must equal the recorded ones to the last bit, so that a
   /// different loss ends the replay. Otherwise the difference is reported once.
   bool strict = true;
@@ -54,6 +53,7 @@ private:
   struct seat {
     incarnation life;
     std::optional<version> reads; ///< The version it was last given.
+    bool dropped = false;         ///< Its gradient before that was discarded.
     payload weights;
     payload statistics; ///< Its own, under `--buffers local`.
     std::map<lease_id, lease> work;
@@ -72,6 +72,7 @@ private:
   void report(const proto::LogScored& what);
 
   payload gradient_of(const proto::LogArrived& what, real& loss);
+  std::vector<lease> leases_of(const proto::LogArrived& what, seat& from) const;
   payload unusable(const std::string& why) const;
   void compare_losses(real in_event_log, real& found);
   seat& seat_of(uint32_t worker, uint32_t life);

@@ -1,0 +1,128 @@
+#include "apps/lab/replay/recomputing.hpp"
+
+#include "actors/external/bodies.hpp"
+#include "actors/external/shared_blocks.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "apps/lab/simulation/machine.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::replay {
+
+namespace {
+
+class here final : public recomputing {
+public:
+  here(const computing_parts& computing, int threads)
+    : network_(computing), threads_(threads) {
+    // nop
+  }
+
+  gradient_report compute(const task& what) override {
+    at::set_num_threads(threads_);
+    auto out =
+      network_.compute(what.from.front(), what.weights, what.statistics);
+    at::set_num_threads(1); // As in the server.
+    return out;
+  }
+
+private:
+  simulation::replica network_;
+  int threads_; ///< Intra-op threads of the recorded workers.
+};
+
+class elsewhere final : public recomputing {
+public:
+  elsewhere(external::process_line_ptr process,
+            std::shared_ptr<transport::shared_memory> memory,
+            const computing_parts& computing)
+    : process_(std::move(process)),
+      timeout_(computing.settings.training.compute_timeout),
+      layout_(models::layout_of(computing.settings.training,
+                                computing.data.train->classes())),
+      order_(make_order(computing.settings, *computing.data.train)),
+      blocks_(process_, memory, layout_),
+      gradients_(layout_.count(), layout_.dtype(), memory) {
+    blocks_.welcome(computing.settings.training, computing.frozen);
+  }
+
+  gradient_report compute(const task& what) override {
+    for (const auto& one : what.from)
+      process_->send(external::process_frame_kind::lease, one.id.value,
+                     external::lease_body(one, order_));
+    auto gradient = gradients_.take();
+    blocks_.forget_unused();
+    auto weights = blocks_.mappable(what.weights);
+    auto weights_at = blocks_.place_of(weights.bytes());
+    auto gradient_at = blocks_.place_of(external::bytes_of(gradient));
+    process_->send(
+      external::process_frame_kind::weights, what.from.front().id.value,
+      external::weights_body(what.computed_on, what.last_was_dropped,
+                             weights_at, gradient_at));
+    auto answer = wait_for(what.from);
+    gradient_report out;
+    out.gradient = to_payload(std::move(gradient));
+    out.samples = answer.samples;
+    out.loss = answer.loss;
+    out.also = std::move(answer.also);
+    out.metrics = std::move(answer.metrics);
+    return out;
+  }
+
+private:
+  std::string who() const {
+    return "process " + std::to_string(process_->pid());
+  }
+
+  external::gradient_answer wait_for(std::span<const lease> from) {
+    auto of = "lease " + to_string(from.front().id);
+    if (!process_->wait_for(timeout_))
+      throw run_error(who() + " has sent no gradient of " + of + " in " +
+                      config::print(timeout_) + " s (--compute-timeout)");
+    auto frame = process_->receive();
+    if (!frame)
+      throw run_error(process_->why_closed());
+    if (frame->kind != external::process_frame_kind::gradient ||
+        frame->number != from.front().id.value)
+      throw run_error(who() + " did not compute a gradient of " + of +
+                      ", as it did in the run");
+    auto out = external::read_gradient(frame->body, who());
+    if (!std::ranges::equal(out.also, from.subspan(1), {}, {}, &lease::id))
+      throw run_error(who() + " made a gradient of " +
+                      std::to_string(1 + out.also.size()) +
+                      " batches, and in the run it was one of " +
+                      std::to_string(from.size()) +
+                      ": call step() where "
+                      "worker.due says that no other comes");
+    return out;
+  }
+
+  external::process_line_ptr process_;
+  double timeout_; ///< s for one gradient
+  models::flat_layout layout_;
+  data::epoch_order order_;
+  external::shared_blocks blocks_;
+  models::flat_pool gradients_;
+};
+
+} // namespace
+
+std::unique_ptr<recomputing> recompute_here(const computing_parts& computing,
+                                            int threads) {
+  return std::make_unique<here>(computing, threads);
+}
+
+std::unique_ptr<recomputing>
+recompute_in(external::process_line_ptr process,
+             std::shared_ptr<transport::shared_memory> memory,
+             const computing_parts& computing) {
+  return std::make_unique<elsewhere>(std::move(process), std::move(memory),
+                                     computing);
+}
+
+} // namespace troupe::replay

@@ -1,0 +1,45 @@
+#pragma once
+// Who computes the gradients of a recorded run once more: the run's network, in
+// this process, or the user's program, in another (`--compute external`).
+//
+// Used by the replay driver on its thread; not thread-safe.
+
+#include "actors/external/process_line.hpp"
+#include "actors/worker/computing.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
+
+#include <memory>
+#include <span>
+
+namespace troupe::replay {
+
+class recomputing {
+public:
+  /// A gradient as its worker was asked for it.
+  struct task {
+    std::span<const lease> from; ///< At least one; in their order.
+    version computed_on;
+    bool last_was_dropped = false; ///< The worker's gradient before this one.
+    payload weights;
+    payload statistics; ///< The worker's own, under `--buffers local`.
+  };
+
+  virtual ~recomputing() = default;
+
+  /// Throws `run_error` when it cannot be computed.
+  virtual gradient_report compute(const task& what) = 0;
+};
+
+/// By the network of the settings.
+std::unique_ptr<recomputing> recompute_here(const computing_parts& computing,
+                                            int threads);
+
+/// By a process that has said hello. It computes for all workers of the run,
+/// one gradient at a time, and sees only leases whose gradients arrived in the
+/// run.
+std::unique_ptr<recomputing>
+recompute_in(external::process_line_ptr process,
+             std::shared_ptr<transport::shared_memory> memory,
+             const computing_parts& computing);
+
+} // namespace troupe::replay
