@@ -61,7 +61,7 @@ TEST_CASE("the best weights are whole whenever the server is killed") {
   const flags what{
     "--workers",         "2", "--epochs",    "30", "--policy", "ssp",
     "--checkpoint-freq", "5", "--eval-freq", "1",  "--seed",   "3"};
-  process_fixture on;
+  process_fixture on{recorded};
   auto server = on.server(what);
   auto workers = workers_of(on, 2);
   auto evaluator = on.evaluator();
@@ -87,4 +87,5 @@ TEST_CASE("the best weights are whole whenever the server is killed") {
   auto about = troupe::models::read_safetensors(path).metadata();
   CHECK(std::stoull(about.at("step")) == summary["best_step"]);
   CHECK(std::stod(about.at("accuracy")) == summary["best_accuracy"]);
+  check_replayed(on);
 }

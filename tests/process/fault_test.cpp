@@ -21,7 +21,7 @@ auto is_joined(uint32_t who, uint64_t life) {
 }
 
 void kill_a_worker(const std::string& policy) {
-  process_fixture on;
+  process_fixture on{recorded};
   auto server = on.listening_server(
     {"--policy", policy, "--workers", "3", "--epochs", "15"});
   auto workers = workers_of(on, 2);
@@ -65,7 +65,7 @@ TEST_CASE("async: a killed worker is missed and a new one takes part") {
 }
 
 TEST_CASE("backup: epochs end although a worker is always late") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto server = on.listening_server(
     {"--policy", "backup", "--workers", "3", "--epochs", "3"});
   auto workers = workers_of(on, 3);
@@ -85,7 +85,7 @@ TEST_CASE("backup: epochs end although a worker is always late") {
 }
 
 TEST_CASE("A worker that stalls is dropped and comes back") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto server = on.listening_server(
     {"--workers", "3", "--epochs", "15", "--liveness-timeout", "2"});
   auto workers = workers_of(on, 2, {"--liveness-timeout", "2"});
@@ -105,7 +105,7 @@ TEST_CASE("A worker that stalls is dropped and comes back") {
 }
 
 TEST_CASE("A worker that is told to stop leaves and the others go on") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto server = on.listening_server({"--workers", "2", "--epochs", "10"});
   auto workers = workers_of(on, 2);
   on.await(server, "training", is_step(3));
@@ -122,7 +122,7 @@ TEST_CASE("A worker that is told to stop leaves and the others go on") {
 // -- the parameter server dies ------------------------------------------------
 
 TEST_CASE("A killed parameter server is resumed and its workers come back") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags what{"--workers",         "3",  "--epochs", "15",
                    "--checkpoint-freq", "10", "--policy", "ssp"};
   auto server = on.listening_server(what);
@@ -148,7 +148,7 @@ TEST_CASE("A killed parameter server is resumed and its workers come back") {
 }
 
 TEST_CASE("A parameter server that stalls is waited for") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags soon{"--liveness-timeout", "2"};
   auto server =
     on.listening_server(soon + flags{"--workers", "2", "--epochs", "1000"});
@@ -168,6 +168,7 @@ TEST_CASE("A parameter server that stalls is waited for") {
   check_end(server, 75);
   check_ends_of(workers, 0);
   CHECK(on.summary()["samples_applied"] == committed_of(on.metrics()).samples);
+  check_replayed(on);
 }
 
 TEST_CASE("Nodes give up when their parameter server is gone for good") {
@@ -186,7 +187,7 @@ TEST_CASE("Nodes give up when their parameter server is gone for good") {
 }
 
 TEST_CASE("Workers wait for a parameter server that is not there yet") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto workers = workers_of(on, 2);
   for (auto& worker : workers)
     worker.await("waiting +for the parameter server at 127.0.0.1:" + on.port());
@@ -209,7 +210,7 @@ TEST_CASE("A worker gives up when no parameter server comes") {
 // -- signals ------------------------------------------------------------------
 
 TEST_CASE("The parameter server stops at a signal and goes on later") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags what{"--workers",         "2",   "--epochs", "12",
                    "--checkpoint-freq", "1000"};
   auto server = on.listening_server(what);
@@ -286,7 +287,7 @@ void kill_both(uint64_t seed) {
       std::chrono::microseconds(static_cast<int64_t>(any(0, 2e5))));
   };
 
-  process_fixture on;
+  process_fixture on{recorded};
   auto server = on.server(what);
   auto workers = workers_of(on, 3);
   auto first = any(0, 1.5);

@@ -37,14 +37,17 @@ bool is_gone(pid_t pid) {
   return command.empty() || command.find("trainer_node") == std::string::npos;
 }
 
+/// Nodes of runs in which something dies, and which are replayed.
+const flags endless{"--epochs", "100000", "--checkpoint-freq", "10"};
+
 struct launched {
   explicit launched(const flags& own, const flags& rest = {},
                     const flags& of_nodes = {"--epochs", "4"})
-    : process(on.start("launch",
-                       flags{"launch", "--workers", "2"} + own + flags{"--"} +
-                         (rest.empty()
-                            ? flags{"--train-dir", on.run().string()} + of_nodes
-                            : rest))) {
+    : process(on.start(
+        "launch", flags{"launch", "--workers", "2"} + own + flags{"--"} +
+                    (rest.empty() ? flags{"--train-dir", on.run().string()} +
+                                      on.of_writer() + of_nodes
+                                  : rest))) {
     // nop
   }
 
@@ -66,11 +69,9 @@ struct launched {
                  [one] { return is_gone(one); });
   }
 
-  process_fixture on;
+  process_fixture on{recorded};
   child process;
 };
-
-const flags endless{"--epochs", "100000", "--checkpoint-freq", "10"};
 
 } // namespace
 
@@ -106,6 +107,7 @@ TEST_CASE("a worker that dies is started again, as often as was said") {
   it.process.signal(SIGTERM);
   CHECK(it.process.wait() == 75);
   CHECK(it.on.summary()["status"] == "stopped");
+  check_replayed(it.on);
 }
 
 TEST_CASE("a server that dies goes on from its checkpoint") {
@@ -118,6 +120,7 @@ TEST_CASE("a server that dies goes on from its checkpoint") {
   eventually("more steps", [&] { return it.on.metrics().size() > from + 20; });
   it.process.signal(SIGINT);
   CHECK(it.process.wait() == 75);
+  check_replayed(it.on);
 }
 
 TEST_CASE("without its launcher nothing is left") {
@@ -159,6 +162,7 @@ TEST_CASE("a run that is completed is a success, though a worker died") {
   kill(evaluator, SIGCONT);
   CHECK(it.process.wait() == 0);
   CHECK(it.on.summary()["status"] == "completed");
+  check_replayed(it.on);
 }
 
 namespace {

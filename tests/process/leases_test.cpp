@@ -16,9 +16,9 @@ using troupe::test::lease_account;
 namespace {
 
 flags settings_of(const std::string& policy) {
-  return {"--policy", policy,   "--workers",         "3",
-          "--epochs", "100000", "--batch-size",      "16",
-          "--tape",   "true",   "--checkpoint-freq", "50"};
+  return {"--policy",          policy,   "--workers",    "3",
+          "--epochs",          "100000", "--batch-size", "16",
+          "--checkpoint-freq", "50"};
 }
 
 auto is_joined(uint32_t who) {
@@ -74,10 +74,11 @@ struct cluster {
     uint64_t whole = 0;
     for (uint64_t epoch = 0; leases.applied(epoch) > 0; ++epoch)
       whole += leases.applied(epoch) == digits;
+    check_replayed(on);
     return whole;
   }
 
-  process_fixture on;
+  process_fixture on{recorded};
   flags settings;
   child server;
   std::map<uint32_t, child> workers{};

@@ -106,7 +106,7 @@ TEST_CASE("A run that ends while the disk takes nothing ends as failed") {
 }
 
 TEST_CASE("A path that carries nothing for good gives way to another") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto server =
     on.listening_server({"--workers", "2", "--max-steps", "400", "--transport",
                          "auto", "--policy", "sync"});
@@ -125,4 +125,5 @@ TEST_CASE("A path that carries nothing for good gives way to another") {
   check_end(other, 0);
   auto kept = committed_of(on.metrics());
   CHECK(on.summary()["samples_applied"] == kept.samples);
+  check_replayed(on);
 }

@@ -170,14 +170,11 @@ TEST_CASE("Modules are on shards in processes of their own, one by one or as a "
 
 TEST_CASE("A trainer whose modules are on two shards dies, and a run goes on "
           "after its shard") {
-  process_fixture on;
-  const flags what = flags{"--network",         "mnist_net",
-                           "--workers",         "2",
-                           "--policy",          "async",
-                           "--epochs",          "4",
-                           "--threads",         "1",
-                           "--checkpoint-freq", "5",
-                           "--placement",       "conv*=ps:1,*=ps:0"} +
+  process_fixture on{recorded};
+  const flags what = flags{"--network", "mnist_net",   "--workers",
+                           "2",         "--policy",    "async",
+                           "--epochs",  "4",           "--checkpoint-freq",
+                           "5",         "--placement", "conv*=ps:1,*=ps:0"} +
                      remote;
   sharded_server first{on, 2, what};
   auto one = on.worker();
@@ -207,11 +204,11 @@ TEST_CASE("A trainer whose modules are on two shards dies, and a run goes on "
 }
 
 TEST_CASE("A trainer that dies takes its contexts along") {
-  process_fixture on;
-  auto server = on.listening_server(flags{"--network", "mnist_net", "--workers",
-                                          "2", "--policy", "async", "--epochs",
-                                          "4", "--threads", "1"} +
-                                    remote);
+  process_fixture on{recorded};
+  auto server =
+    on.listening_server(flags{"--network", "mnist_net", "--workers", "2",
+                              "--policy", "async", "--epochs", "4"} +
+                        remote);
   auto one = on.worker();
   auto other = on.worker();
   for (uint64_t step : {4, 8, 12}) {
@@ -228,11 +225,10 @@ TEST_CASE("A trainer that dies takes its contexts along") {
 }
 
 TEST_CASE("A server that is killed and resumed has its trainers back") {
-  process_fixture on;
-  const flags what =
-    flags{"--network", "mnist_net", "--workers",         "1", "--epochs", "4",
-          "--threads", "1",         "--checkpoint-freq", "5"} +
-    remote;
+  process_fixture on{recorded};
+  const flags what = flags{"--network", "mnist_net", "--workers",         "1",
+                           "--epochs",  "4",         "--checkpoint-freq", "5"} +
+                     remote;
   auto server = on.listening_server(what);
   auto one = on.worker();
   on.await(server, "training", is_step(12));

@@ -17,14 +17,14 @@ child_options into(const full_pipe& where) {
 }
 
 flags run_in(const process_fixture& on) {
-  return {"--train-dir", on.run().string()};
+  return on.of_writer() + flags{"--train-dir", on.run().string()};
 }
 
 } // namespace
 
 TEST_CASE("A run whose output nobody reads trains to its end") {
   full_pipe nobody;
-  process_fixture on;
+  process_fixture on{recorded};
   auto all = on.start("simulate",
                       flags{"--simulate", "--workers", "2", "--epochs", "3"} +
                         run_in(on),
@@ -35,15 +35,15 @@ TEST_CASE("A run whose output nobody reads trains to its end") {
 
 TEST_CASE("Nodes whose output nobody reads train to their end") {
   full_pipe nobody;
-  process_fixture on;
+  process_fixture on{recorded};
   const flags port{"--port", on.port()};
   auto server =
     on.start("ps",
              flags{"--role", "ps", "--workers", "1", "--epochs", "2"} + port +
                run_in(on),
              into(nobody));
-  auto worker =
-    on.start("worker", flags{"--role", "worker"} + port, into(nobody));
+  auto worker = on.start(
+    "worker", on.of_worker() + flags{"--role", "worker"} + port, into(nobody));
   check_end(server, 0);
   check_end(worker, 0);
   check_completed(on, 2);
@@ -62,7 +62,7 @@ TEST_CASE("A run that fails says so, and ends, though nobody reads it") {
 }
 
 TEST_CASE("A cluster in one process that was stopped for long goes on whole") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto all = on.simulate({"--workers", "3", "--epochs", "12",
                           "--liveness-timeout", "1", "--batch-size", "8"});
   on.await(all, "training", is_kind("update"));
@@ -77,7 +77,7 @@ TEST_CASE("A cluster in one process that was stopped for long goes on whole") {
 }
 
 TEST_CASE("A worker that stalls for less than the limit keeps its place") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags soon{"--liveness-timeout", "4"};
   auto server =
     on.listening_server(soon + flags{"--workers", "2", "--epochs", "10"});
@@ -95,14 +95,15 @@ TEST_CASE("A worker that stalls for less than the limit keeps its place") {
 }
 
 TEST_CASE("A worker whose actor connection alone carries nothing comes back") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags soon{"--liveness-timeout", "2"};
   auto server = on.listening_server(
     soon + flags{"--workers", "2", "--epochs", "25", "--transport", "stream"});
   proxy between{static_cast<uint16_t>(std::stoi(on.port()))};
   auto other = on.worker(soon);
   auto cut = on.start(
-    "worker", flags{"--role", "worker", "--port", between.port()} + soon);
+    "worker", on.of_worker() +
+                flags{"--role", "worker", "--port", between.port()} + soon);
   cut.await("connected .* over stream");
   on.await(server, "both", [](const json& line) {
     return line["kind"] == "update" && line["workers"].size() == 2;
@@ -125,7 +126,7 @@ TEST_CASE("A worker whose actor connection alone carries nothing comes back") {
 }
 
 TEST_CASE("A path that takes in nothing for a moment loses nothing") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto server = on.listening_server(
     {"--workers", "2", "--epochs", "12", "--transport", "stream"});
   auto one = on.worker({"--overlap", "on"});

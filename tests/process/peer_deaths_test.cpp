@@ -13,7 +13,7 @@ TEST_CASE("peers go on without those that die") {
   const flags what{"--epochs", "12", "--checkpoint-freq", "10", "--lr", "0.02"};
   for (std::string policy : {"sync", "async"}) {
     INFO(policy);
-    process_fixture on;
+    process_fixture on{recorded};
     auto all =
       start_peers(on, 4, what + flags{"--policy", policy, "--clip-norm", "5"});
     on.await(all[0], "a checkpoint", is_kind("checkpoint"));
@@ -33,7 +33,7 @@ TEST_CASE("peers go on without those that die") {
 
 TEST_CASE("peers go on without some that die before the first checkpoint, with "
           "batches of the same size and an evaluator") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto meet = "file://" + (on.home() / "meet").string();
   const flags what{
     "--policy", "sync",       "--epochs", "3", "--global-batch-size",
@@ -46,7 +46,7 @@ TEST_CASE("peers go on without some that die before the first checkpoint, with "
       on.start("peer",
                flags{"--role", "auto", "--topology", "peers", "--init-method",
                      meet, "--train-dir", on.run().string(), "--threads", "1"} +
-                 what,
+                 recording(on) + what,
                how));
   }
   on.await(all[0], "an update", is_step(3));
@@ -60,10 +60,11 @@ TEST_CASE("peers go on without some that die before the first checkpoint, with "
   CHECK(summary["final_accuracy"].is_number());
   CHECK(slurp(on.run() / "config.ini").find("global-batch-size = 48") !=
         std::string::npos);
+  check_replayed(on);
 }
 
 TEST_CASE("peers go on without one that is stopped, which ends when it wakes") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto all =
     start_peers(on, 3,
                 {"--policy", "sync", "--epochs", "12", "--checkpoint-freq",
@@ -83,7 +84,7 @@ TEST_CASE("peers go on without one that is stopped, which ends when it wakes") {
 TEST_CASE("peers go on without rank 0, and without who leads after it") {
   for (std::string policy : {"sync", "async"}) {
     INFO(policy);
-    process_fixture on;
+    process_fixture on{recorded};
     auto all = start_peers(on, 4,
                            {"--policy", policy, "--epochs", "12",
                             "--checkpoint-freq", "10", "--lr", "0.02"});
@@ -105,7 +106,7 @@ TEST_CASE("peers go on without rank 0, and without who leads after it") {
 }
 
 TEST_CASE("peers go on without rank 0 and others that die at the same time") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto all = start_peers(on, 4,
                          {"--policy", "sync", "--epochs", "12",
                           "--checkpoint-freq", "10", "--liveness-timeout", "2"},
@@ -139,7 +140,7 @@ TEST_CASE("a peer without the run's files does not lead the next life") {
 TEST_CASE("a node that joins peers gets a shard") {
   for (bool at_once : {true, false}) {
     INFO(at_once);
-    process_fixture on;
+    process_fixture on{recorded};
     flags what{"--policy",          "sync", "--epochs",           "16",
                "--checkpoint-freq", "10",   "--liveness-timeout", "2"};
     if (at_once)

@@ -14,7 +14,7 @@ using namespace troupe::testing;
 TEST_CASE("30 peers that are killed at random, and as many that join, leave "
           "each sample once") {
   constexpr int kills = 30;
-  process_fixture on;
+  process_fixture on{recorded};
   auto meet = "file://" + (on.home() / "meet").string();
   const flags what{"--policy",
                    "async",

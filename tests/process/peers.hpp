@@ -19,9 +19,13 @@ inline flags peer_flags(const process_fixture& on, const std::string& meet) {
     "--init-method", meet.empty() ? "tcp://127.0.0.1:" + on.port() : meet};
 }
 
+inline flags recording(const process_fixture& on) {
+  return on.is_recorded() ? flags{"--tape", "--keep", "100000"} : flags{};
+}
+
 inline child start_peer(process_fixture& on, int rank, int peers,
                         const flags& more, const std::string& meet = {}) {
-  return on.start("peer", peer_flags(on, meet) +
+  return on.start("peer", peer_flags(on, meet) + recording(on) +
                             flags{"--rank", std::to_string(rank), "--workers",
                                   std::to_string(peers)} +
                             more);
@@ -39,7 +43,8 @@ inline std::vector<child> start_peers(process_fixture& on, int peers,
 /// Comes to a run that is under way.
 inline child join_peers(process_fixture& on, const flags& more,
                         const std::string& meet = {}) {
-  return on.start("joiner", peer_flags(on, meet) + flags{"--join"} + more);
+  return on.start("joiner", peer_flags(on, meet) + recording(on) +
+                              flags{"--join"} + more);
 }
 
 } // namespace troupe::testing

@@ -1,11 +1,14 @@
 #include "tests/process/process_fixture.hpp"
 
 #include "messages/proto/manifest.pb.h"
+#include "tests/support/replayed_checkpoints.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -129,9 +132,22 @@ process_fixture::process_fixture() : process_fixture(TROUPE_TRAINER_NODE) {
   // nop
 }
 
+process_fixture::process_fixture(recorded_t) : process_fixture() {
+  recorded_ = true;
+}
+
 process_fixture::process_fixture(std::string program)
   : program_(std::move(program)), port_(std::to_string(free_port())) {
   // nop
+}
+
+flags process_fixture::of_writer() const {
+  return recorded_ ? of_worker() + flags{"--tape", "--keep", "100000"}
+                   : flags{};
+}
+
+flags process_fixture::of_worker() const {
+  return recorded_ ? flags{"--threads", "1"} : flags{};
 }
 
 child process_fixture::start(const std::string& name, const flags& more,
@@ -151,9 +167,8 @@ child process_fixture::is_member(const std::string& role, const flags& more) {
 }
 
 child process_fixture::server(const flags& more) {
-  flags all{"--train-dir", run().string()};
-  all.insert(all.end(), more.begin(), more.end());
-  return is_member("ps", all);
+  return is_member("ps",
+                   flags{"--train-dir", run().string()} + of_writer() + more);
 }
 
 child process_fixture::listening_server(const flags& more) {
@@ -169,7 +184,7 @@ child process_fixture::shard(int rank, const flags& more) {
 }
 
 child process_fixture::worker(const flags& more) {
-  return is_member("worker", more);
+  return is_member("worker", of_worker() + more);
 }
 
 child process_fixture::evaluator(const flags& more) {
@@ -177,9 +192,8 @@ child process_fixture::evaluator(const flags& more) {
 }
 
 child process_fixture::simulate(const flags& more) {
-  flags all{"--simulate", "--train-dir", run().string()};
-  all.insert(all.end(), more.begin(), more.end());
-  return start("simulate", all);
+  return start("simulate", flags{"--simulate", "--train-dir", run().string()} +
+                             of_writer() + more);
 }
 
 sharded_server::sharded_server(process_fixture& on, int shards,
@@ -261,7 +275,71 @@ committed check_completed(process_fixture& on, uint64_t epochs) {
     INFO(name);
     CHECK(name.find("tmp") == std::string::npos);
   }
+  if (on.is_recorded())
+    check_replayed(on);
   return kept;
+}
+
+namespace {
+
+struct replayed_life {
+  uint64_t life;
+  fs::path folder;
+  child process;
+};
+
+/// The lives of a run that have left an event log.
+std::set<uint64_t> recorded_lives(const fs::path& run) {
+  std::set<uint64_t> out;
+  for (const auto& entry : fs::directory_iterator{run})
+    if (auto name = entry.path().filename().string(); name.starts_with("tape-"))
+      out.insert(std::stoull(name.substr(5)));
+  return out;
+}
+
+size_t whole_checkpoints(const fs::path& run) {
+  size_t out = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator{run / "checkpoints", none})
+    out += fs::exists(entry.path() / "manifest.pb");
+  return out;
+}
+
+} // namespace
+
+void check_replayed(process_fixture& on) {
+  constexpr std::chrono::seconds whole_run{240};
+  constexpr size_t at_a_time = 2; // As there are cores.
+  std::deque<replayed_life> under_way;
+  size_t compared = 0;
+  auto finish_one = [&] {
+    auto& next = under_way.front();
+    check_end(next.process, 0, whole_run);
+    INFO(next.process.report());
+    CHECK(next.process.said("replay       ([0-9]+ events, all as in the event "
+                            "log|the event log ends after|the run failed "
+                            "here)"));
+    CHECK_FALSE(next.process.said("not bit-equal"));
+    auto found = test::compare_checkpoints(on.run(), next.life, next.folder);
+    CHECK(found.differences == std::vector<std::string>{});
+    compared += found.compared;
+    fs::remove_all(next.folder);
+    under_way.pop_front();
+  };
+  for (auto life : recorded_lives(on.run())) {
+    auto name = std::to_string(life);
+    auto folder = on.home() / ("replay-" + name);
+    auto event_log = on.run() / ("tape-" + name + ".pb");
+    under_way.push_back(
+      {life, folder,
+       on.start("replay", {"--replay", event_log.string(), "--train-dir",
+                           folder.string(), "--keep", "100000"})});
+    if (under_way.size() == at_a_time)
+      finish_one();
+  }
+  while (!under_way.empty())
+    finish_one();
+  CHECK(compared == whole_checkpoints(on.run()));
 }
 
 uint64_t wished(const char* variable, uint64_t otherwise) {

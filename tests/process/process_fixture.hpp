@@ -73,10 +73,16 @@ uint64_t wished(const char* variable, uint64_t otherwise);
 /// scores.
 void check_same_result(const json& found, const json& expected);
 
+/// The runs of a fixture leave event logs and all their checkpoints, and
+/// compute with one thread, so that `check_replayed` can repeat them.
+struct recorded_t {};
+inline constexpr recorded_t recorded;
+
 /// The processes of one run on this machine.
 class process_fixture {
 public:
   process_fixture();
+  explicit process_fixture(recorded_t);
 
   /// Starts another program than trainer_node, with the same command line.
   explicit process_fixture(std::string program);
@@ -84,6 +90,12 @@ public:
   std::filesystem::path run() const { return home_ / "run"; }
   std::filesystem::path home() const { return home_.path(); }
   const std::string& port() const { return port_; }
+  bool is_recorded() const { return recorded_; }
+
+  /// What `recorded` adds to the flags of who writes the run directory, and to
+  /// those of a worker.
+  flags of_writer() const;
+  flags of_worker() const;
 
   /// The parameter server of this fixture, with the run directory run().
   child server(const flags& more);
@@ -114,6 +126,7 @@ private:
   temporary_folder home_;
   std::string program_;
   std::string port_;
+  bool recorded_ = false;
   std::map<std::string, int> counts_;
 };
 
@@ -141,7 +154,12 @@ uint64_t memory_of(pid_t process, const std::string& what = "VmRSS");
 
 /// Checks that a completed run of so many epochs has applied each sample of
 /// each epoch once: the updates that were not rolled back hold as many samples
-/// as the ledger of the last checkpoint.
+/// as the ledger of the last checkpoint. A recorded run is replayed, too.
 committed check_completed(process_fixture& on, uint64_t epochs);
+
+/// Replays the event log of each life of a recorded run: each checkpoint that
+/// the run has written, and its last weights, must have the same bits again. So
+/// weights hold exactly the gradients that the server has decided on.
+void check_replayed(process_fixture& on);
 
 } // namespace troupe::testing

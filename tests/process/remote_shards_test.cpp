@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <csignal>
+#include <thread>
 
 using namespace troupe::testing;
 
@@ -118,15 +119,15 @@ TEST_CASE("workers come and go while there are remote shards") {
     flags clip;
     if (policy == "async" || policy == "backup")
       clip = {"--clip-norm", "1"};
-    process_fixture on;
+    process_fixture on{recorded};
     sharded_server all{on, 2,
                        flags{"--policy", policy, "--workers", "2", "--epochs",
                              "16", "--checkpoint-freq", "10"} +
                          clip};
-    auto stays = on.worker({"--threads", "1"});
+    auto stays = on.worker();
     auto from = on.await(all.lead, "a member", is_kind("joined"));
     for (int i = 0; i < 3; ++i) {
-      auto dies = on.worker({"--threads", "1"});
+      auto dies = on.worker();
       dies.await("connected ");
       from = on.await(all.lead, "an update", is_kind("update"), from);
       dies.kill();
@@ -141,12 +142,13 @@ TEST_CASE("workers come and go while there are remote shards") {
     CHECK(summary["samples_applied"] == kept.samples);
     CHECK(settled_in(on.run() / "checkpoints" /
                      checkpoints_of(on.run()).back()) == kept.samples);
+    check_replayed(on);
   }
 }
 
 TEST_CASE("a lead that is killed finds its shards again, and another number "
           "of them resumes") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags what{"--workers",         "2",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "async"};
   sharded_server all{on, 3, what};
@@ -169,11 +171,12 @@ TEST_CASE("a lead that is killed finds its shards again, and another number "
     check_end(worker, 0);
   CHECK(on.summary()["status"] == "completed");
   CHECK(committed_of(on.metrics()).resumes == 2);
+  check_replayed(on);
 }
 
 TEST_CASE("a shard that dies ends the run with one line, and it can be "
           "resumed") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags what{"--workers",         "1",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "async"};
   sharded_server all{on, 2, what};
@@ -191,6 +194,33 @@ TEST_CASE("a shard that dies ends the run with one line, and it can be "
   check_end(again, 0);
   check_end(shard, 0);
   check_end(other, 0);
+  check_replayed(on);
+}
+
+TEST_CASE("a signal while a step waits for a shard that stands still saves "
+          "whole steps") {
+  for (bool wakes : {true, false}) {
+    INFO(wakes);
+    process_fixture on{recorded};
+    const flags soon{"--liveness-timeout", "2"};
+    sharded_server all{on, 3,
+                       soon + flags{"--workers", "1", "--epochs", "1000",
+                                    "--policy", "async", "--clip-norm", "1"}};
+    auto worker = on.worker({"--connect-timeout", "1"});
+    on.await(all.lead, "an update", is_step(20));
+    all.others.back().signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    all.lead.signal(SIGTERM);
+    if (wakes)
+      all.others.back().signal(SIGCONT);
+    check_end(all.lead, wakes ? 75 : 1);
+    all.others.back().signal(SIGCONT);
+    for (auto& one : all.others)
+      one.kill();
+    worker.kill();
+    CHECK(checkpoints_of(on.run()).size() == (wakes ? 1 : 0));
+    check_replayed(on);
+  }
 }
 
 TEST_CASE("a signal to any shard stops the run with a checkpoint") {

@@ -50,7 +50,7 @@ TEST_CASE("shards serve each path") {
 }
 
 TEST_CASE("a killed server of several shards goes on with another number") {
-  process_fixture on;
+  process_fixture on{recorded};
   const flags what{"--workers",         "2",  "--epochs", "12",
                    "--checkpoint-freq", "10", "--policy", "ssp"};
   auto server = on.listening_server(what + with_shards(3));
@@ -74,10 +74,11 @@ TEST_CASE("a killed server of several shards goes on with another number") {
   CHECK(kept.resumes == 1);
   CHECK(settled_in(on.run() / "checkpoints" /
                    checkpoints_of(on.run()).back()) == kept.samples);
+  check_replayed(on);
 }
 
 TEST_CASE("a worker that is killed leaves several shards training") {
-  process_fixture on;
+  process_fixture on{recorded};
   auto server =
     on.listening_server({"--workers", "2", "--epochs", "10", "--shards", "3"});
   auto first = on.worker();
@@ -91,4 +92,5 @@ TEST_CASE("a worker that is killed leaves several shards training") {
   check_end(first, 0);
   auto kept = committed_of(on.metrics());
   CHECK(on.summary()["samples_applied"] == kept.samples);
+  check_replayed(on);
 }

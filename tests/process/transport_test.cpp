@@ -238,17 +238,17 @@ TEST_CASE("without shared memory the stream is taken, with a line that says "
 }
 
 TEST_CASE("workers killed again and again leave nothing at the server") {
-  process_fixture on;
+  process_fixture on{recorded};
   std::mt19937_64 random{7};
   auto server = on.listening_server(
     {"--policy", "async", "--workers", "2", "--epochs", "1000"});
-  auto stays = on.worker({"--threads", "1"});
+  auto stays = on.worker();
   size_t from = on.await(server, "training", [](const json& line) {
     return line["kind"] == "joined";
   });
   std::vector<size_t> regions;
   for (int i = 0; i < 8; ++i) {
-    auto dies = on.worker({"--threads", "1"});
+    auto dies = on.worker();
     dies.await("connected .* over shm");
     // Before that the server has not as many versions as it will use.
     on.await(server, "versions that come and go", [](const json& line) {
@@ -267,4 +267,5 @@ TEST_CASE("workers killed again and again leave nothing at the server") {
   check_end(server, 75); // Stopped by a signal.
   check_end(stays, 0);
   CHECK(on.summary()["gradients_refused"] == 0);
+  check_replayed(on);
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,11 +11,17 @@ import time
 import unittest
 from pathlib import Path
 
+import torch
 import toy
+import train
 import troupe
 
 HERE = Path(__file__).parent
 PROGRAM = os.environ["TROUPE_TRAINER_NODE"]
+REPLAYED_CHECKPOINTS = os.environ["TROUPE_REPLAYED_CHECKPOINTS"]
+
+#: What a server needs for `check_replayed`.
+RECORDED = ("--tape", "true", "--keep", 100000, "--threads", 1)
 
 #: Seconds that a test waits for something; far more than it takes.
 PATIENCE = 60
@@ -97,3 +104,27 @@ class Case(unittest.TestCase):
             for line in file.read_text().splitlines():
                 out.append(json.loads(line))
         return out
+
+    def check_replayed(self):
+        """Computes the gradients of all lives of a RECORDED run again: each checkpoint
+        that the run has written must have the same bits."""
+        torch.set_num_threads(1)
+        run = self.folder / "run"
+        compared = 0
+        for log in run.glob("tape-*.pb"):
+            life = log.stem.removeprefix("tape-")
+            again = self.folder / f"replay-{life}"
+            with open(os.devnull, "w") as nowhere:
+                train.train(nowhere, replay=log, train_dir=again, keep=100000)
+            found = subprocess.run(
+                [REPLAYED_CHECKPOINTS, run, life, again],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(found.returncode, 0, found.stderr)
+            compared += int(found.stdout)
+            shutil.rmtree(again)
+        saved = len(list((run / "checkpoints").glob("*/manifest.pb")))
+        self.assertEqual(compared, saved)
+        self.assertGreater(saved, 0)

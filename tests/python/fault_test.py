@@ -30,8 +30,8 @@ def runs(pid):
 
 
 class Kills(cluster.Case):
-    flags = ("--batch-size", 10, "--policy", "async", "--workers", 1, "--tape", "true",
-             "--checkpoint-freq", 20, "--epochs", 100000)
+    flags = ("--batch-size", 10, "--policy", "async", "--workers", 1,
+             "--checkpoint-freq", 20, "--epochs", 100000, *cluster.RECORDED)
 
     def setUp(self):
         super().setUp()
@@ -76,6 +76,7 @@ class Kills(cluster.Case):
         for epoch, _, *indices in self.applied(*logs):
             seen[epoch].update(indices)
             unreported -= (epoch, tuple(indices)) not in reported
+        self.check_replayed()
         self.assertGreaterEqual(unreported, 0)
         self.assertGreater(len(seen), 3)
         for epoch, counts in seen.items():

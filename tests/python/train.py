@@ -18,30 +18,18 @@ import troupe
 from torch.nn.functional import cross_entropy
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("port")
-    parser.add_argument("report", type=Path)
-    parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=0)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
+def train(report, pause=0, loaders=0, **settings):
+    """The loop of a worker with these settings.
+
+    pause: Seconds before each gradient. loaders: Processes of the DataLoader.
+    """
     model, data = toy.Net(), toy.Points()
-    if given.report.is_dir():
-        given.report /= f"report-{os.getpid()}.jsonl"
-    with (
-        open(given.report, "w", buffering=1) as report,
-        troupe.Worker(
-            model,
-            dataset_size=len(data),
-            dataset_id="toy",
-            port=given.port if given.port != "0" else None,
-            connect_timeout=30,
-        ) as worker,
-    ):
-        loader = worker.loader(data, num_workers=given.workers)
+    with troupe.Worker(
+        model, dataset_size=len(data), dataset_id="toy", **settings
+    ) as worker:
+        loader = worker.loader(data, num_workers=loaders)
         for x, y in loader:
-            time.sleep(given.seconds)
+            time.sleep(pause)
             loss = cross_entropy(model(x), y)
             loss.backward()
             lease = loader.lease
@@ -53,6 +41,26 @@ def main():
                 "wanted": wanted,
             }
             report.write(json.dumps(line) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port")
+    parser.add_argument("report", type=Path)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=0)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    if given.report.is_dir():
+        given.report /= f"report-{os.getpid()}.jsonl"
+    with open(given.report, "w", buffering=1) as report:
+        train(
+            report,
+            given.seconds,
+            given.workers,
+            port=given.port if given.port != "0" else None,
+            connect_timeout=30,
+        )
 
 
 if __name__ == "__main__":
