@@ -197,7 +197,7 @@ TEST_CASE("of a step that waits for a lost shard nothing is saved, whatever "
     caf::anon_send(on->lead, leave_atom_v, w1, incarnation{1},
                    std::string{"gone"});
   else if (what == 2)
-    caf::anon_send(on->lead, score_atom_v, scored(0, 0.9));
+    caf::anon_send(on->lead, score_atom_v, testing::scored(0, 0.9));
   else
     caf::anon_send(on->lead, evaluators_atom_v, uint32_t{1});
   on->actors.run();

@@ -177,8 +177,8 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
   parts.settled = [&](const push_id& id) {
     happened.push_back(to_string(id.worker));
   };
-  parts.made = [&](version what) {
-    happened.push_back("makes " + to_string(what));
+  parts.made = [&](version before, version what) {
+    happened.push_back("makes " + to_string(before) + " to " + to_string(what));
   };
   step_pipeline uut{parts};
   for (uint32_t who = 0; who < 3; ++who)
@@ -197,8 +197,7 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
   };
   uut.carry_out(decided, rates, note("told"), note("then"));
   // The other shards know all before the lead makes its own part of the last.
-  CHECK(happened ==
-        strings{"2", "1", "makes 1", "0", "told", "makes 2", "then"});
+  CHECK(happened == strings{"2", "1", "0", "told", "makes 0 to 2", "then"});
   happened.clear();
   uut.carry_out({}, {}, note("told"), note("then"));
   CHECK(happened == strings{"told", "then"});

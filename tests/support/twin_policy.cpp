@@ -1,6 +1,7 @@
 #include "tests/support/twin_policy.hpp"
 
 #include "actors/policies/registration.hpp"
+#include "config/text/settings.hpp"
 
 #include <utility>
 
@@ -14,7 +15,9 @@ void twin_policy::reset(version v) {
 
 policies::decision twin_policy::on_join(std::span<const worker_id> who) {
   members_.insert(who.begin(), who.end());
-  return {.release = {who.begin(), who.end()}};
+  policies::decision out;
+  out.release.assign(who.begin(), who.end());
+  return out;
 }
 
 policies::decision twin_policy::on_leave(worker_id who) {
