@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -11,10 +12,10 @@ from typing import Any
 
 import torch
 
-from troupe import safetensors
+from troupe import extra_state, safetensors
 from troupe.errors import Error
 
-PARAMETER, STATISTIC, COUNTER = 0, 1, 2
+PARAMETER, STATISTIC, COUNTER, CONSTANT = range(4)
 
 
 @dataclass
@@ -26,6 +27,8 @@ class Described:
     kind: int
     frozen: bool = False
     same_as: str = ""  # The first name of a tensor with several.
+    #: The module whose extra state it is.
+    extra_of: torch.nn.Module | None = None
 
 
 def plain(model: torch.nn.Module) -> torch.nn.Module:
@@ -49,14 +52,15 @@ def tensors_of(model: torch.nn.Module) -> list[Described]:
     Parameters are trained, or frozen where they need no gradient. Buffers that
     a normalising layer keeps are running statistics, which the server averages,
     unless the layer is frozen. Other buffers of floating point numbers are constants: frozen. What is left
-    (masks, indices) stays with the process.
+    (masks, indices, the extra state of modules) is constant, too, in a type of its own.
     """
     model = plain(model)
     out: list[Described] = []
     first: dict[int, str] = {}
     modules = dict(model.named_modules())
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if not isinstance(tensor, torch.Tensor):
+        if extra_state.is_extra(name):
+            out.append(_extra(name, tensor, modules.get(name.rpartition(".")[0], model)))
             continue
         if id(tensor) in first:
             kind = next(x.kind for x in out if x.name == first[id(tensor)])
@@ -73,15 +77,50 @@ def tensors_of(model: torch.nn.Module) -> list[Described]:
                 name, tensor, STATISTIC if statistic else PARAMETER, not statistic
             )
         else:
-            continue
+            one = Described(name, tensor, CONSTANT, True)
         first[id(tensor)] = name
         out.append(one)
+    _keep_types(out)
     _check(out)
     return out
 
 
+def _keep_types(all: list[Described]) -> None:
+    """What is frozen may be of another type than what is trained."""
+    parameters = (x for x in all if x.kind == PARAMETER and not x.same_as)
+    trained = next((x.tensor.dtype for x in parameters if not x.frozen), None)
+    own = {x.name for x in all if x.frozen and x.tensor.dtype != trained}
+    for x in all:
+        if trained and (x.name in own or x.same_as in own):
+            x.kind = CONSTANT
+
+
+def _extra(name: str, state: Any, owner: torch.nn.Module) -> Described:
+    return Described(name, extra_state.to_tensor(name, state), CONSTANT, True, "", owner)
+
+
+def _check_form(x: Described) -> None:
+    """Refuses what no file of weights can hold."""
+    its = x.tensor
+    try:
+        x.name.encode()
+    except UnicodeEncodeError:
+        raise Error(f"{x.name!r}: the name of a tensor must be text that UTF-8 can have") from None
+    if x.name == "__metadata__":
+        raise Error(f"{x.name}: a tensor cannot have this name, which files of weights use")
+    if its.layout != torch.strided:
+        raise Error(f"{x.name} is {its.layout}: a file of weights keeps dense tensors alone")
+    if safetensors.name_of(its.dtype) is None:
+        raise Error(
+            f"{x.name} is {its.dtype}, which no file of weights can keep; with "
+            "persistent=False a buffer stays with the process"
+        )
+
+
 def _check(all: Iterable[Described]) -> None:
-    numbers = [x for x in all if x.kind != COUNTER]
+    for x in all:
+        _check_form(x)
+    numbers = [x for x in all if x.kind not in (COUNTER, CONSTANT)]
     for x in numbers:
         if x.tensor.dtype not in (torch.float32, torch.float64):
             raise Error(
@@ -155,12 +194,39 @@ def _groups(all: list[Described], groups: ParamGroups) -> dict[str, str]:
     return out
 
 
+def _pattern(name: str, others: Iterable[str]) -> str:
+    """A pattern of the setting `param-groups` that fits this name alone."""
+    out = re.sub(r"([*?\[])", r"[\1]", name)
+    # What the setting has a use for itself is any character there.
+    out = re.sub(r"""[\x00-\x20\x7f,=;#"'\\]""", "?", out)
+    if "?" in out.replace("[?]", ""):
+        fits = re.compile(re.sub(r"""[\x00-\x20\x7f,=;#"'\\]|(.)""", _either, name, flags=re.S))
+        for other in others:
+            if other != name and fits.fullmatch(other):
+                raise Error(
+                    f"param_groups has {name!r}, which the setting param-groups cannot tell "
+                    f"from {other!r}: rename one, or give param_groups to troupe.describe alone"
+                )
+    return out
+
+
+def _either(found: re.Match) -> str:
+    return re.escape(found[1]) if found[1] else "(?s:.)"
+
+
 def group_rules(model: torch.nn.Module, groups: ParamGroups) -> str:
     """The setting `param-groups` that says the same."""
     names: dict[str, list[str]] = {}
-    for name, numbers in _groups(tensors_of(model), groups).items():
-        names.setdefault(numbers, []).append(re.sub(r"([*?\[])", r"[\1]", name))
+    all = tensors_of(model)
+    for name, numbers in _groups(all, groups).items():
+        names.setdefault(numbers, []).append(_pattern(name, (x.name for x in all)))
     return ",".join(f"{' '.join(its)}={numbers}" for numbers, its in names.items())
+
+
+def _word(name: str) -> str:
+    """A name in a line of the metadata: as JSON where it would be misread otherwise."""
+    plain_text = name.isprintable() and " = " not in name and not name.startswith('"')
+    return name if plain_text and not name.endswith(" =") else json.dumps(name)
 
 
 def describe(
@@ -180,23 +246,30 @@ def describe(
             in no group have the numbers of the server's settings, and so has a
             group for what it does not say.
     """
-    all = tensors_of(model)
-    lines = {
-        "troupe.statistics": [x.name for x in all if x.kind == STATISTIC],
-        "troupe.frozen": [x.name for x in all if x.frozen],
-        "troupe.shared": [f"{x.name} = {x.same_as}" for x in all if x.same_as],
-        "troupe.groups": [
-            f"{name} = {numbers}" for name, numbers in _groups(all, param_groups or ()).items()
-        ],
-    }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    safetensors.write(
-        path,
-        {x.name: x.tensor for x in all if not x.same_as},
-        {key: "\n".join(names) for key, names in lines.items() if names},
-    )
+    safetensors.write(path, *contents(model, param_groups))
     return path
+
+
+def contents(
+    model: torch.nn.Module, param_groups: ParamGroups | None = None
+) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors and the metadata of such a file."""
+    all = tensors_of(model)
+    lines = {
+        "troupe.statistics": [_word(x.name) for x in all if x.kind == STATISTIC],
+        "troupe.frozen": [_word(x.name) for x in all if x.frozen],
+        "troupe.shared": [f"{_word(x.name)} = {_word(x.same_as)}" for x in all if x.same_as],
+        "troupe.groups": [
+            f"{_word(name)} = {numbers}" for name, numbers in _groups(all, param_groups or ()).items()
+        ],
+    }
+    # Constants come last, wide types first: those before them stay aligned.
+    once = [x for x in all if not x.same_as]
+    once.sort(key=lambda x: -x.tensor.element_size() if x.kind == CONSTANT else -1000)
+    metadata = {key: "\n".join(names) for key, names in lines.items() if names}
+    return {x.name: x.tensor for x in once}, metadata
 
 
 def file_name(model: torch.nn.Module) -> str:
