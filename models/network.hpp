@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,16 @@ struct part_range {
   bool operator==(const part_range&) const = default;
 };
 
+/// A tensor of the state dict that nobody here computes with: a mask, an index,
+/// a frozen weight of another type. It keeps its own type, whatever the
+/// network's is.
+struct constant_tensor {
+  std::string name;
+  std::string dtype; ///< As safetensors calls it.
+  std::vector<int64_t> shape;
+  std::string same_as; ///< Its first name, if this is another one; else empty.
+};
+
 /// One replica of a network. Not thread-safe: each computing thread has its
 /// own replica.
 class network {
@@ -91,6 +102,13 @@ public:
   virtual std::map<std::string, config::group_numbers> groups() const {
     return {};
   }
+
+  /// What belongs to its state dict besides the tensors of the module.
+  virtual std::vector<constant_tensor> constants() const { return {}; }
+
+  /// Copies the first value of one of them, by its first name, to `to`, which
+  /// is as large.
+  virtual void read_constant(const std::string& name, std::span<std::byte> to);
 
   /// Sets initial weights of its own; returns false if they are to be drawn.
   virtual bool restore() { return false; }

@@ -17,6 +17,8 @@ void put_tensor(body_writer& to, const models::parameter_slot& what) {
     .put(static_cast<uint32_t>(what.shape.size()));
   for (auto extent : what.shape)
     to.put(static_cast<uint64_t>(extent));
+  if (what.kind == models::tensor_kind::constant)
+    to.put(what.dtype);
 }
 
 } // namespace

@@ -153,6 +153,8 @@ void admission_state::let_in(const proto::Hello& hello,
   auto worker = hello.role() == "worker";
   welcome.set_accepted(true);
   put(parts_.description, *welcome.mutable_description());
+  welcome.set_network(parts_.network.head);
+  welcome.set_network_bytes(parts_.network.bytes);
   welcome.set_server_incarnation(parts_.description.life);
   auto count = (worker ? parts_.weights : parts_.whole).count;
   welcome.set_parameters(is_shard(hello) ? parts_.shard_counts[hello.rank()]

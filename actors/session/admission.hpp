@@ -16,6 +16,7 @@
 #include "messages/transport/nccl/library.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/meeting.hpp"
+#include "models/networks/described.hpp"
 
 #include <atomic>
 #include <list>
@@ -28,6 +29,7 @@ namespace troupe {
 struct admission_parts {
   config::settings settings;
   config::run_description description; ///< The run, as described to peers.
+  models::described_file network;      ///< If it is only described; else empty.
   payload_shape weights; ///< This server's range, as peers exchange it.
   parameter_server_actor server;
   coordinator_actor coordinator; ///< Null at shards other than the lead.

@@ -114,6 +114,19 @@ models::named_tensor tensor_of(const models::parameter_slot& part,
   return out;
 }
 
+namespace {
+
+/// Its place is in bytes, whatever its type.
+models::named_tensor constant_of(const models::parameter_slot& part,
+                                 const payload& frozen) {
+  models::named_tensor out{part.name, part.dtype, part.shape, {}};
+  if (frozen)
+    out.bytes = frozen.bytes().subspan(part.offset, part.count);
+  return out;
+}
+
+} // namespace
+
 // A version has seen as many batches as its number says, and a frozen layer
 // none.
 std::vector<models::named_tensor>
@@ -129,6 +142,8 @@ state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
       out.push_back(
         {part.name, "I64", part.shape,
          std::as_bytes(std::span{part.frozen ? &none : &batches, 1})});
+    else if (part.kind == models::tensor_kind::constant)
+      out.push_back(constant_of(part, what.frozen));
     else
       out.push_back(tensor_of(part, what.layout->dtype(),
                               part.frozen ? what.frozen : what.weights,

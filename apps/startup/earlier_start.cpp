@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 constexpr uint64_t longest_ini = 1 << 20;
 
 config::earlier_run run_of(const fs::path& at, const proto::Manifest& what) {
-  return {at.string(), what.config_ini(), true};
+  auto above = fs::absolute(at).lexically_normal().parent_path();
+  return {at.string(), what.config_ini(), true, above.parent_path()};
 }
 
 /// A run that left no checkpoint is started again, with the settings in its
@@ -32,7 +33,8 @@ std::optional<config::earlier_run> run_without_weights(const fs::path& folder) {
   return config::earlier_run{
     path.string(),
     {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-    false};
+    false,
+    folder};
 }
 
 /// The checkpoint of the best score. Throws `run_error` when it is not there.

@@ -8,6 +8,7 @@
 #include "config/values/script.hpp"
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"
+#include "models/networks/described.hpp"
 #include "models/networks/registry.hpp"
 
 #include <unistd.h>
@@ -41,16 +42,24 @@ proto::Hello make_hello(const config::resolved& config) {
 config::settings join_settings(config::settings own,
                                const proto::Welcome& welcome) {
   auto run = description_of(welcome);
+  auto given = own.training.network;
   config::apply_shared_settings(own, run.settings);
   config::require_allowed(own.training);
   config::require_who_computes(own);
-  const auto& network = own.training.network;
+  auto& network = own.training.network;
+  if (config::is_described(network))
+    network =
+      config::is_described(given)
+        ? given
+        : models::keep_description({welcome.network(), welcome.network_bytes()},
+                                   config::short_name(network));
   config::run_description here;
   here.network_sha256 = models::digest_of_network(network);
   if (!config::differences(run, here, config::relation::join).empty())
     throw run_error("--network " + network +
-                    ": the file here is another than the parameter server's; "
-                    "copy it to all nodes");
+                    ": the file here is another than the parameter server's; " +
+                    (config::is_described(network) ? "leave it out"
+                                                   : "copy it to all nodes"));
   return own;
 }
 

@@ -8,6 +8,7 @@
 #include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/values/script.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
 #include "models/engine/tensor_memory.hpp"
@@ -17,12 +18,16 @@
 #include "models/storage/lives.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <random>
+#include <span>
 
 namespace troupe::app {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 /// The classes of a network that is not trained: only its size counts.
 constexpr int64_t classes_of_none = 10;
@@ -88,6 +93,48 @@ void require_same_init(const config::weights_origin& run,
     throw usage_error(given.cite("training.init") + ": the run began with " +
                       config::shown(run.file) + " of SHA-256 " + run.sha256 +
                       ", and this file has " + here + "; leave it out");
+}
+
+/// The file that describes the network, open; null if it is none. The run that
+/// is overwritten may hold it.
+std::unique_ptr<const config::input_file>
+open_network(const config::training_settings& training) {
+  return config::is_described(training.network)
+           ? models::open_file(config::network_file(training.network))
+           : nullptr;
+}
+
+void copy_file(const config::input_file& from, const fs::path& to,
+               const std::string& where) {
+  std::vector<std::byte> block(1 << 20);
+  models::replace_file(to, [&](models::output_file& out) {
+    for (uint64_t at = 0; at < from.size();) {
+      auto piece = std::span{block}.first(
+        std::min<uint64_t>(block.size(), from.size() - at));
+      models::read_exactly(from, at, piece, where);
+      out.write(piece);
+      at += piece.size();
+    }
+  });
+}
+
+/// Keeps the description of the network in the run directory: the run goes on
+/// from there, whatever becomes of the file that it was given.
+void keep_network(const origin& from, const config::input_file& given,
+                  parameter_server_parts& parts) {
+  auto& network = parts.settings.training.network;
+  auto folder = fs::absolute(from.directory.path).lexically_normal();
+  auto kept = config::kept_description(folder);
+  if (!kept || !from.checkpoint) {
+    auto inner = folder / config::described_folder;
+    models::make_folder(inner);
+    if (!kept)
+      kept = inner / (config::short_name(network) + ".safetensors");
+    copy_file(given, *kept, config::network_file(network));
+  }
+  network = config::described_by(*kept);
+  parts.config_ini = config::to_ini(parts.settings);
+  parts.description.settings = config::shared_settings(parts.settings);
 }
 
 } // namespace
@@ -163,6 +210,7 @@ void settle(const origin& from, parameter_server_parts& parts,
     require_fitting(parts);
   else
     make_ledger(parts); // Throws unless there is data for all.
+  auto network = open_network(parts.settings.training);
   if (from.directory.overwrites)
     config::remove_run(folder);
   models::note_life(folder, parts.life.value);
@@ -177,6 +225,8 @@ void settle(const origin& from, parameter_server_parts& parts,
     parts.best = models::open_best(folder, from.run_id, say);
   // A checkpoint is useless in a folder that was removed.
   models::sync_names(folder);
+  if (network)
+    keep_network(from, *network, parts);
   models::replace_file(
     folder / "config.ini",
     config::to_ini(parts.settings, parts.description.changes));

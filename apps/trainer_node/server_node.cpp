@@ -77,6 +77,8 @@ void publish_admission(caf::actor_system& system,
   admission_parts admission;
   admission.settings = parts.settings;
   admission.description = parts.description;
+  admission.network =
+    models::description_without_values(parts.settings.training.network);
   admission.weights = shape_of(layout);
   admission.whole = admission.weights;
   admission.server = life.with.lead;

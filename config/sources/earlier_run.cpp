@@ -1,8 +1,10 @@
 #include "config/sources/earlier_run.hpp"
 
 #include "config/sources/ini.hpp"
+#include "config/sources/train_dir.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/values/script.hpp"
 
 #include <algorithm>
 
@@ -69,6 +71,10 @@ std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
            (shared_out && id == "training.batch-size") ||
            (what != role::simulate && one.what->section == "simulation");
   });
+  if (auto kept = kept_description(run.folder))
+    for (auto& one : out)
+      if (one.what->id() == "training.network" && is_described(one.text))
+        one.text = described_by(std::filesystem::absolute(*kept));
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "config/sources/description.hpp"
 #include "config/sources/resolve.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -26,6 +27,8 @@ struct earlier_run {
   /// Whether it has a checkpoint. Without one the run starts from the
   /// beginning, and given settings cannot contradict it.
   bool has_weights = true;
+  /// Its run directory, which may have been moved; empty if it is unknown.
+  std::filesystem::path folder = {};
 };
 
 /// Finds the run that a start with these settings resumes; nothing if there is
@@ -42,7 +45,8 @@ bool goes_on(const settings& all);
 
 /// The settings of the earlier run, except those that belong to each start: its
 /// folder, what it may do on this machine and, where `own` has a limit, the
-/// run's limits. Throws `usage_error` if the run's configuration is invalid.
+/// run's limits. A network that is only described is that of the run directory.
+/// Throws `usage_error` if the run's configuration is invalid.
 std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
                             role what);
 

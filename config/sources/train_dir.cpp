@@ -85,6 +85,10 @@ bool is_checkpoint_file(std::string_view name) {
   return is_named_in(checkpoint_files, name);
 }
 
+bool is_description(std::string_view name) {
+  return name.ends_with(".safetensors");
+}
+
 /// The error feedback of workers.
 bool is_error_feedback(std::string_view name) {
   return name.starts_with("worker-");
@@ -184,10 +188,29 @@ bool holds_run(const fs::path& folder) {
          fs::exists(folder / "checkpoints");
 }
 
+std::optional<fs::path> kept_description(const fs::path& folder) {
+  auto inner = folder / described_folder;
+  std::error_code error;
+  for (fs::directory_iterator i{inner, error}, end; !error && i != end;
+       i.increment(error))
+    if (is_description(i->path().filename().string()))
+      return i->path();
+  return std::nullopt;
+}
+
 void remove_run(const fs::path& folder) {
   guarded("cannot remove the run in", folder, [&] {
     if (fs::is_directory(folder / "checkpoints"))
       remove_steps(folder / "checkpoints", is_checkpoint_file);
+    if (auto described = folder / described_folder;
+        fs::is_directory(described) && !fs::is_symlink(described)) {
+      remove_files(described, [](std::string_view name) {
+        if (name.ends_with(temporary))
+          name.remove_suffix(temporary.size());
+        return is_description(name);
+      });
+      remove_if_empty(described);
+    }
     if (fs::is_directory(folder / "residuals"))
       remove_steps(folder / "residuals", is_error_feedback);
     remove_files(folder, [](std::string_view name) {

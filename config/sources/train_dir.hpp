@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace troupe::config {
 
@@ -30,6 +31,14 @@ struct run_directory {
 
 /// Whether an earlier run has left its files in `folder`.
 bool holds_run(const std::filesystem::path& folder);
+
+/// The folder in a run directory for the file that describes the network, where
+/// it is only described (`weights:FILE`).
+inline constexpr const char* described_folder = "described";
+
+/// That file; nothing if the run has none.
+std::optional<std::filesystem::path>
+kept_description(const std::filesystem::path& folder);
 
 /// Removes the files that Troupe writes into a run directory, and folders that
 /// become empty. Other files stay. Throws `run_error`.

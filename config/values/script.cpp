@@ -2,7 +2,7 @@
 
 #include "config/text/failure.hpp"
 
-#include <filesystem>
+#include <system_error>
 
 namespace troupe::config {
 
@@ -25,10 +25,23 @@ std::string network_file(std::string_view network) {
   return std::string{network.substr(network.find(':') + 1)};
 }
 
+std::string described_by(const std::filesystem::path& file) {
+  return std::string{described_prefix} + file.string();
+}
+
 std::string short_name(std::string_view network) {
   if (!is_file(network))
     return std::string{network};
-  return std::filesystem::path{network_file(network)}.stem().string();
+  std::filesystem::path file = network_file(network);
+  if (file.string().starts_with("/proc/self/fd/")) {
+    std::error_code error;
+    auto name = std::filesystem::read_symlink(file, error).filename().string();
+    for (std::string_view mark : {"memfd:", " (deleted)"})
+      if (auto at = name.find(mark); at != name.npos)
+        name.erase(at, mark.size());
+    file = name;
+  }
+  return file.stem().string();
 }
 
 void require_allowed(const training_settings& training) {

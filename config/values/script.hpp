@@ -2,11 +2,12 @@
 // Networks that are a file rather than a name: `--network script:FILE`, a
 // TorchScript file, which is a program; a node runs it only if its own settings
 // allow that. `--network weights:FILE`, a safetensors file that describes a
-// network which another process computes (`--compute external`). Pure
-// functions.
+// network which another process computes (`--compute external`).
+// Stateless; any thread.
 
 #include "config/text/settings.hpp"
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,11 @@ inline bool is_file(std::string_view network) {
 /// The FILE. @pre is_file(network)
 std::string network_file(std::string_view network);
 
-/// The network's name for use in file names: without folders and extension.
+/// weights:FILE
+std::string described_by(const std::filesystem::path& file);
+
+/// The network's name for use in file names: without folders and extension;
+/// that of an open file (/proc/self/fd/N) is the one under which it was made.
 std::string short_name(std::string_view network);
 
 /// Throws `usage_error` when the network is a script and this node does not

@@ -3,9 +3,11 @@
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "models/layer_kind.hpp"
+#include "models/storage/safetensors.hpp"
 #include "models/storage/sha256.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
@@ -20,6 +22,13 @@ namespace troupe::models {
 namespace {
 
 constexpr uint64_t most_elements = uint64_t{1} << 56;
+
+/// Of each constant, so that any type can be read in place.
+constexpr uint64_t constant_alignment = 8;
+
+uint64_t rounded_up(uint64_t x, uint64_t to) {
+  return (x + to - 1) / to * to;
+}
 
 config::scalar_type from_aten(const std::string& name, at::ScalarType type) {
   switch (type) {
@@ -289,6 +298,52 @@ void flat_layout::set_groups(
   }
 }
 
+void flat_layout::add_constants(std::vector<parameter_slot> constants) {
+  std::map<std::string, const parameter_slot*> known;
+  for (const auto& x : state_dict_)
+    known.emplace(x.name, nullptr);
+  if (!constants.empty() && constant_end_ == 0)
+    constant_end_ = rounded_up(frozen_ * size_of(dtype_), constant_alignment);
+  for (auto& x : constants) {
+    x.kind = tensor_kind::constant;
+    x.frozen = true;
+    if (x.same_as.empty()) {
+      x.count = bytes_of(named_tensor{x.name, x.dtype, x.shape, {}});
+      x.offset = constant_end_;
+      constant_end_ = rounded_up(constant_end_ + x.count, constant_alignment);
+      if (x.count > most_elements || constant_end_ > most_elements)
+        throw run_error("tensor " + x.name + " has an impossible shape");
+    } else if (auto first = known.find(x.same_as);
+               first != known.end() && first->second) {
+      x.count = first->second->count;
+      x.offset = first->second->offset;
+    } else {
+      throw run_error("tensor " + x.name + " is another name of " + x.same_as +
+                      ", which is not there");
+    }
+    if (!known.emplace(x.name, &x).second)
+      throw run_error("there are two parameters of name " + x.name);
+  }
+  for (auto& x : constants) {
+    if (x.same_as.empty())
+      constants_.push_back(x);
+    state_dict_.push_back(std::move(x));
+  }
+}
+
+uint64_t flat_layout::frozen_count() const noexcept {
+  auto width = size_of(dtype_);
+  return std::max(frozen_, (constant_end_ + width - 1) / width);
+}
+
+std::span<std::byte> flat_layout::constant_in(const at::Tensor& frozen,
+                                              const parameter_slot& slot) {
+  if (slot.count == 0)
+    return {};
+  return {static_cast<std::byte*>(frozen.mutable_data_ptr()) + slot.offset,
+          slot.count};
+}
+
 at::Tensor flat_layout::view(const at::Tensor& flat,
                              const parameter_slot& slot) const {
   return part_of(flat, slot.offset, slot.count).view(slot.shape);
@@ -311,7 +366,7 @@ bool flat_layout::fits_parameters(const at::Tensor& flat) const {
 }
 
 bool flat_layout::fits_frozen(const at::Tensor& flat) const {
-  return fits(flat, frozen_);
+  return fits(flat, frozen_count());
 }
 
 bool flat_layout::fits(const at::Tensor& flat, uint64_t count) const {
@@ -373,7 +428,8 @@ at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout) {
 
 at::Tensor gather_frozen(const torch::nn::Module& module,
                          const flat_layout& layout) {
-  auto flat = at::empty({static_cast<int64_t>(layout.frozen_count())},
+  // Zeros: what lies between constants is part of a digest.
+  auto flat = at::zeros({static_cast<int64_t>(layout.frozen_count())},
                         to_aten(layout.dtype()));
   copy(module, layout, layout.frozen(), flat);
   return flat;

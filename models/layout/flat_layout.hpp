@@ -3,7 +3,8 @@
 // buffer: the parameters first, then the statistics. Weights and gradients of a
 // network are such buffers, and those of a module are views into them; a slot
 // of an optimiser has the parameters only. What is not trained has a buffer of
-// its own. An immutable value; any thread.
+// its own, in which constants of other types come last, as bytes. An immutable
+// value; any thread.
 
 #include "config/text/settings.hpp"
 #include "config/values/key_patterns.hpp"
@@ -12,10 +13,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,15 +29,16 @@ class Module;
 
 namespace troupe::models {
 
-/// The kinds of tensors in a state dict. Only the first two lie in flat
-/// buffers.
+/// The kinds of tensors in a state dict. The first two lie in flat buffers, or
+/// in the frozen one; the last is always in that.
 enum class tensor_kind : uint8_t {
   parameter,
   statistic, ///< A buffer of floating-point numbers.
-  counter    ///< A single int64: the number of batches so far.
+  counter,   ///< A single int64: the number of batches so far.
+  constant   ///< Frozen, and of a type of its own; not computed with here.
 };
 
-/// One tensor; offset and count are in elements.
+/// One tensor; offset and count are in elements, of a constant in bytes.
 struct parameter_slot {
   std::string name; ///< The key in the state_dict.
   std::vector<int64_t> shape;
@@ -48,6 +52,7 @@ struct parameter_slot {
   std::optional<bool> normalises = {};
   bool frozen = false; ///< Not trained: its place is in the frozen buffer.
   config::group_numbers group = {}; ///< What it has of its own in training.
+  std::string dtype = {};           ///< Of a constant, as in safetensors.
 
   bool operator==(const parameter_slot&) const = default;
 };
@@ -93,6 +98,11 @@ public:
   void set_groups(
     const std::function<config::group_numbers(const parameter_slot&)>& of);
 
+  /// Adds constants (name, shape, dtype and same_as) at the end of the state
+  /// dict.
+  /// @throws run_error on an impossible shape or type, or a repeated name.
+  void add_constants(std::vector<parameter_slot> constants);
+
   /// The parameters that are trained.
   const std::vector<parameter_slot>& slots() const noexcept { return slots_; }
 
@@ -100,9 +110,13 @@ public:
     return statistics_;
   }
 
-  /// The tensors that are not trained.
+  /// The tensors that are not trained, without the constants.
   const std::vector<parameter_slot>& frozen() const noexcept {
     return frozen_slots_;
+  }
+
+  const std::vector<parameter_slot>& constants() const noexcept {
+    return constants_;
   }
 
   /// All names of the state dict, in its order.
@@ -117,7 +131,7 @@ public:
   uint64_t parameter_count() const noexcept { return parameters_; }
 
   /// Elements of the frozen buffer.
-  uint64_t frozen_count() const noexcept { return frozen_; }
+  uint64_t frozen_count() const noexcept;
 
   /// Elements of the parameters of each owner; empty: all have one.
   const std::map<uint32_t, uint64_t>& owned() const noexcept { return owned_; }
@@ -134,6 +148,10 @@ public:
   at::Tensor view(const whole_weights& all, const parameter_slot& slot) const {
     return view(slot.frozen ? all.frozen : all.trained, slot);
   }
+
+  /// The bytes of a constant in the frozen buffer.
+  static std::span<std::byte> constant_in(const at::Tensor& frozen,
+                                          const parameter_slot& slot);
 
   at::Tensor parameters_of(const at::Tensor& flat) const;
 
@@ -162,10 +180,12 @@ private:
   std::vector<parameter_slot> slots_;
   std::vector<parameter_slot> statistics_;
   std::vector<parameter_slot> frozen_slots_;
+  std::vector<parameter_slot> constants_;
   std::vector<parameter_slot> state_dict_;
   uint64_t parameters_ = 0;
-  uint64_t numbers_ = 0; ///< In statistics.
-  uint64_t frozen_ = 0;
+  uint64_t numbers_ = 0;      ///< In statistics.
+  uint64_t frozen_ = 0;       ///< Without the constants.
+  uint64_t constant_end_ = 0; ///< Byte of the frozen buffer; 0: there are none.
   std::map<uint32_t, uint64_t> owned_;
   config::scalar_type dtype_ = config::scalar_type::float32;
 };
@@ -194,7 +214,7 @@ void bind_gradients(torch::nn::Module& module, const flat_layout& layout,
 /// Copies parameters and statistics of `module` into a new flat buffer.
 at::Tensor gather(const torch::nn::Module& module, const flat_layout& layout);
 
-/// The same for what is not trained.
+/// The same for what is not trained; the bytes of constants are arbitrary.
 at::Tensor gather_frozen(const torch::nn::Module& module,
                          const flat_layout& layout);
 

@@ -169,6 +169,15 @@ flat_layout placed_layout_of(network& net,
 
 flat_layout layout_of(network& net, const config::training_settings& settings) {
   auto out = placed_layout_of(net, settings);
+  std::vector<parameter_slot> constants;
+  for (auto& x : net.constants()) {
+    auto& slot = constants.emplace_back();
+    slot.name = std::move(x.name);
+    slot.dtype = std::move(x.dtype);
+    slot.shape = std::move(x.shape);
+    slot.same_as = std::move(x.same_as);
+  }
+  out.add_constants(std::move(constants));
   assign_groups(out, net.groups(), settings);
   return out;
 }
@@ -184,7 +193,21 @@ whole_weights draw_weights(const config::training_settings& settings,
   auto net = make_network(settings.network, classes, settings.dtype);
   auto layout = layout_of(*net, settings);
   initialise(*net, settings.seed);
-  return {gather(net->module(), layout), gather_frozen(net->module(), layout)};
+  whole_weights out{gather(net->module(), layout),
+                    gather_frozen(net->module(), layout)};
+  for (const auto& slot : layout.constants())
+    net->read_constant(slot.name, flat_layout::constant_in(out.frozen, slot));
+  return out;
+}
+
+void read_constants(const config::training_settings& settings,
+                    const std::vector<parameter_slot>& which,
+                    const at::Tensor& frozen) {
+  if (which.empty())
+    return;
+  auto net = make_network(settings.network, 0, settings.dtype);
+  for (const auto& slot : which)
+    net->read_constant(slot.name, flat_layout::constant_in(frozen, slot));
 }
 
 std::optional<uint32_t> owner_of(const std::string& parameter, network& net,

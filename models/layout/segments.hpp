@@ -60,6 +60,11 @@ flat_layout layout_of(const config::training_settings& settings,
 whole_weights draw_weights(const config::training_settings& settings,
                            int64_t classes);
 
+/// Copies the first values of these constants of that network to their places.
+void read_constants(const config::training_settings& settings,
+                    const std::vector<parameter_slot>& which,
+                    const at::Tensor& frozen);
+
 /// The shard that has a parameter; nothing: the worker.
 /// @throws usage_error if it is in none of the network's parts.
 std::optional<uint32_t> owner_of(const std::string& parameter, network& net,

@@ -5,29 +5,31 @@
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/param_groups.hpp"
+#include "config/values/script.hpp"
+#include "models/storage/described_tensors.hpp"
 #include "models/storage/durable_file.hpp"
 #include "models/storage/stored_tensors.hpp"
 
 #include <ATen/ops/empty.h>
+#include <sys/mman.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
-#include <sstream>
+#include <system_error>
 #include <utility>
 
 namespace troupe::models {
 
 namespace {
-
-/// What they say of tensors is not part of what a file describes: runs of
-/// earlier releases, whose files had no such keys, go on with it.
-constexpr std::string_view carried_key = "troupe.carried";
-constexpr std::string_view constant_key = "troupe.constant";
 
 [[noreturn]] void refuse_description(const std::string& file,
                                      const std::string& why) {
@@ -36,18 +38,6 @@ constexpr std::string_view constant_key = "troupe.constant";
 
 stored_tensors open_description(const std::string& file) {
   return {open_file(file), file};
-}
-
-std::vector<std::string> lines_of(const stored_tensors& from,
-                                  const std::string& key) {
-  std::vector<std::string> out;
-  auto found = from.metadata().find(key);
-  if (found == from.metadata().end())
-    return out;
-  std::istringstream text{found->second};
-  for (std::string line; std::getline(text, line);)
-    out.push_back(line);
-  return out;
 }
 
 at::ScalarType type_of(const named_tensor& what, const std::string& file) {
@@ -78,8 +68,13 @@ public:
       statistics.erase(name);
       frozen.insert(name);
     }
+    auto constant = described_constants(from_.tensors(), from_.metadata());
     for (const auto& what : from_.tensors()) {
-      auto value = at::empty(what.shape, type_of(what, file_));
+      if (constant.contains(what.name)) {
+        constants_.push_back({what.name, what.dtype, what.shape, ""});
+        continue;
+      }
+      auto value = room_for(what);
       auto is_buffer =
         statistics.contains(what.name) || value.dtype() == at::kLong;
       add(what.name, value, is_buffer, !frozen.contains(what.name));
@@ -87,9 +82,11 @@ public:
       if (is_buffer)
         buffers_.insert(what.name);
     }
-    for (const auto& line : lines_of(from_, "troupe.shared"))
+    for (const auto& line :
+         description_lines(from_.metadata(), "troupe.shared"))
       share(line);
-    for (const auto& line : lines_of(from_, "troupe.groups"))
+    for (const auto& line :
+         description_lines(from_.metadata(), "troupe.groups"))
       group(line);
     if (root_->parameters().empty())
       refuse_description(file_, "it has no tensor that could be trained");
@@ -101,31 +98,41 @@ public:
     return groups_;
   }
 
+  const std::vector<constant_tensor>& constants() const { return constants_; }
+
 private:
-  /// The tensors that a line of the metadata names, which must be there.
-  std::set<std::string> names(const std::string& key) const {
-    std::set<std::string> out;
-    for (auto& line : lines_of(from_, key)) {
-      if (from_.find(line) == nullptr)
-        refuse_description(file_, key + " names " + config::in_quotes(line) +
-                                    ", which is not among its tensors");
-      out.insert(std::move(line));
-    }
-    return out;
+  /// A peer may describe more than there is memory for.
+  at::Tensor room_for(const named_tensor& what) const try {
+    return at::empty(what.shape, type_of(what, file_));
+  } catch (const c10::Error&) {
+    refuse_description(file_, "there is no memory for tensor " +
+                                config::shown(what.name));
   }
 
-  /// What stands before and behind the sign of equality.
-  static std::pair<std::string, std::string> sides_of(const std::string& line) {
-    constexpr std::string_view between = " = ";
-    auto at = line.find(between);
-    return at == std::string::npos
-             ? std::pair{line, std::string{}}
-             : std::pair{line.substr(0, at), line.substr(at + between.size())};
+  /// The tensors that a line of the metadata names, which must be there.
+  std::set<std::string> names(const std::string& key) const {
+    auto out = described_names(from_.metadata(), key);
+    for (const auto& name : out)
+      if (from_.find(name) == nullptr)
+        refuse_description(file_, key + " names " + config::in_quotes(name) +
+                                    ", which is not among its tensors");
+    return out;
   }
 
   /// "decoder.weight = embedding.weight"
   void share(const std::string& line) {
-    auto [name, first] = sides_of(line);
+    std::string_view rest{line};
+    auto name = take_name(rest);
+    auto first = take_name(rest);
+    if (auto known =
+          std::ranges::find(constants_, first, &constant_tensor::name);
+        known != constants_.end()) {
+      auto other = *known;
+      other.name = name;
+      other.same_as = first;
+      constants_.push_back(std::move(other));
+      return;
+    }
     auto its = tensors_.find(first);
     if (its == tensors_.end())
       refuse_description(file_, "troupe.shared has the line " +
@@ -137,7 +144,8 @@ private:
 
   /// "encoder.weight = lr=0.01 weight-decay=0"
   void group(const std::string& line) {
-    auto [name, numbers] = sides_of(line);
+    std::string_view numbers{line};
+    auto name = take_name(numbers);
     if (!tensors_.contains(name))
       refuse_description(file_, "troupe.groups has the line " +
                                   config::in_quotes(line) +
@@ -185,6 +193,7 @@ private:
   std::map<std::string, at::Tensor> tensors_;
   std::set<std::string> buffers_; ///< Those of `tensors_`.
   std::map<std::string, config::group_numbers> groups_;
+  std::vector<constant_tensor> constants_;
 };
 
 class described_network final : public network {
@@ -206,6 +215,17 @@ public:
     return groups_;
   }
 
+  std::vector<constant_tensor> constants() const override { return constants_; }
+
+  void read_constant(const std::string& name,
+                     std::span<std::byte> to) override {
+    auto from = open_description(file_);
+    const auto* its = from.find(name);
+    if (its == nullptr || bytes_of(*its) != to.size())
+      throw run_error(file_ + ": was changed while it was in use");
+    from.read(*its, 0, to);
+  }
+
   bool restore() override {
     torch::NoGradGuard no_grad;
     auto from = open_description(file_);
@@ -218,7 +238,8 @@ public:
 
 private:
   described_network(const std::string& file, const builder& from)
-    : file_(file), module_(from.module()), groups_(from.groups()) {
+    : file_(file), module_(from.module()), groups_(from.groups()),
+      constants_(from.constants()) {
     // nop
   }
 
@@ -239,6 +260,7 @@ private:
   std::string file_;
   std::shared_ptr<torch::nn::Module> module_;
   std::map<std::string, config::group_numbers> groups_;
+  std::vector<constant_tensor> constants_;
 };
 
 } // namespace
@@ -247,19 +269,54 @@ std::shared_ptr<network> load_description(const std::string& file) {
   return std::make_shared<described_network>(file);
 }
 
+described_file description_without_values(const std::string& network) {
+  if (!config::is_described(network))
+    return {};
+  auto name = config::network_file(network);
+  auto file = open_file(name);
+  uint64_t length = 0;
+  described_file out{std::string(sizeof length, 0), file->size()};
+  auto read = [&](size_t first) {
+    read_exactly(*file, first,
+                 std::as_writable_bytes(std::span{out.head}.subspan(first)),
+                 name);
+  };
+  read(0);
+  std::memcpy(&length, out.head.data(), sizeof length);
+  check_header_length(length, out.bytes - sizeof length, name);
+  out.head.resize(sizeof length + length);
+  read(sizeof length);
+  return out;
+}
+
+std::string keep_description(const described_file& what,
+                             const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, int> kept; // Files, by what they begin with.
+  std::lock_guard guard{mutex};
+  auto known = kept.find(what.head);
+  if (known == kept.end()) {
+    constexpr size_t longest_name = 200; // The kernel allows 249 bytes.
+    auto file = ::memfd_create(
+      (name.substr(0, longest_name) + ".safetensors").c_str(), MFD_CLOEXEC);
+    auto size = static_cast<ssize_t>(what.head.size());
+    if (file < 0 ||
+        ::pwrite(file, what.head.data(), what.head.size(), 0) != size ||
+        ::ftruncate(file, static_cast<off_t>(what.bytes)) != 0) {
+      auto why = std::system_category().message(errno);
+      if (file >= 0)
+        ::close(file);
+      throw run_error("network " + name +
+                      ": no memory for its description: " + why);
+    }
+    known = kept.emplace(what.head, file).first;
+  }
+  return config::described_by("/proc/self/fd/" + std::to_string(known->second));
+}
+
 std::string digest_of_description(const std::string& file) {
   auto from = open_description(file);
-  std::ostringstream text;
-  for (const auto& what : from.tensors()) {
-    text << what.name << '\n' << what.dtype;
-    for (auto extent : what.shape)
-      text << ' ' << extent;
-    text << '\n';
-  }
-  for (const auto& [key, value] : from.metadata())
-    if (key.starts_with("troupe.") && key != carried_key && key != constant_key)
-      text << key << '\n' << value << '\n';
-  return to_hex(sha256_of(std::as_bytes(std::span{text.view()})));
+  return digest_of_described(from.tensors(), from.metadata());
 }
 
 } // namespace troupe::models

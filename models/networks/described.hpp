@@ -6,10 +6,29 @@
 
 #include "models/network.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 namespace troupe::models {
+
+/// A description without its values, for other processes.
+struct described_file {
+  std::string head;   ///< What the file begins with, up to the values.
+  uint64_t bytes = 0; ///< Of the whole file.
+};
+
+/// What the file of this network describes; nothing if it is no such network.
+/// @throws run_error if the file cannot be read.
+described_file description_without_values(const std::string& network);
+
+/// Makes a file of it in memory, without a name, that lives as long as the
+/// process; the values are 0. Returns the network for this process:
+/// weights:FILE. The same description has the same file.
+/// @param name Of the network, for messages.
+/// @throws run_error if it describes nothing. Any thread.
+std::string keep_description(const described_file& what,
+                             const std::string& name);
 
 /// A network with the tensors of the file. Its `forward` throws.
 /// @throws run_error that names the file and what is wrong in it.

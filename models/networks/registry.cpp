@@ -20,6 +20,7 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe::models {
@@ -129,6 +130,10 @@ network::~network() {
 const std::vector<network_part>& network::parts() {
   static const std::vector<network_part> unknown;
   return unknown;
+}
+
+void network::read_constant(const std::string& name, std::span<std::byte>) {
+  throw std::logic_error("the network has no constant " + name);
 }
 
 /// Programs that link the library contain this source although they may not

@@ -34,9 +34,12 @@ struct dtype_entry {
   size_t size;
 };
 
+// Types of less than a byte are left out: PyTorch has none.
 constexpr dtype_entry dtypes[] = {
-  {"F64", 8},  {"I64", 8}, {"F32", 4}, {"I32", 4}, {"F16", 2},
-  {"BF16", 2}, {"I16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}};
+  {"F64", 8},     {"I64", 8},    {"U64", 8}, {"C64", 8},  {"F32", 4},
+  {"I32", 4},     {"U32", 4},    {"F16", 2}, {"BF16", 2}, {"I16", 2},
+  {"U16", 2},     {"I8", 1},     {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1},
+  {"F8_E5M2", 1}, {"F8_E8M0", 1}};
 
 [[noreturn]] void bad(const std::string& where, const std::string& what) {
   throw run_error(where + ": " + what);

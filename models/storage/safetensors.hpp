@@ -20,7 +20,8 @@ namespace troupe::models {
 /// A view of one dense, row-major tensor.
 struct named_tensor {
   std::string name;
-  /// F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U8 | BOOL
+  /// F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U8 | BOOL | U64 | U32 |
+  /// U16 | C64 (complex) | F8_E4M3 | F8_E5M2 | F8_E8M0
   std::string dtype;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes; ///< Little endian.

@@ -33,9 +33,24 @@ constexpr std::array storage_types{
   storage_type{"torch.CharStorage", "I8"},
   storage_type{"torch.ByteStorage", "U8"},
   storage_type{"torch.BoolStorage", "BOOL"},
+  storage_type{"torch.ComplexFloatStorage", "C64"},
+};
+
+/// Of newer types the storage has bytes, and the tensor says its type.
+constexpr std::string_view untyped_storage = "torch.storage.UntypedStorage";
+
+constexpr std::array tensor_types{
+  storage_type{"torch.uint16", "U16"},
+  storage_type{"torch.uint32", "U32"},
+  storage_type{"torch.uint64", "U64"},
+  storage_type{"torch.float8_e4m3fn", "F8_E4M3"},
+  storage_type{"torch.float8_e5m2", "F8_E5M2"},
+  storage_type{"torch.float8_e8m0fnu", "F8_E8M0"},
 };
 
 constexpr std::string_view tensor_maker = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view typed_tensor_maker =
+  "torch._utils._rebuild_tensor_v3";
 constexpr std::string_view parameter_maker = "torch._utils._rebuild_parameter";
 constexpr std::string_view parameter_with_state =
   "torch._utils._rebuild_parameter_with_state";
@@ -52,7 +67,9 @@ constexpr std::array allowed_names{
   std::string_view{"torch.float64"},
   std::string_view{"torch.float16"},
   std::string_view{"torch.bfloat16"},
+  untyped_storage,
   tensor_maker,
+  typed_tensor_maker,
   parameter_maker,
   parameter_with_state,
 };
@@ -60,6 +77,8 @@ constexpr std::array allowed_names{
 std::vector<std::string_view> all_names() {
   std::vector<std::string_view> out{allowed_names.begin(), allowed_names.end()};
   for (const auto& each : storage_types)
+    out.push_back(each.name);
+  for (const auto& each : tensor_types)
     out.push_back(each.name);
   return out;
 }
@@ -178,11 +197,15 @@ private:
 
   // -- the state dict ---------------------------------------------------------
 
+  static bool makes_tensor(const pickle::value& callee) {
+    return callee.text == tensor_maker || callee.text == typed_tensor_maker;
+  }
+
   bool is_tensor(const pickle::value& what) const {
     const auto* callee =
       what.what == kind::call ? pickle_.item(what, 0) : nullptr;
     return callee &&
-           (callee->text == tensor_maker || callee->text == parameter_maker ||
+           (makes_tensor(*callee) || callee->text == parameter_maker ||
             callee->text == parameter_with_state);
   }
 
@@ -211,10 +234,10 @@ private:
   void add(const std::string& name, const pickle::value& what) {
     const auto* made = &what;
     const auto& callee = *pickle_.item(what, 0);
-    if (callee.text != tensor_maker) { // A parameter, made of a tensor.
+    if (!makes_tensor(callee)) { // A parameter, made of a tensor.
       made = pickle_.item(*pickle_.item(what, 1), 0);
       if (made == nullptr || !is_tensor(*made) ||
-          pickle_.item(*made, 0)->text != tensor_maker)
+          !makes_tensor(*pickle_.item(*made, 0)))
         refuse_tensor(name, "is not made in a known way");
     }
     add_tensor(name, *pickle_.item(*made, 1));
@@ -231,7 +254,8 @@ private:
       refuse_tensor(name, "is not made in a known way");
     named_tensor out;
     out.name = name;
-    auto storage = find_storage(name, *reference, out.dtype);
+    auto storage =
+      find_storage(name, *reference, pickle_.item(arguments, 6), out.dtype);
     auto element = dtype_size(out.dtype);
     auto [count, reach] = extent_of(name, *shape, *strides);
     auto held = storage.size() / element;
@@ -262,8 +286,10 @@ private:
   }
 
   /// The bytes of ('storage', type, key, device, elements).
+  /// @param of_tensor The tensor's type, where the storage has none.
   std::span<const std::byte> find_storage(const std::string& name,
                                           const pickle::value& reference,
+                                          const pickle::value* of_tensor,
                                           std::string& dtype) const {
     const auto* id = pickle_.item(reference, 0);
     const auto* type = id ? pickle_.item(*id, 1) : nullptr;
@@ -272,12 +298,11 @@ private:
     if (!type || type->what != kind::name || !key || key->what != kind::text ||
         !elements || elements->what != kind::whole)
       refuse_tensor(name, "is not made in a known way");
-    auto found =
-      std::ranges::find(storage_types, type->text, &storage_type::name);
-    if (found == storage_types.end())
-      refuse_tensor(name, "is of the type " + config::shown(type->text) +
-                            ", which is not read");
-    dtype = found->dtype;
+    auto untyped = type->text == untyped_storage;
+    if (untyped && (!of_tensor || of_tensor->what != kind::name))
+      refuse_tensor(name, "is not made in a known way");
+    dtype = dtype_named(name, untyped ? of_tensor->text : type->text);
+    auto width = untyped ? 1 : dtype_size(dtype);
     const auto* member = find_member("data/" + key->text);
     if (member == nullptr)
       refuse_tensor(name, "has its numbers in " +
@@ -285,14 +310,26 @@ private:
                             ", which is not there");
     uint64_t size = 0;
     if (elements->whole < 0 ||
-        __builtin_mul_overflow(static_cast<uint64_t>(elements->whole),
-                               dtype_size(dtype), &size) ||
+        __builtin_mul_overflow(static_cast<uint64_t>(elements->whole), width,
+                               &size) ||
         size != member->size())
       refuse_tensor(name, "says that its storage has " +
                             std::to_string(elements->whole) +
                             " elements, and it has " +
                             std::to_string(member->size()) + " bytes");
     return *member;
+  }
+
+  std::string dtype_named(const std::string& name,
+                          const std::string& type) const {
+    for (const auto& each : storage_types)
+      if (each.name == type)
+        return std::string{each.dtype};
+    for (const auto& each : tensor_types)
+      if (each.name == type)
+        return std::string{each.dtype};
+    refuse_tensor(name, "is of the type " + config::shown(type) +
+                          ", which is not read");
   }
 
   struct extent {

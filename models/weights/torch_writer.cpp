@@ -17,6 +17,7 @@ namespace troupe::models {
 
 namespace {
 
+/// The name of a storage of this type; empty: there is none.
 std::string_view storage_of(const named_tensor& tensor) {
   constexpr std::array known{
     std::pair{std::string_view{"F32"}, std::string_view{"FloatStorage"}},
@@ -29,6 +30,23 @@ std::string_view storage_of(const named_tensor& tensor) {
     std::pair{std::string_view{"I8"}, std::string_view{"CharStorage"}},
     std::pair{std::string_view{"U8"}, std::string_view{"ByteStorage"}},
     std::pair{std::string_view{"BOOL"}, std::string_view{"BoolStorage"}},
+    std::pair{std::string_view{"C64"}, std::string_view{"ComplexFloatStorage"}},
+  };
+  for (const auto& [dtype, name] : known)
+    if (dtype == tensor.dtype)
+      return name;
+  return {};
+}
+
+/// The name of a type whose storages have bytes alone.
+std::string_view type_of_untyped(const named_tensor& tensor) {
+  constexpr std::array known{
+    std::pair{std::string_view{"U16"}, std::string_view{"uint16"}},
+    std::pair{std::string_view{"U32"}, std::string_view{"uint32"}},
+    std::pair{std::string_view{"U64"}, std::string_view{"uint64"}},
+    std::pair{std::string_view{"F8_E4M3"}, std::string_view{"float8_e4m3fn"}},
+    std::pair{std::string_view{"F8_E5M2"}, std::string_view{"float8_e5m2"}},
+    std::pair{std::string_view{"F8_E8M0"}, std::string_view{"float8_e8m0fnu"}},
   };
   for (const auto& [dtype, name] : known)
     if (dtype == tensor.dtype)
@@ -102,21 +120,28 @@ std::vector<int64_t> row_major_strides(std::span<const int64_t> shape) {
 
 void add_tensor(pickle_text& to, const named_tensor& tensor,
                 const std::string& storage) {
+  auto typed = storage_of(tensor);
   to.text(tensor.name);
-  to.name("torch._utils", "_rebuild_tensor_v2");
+  to.name("torch._utils",
+          typed.empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
   to.operations("((");
   to.text("storage");
-  to.name("torch", storage_of(tensor));
+  if (typed.empty())
+    to.name("torch.storage", "UntypedStorage");
+  else
+    to.name("torch", typed);
   to.text(storage);
   to.text("cpu");
-  to.number(
-    static_cast<int64_t>(tensor.bytes.size() / dtype_size(tensor.dtype)));
+  auto width = typed.empty() ? 1 : dtype_size(tensor.dtype);
+  to.number(static_cast<int64_t>(tensor.bytes.size() / width));
   to.operations("tQ"); // The storage.
   to.number(0);        // Where the tensor begins in it.
   to.numbers(tensor.shape);
   to.numbers(row_major_strides(tensor.shape));
   to.operations("\x89"); // No gradient is asked for.
   to.ordered_dictionary();
+  if (typed.empty())
+    to.name("torch", type_of_untyped(tensor));
   to.operations("tR");
 }
 

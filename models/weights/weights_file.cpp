@@ -3,28 +3,11 @@
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace troupe::models {
 
 namespace {
-
-constexpr std::string_view compiled = "_orig_mod.";
-constexpr std::string_view parallel = "module.";
-
-/// Without the part of this name, wherever it stands.
-std::string without_part(std::string_view key, std::string_view part) {
-  std::string out;
-  for (size_t at = 0; at < key.size();) {
-    auto begins = at == 0 || key[at - 1] == '.';
-    if (begins && key.substr(at).starts_with(part))
-      at += part.size();
-    else
-      out += key[at++];
-  }
-  return out;
-}
 
 /// The header, a JSON object, follows its length.
 bool may_be_safetensors(std::span<const std::byte> file) {
@@ -32,11 +15,6 @@ bool may_be_safetensors(std::span<const std::byte> file) {
 }
 
 } // namespace
-
-std::string without_wrappers(std::string_view key, bool in_module) {
-  auto out = without_part(key, compiled);
-  return in_module ? out.substr(parallel.size()) : out;
-}
 
 weights_file::weights_file(std::filesystem::path path)
   : path_(std::move(path)) {
@@ -63,11 +41,7 @@ weights_file::weights_file(std::filesystem::path path)
 }
 
 void weights_file::take(std::vector<named_tensor> all) {
-  auto in_module = std::ranges::all_of(all, [](const named_tensor& each) {
-    return without_part(each.name, compiled).starts_with(parallel);
-  });
   for (auto& each : all) {
-    each.name = without_wrappers(each.name, in_module);
     auto name = each.name;
     if (!tensors_.emplace(name, std::move(each)).second)
       throw run_error(path_.string() + ": has two tensors of the name " +

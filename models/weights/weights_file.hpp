@@ -26,8 +26,7 @@ public:
   /// SHA-256 of the whole file, in hex.
   const std::string& sha256() const noexcept { return sha256_; }
 
-  /// By key, without what wrappers put before keys: `module.` (PyTorch's data
-  /// parallelism) where all keys have it, and `_orig_mod.` (torch.compile).
+  /// By key, as it is in the file.
   const std::map<std::string, named_tensor, std::less<>>&
   tensors() const noexcept {
     return tensors_;
@@ -47,9 +46,5 @@ private:
   bool has_optimizer_ = false;
   std::string sha256_;
 };
-
-/// The key without what wrappers put into it, see `weights_file`.
-/// @param in_module Whether all keys begin with `module.`
-std::string without_wrappers(std::string_view key, bool in_module);
 
 } // namespace troupe::models

@@ -3,6 +3,7 @@ model that lie in them (docs/formats.md)."""
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from typing import Any
 
 import torch
 
+from troupe import extra_state, safetensors
 from troupe.constants import Constants, equal
-from troupe.description import COUNTER, PARAMETER, STATISTIC, Described
+from troupe.description import CONSTANT, COUNTER, PARAMETER, STATISTIC, Described
 from troupe.errors import Error
 from troupe.frames import Body
 
@@ -79,8 +81,9 @@ class Place:
     kind: int
     frozen: bool
     same_as: str
-    first: int  # Element of a block.
+    first: int  # Element of a block; of a constant, byte.
     shape: tuple[int, ...]
+    dtype: torch.dtype | None = None  # Of a constant; else that of the run.
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,16 @@ def read_welcome(body: Body) -> Welcome:
         same_as = body.text()
         first, dims = body.take("QI")
         shape = tuple(body.take(f"{dims}Q"))
-        places[name] = Place(name, kind, bool(is_frozen), same_as, first, shape)
+        dtype = _dtype_named(name, body.text()) if kind == CONSTANT else None
+        places[name] = Place(name, kind, bool(is_frozen), same_as, first, shape, dtype)
     return Welcome(_TYPES[element], count, frozen, region, batch_size, seed, places)
+
+
+def _dtype_named(tensor: str, dtype: str) -> torch.dtype:
+    try:
+        return safetensors.dtype_of(dtype)
+    except KeyError:
+        raise Error(f"{tensor} is {dtype} in the run, which is not known here") from None
 
 
 def device_of(mine: Sequence[Described]) -> torch.device | None:
@@ -169,7 +180,8 @@ class Tensors:
                 raise Error(f"the run has the tensor {name}, and the model has not")
             self._compare_one(mine[name], place)
         for name, x in mine.items():
-            if name not in self._run.places and x.kind != COUNTER:
+            # Runs of earlier releases have no constants.
+            if name not in self._run.places and x.kind not in (COUNTER, CONSTANT):
                 raise Error(f"the model has the tensor {name}, and the run has not")
 
     def _compare_ties(self, mine: dict[str, Described]) -> None:
@@ -195,10 +207,13 @@ class Tensors:
 
     def _compare_one(self, mine: Described, place: Place) -> None:
         name, its = mine.name, mine.tensor
+        if mine.extra_of is not None:
+            return  # It may be larger or smaller.
         if tuple(its.shape) != place.shape:
             raise Error(f"{name} has the shape {tuple(its.shape)}, and in the run {place.shape}")
-        if its.dtype != self._run.dtype:
-            raise Error(f"{name} is {its.dtype}, and in the run {self._run.dtype}")
+        dtype = place.dtype or self._run.dtype
+        if its.dtype != dtype:
+            raise Error(f"{name} is {its.dtype}, and in the run {dtype}")
         if place.frozen or place.same_as:
             return
         if place.kind == PARAMETER and not its.requires_grad:
@@ -211,9 +226,12 @@ class Tensors:
         values = [_part(block, place) for _, place in self._frozen]
         with torch.no_grad():
             for (x, _), value in zip(self._frozen, values):
-                if not equal(x.tensor.detach().cpu(), value):
-                    _copy(x, value)
-        self._constants = Constants((x, value) for (x, _), value in zip(self._frozen, values))
+                _deliver(x, value)
+        self._constants = Constants(
+            (x, value)
+            for (x, _), value in zip(self._frozen, values)
+            if x.extra_of is None
+        )
 
     def check_constants(self) -> None:
         """Raises Error if something has changed that the run takes for constant."""
@@ -374,18 +392,26 @@ class Tensors:
         return block.parts
 
 
-def _copy(to: Described, value: torch.Tensor) -> None:
-    try:
-        to.tensor.copy_(value)
-    except RuntimeError:  # Expanded, or of a kind that cannot be written to.
-        raise Error(
-            f"{to.name} has another value in the run, and cannot be written to: give it "
-            "memory of its own, with clone()"
-        ) from None
+def _deliver(to: Described, value: torch.Tensor) -> None:
+    """Gives a tensor that is not trained its value in the run."""
+    if to.extra_of is not None:
+        to.extra_of.set_extra_state(extra_state.to_state(to.name, value.clone()))
+    elif not equal(to.tensor, value):
+        try:
+            to.tensor.copy_(value)
+        except RuntimeError:  # Expanded, or of a kind that cannot be written to.
+            raise Error(
+                f"{to.name} has another value in the run, and cannot be written to: give it "
+                "memory of its own, with clone()"
+            ) from None
 
 
 def _part(block: torch.Tensor, place: Place) -> torch.Tensor:
     """The part of a block that is a tensor, in its shape."""
+    if place.dtype is not None:
+        size = place.dtype.itemsize * math.prod(place.shape)
+        data = block.view(torch.uint8)[place.first : place.first + size]
+        return safetensors.from_bytes(data, place.dtype, place.shape)
     size = 1
     for extent in place.shape:
         size *= extent

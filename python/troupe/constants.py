@@ -6,15 +6,14 @@ from collections.abc import Iterable
 
 import torch
 
-from troupe.description import Described
+from troupe import safetensors
+from troupe.description import CONSTANT, Described
 from troupe.errors import Error
 
 
 def equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether they have the same numbers; NaN is NaN."""
-    if torch.equal(a, b):
-        return True
-    return a.is_floating_point() and bool(((a == b) | (a.isnan() & b.isnan())).all())
+    """Whether they have the same bits."""
+    return torch.equal(*map(safetensors.flat_bytes, (a, b)))
 
 
 def _version(tensor: torch.Tensor) -> int:
@@ -35,16 +34,26 @@ class _Constant:
     def compare(self) -> None:
         now = self.its.held()
         same = isinstance(now, torch.Tensor) and now.shape == self.value.shape
-        if not (same and now.dtype == self.value.dtype and equal(now.detach().cpu(), self.value)):
+        if not (same and now.dtype == self.value.dtype and equal(now, self.value)):
             raise Error(
-                f"{self.its.name} has changed, and the run takes it for constant: nobody "
-                "else would have its new value. If the process shall change it, give "
-                f'carry={{"{self.its.name}": True}} to troupe.serve or troupe.describe; a '
-                "normalising layer that is frozen needs eval(); a buffer with "
-                "persistent=False stays with the process"
+                f"{self.its.name} has changed, and the run takes it for constant: nobody else "
+                f"would have its new value. {self._advice()}"
             )
         self.its.tensor = now
         self.version = _version(now)
+
+
+    def _advice(self) -> str:
+        if self.its.kind == CONSTANT:
+            return (
+                f"It is {self.value.dtype}, and only what has the type of the parameters can "
+                "be carried: a buffer with persistent=False stays with the process"
+            )
+        return (
+            f'If the process shall change it, give carry={{"{self.its.name}": True}} to '
+            "troupe.serve or troupe.describe; a normalising layer that is frozen needs "
+            "eval(); a buffer with persistent=False stays with the process"
+        )
 
 
 class Constants:

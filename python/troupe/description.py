@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -12,11 +13,11 @@ from typing import Any
 
 import torch
 
-from troupe import safetensors
+from troupe import extra_state, safetensors
 from troupe.errors import Error
 from troupe.memory import refuse_shared
 
-PARAMETER, STATISTIC, COUNTER = 0, 1, 2
+PARAMETER, STATISTIC, COUNTER, CONSTANT = range(4)
 
 #: Bytes of a buffer from which on it is not sent with each step, if nothing says so.
 _LARGE = 1 << 20
@@ -34,6 +35,8 @@ class Described:
     kind: int
     frozen: bool = False
     same_as: str = ""  # The first name of a tensor with several.
+    #: The module whose extra state it is.
+    extra_of: torch.nn.Module | None = None
     listed: bool = False  # As a statistic, in a file of an earlier release.
     #: Where the model has it: in a dictionary of its module, under its own name there.
     place: tuple[dict[str, Any], str] = field(default=({}, ""), repr=False, compare=False)
@@ -68,7 +71,9 @@ def _was_statistic(tensor: torch.Tensor, owner: torch.nn.Module) -> bool:
 class _Kinds:
     """Says what becomes of the tensors of a model."""
 
-    def __init__(self, carry: Carry | None) -> None:
+    def __init__(self, model: torch.nn.Module, carry: Carry | None) -> None:
+        #: The type of what is trained.
+        self._dtype = next((x.dtype for x in model.parameters() if x.requires_grad), None)
         self._carry = carry or {}
         for pattern, carried in self._carry.items():
             if not isinstance(pattern, str) or not isinstance(carried, bool):
@@ -80,25 +85,27 @@ class _Kinds:
 
     def of(
         self, name: str, tensor: torch.Tensor, owner: torch.nn.Module
-    ) -> tuple[int, bool] | None:
-        """Its kind, and whether it is constant; None: it stays with the process."""
-        if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad:
+    ) -> tuple[int, bool]:
+        """Its kind, and whether it is constant."""
+        parameter = isinstance(tensor, torch.nn.Parameter)
+        if parameter and tensor.requires_grad:
             return PARAMETER, False
         asked = self._asked(name)
+        frozen = parameter or _is_frozen(owner)
         # Of torch's layers for batch and instance normalisation, and those made of them.
         own = isinstance(owner, torch.nn.modules.batchnorm._NormBase)
         if own and name.rpartition(".")[2] == "num_batches_tracked":
-            return COUNTER, False
-        if not tensor.is_floating_point():
+            return (CONSTANT, True) if frozen else (COUNTER, False)
+        if tensor.dtype != self._dtype:
             if asked:
                 raise Error(
                     f"carry has {name}, which is {tensor.dtype}: only tensors of the type of "
                     "what is trained can be carried"
                 )
-            return None
+            return CONSTANT, True
         if asked is None:
             small = own or tensor.numel() * tensor.element_size() < _LARGE
-            asked = small and not isinstance(tensor, torch.nn.Parameter) and not _is_frozen(owner)
+            asked = small and not frozen
         return (STATISTIC, False) if asked else (PARAMETER, True)
 
     def _asked(self, name: str) -> bool | None:
@@ -124,28 +131,28 @@ def tensors_of(model: torch.nn.Module, carry: Carry | None = None) -> list[Descr
     Parameters are trained, or constant (frozen) where they need no gradient. Buffers
     of floating point numbers are running statistics, which the server combines,
     unless their layer is frozen or they are large: then they are constants. What is
-    left (masks, indices) stays with the process.
+    left (masks, indices, the extra state of modules, what is not trained and of another
+    type) is constant, too, in a type of its own.
 
     Args:
         carry: Says otherwise of tensors that are not trained.
     """
     model = plain(model)
-    kinds = _Kinds(carry)
+    kinds = _Kinds(model, carry)
     out: list[Described] = []
     first: dict[int, Described] = {}
     modules = dict(model.named_modules(remove_duplicate=False))
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if not isinstance(tensor, torch.Tensor):
+        if extra_state.is_extra(name):
+            out.append(_extra(name, tensor, modules.get(name.rpartition(".")[0], model)))
             continue
         path, _, key = name.rpartition(".")
         owner = modules.get(path, model)
         place = owner._parameters if isinstance(tensor, torch.nn.Parameter) else owner._buffers
         known = first.get(id(tensor))
         kind = (known.kind, known.frozen) if known else kinds.of(name, tensor, owner)
-        if kind is None:
-            continue
         where = (place, key) if place.get(key) is tensor else ({}, "")
-        listed = _was_statistic(tensor, owner)
+        listed = kind[0] != CONSTANT and _was_statistic(tensor, owner)
         one = Described(name, tensor, *kind, known.name if known else "", listed, where)
         first.setdefault(id(tensor), one)
         out.append(one)
@@ -155,8 +162,34 @@ def tensors_of(model: torch.nn.Module, carry: Carry | None = None) -> list[Descr
     return out
 
 
+def _extra(name: str, state: Any, owner: torch.nn.Module) -> Described:
+    return Described(
+        name, extra_state.to_tensor(name, state), CONSTANT, True, extra_of=owner
+    )
+
+
+def _check_form(x: Described) -> None:
+    """Refuses what no file of weights can hold."""
+    its = x.tensor
+    try:
+        x.name.encode()
+    except UnicodeEncodeError:
+        raise Error(f"{x.name!r}: the name of a tensor must be text that UTF-8 can have") from None
+    if x.name == "__metadata__":
+        raise Error(f"{x.name}: a tensor cannot have this name, which files of weights use")
+    if its.layout != torch.strided:
+        raise Error(f"{x.name} is {its.layout}: a file of weights keeps dense tensors alone")
+    if safetensors.name_of(its.dtype) is None:
+        raise Error(
+            f"{x.name} is {its.dtype}, which no file of weights can keep; with "
+            "persistent=False a buffer stays with the process"
+        )
+
+
 def _check(all: Iterable[Described]) -> None:
-    numbers = [x for x in all if x.kind != COUNTER]
+    for x in all:
+        _check_form(x)
+    numbers = [x for x in all if x.kind not in (COUNTER, CONSTANT)]
     for x in numbers:
         if x.tensor.dtype not in (torch.float32, torch.float64):
             raise Error(
@@ -230,12 +263,44 @@ def _groups(all: list[Described], groups: ParamGroups) -> dict[str, str]:
     return out
 
 
+def _pattern(name: str, others: Iterable[str]) -> str:
+    """A pattern of the setting `param-groups` that fits this name alone."""
+    out = re.sub(r"([*?\[])", r"[\1]", name)
+    # What the setting has a use for itself is any character there.
+    out = re.sub(r"""[\x00-\x20\x7f,=;#"'\\]""", "?", out)
+    if "?" in out.replace("[?]", ""):
+        fits = re.compile(re.sub(r"""[\x00-\x20\x7f,=;#"'\\]|(.)""", _either, name, flags=re.S))
+        for other in others:
+            if other != name and fits.fullmatch(other):
+                raise Error(
+                    f"param_groups has {name!r}, which the setting param-groups cannot tell "
+                    f"from {other!r}: rename one, or give param_groups to troupe.describe alone"
+                )
+    return out
+
+
+def _either(found: re.Match) -> str:
+    return re.escape(found[1]) if found[1] else "(?s:.)"
+
+
 def group_rules(model: torch.nn.Module, groups: ParamGroups) -> str:
     """The setting `param-groups` that says the same."""
     names: dict[str, list[str]] = {}
-    for name, numbers in _groups(tensors_of(model), groups).items():
-        names.setdefault(numbers, []).append(re.sub(r"([*?\[])", r"[\1]", name))
+    all = tensors_of(model)
+    for name, numbers in _groups(all, groups).items():
+        names.setdefault(numbers, []).append(_pattern(name, (x.name for x in all)))
     return ",".join(f"{' '.join(its)}={numbers}" for numbers, its in names.items())
+
+
+def _word(name: str) -> str:
+    """A name in a line of the metadata: as JSON where it would be misread otherwise."""
+    plain_text = name.isprintable() and " = " not in name and not name.startswith('"')
+    return name if plain_text and not name.endswith(" =") else json.dumps(name)
+
+
+def _is_new(x: Described) -> bool:
+    """Whether earlier releases did not describe it."""
+    return x.kind == CONSTANT and not (x.tensor.dtype == torch.int64 and x.tensor.dim() == 0)
 
 
 def describe(
@@ -260,27 +325,30 @@ def describe(
             fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
             buffers below 1 MiB of layers that are not frozen are carried.
     """
-    all = tensors_of(model, carry)
-    once = [x for x in all if not x.same_as]
-    still = [x for x in once if x.kind == STATISTIC or x.frozen]
-    lines = {
-        "troupe.statistics": [x.name for x in still if x.listed],
-        "troupe.frozen": [x.name for x in still if not x.listed],
-        "troupe.carried": [x.name for x in still if not x.listed and not x.frozen],
-        "troupe.constant": [x.name for x in still if x.listed and x.frozen],
-        "troupe.shared": [f"{x.name} = {x.same_as}" for x in all if x.same_as],
-        "troupe.groups": [
-            f"{name} = {numbers}" for name, numbers in _groups(all, param_groups or ()).items()
-        ],
-    }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    safetensors.write(
-        path,
-        {x.name: x.tensor for x in once},
-        {key: "\n".join(names) for key, names in lines.items() if names},
-    )
+    safetensors.write(path, *contents(model, param_groups))
     return path
+
+
+def contents(
+    model: torch.nn.Module, param_groups: ParamGroups | None = None
+) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors and the metadata of such a file."""
+    all = tensors_of(model)
+    lines = {
+        "troupe.statistics": [_word(x.name) for x in all if x.kind == STATISTIC],
+        "troupe.frozen": [_word(x.name) for x in all if x.frozen],
+        "troupe.shared": [f"{_word(x.name)} = {_word(x.same_as)}" for x in all if x.same_as],
+        "troupe.groups": [
+            f"{_word(name)} = {numbers}" for name, numbers in _groups(all, param_groups or ()).items()
+        ],
+    }
+    # Constants come last, wide types first: those before them stay aligned. A single
+    # int64 was a counter to earlier releases, and stays where it was.
+    once.sort(key=lambda x: -x.tensor.element_size() if _is_new(x) else -1000)
+    metadata = {key: "\n".join(names) for key, names in lines.items() if names}
+    return {x.name: x.tensor for x in once}, metadata
 
 
 def file_name(model: torch.nn.Module) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from troupe.errors import Error
 
-VERSION = 1
+VERSION = 2
 
 HELLO, GRADIENT, RETURNED, SCORED = range(1, 5)
 WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN, SCORE = range(65, 74)

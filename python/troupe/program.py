@@ -7,13 +7,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
-from troupe.description import Carry, ParamGroups, describe, file_name, group_rules
+from troupe import safetensors
+from troupe.description import Carry, ParamGroups, contents, file_name, group_rules
 from troupe.errors import Error
 
 #: Names the program where it is neither in the package nor in the PATH.
@@ -86,9 +88,9 @@ def serve(
 ) -> int:
     """Runs the parameter server for this model, and returns its exit status.
 
-    The model's present weights are the first ones of a new run. Their file is
-    runs/<class>.safetensors: a run that goes on needs one that describes the
-    same, whatever the values.
+    The model's present weights are the first ones of a new run, which keeps them in
+    its folder. A run that goes on needs a model that has the same tensors, whatever
+    the values.
 
     Args:
         config: An INI file of settings, docs/configuration.md.
@@ -107,13 +109,32 @@ def serve(
     if param_groups is not None:
         settings["param_groups"] = group_rules(model, param_groups)
     given = flags(config, settings)
-    # Workers of this machine may be in another folder.
-    path = Path("runs").absolute() / f"{file_name(model)}.safetensors"
-    file = describe(model, path, carry=carry)
     command = [find(), "--role", "ps"]
-    command += ["--network", f"weights:{file}"]
     command += ["--dataset", dataset(dataset_size, dataset_id), *given]
-    return _wait(command)
+    with _described(model, carry) as file:
+        command += ["--network", f"weights:/proc/self/fd/{file.fileno()}"]
+        return _wait(command, file.fileno())
+
+
+def _described(model: torch.nn.Module, carry: Carry | None) -> IO[bytes]:
+    """The description of a model in a file without a name, open for the program, which
+    keeps it in the run's folder."""
+    name = f"{file_name(model)}.safetensors"
+    tensors, metadata = contents(model, carry=carry)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    try:
+        with tempfile.TemporaryDirectory(prefix="troupe-") as folder:
+            number = os.open(os.path.join(folder, name), flags, 0o600)
+    except OSError:  # No folder may be written to.
+        number = os.memfd_create(name)
+    out = open(number, "w+b")
+    try:
+        safetensors.write_to(out, tensors, metadata)
+        out.flush()
+    except OSError as why:
+        out.close()
+        raise Error(f"the model's description cannot be written: {why.strerror}") from None
+    return out
 
 
 def launch(
@@ -148,8 +169,8 @@ def launch(
     return _wait(command)
 
 
-def _wait(command: list[str]) -> int:
-    with subprocess.Popen(command) as process:
+def _wait(command: list[str], *files: int) -> int:
+    with subprocess.Popen(command, pass_fds=files) as process:
         while True:
             try:
                 return process.wait()

@@ -6,11 +6,13 @@ import ctypes
 import json
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import torch
 
+from troupe import extra_state
 from troupe.errors import Error
 
 _NAMES = {
@@ -24,13 +26,56 @@ _NAMES = {
     torch.int8: "I8",
     torch.uint8: "U8",
     torch.bool: "BOOL",
+    torch.uint64: "U64",
+    torch.uint32: "U32",
+    torch.uint16: "U16",
+    torch.complex64: "C64",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.float8_e8m0fnu: "F8_E8M0",
 }
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
+
+#: What a header has beside tensors, under a name that therefore none can have.
+_METADATA = "__metadata__"
+
+
+def name_of(dtype: torch.dtype) -> str | None:
+    """The format's name of a type; None: it has none."""
+    return _NAMES.get(dtype)
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The type of this name. Raises KeyError."""
+    return _TYPES[name]
+
+
+def flat_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor in row-major order, on the CPU; perhaps its own memory."""
+    dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return dense.reshape(-1).view(torch.uint8)
+
+
+def from_bytes(data: torch.Tensor, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
+    """The tensor that such bytes are."""
+    if data.numel() == 0:
+        return torch.empty(tuple(shape), dtype=dtype)
+    return data.view(dtype).view(tuple(shape))
 
 
 def write(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
     """Writes the tensors in their order. Readers see the old file or the new one."""
-    header: dict = {"__metadata__": dict(metadata)} if metadata else {}
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    with open(draft, "wb") as out:
+        write_to(out, tensors, metadata)
+    os.replace(draft, path)
+
+
+def write_to(
+    out: IO[bytes], tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+) -> None:
+    """The same to an open file."""
+    header: dict = {_METADATA: dict(metadata)} if metadata else {}
     offset = 0
     for name, tensor in tensors.items():
         size = tensor.numel() * tensor.element_size()
@@ -42,20 +87,16 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str
         offset += size
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-len(head) % 8)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    with open(draft, "wb") as out:
-        out.write(struct.pack("<Q", len(head)) + head)
-        for tensor in tensors.values():
-            flat = tensor.detach().cpu().contiguous()
-            size = flat.numel() * flat.element_size()
-            if size:  # Without numpy, which torch does not need either.
-                out.write((ctypes.c_char * size).from_address(flat.data_ptr()))
-    os.replace(draft, path)
+    out.write(struct.pack("<Q", len(head)) + head)
+    for tensor in tensors.values():
+        flat = flat_bytes(tensor)
+        if flat.numel():  # Without numpy, which torch does not need either.
+            out.write((ctypes.c_char * flat.numel()).from_address(flat.data_ptr()))
 
 
-def read(path: Path) -> dict[str, torch.Tensor]:
+def read(path: Path) -> dict[str, Any]:
     """All tensors of a file, by name; shared ones under all of their names,
-    which checkpoints have in their metadata."""
+    which checkpoints have in their metadata. Extra state is what the module gave."""
     try:
         data = bytearray(path.read_bytes())
     except OSError as why:
@@ -63,20 +104,19 @@ def read(path: Path) -> dict[str, torch.Tensor]:
     try:
         (size,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + size])
-        others = header.pop("__metadata__", {})
+        others = header.pop(_METADATA, {})
         out = {}
         for name, what in header.items():
             first, last = what["data_offsets"]
             dtype = _TYPES[what["dtype"]]
-            shape = what["shape"]
-            if first == last:
-                out[name] = torch.empty(shape, dtype=dtype)
-                continue
             part = data[8 + size + first : 8 + size + last]
-            out[name] = torch.frombuffer(part, dtype=dtype).reshape(shape)
+            flat = torch.frombuffer(part, dtype=torch.uint8) if part else torch.empty(0)
+            out[name] = from_bytes(flat, dtype, what["shape"])
         for name, first in others.items():
             if first in out and name not in out:
                 out[name] = out[first]
+        for name in filter(extra_state.is_extra, out):
+            out[name] = extra_state.to_state(name, out[name])
         return out
     except (struct.error, ValueError, KeyError, RuntimeError):
         raise Error(f"{path}: is no safetensors file that can be read") from None

@@ -113,6 +113,21 @@ TEST_CASE("each setting of the cluster is refused or free", "[earlier-run]") {
   }
 }
 
+TEST_CASE("a run's description of its network is where the run is",
+          "[earlier-run]") {
+  scratch root;
+  root.write("moved/described/net.safetensors", "x");
+  const std::string before = "weights:/gone/described/net.safetensors";
+  auto network = [&](const std::string& folder) {
+    earlier_run run{name, "[training]\nnetwork = " + before + "\n", true,
+                    root.path() / folder};
+    return from_run(run, {}, role::ps).front().text;
+  };
+  auto kept = root.path() / "moved/described/net.safetensors";
+  CHECK(network("moved") == "weights:" + kept.string());
+  CHECK(network("other") == before);
+}
+
 TEST_CASE("a start's own limits take the place of the run's", "[earlier-run]") {
   auto run = run_of("--max-steps 100");
   auto all = resume("--epochs 3", run).values.training;

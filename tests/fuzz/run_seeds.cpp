@@ -31,6 +31,10 @@ inputs safetensors_seeds() {
   };
   write("weights", tensors.weights, {{"format", "pt"}, {"step", "7"}});
   write("slots", tensors.slots, {});
+  write("described", tensors.weights,
+        {{"troupe.frozen", tensors.weights[0].name},
+         {"troupe.shared", "\"a = b\\n\" = " + tensors.weights[0].name},
+         {"troupe.groups", "\"c\" = lr=1\nd = lr=2"}});
   write("none", std::vector<models::named_tensor>{}, {});
   return out;
 }

@@ -1,5 +1,6 @@
 #include "models/storage/safetensors.hpp"
 
+#include "models/storage/described_tensors.hpp"
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 
@@ -28,6 +29,22 @@ void rewrite_tensors(const models::tensor_file& found) {
   }
 }
 
+/// Any file may be given as the description of a network.
+void read_description(const models::tensor_file& found) {
+  auto constants =
+    models::described_constants(found.tensors(), found.metadata());
+  for (const auto& name : constants)
+    require(found.find(name) != nullptr, "a constant is a tensor");
+  for (const auto& [key, value] : found.metadata())
+    for (const auto& line : models::description_lines(found.metadata(), key)) {
+      std::string_view rest{line};
+      models::take_name(rest);
+      require(rest.size() < line.size() || line.empty(), "a name is taken");
+    }
+  auto digest = models::digest_of_described(found.tensors(), found.metadata());
+  require(digest.size() == 64, "a description has a digest");
+}
+
 } // namespace
 
 bool safetensors(bytes_view data) {
@@ -36,6 +53,7 @@ bool safetensors(bytes_view data) {
   if (!taken([&] { found = models::read_safetensors(file.path()); }))
     return false;
   rewrite_tensors(*found);
+  read_description(*found);
   return true;
 }
 

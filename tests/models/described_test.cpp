@@ -1,6 +1,7 @@
 // Networks that a safetensors file describes.
 
 #include "config/text/failure.hpp"
+#include "config/values/script.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/layout/segments.hpp"
 #include "models/network.hpp"
@@ -14,6 +15,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <torch/torch.h>
 
+#include <cstring>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -234,4 +237,100 @@ TEST_CASE("a description gives parameters numbers of their own") {
     written(usual(), about).refusal(),
     EndsWith("troupe.groups has the line 'scale = rate=0.01': "
              "'rate=0.01' must be lr=X, weight-decay=X or momentum=X"));
+}
+
+namespace {
+
+/// With an index and a mask beside what is trained, and a frozen layer of
+/// another type.
+std::vector<part> with_constants() {
+  auto out = usual();
+  out.push_back({"index", torch::arange(5), "I64"});
+  out.push_back({"body.mask", torch::ones({3}, torch::kBool), "BOOL"});
+  out.push_back({"old.weight", torch::ones({2, 1}, torch::kDouble), "F64"});
+  out.push_back({"none", torch::empty({0, 4}, torch::kByte), "U8"});
+  return out;
+}
+
+const tensor_metadata about_constants{
+  {"troupe.statistics", "body.1.running_mean"},
+  {"troupe.frozen", "head.weight\nindex\nbody.mask\nold.weight\nnone"},
+  {"troupe.shared", "tail.weight = body.0.weight\nother.mask = body.mask"}};
+
+} // namespace
+
+TEST_CASE("frozen tensors of other types are constants with their own") {
+  written on{with_constants(), about_constants};
+  config::training_settings settings;
+  settings.network = on.network();
+  auto layout = layout_of(settings, 0);
+  auto plain = flat_layout::from(load_description(on.file)->module());
+  CHECK(layout.count() == plain.count());
+  CHECK(names_of(layout.frozen()) == names{"head.weight"});
+  auto all = draw_weights(settings, 0);
+  CHECK(static_cast<uint64_t>(all.frozen.numel()) == layout.frozen_count());
+  CHECK(layout.fits_frozen(all.frozen));
+  CHECK(torch::equal(layout.view(all, layout.frozen()[0]), ramp({2, 3}, 30)));
+  CHECK(layout.constants().size() == 4);
+  for (const auto& slot : layout.constants())
+    for (const auto& [name, value, dtype] : with_constants())
+      if (name == slot.name) {
+        CHECK(slot.dtype == dtype);
+        CHECK(slot.offset % 8 == 0);
+        auto bytes = flat_layout::constant_in(all.frozen, slot);
+        REQUIRE(bytes.size() == value.nbytes());
+        CHECK(
+          (bytes.empty() || std::memcmp(bytes.data(), value.const_data_ptr(),
+                                        bytes.size()) == 0));
+      }
+  const auto& last = layout.state_dict().back();
+  CHECK(last.name == "other.mask");
+  CHECK(last.same_as == "body.mask");
+  CHECK(last.kind == tensor_kind::constant);
+  // A run that an earlier release has begun can go on.
+  CHECK(digest_of_description(on.file) ==
+        digest_of_description(written{usual(), about_usual}.file));
+}
+
+TEST_CASE("names in a description may hold anything") {
+  auto about = about_usual;
+  about["troupe.frozen"] = "\"a\\nb\"";
+  about["troupe.shared"] = "\"x = y\" = \"q\\\"z\"\nplain name, too = scale";
+  auto parts = usual();
+  parts.push_back({"a\nb", ramp({2}, 50)});
+  parts.push_back({"q\"z", ramp({2}, 60)});
+  parts.push_back({"\"odd", ramp({2}, 70)});
+  written on{parts, about};
+  auto net = make_network(on.network(), 0, config::scalar_type::float32);
+  auto layout = flat_layout::from(net->module());
+  CHECK(names_of(layout.frozen()) == names{"a\nb"});
+  std::map<std::string, std::string> ties;
+  for (const auto& slot : layout.state_dict())
+    if (!slot.same_as.empty())
+      ties.emplace(slot.name, slot.same_as);
+  CHECK(ties == std::map<std::string, std::string>{
+                  {"x = y", "q\"z"}, {"plain name, too", "scale"}});
+}
+
+TEST_CASE("a description comes to another process without its values") {
+  written on{with_constants(), about_constants};
+  auto sent = description_without_values(on.network());
+  CHECK(sent.head.size() < sent.bytes);
+  auto there = keep_description(sent, "net");
+  CHECK(there == keep_description(sent, "net"));
+  CHECK(config::short_name(there) == "net");
+  CHECK(digest_of_network(there) == digest_of_network(on.network()));
+  config::training_settings here, elsewhere;
+  here.network = on.network();
+  elsewhere.network = there;
+  CHECK(layout_of(here, 0) == layout_of(elsewhere, 0));
+  CHECK(description_without_values("lenet").head.empty());
+  CHECK_THROWS_AS(layout_of(
+                    [&] {
+                      auto out = here;
+                      out.network = keep_description({"no header", 9}, "bad");
+                      return out;
+                    }(),
+                    0),
+                  run_error);
 }

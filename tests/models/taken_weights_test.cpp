@@ -9,6 +9,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <limits>
 
 using namespace troupe;
@@ -142,6 +143,113 @@ TEST_CASE_METHOD(files_of_weights, "an integer is no weight") {
           {"head.weight", "I64", {3}, std::as_bytes(std::span{head})}},
          ""),
     ContainsSubstring("tensor head.weight is of type I64"));
+}
+
+TEST_CASE_METHOD(files_of_weights,
+                 "names in wrappers are read where they do not fit otherwise") {
+  auto renamed = [this](auto rename) {
+    auto out = good;
+    for (auto& each : out)
+      each.name = rename(each.name);
+    return out;
+  };
+  auto before = [](const std::string& what) {
+    return [what](const std::string& name) {
+      return what + name;
+    };
+  };
+  for (const auto* what : {"module.", "model.", "_orig_mod.module."}) {
+    auto taken = take(renamed(before(what)));
+    CHECK(taken.count == 2);
+    CHECK_THAT(taken.names,
+               ContainsSubstring("names of the file are read without '"));
+  }
+  CHECK(take(good).names.empty());
+  auto lightning = renamed(before("model."));
+  lightning.push_back({"loss.weight", {1}, {1}});
+  CHECK_THROWS_WITH(take(lightning), ContainsSubstring("3 tensors too many"));
+  CHECK(take(lightning, "loss.*").count == 2);
+  // The network may be in a wrapper, too, or alone.
+  layout = flat_layout::from(
+    {{"module.body.weight", {2, 2}}, {"module.head.weight", {3}}},
+    config::scalar_type::float32);
+  CHECK(take(renamed(before("module."))).names.empty());
+  CHECK_THAT(take(good).names,
+             ContainsSubstring("names of the network are read without "
+                               "'module.'"));
+  CHECK(take(renamed(before("model."))).count == 2);
+}
+
+TEST_CASE_METHOD(files_of_weights, "an average of weights is read") {
+  int64_t averaged = 3;
+  auto tensor = [](const tensor_for_file& each) {
+    return named_tensor{"module." + each.name, "F32", each.shape,
+                        std::as_bytes(std::span{each.numbers})};
+  };
+  CHECK(take({{"n_averaged", "I64", {}, std::as_bytes(std::span{&averaged, 1})},
+              tensor(good[0]),
+              tensor(good[1])},
+             "")
+          .count == 2);
+}
+
+TEST_CASE_METHOD(files_of_weights, "only what is trained must be finite") {
+  torch::nn::Module net;
+  net.register_parameter("a", at::zeros({2}));
+  net.register_parameter("mask", at::zeros({2}), false);
+  layout = flat_layout::from(net);
+  flat = at::full({2}, 9, at::kFloat);
+  frozen = at::zeros({2}, at::kFloat);
+  auto infinity = std::numeric_limits<float>::infinity();
+  tensor_for_file a{"a", {2}, {1, 2}}, mask{"mask", {2}, {0, -infinity}};
+  CHECK(take({a, mask}).count == 2);
+  CHECK(frozen[1].item<float>() == -infinity);
+  a.numbers[0] = infinity;
+  CHECK_THROWS_WITH(take({a, mask}),
+                    ContainsSubstring("tensor a holds NaN or infinity"));
+  std::vector<double> large{0, 1e300};
+  CHECK_THROWS_WITH(
+    take({{"a", "F32", {2}, std::as_bytes(std::span{good[0].numbers}.first(2))},
+          {"mask", "F64", {2}, std::as_bytes(std::span{large})}},
+         ""),
+    ContainsSubstring("tensor mask holds NaN or infinity, or a number too "
+                      "large"));
+}
+
+TEST_CASE_METHOD(files_of_weights,
+                 "constants come from the file if it has them") {
+  parameter_slot index;
+  index.name = "index";
+  index.dtype = "I64";
+  index.shape = {2};
+  layout.add_constants({index});
+  frozen = at::zeros({static_cast<int64_t>(layout.frozen_count())});
+  auto value = [&] {
+    std::vector<int64_t> out(2);
+    std::ranges::copy(
+      flat_layout::constant_in(frozen, layout.constants().front()),
+      std::as_writable_bytes(std::span{out}).begin());
+    return out;
+  };
+  CHECK(take(good).count == 2);
+  CHECK(value() == std::vector<int64_t>{0, 0});
+  std::vector<named_tensor> all;
+  for (const auto& each : good)
+    all.push_back(
+      {each.name, "F32", each.shape, std::as_bytes(std::span{each.numbers})});
+  std::vector<int64_t> whole{5, 1};
+  std::vector<uint8_t> small{7, 2};
+  all.push_back({"index", "I64", {2}, std::as_bytes(std::span{whole})});
+  CHECK(take(all, "").count == 3);
+  CHECK(value() == whole);
+  all.back() = {"index", "U8", {2}, std::as_bytes(std::span{small})};
+  take(all, "");
+  CHECK(value() == std::vector<int64_t>{7, 2});
+  all.back().shape = {1, 2};
+  CHECK_THROWS_WITH(take(all, ""),
+                    ContainsSubstring("tensor index is 1x2, and that of net is "
+                                      "2; --init-skip index leaves it out"));
+  CHECK(take(all, "index").skipped == std::vector<std::string>{"index"});
 }
 
 TEST_CASE_METHOD(files_of_weights, "a pattern that matches nothing is wrong") {
