@@ -43,6 +43,19 @@ def _is_frozen(module: torch.nn.Module) -> bool:
     return bool(own) and not any(x.requires_grad for x in own)
 
 
+def _require_values(name: str, tensor: torch.Tensor) -> None:
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise Error(
+            f"{name} has no shape yet: its layer is a lazy one; call the model with a batch "
+            "first"
+        )
+    if tensor.is_meta:
+        raise Error(
+            f"{name} is on the meta device, without values: use model.to_empty(device=...) "
+            "and initialise it, or load weights, first"
+        )
+
+
 def tensors_of(model: torch.nn.Module) -> list[Described]:
     """What the server keeps of a model, in the order of its state dict.
 
@@ -58,6 +71,7 @@ def tensors_of(model: torch.nn.Module) -> list[Described]:
     for name, tensor in model.state_dict(keep_vars=True).items():
         if not isinstance(tensor, torch.Tensor):
             continue
+        _require_values(name, tensor)
         if id(tensor) in first:
             kind = next(x.kind for x in out if x.name == first[id(tensor)])
             out.append(Described(name, tensor, kind, False, first[id(tensor)]))
