@@ -24,8 +24,8 @@ struct step_pipeline_parts {
   config::training_settings settings;
   server_model* model = nullptr;
   shard_group* shards = nullptr;
-  /// Called when a gradient was applied or dropped.
-  std::function<void(const push_id&)> settled;
+  /// Called when a gradient was dropped, or (true) applied.
+  std::function<void(const push_id&, bool)> settled;
   /// Called when a new version is published.
   std::function<void(version)> made;
   /// Does what it is given after the call that led to it; the run fails if that

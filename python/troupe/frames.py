@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from troupe.errors import Error
 
-VERSION = 1
+VERSION = 2
 
-HELLO, GRADIENT, RETURNED, SCORED = range(1, 5)
+HELLO, GRADIENT, RETURNED, SCORED, PAUSED, RESUMED = range(1, 7)
 WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN, SCORE = range(65, 74)
+LAST, PLACE = range(74, 76)
 
 _HEADER = struct.Struct("<IIQ")
 

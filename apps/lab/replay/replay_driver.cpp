@@ -2,6 +2,7 @@
 
 #include "actors/core/step_scheduler.hpp"
 #include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/run_is_over.hpp"
 #include "config/text/failure.hpp"
 
 #include <ATen/Parallel.h>
@@ -35,8 +36,12 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
     [](leave_atom, worker_id, incarnation, const std::string&) {
       // The event log says when it left.
     },
+    [](detach_atom, const worker_actor&) {},
     [](join_atom) {},
     [this](ending_atom) { ending(); },
+    [](ended_atom, version, const std::vector<push_id>&, const payload&) {},
+    [](fetch_atom) -> last_version { return run_is_over(); },
+    [](credit_atom) {},
     [this](ended_atom, const run_end& how) { leave_run(how); },
     [this](tick_atom) { prompt(); },
     // Messages to a worker.
