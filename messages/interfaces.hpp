@@ -64,6 +64,10 @@ using evaluator_actor = caf::typed_actor<
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
+/// What a run ends with: the version; of each member its last gradient in the
+/// weights, if there is one; and all weights with their statistics.
+using last_version = result<version, std::vector<push_id>, payload>;
+
 /// Admits workers and evaluators to the cluster and notices when they are lost.
 /// Runs in the process of the lead.
 using coordinator_actor = caf::typed_actor<
@@ -74,10 +78,20 @@ using coordinator_actor = caf::typed_actor<
   result<incarnation>(register_atom, evaluator_actor),
   // Expels a worker that sent too many bad gradients; the text says why.
   result<void>(leave_atom, worker_id, incarnation, std::string),
+  // A worker that is connected does not compute for now: it has no place in the
+  // cluster until it registers again, and is told of the end.
+  result<void>(detach_atom, worker_actor),
   // The join timeout has passed: training starts with the workers present.
   result<void>(join_atom),
   // Training has stopped: tells all workers to stop.
   result<void>(ending_atom),
+  // What the run ends with, as in a `last_version`.
+  result<void>(ended_atom, version, std::vector<push_id>, payload),
+  // Asks for that; the answer waits until it is known. Errors: shutting_down:
+  // the run ends without.
+  last_version(fetch_atom),
+  // A member has taken some more of them: it gets more time to leave.
+  result<void>(credit_atom),
   // All files are written: tells all evaluators to stop, then terminates.
   result<void>(ended_atom, run_end),
   // Timer: checks that the members are alive.
@@ -173,6 +187,8 @@ using lead_actor = parameter_server_actor::extend<
   result<void>(refuse_atom, std::string),
   // Shards are lost: this life of the run ends so, and perhaps another begins.
   result<void>(ended_atom, run_end),
+  // Somebody will want all weights that the run ends with.
+  result<void>(fetch_atom),
   // Timer: the last score is overdue.
   result<void>(tick_atom),
   // A signal arrived: ends the run with a checkpoint, a last score and the
@@ -235,6 +251,12 @@ using scorer_actor = caf::typed_actor<
   // average of its weights. Errors: failed.
   result<score>(evaluate_atom, version, payload, bool)>;
 
+/// Takes the version that a run ends with, for a process of the user's.
+using last_weights_actor = caf::typed_actor<
+  // All of its weights, and whether the last gradient of the process is in
+  // them; comes before the end of the run.
+  result<void>(ended_atom, version, payload, bool)>;
+
 /// Loads the batches of leases on a thread of its own.
 using loader_actor = caf::typed_actor<
   // Loads the batch of a lease. Errors: bad_data.
@@ -259,6 +281,14 @@ using session_client_actor = caf::typed_actor<
   // The server took a checkpoint of this version: has the worker write its
   // error feedback after this gradient to disk.
   result<void>(write_atom, version, push_id),
+  // Its worker's process does not compute for now: gives up the place in the
+  // cluster, and keeps the connection.
+  result<void>(leave_atom),
+  // It computes again: registers again.
+  result<void>(join_atom),
+  // Fetches what the run ends with; its weights have this shape. Errors:
+  // shutting_down: there is nothing; peer_lost, timed_out.
+  last_version(fetch_atom, payload_shape),
   // The run is over for its worker, evaluator or shard, or it cannot go on.
   result<void>(ended_atom, run_end),
   // A signal arrived: this process is to stop.
@@ -297,12 +327,17 @@ using gateway_actor = caf::typed_actor<
   result<coordinator_actor>(attach_atom, parameter_server_actor),
   // Makes the other end for a link whose tensors are sent in chunks.
   result<void>(attach_atom, chunk_end_actor),
+  // Asks for what the run ends with, as in a `last_version`. Its weights can be
+  // fetched from then on, instead of those that are not trained. The answer
+  // waits until it is known. Errors: shutting_down: the run ends without.
+  result<version, std::vector<push_id>>(ended_atom),
   // Sends the weights that are not trained, in chunks, to this download.
   result<void>(fetch_atom, caf::strong_actor_ptr),
   // The download has received so many bytes.
   result<void>(credit_atom, transfer_id, uint64_t)>;
 
-/// Receives weights that are not trained, once, for the node that it runs in.
+/// Receives all weights of one kind, once, for the node that it runs in: those
+/// that are not trained, or the last ones of the run.
 using download_actor = caf::typed_actor<
   // Fetches them from this gateway; the answer are all of them. Errors:
   // peer_lost, protocol_violation, timed_out.

@@ -131,7 +131,8 @@ struct registration_request {
   /// It is told of the run's end when the last score is known, not when
   /// training is over.
   bool awaits_score = false;
-  uint32_t leases = 2; ///< How many it wants to have at a time.
+  uint32_t leases = 2;     ///< How many it wants to have at a time.
+  bool takes_last = false; ///< It fetches the weights that the run ends with.
 };
 
 /// The answer to a worker that registers.
@@ -306,7 +307,8 @@ bool inspect(Inspector& f, registration_request& x) {
   return f.object(x).fields(
     f.field("has_rank", x.has_rank), f.field("rank", x.rank),
     f.field("transport", x.transport), f.field("data", x.data),
-    f.field("awaits_score", x.awaits_score), f.field("leases", x.leases));
+    f.field("awaits_score", x.awaits_score), f.field("leases", x.leases),
+    f.field("takes_last", x.takes_last));
 }
 
 template <class Inspector>

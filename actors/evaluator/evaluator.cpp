@@ -18,12 +18,14 @@ evaluator_actor::behavior_type evaluator_state::make_behavior() {
     [this](attach_atom, const parameter_server_actor& link) { attach(link); },
     [this](detach_atom) { detach(); },
     [](ping_atom) {},
-    [this](stop_atom, const run_end& how) { leave(how); },
+    [this](stop_atom, const run_end& how) { stop(how); },
   };
 }
 
 void evaluator_state::attach(const parameter_server_actor& link) {
   detach();
+  if (stopped_)
+    return;
   link_ = link;
   watch();
 }
@@ -33,6 +35,15 @@ void evaluator_state::detach() {
   ++attachments_;
   link_.reset();
   seen_ = version{0};
+}
+
+// It keeps its place until it has what the run ends with.
+void evaluator_state::stop(const run_end& how) {
+  if (std::exchange(stopped_, true))
+    return;
+  detach();
+  hand_over_last(self_, parts_.last, parts_.session, how, push_id{},
+                 [this](const run_end& told) { leave(told); });
 }
 
 void evaluator_state::leave(const run_end& how) {

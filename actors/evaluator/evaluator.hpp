@@ -7,6 +7,7 @@
 // An actor; its session client makes it, and its scorer has a thread of its
 // own.
 
+#include "actors/runtime/last_weights.hpp"
 #include "messages/interfaces.hpp"
 
 #include <functional>
@@ -17,6 +18,7 @@ namespace troupe {
 struct evaluator_parts {
   scorer_actor scorer;
   session_client_actor session; ///< Gets this evaluator its link.
+  last_weights last{};          ///< Who takes what the run ends with.
 };
 
 class evaluator_state {
@@ -36,6 +38,7 @@ private:
 
   void attach(const parameter_server_actor& link);
   void detach();
+  void stop(const run_end& how);
   void leave(const run_end& how);
   void watch();
   void take_refusal(const caf::error& why);
@@ -51,6 +54,7 @@ private:
   uint64_t attachments_ = 0; ///< Answers to earlier ones are ignored.
   uint32_t unknown_ = 0;     ///< Errors of unknown kind, in a row.
   version seen_{0};
+  bool stopped_ = false; ///< The run is over.
 };
 
 } // namespace troupe

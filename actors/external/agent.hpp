@@ -5,7 +5,8 @@
 // both have mapped; a frame only says where.
 //
 // The process answers each frame of weights once, with a gradient or without
-// (`returned`). Until then the blocks that the frame named are its own.
+// (`returned`). Until then the blocks that the frame named are its own, and its
+// time runs, whatever else it says.
 
 #include "actors/external/frame_reader.hpp"
 #include "actors/external/shared_blocks.hpp"
@@ -21,15 +22,14 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 
 namespace troupe {
 
 /// A compute actor and a loader in one, which also gets the frames of the
-/// process.
-using agent_actor =
-  compute_actor::extend_with<loader_actor>::extend_with<frame_owner_actor>;
+/// process, and the weights that the run ends with.
+using agent_actor = compute_actor::extend_with<loader_actor>::extend_with<
+  frame_owner_actor>::extend_with<last_weights_actor>;
 
 struct agent_parts {
   config::settings settings; ///< Of the joined worker.
@@ -52,9 +52,17 @@ public:
   agent_actor::behavior_type make_behavior();
 
 private:
+  /// A lease that the process knows by a number, which never comes twice: a
+  /// server that was started again counts its leases anew.
+  struct told_lease {
+    lease what;
+    uint64_t number = 0;
+    bool refused = false; ///< The process has given it back.
+  };
+
   /// A gradient that the process is asked for.
   struct job {
-    lease what;
+    told_lease of;
     caf::typed_response_promise<gradient_report> asks;
     at::Tensor gradient;
     run_clock clock;
@@ -64,6 +72,7 @@ private:
   struct blocks {
     payload weights;
     at::Tensor gradient;
+    run_clock since;
   };
 
   caf::result<loaded_batch> load(const lease& what);
@@ -71,10 +80,14 @@ private:
   void cancel();
   void take(external::process_frame_kind kind, uint64_t number,
             const std::string& body);
-  void take_gradient(lease_id from, const std::string& body);
-  uint64_t take_out(const std::vector<lease_id>& what);
-  void give_back(lease_id what);
-  bool settle(lease_id what);
+  void take_gradient(uint64_t from, const std::string& body);
+  uint64_t take_out(const std::vector<uint64_t>& numbers,
+                    std::vector<lease_id>& also);
+  void give_back(uint64_t number);
+  bool settle(uint64_t number);
+  void withdraw_first();
+  void pause();
+  void resume();
   void finish(caf::expected<gradient_report> report);
   gradient_report without_gradient(const job& of) const;
   void check_time();
@@ -84,11 +97,13 @@ private:
   agent_parts parts_;
   external::shared_blocks blocks_;
   models::flat_pool gradients_;
-  std::deque<lease> waiting_;  ///< Told to the process, and not begun.
-  std::set<lease_id> refused_; ///< Of these: given back by the process.
+  std::deque<told_lease> waiting_; ///< Told to the process, and not begun.
+  uint64_t numbers_ = 0;           ///< The last number of a lease.
+  uint64_t sent_ = 0;              ///< Of the gradient that was sent last.
   std::optional<job> job_;
-  std::map<lease_id, blocks> unanswered_;
-  caf::error lost_; ///< Why the process is gone, if it is.
+  std::map<uint64_t, blocks> unanswered_; ///< By the number of the lease.
+  bool paused_ = false; ///< The process has left its loop, for now.
+  caf::error lost_;     ///< Why the process is gone, if it is.
 };
 
 /// Spawns the agent and the reader of its frames.

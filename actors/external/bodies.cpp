@@ -32,7 +32,7 @@ gradient_answer read_gradient(const std::string& body, const std::string& who) {
   out.samples = in.number<uint64_t>();
   out.loss = in.number<double>();
   for (auto rest = in.number<uint32_t>(); rest > 0 && in.good(); --rest)
-    out.also.emplace_back(in.number<uint64_t>());
+    out.also.push_back(in.number<uint64_t>());
   out.metrics = read_metrics(in, who);
   if (!in.complete())
     throw run_error(who + " sent a gradient's frame of another form");

@@ -24,8 +24,9 @@ std::string weights_body(version computed_on, bool last_was_dropped,
 /// What the process says of a gradient.
 struct gradient_answer {
   uint64_t samples = 0;
-  double loss = 0;            ///< Mean over the samples.
-  std::vector<lease_id> also; ///< Leases that it covers besides its own.
+  double loss = 0; ///< Mean over the samples.
+  /// Leases that it covers besides its own, by the numbers of their frames.
+  std::vector<uint64_t> also;
   config::metrics metrics;
 };
 

@@ -5,6 +5,9 @@
 #include "actors/external/process_line.hpp"
 #include "messages/interfaces.hpp"
 
+#include <atomic>
+#include <memory>
+
 namespace troupe {
 
 /// Whom the frames are for.
@@ -13,10 +16,16 @@ using frame_owner_actor = caf::typed_actor<
   result<void>(frame_atom, uint32_t, uint64_t, std::string),
   // There will be no more frames; the error says why.
   result<void>(detach_atom, caf::error),
-  // From time to time while there are none: checks how long the process takes.
+  // From time to time: checks how long the process takes.
   result<void>(tick_atom)>;
 
 void read_frames(caf::actor_system& system, external::process_line_ptr line,
                  frame_owner_actor owner);
+
+/// Tells the session client when the process has ended, until `begun` is true:
+/// until then nobody reads its frames.
+void watch_process(caf::actor_system& system, external::process_line_ptr line,
+                   session_client_actor session,
+                   std::shared_ptr<const std::atomic<bool>> begun);
 
 } // namespace troupe

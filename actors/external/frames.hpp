@@ -26,6 +26,8 @@ enum class process_frame_kind : uint32_t {
   gradient = 2, ///< Is in the block that the weights' frame named.
   returned = 3, ///< The lease will not be computed.
   scored = 4,   ///< The metrics of a version, whose number it has.
+  paused = 5,   ///< It has left its loop, and asks for no more leases; for now.
+  resumed = 6,  ///< It is in its loop again.
 
   // From the worker.
   welcome = 65,   ///< The answer to hello; the number is the version.
@@ -36,7 +38,9 @@ enum class process_frame_kind : uint32_t {
   cancelled = 70, ///< The gradient is not needed: answer without it.
   end = 71,       ///< The run is over; status and line.
   forgotten = 72, ///< A region is no longer used; its number.
-  score = 73      ///< Score the version of this number.
+  score = 73,     ///< Score the version of this number.
+  last = 74,      ///< The run ends with the version of this number.
+  place = 75      ///< The rank of the worker, as it has a place; its number.
 };
 
 struct frame_header {

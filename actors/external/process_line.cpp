@@ -103,6 +103,11 @@ bool process_line::wait_for(double seconds) {
   return line || process;
 }
 
+bool process_line::ends_within(double seconds) const {
+  pollfd one{process_.get(), POLLIN, 0};
+  return poll(&one, 1, static_cast<int>(seconds * 1000)) > 0;
+}
+
 /// Whether the connection can be read, and whether the process has ended.
 std::pair<bool, bool> process_line::wait(int milliseconds) const {
   std::array<pollfd, 2> both{pollfd{line_.get(), POLLIN, 0},

@@ -39,6 +39,9 @@ public:
   /// Waits until there is something to receive, for so many seconds at most.
   bool wait_for(double seconds);
 
+  /// Whether the process ends within so many seconds, whatever it sends.
+  bool ends_within(double seconds) const;
+
   /// Waits for the next frame; nothing when there will be none, because the
   /// process has ended or broke the rules: then `why_closed` says which.
   std::optional<process_frame> receive();

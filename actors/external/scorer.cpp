@@ -28,6 +28,9 @@ external_scorer_actor::behavior_type external_scorer_state::make_behavior() {
   return {
     [this](evaluate_atom, version what, const payload& weights,
            bool of_average) { return begin(what, weights, of_average); },
+    [this](ended_atom, version what, const payload& weights, bool) {
+      blocks_.give_last(what, weights, 0);
+    },
     [this](frame_atom, uint32_t kind, uint64_t number,
            const std::string& body) {
       take(static_cast<process_frame_kind>(kind), number, body);
@@ -129,8 +132,8 @@ std::string external_scorer_state::who() const {
   return "process " + std::to_string(parts_.line->pid());
 }
 
-scorer_actor make_external_scorer(caf::actor_system& system,
-                                  external_scorer_parts parts) {
+external_scorer_actor make_external_scorer(caf::actor_system& system,
+                                           external_scorer_parts parts) {
   auto line = parts.line;
   auto scorer = spawn<external_scorer_actor, external_scorer_state>(
     system, placement::scheduled, std::move(parts));

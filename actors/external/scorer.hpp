@@ -15,8 +15,10 @@
 
 namespace troupe {
 
-/// A scorer that also gets the frames of the process.
-using external_scorer_actor = scorer_actor::extend_with<frame_owner_actor>;
+/// A scorer that also gets the frames of the process, and the weights that the
+/// run ends with.
+using external_scorer_actor =
+  scorer_actor::extend_with<frame_owner_actor>::extend_with<last_weights_actor>;
 
 struct external_scorer_parts {
   config::settings settings; ///< Of the evaluator that has joined.
@@ -68,7 +70,7 @@ private:
 };
 
 /// Spawns the scorer and the reader of its frames.
-scorer_actor make_external_scorer(caf::actor_system& system,
-                                  external_scorer_parts parts);
+external_scorer_actor make_external_scorer(caf::actor_system& system,
+                                           external_scorer_parts parts);
 
 } // namespace troupe

@@ -81,6 +81,15 @@ block_place shared_blocks::place_of(std::span<const std::byte> block) {
   return {region->id, where->offset};
 }
 
+void shared_blocks::give_last(version what, const payload& weights,
+                              uint64_t applied) {
+  last_ = weights_.take();
+  last_.copy_(to_tensor(weights));
+  auto where = place_of(bytes_of(last_));
+  line_->send(process_frame_kind::last, what.value,
+              body_writer{}.put(applied).put(where).take());
+}
+
 void shared_blocks::forget_unused() {
   std::erase_if(regions_, [this](const auto& entry) {
     auto gone = entry.second.expired();

@@ -35,6 +35,12 @@ public:
   /// Where the block is, for the process. Makes its region known to it first.
   block_place place_of(std::span<const std::byte> block);
 
+  /// Gives the process the version that the run ends with, in memory that
+  /// nobody else uses.
+  /// @param applied The number of the lease whose gradient the process has sent
+  /// last, if it is in these weights; else 0.
+  void give_last(version what, const payload& weights, uint64_t applied);
+
   /// Tells the process of regions that are no longer used.
   void forget_unused();
 
@@ -44,6 +50,7 @@ private:
   models::flat_layout layout_;
   models::flat_pool weights_;
   at::Tensor frozen_;
+  at::Tensor last_;
   /// Those that the process knows, by their numbers.
   std::map<uint64_t, std::weak_ptr<const transport::shared_region>> regions_;
 };

@@ -2,6 +2,7 @@
 
 #include "actors/links/chunk_channel.hpp"
 #include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/spawning.hpp"
 
 #include <algorithm>
@@ -36,6 +37,7 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
       return attach(link);
     },
     [this](attach_atom, const chunk_end_actor& peer) { open_chunks(peer); },
+    [this](ended_atom) { return offer_last(); },
     [this](fetch_atom, const caf::strong_actor_ptr& to) { upload(to); },
     [this](credit_atom, transfer_id id, uint64_t received) {
       credit(id, received);
@@ -76,6 +78,26 @@ void gateway_state::open_chunks(const chunk_end_actor& peer) {
       parts_.codec, parts_.modules});
 }
 
+caf::result<version, std::vector<push_id>> gateway_state::offer_last() {
+  if (!parts_.coordinator || offers_last_) {
+    break_off("a question for the last weights that is out of place");
+    return caf::make_error(errc::protocol_violation);
+  }
+  auto asks = self_->make_response_promise<version, std::vector<push_id>>();
+  self_->request(parts_.coordinator, caf::infinite, fetch_atom_v)
+    .then(
+      [this, asks](version what, const std::vector<push_id>& applied,
+                   const payload& weights) mutable {
+        parts_.frozen = weights;
+        offers_last_ = true;
+        downloaded_ = 0;
+        download_ = download_actor{};
+        asks.deliver(what, applied);
+      },
+      [asks](const caf::error&) mutable { asks.deliver(run_is_over()); });
+  return asks;
+}
+
 void gateway_state::upload(const caf::strong_actor_ptr& to) {
   if (!to || !parts_.frozen || download_)
     return break_off("a second download, or one of what is not there");
@@ -83,13 +105,16 @@ void gateway_state::upload(const caf::strong_actor_ptr& to) {
   leaving_.begin(transfer_id{0}, parts_.frozen, to_download());
 }
 
-// Only progress gives a peer without a link more time.
+// Only progress gives a peer without a link, or one that leaves, more time.
 void gateway_state::credit(transfer_id id, uint64_t received) {
   if (!download_ || received > parts_.frozen.shape().bytes() ||
       !leaving_.credit(id, received, to_download()))
     return break_off("credit for what was not sent");
-  if (received > std::exchange(downloaded_, std::max(downloaded_, received)) &&
-      !late_.disposed())
+  if (received <= std::exchange(downloaded_, std::max(downloaded_, received)))
+    return;
+  if (offers_last_)
+    self_->send(parts_.coordinator, credit_atom_v);
+  else if (!late_.disposed())
     wait_for_peer();
 }
 

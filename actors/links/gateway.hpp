@@ -2,7 +2,8 @@
 // Stands for the actor connection of one peer at the server: ties the peer's
 // link to it, so that both ends of a path end with the connection, and makes
 // the server's end for a link whose tensors are sent in chunks. Before that, it
-// sends the peer what is not trained of the weights.
+// sends the peer what is not trained of the weights, and at the end of the run,
+// if the peer asks, the last version of the others.
 //
 // An actor beside the parameter server, one for each peer. It ends with the
 // peer, and when the peer does not set up its link in time.
@@ -51,6 +52,7 @@ public:
 private:
   caf::result<coordinator_actor> attach(const parameter_server_actor& link);
   void open_chunks(const chunk_end_actor& peer);
+  caf::result<version, std::vector<push_id>> offer_last();
   void upload(const caf::strong_actor_ptr& to);
   void credit(transfer_id id, uint64_t received);
   void wait_for_peer();
@@ -69,7 +71,8 @@ private:
   bool has_chunks_ = false;
   download_actor download_; ///< Of the peer; null until it asks.
   outgoing_payloads leaving_;
-  uint64_t downloaded_ = 0; ///< Bytes that the peer has taken.
+  uint64_t downloaded_ = 0;  ///< Bytes that the peer has taken.
+  bool offers_last_ = false; ///< What can be fetched is the run's last version.
 };
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include "actors/server/parameter_server.hpp"
 
+#include "actors/runtime/tensor_payload.hpp"
 #include "actors/server/restore.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
@@ -109,6 +110,7 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     },
     [this](refuse_atom, const std::string& line) { fail_for_others(line); },
     [this](ended_atom, const run_end& how) { regroup(how); },
+    [this](fetch_atom) { last_is_wanted_ = true; },
     [this](tick_atom) { ending_.scored(); },
     [this](stop_atom) { stop(); },
   };
@@ -381,8 +383,10 @@ void parameter_server_state::stop_workers(const std::string& reason) {
 }
 
 void parameter_server_state::finish_work() {
-  if (next_.all().empty())
+  if (next_.all().empty()) {
     feed_.finish();
+    hand_over_last();
+  }
   // Saved already: then only its digest is needed.
   if (!checkpoints_.take() && model_.has_weights() && shards_.any() &&
       shards_.complete())
@@ -399,6 +403,29 @@ void parameter_server_state::finish_work() {
     self_->run_delayed(to_timespan(parts_.save_timeout),
                        [this] { give_saving_up(); });
   note_idle();
+}
+
+// To the members that take it, through the coordinator, which stays until they
+// have left.
+void parameter_server_state::hand_over_last() {
+  if (!model_.has_weights() || (!last_is_wanted_ && feed_.evaluators() == 0))
+    return;
+  auto what = scheduler_.current();
+  auto applied = requests_.applied();
+  if (!shards_.any())
+    return self_->send(coordinator_, ended_atom_v, what, applied,
+                       model_.newest());
+  if (!shards_.complete())
+    return;
+  ending_.collecting();
+  shard_fetch parts;
+  auto whole = model_.make_whole();
+  parts.width = static_cast<uint64_t>(whole.element_size());
+  parts.weights = whole;
+  shards_.fetch(std::move(parts), [this, what, applied, whole] {
+    self_->send(coordinator_, ended_atom_v, what, applied, to_payload(whole));
+    ending_.collected();
+  });
 }
 
 void parameter_server_state::note_idle() {

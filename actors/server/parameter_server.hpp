@@ -142,6 +142,7 @@ private:
   void keep_if_best(const score& found);
   void stop_workers(const std::string& reason);
   void finish_work();
+  void hand_over_last();
   void note_idle();
   void note_state(const snapshot& what);
   void give_saving_up();
@@ -183,6 +184,7 @@ private:
   std::map<std::string, std::string> transports_; ///< Of each worker so far.
   std::optional<models::best_score> best_; ///< Of the best weights on disk.
   uint32_t contexts_waited_ = 0;           ///< Times, at the end of the run.
+  bool last_is_wanted_ = false; ///< Somebody takes what the run ends with.
   // With remote shards: the digests of the version that the run ends with.
   std::optional<std::string> weights_sha256_;
   std::optional<std::string> state_sha256_;

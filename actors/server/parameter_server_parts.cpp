@@ -95,8 +95,8 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   out.settings = parts_.settings.training;
   out.model = &model_;
   out.shards = &shards_;
-  out.settled = [this](const push_id& id) {
-    requests_.settle(id);
+  out.settled = [this](const push_id& id, bool applied) {
+    requests_.settle(id, applied);
   };
   out.attempt = [this](const std::function<void()>& what) {
     attempt(what);

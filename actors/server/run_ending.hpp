@@ -51,6 +51,7 @@ public:
     line_ = std::move(line);
     scored_ = true;
     saved_ = true;
+    collected_ = true;
     calls_.give_up_saving();
     settle();
   }
@@ -68,6 +69,14 @@ public:
     settle();
   }
 
+  /// Members wait for the last version: it must be collected for them.
+  void collecting() { collected_ = false; }
+
+  void collected() {
+    collected_ = true;
+    settle();
+  }
+
   /// The last score was the best, so the best weights are written again.
   void saving() { saved_ = false; }
 
@@ -80,7 +89,7 @@ public:
   }
 
   bool begun() const { return begun_; }
-  bool is_saved() const { return saved_; }
+  bool is_saved() const { return saved_ && collected_; }
   bool is_closed() const { return closed_; } ///< The summary was asked for.
   bool has_failed() const { return status_ == "failed"; }
 
@@ -90,7 +99,8 @@ public:
 
 private:
   void settle() {
-    if (begun_ && scored_ && saved_ && !std::exchange(closed_, true))
+    if (begun_ && scored_ && saved_ && collected_ &&
+        !std::exchange(closed_, true))
       calls_.close();
   }
 
@@ -100,6 +110,7 @@ private:
   bool begun_ = false;
   bool scored_ = false;
   bool saved_ = false;
+  bool collected_ = true;
   bool closed_ = false;
 };
 

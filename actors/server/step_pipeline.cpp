@@ -42,7 +42,7 @@ void step_pipeline::carry_out(const cores::orders& what,
   std::vector<push_id> dropped;
   for (const auto& late : what.drop) {
     held_.erase(late.id);
-    parts_.settled(late.id);
+    parts_.settled(late.id, false);
     dropped.push_back(late.id);
   }
   parts_.shards->drop(dropped);
@@ -142,7 +142,7 @@ auto step_pipeline::begin(const cores::update_order& order, double rate)
     out.what.gradients.push_back(part.id);
     out.shares.push_back(static_cast<double>(held.samples) * part.weight);
     out.gradients.push_back(std::move(held.gradient));
-    parts_.settled(part.id);
+    parts_.settled(part.id, true);
   }
   out.what.shares.assign(out.shares.begin(), out.shares.end());
   return out;

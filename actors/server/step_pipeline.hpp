@@ -24,8 +24,8 @@ struct step_pipeline_parts {
   config::training_settings settings;
   server_model* model = nullptr;
   shard_group* shards = nullptr;
-  /// Called when a gradient was applied or dropped.
-  std::function<void(const push_id&)> settled;
+  /// Called when a gradient was dropped, or (true) applied.
+  std::function<void(const push_id&, bool)> settled;
   /// Called when all steps of a decision are made: the versions after the first
   /// argument up to the second, which is published.
   std::function<void(version, version)> made;

@@ -230,10 +230,22 @@ void worker_requests::answer_left(const std::string& reason) {
     asks->deliver(caf::make_error(errc::unknown_member, reason));
 }
 
-void worker_requests::settle(const push_id& id) {
-  auto who = members_.find(id.worker);
-  if (who != members_.end() && who->second.life == id.life)
-    who->second.settled = id.seq;
+void worker_requests::settle(const push_id& id, bool applied) {
+  auto found = members_.find(id.worker);
+  if (found == members_.end() || found->second.life != id.life)
+    return;
+  auto& who = found->second;
+  who.settled = id.seq;
+  if (applied)
+    who.applied = id.seq;
+}
+
+std::vector<push_id> worker_requests::applied() const {
+  std::vector<push_id> out;
+  for (const auto& [rank, who] : members_)
+    if (who.applied.value > 0)
+      out.push_back({rank, who.life, who.applied});
+  return out;
 }
 
 void worker_requests::each_member(

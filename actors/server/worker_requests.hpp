@@ -77,8 +77,11 @@ public:
 
   bool has(worker_id who) const { return members_.contains(who); }
 
-  /// A gradient was applied or dropped.
-  void settle(const push_id& id);
+  /// A gradient was dropped, or applied.
+  void settle(const push_id& id, bool applied);
+
+  /// Of each member the last gradient that was applied, if there is one.
+  std::vector<push_id> applied() const;
 
   /// Calls `what` for each member: with its handle, and its last gradient that
   /// was applied or dropped.
@@ -108,8 +111,9 @@ private:
     incarnation life;
     worker_actor handle;
     std::optional<weights_promise> asks;
-    sequence request; ///< The number of that request.
-    sequence settled; ///< Its last gradient that is applied or dropped.
+    sequence request;    ///< The number of that request.
+    sequence settled;    ///< Its last gradient that is applied or dropped.
+    sequence applied{0}; ///< Its last one that is applied.
   };
 
   void accept(const push_header& header, const payload& gradient,

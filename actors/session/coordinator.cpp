@@ -37,8 +37,15 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
     [this](register_atom, const evaluator_actor& who) { return admit(who); },
     [this](leave_atom, worker_id who, incarnation life,
            const std::string& reason) { expel(who, life, reason); },
+    [this](detach_atom, const worker_actor& who) { pause(who); },
     [this](join_atom) { start_if_due(); },
     [this](ending_atom) { stop_workers(); },
+    [this](ended_atom, version what, const std::vector<push_id>& applied,
+           const payload& weights) {
+      take_last({what, applied, weights});
+    },
+    [this](fetch_atom) { return fetch_last(); },
+    [this](credit_atom) { leave_by_ = now() + grace; },
     [this](ended_atom, const run_end& how) { close(how); },
     [this](tick_atom) { tick(); },
   };
@@ -53,7 +60,8 @@ coordinator_state::admit(const registration_request& wish,
                          const worker_actor& who) {
   if (ending_)
     return run_is_over();
-  give_back_seat_of(who);
+  give_back_seat_of(who, "its link broke");
+  std::erase(paused_, who);
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   if (!parts_.assignment)
     return admit_to(rank, wish, who);
@@ -77,6 +85,8 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
         (rank ? " (rank " + to_string(*rank) + ")" : ""));
   auto seat = std::get<cores::seat>(place);
   self_->monitor(who);
+  if (wish.takes_last)
+    self_->send(parts_.lead, fetch_atom_v);
   workers_[seat.worker] = {who, seat.life, wish.awaits_score};
   ranks_[who.address()] = seat.worker;
   auto promise = self_->make_response_promise<registration>();
@@ -95,9 +105,20 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
 }
 
 // Only its link broke, not the connection, so nothing reported that it left.
-void coordinator_state::give_back_seat_of(const worker_actor& who) {
+void coordinator_state::give_back_seat_of(const worker_actor& who,
+                                          const std::string& reason) {
   if (auto found = ranks_.find(who.address()); found != ranks_.end())
-    leave(found->second, workers_.at(found->second).life, "its link broke");
+    leave(found->second, workers_.at(found->second).life, reason);
+}
+
+void coordinator_state::pause(const worker_actor& who) {
+  if (!who || ending_)
+    return;
+  give_back_seat_of(who, "its loop was left");
+  if (std::ranges::find(paused_, who) != paused_.end())
+    return;
+  self_->monitor(who);
+  paused_.push_back(who);
 }
 
 incarnation coordinator_state::admit(const evaluator_actor& who) {
@@ -141,6 +162,8 @@ void coordinator_state::lost(const caf::actor_addr& who,
     leave(id, workers_.at(id).life,
           why && why != caf::exit_reason::user_shutdown ? "connection lost"
                                                         : "it ended");
+  } else if (std::erase_if(paused_, is_lost) != 0) {
+    // It had no place.
   } else if (std::erase_if(evaluators_, is_lost) != 0) {
     self_->send(parts_.lead, evaluators_atom_v,
                 static_cast<uint32_t>(evaluators_.size()));
@@ -196,14 +219,31 @@ void coordinator_state::stop_workers() {
   for (const auto& [id, who] : workers_)
     if (!who.awaits_score)
       self_->send(who.handle, stop_atom_v, run_end{});
+  for (const auto& who : paused_)
+    self_->send(who, stop_atom_v, run_end{});
+}
+
+void coordinator_state::take_last(last_one what) {
+  last_ = std::move(what);
+  for (auto& asks : std::exchange(fetching_, {}))
+    asks.deliver(last_->what, last_->applied, last_->weights);
+}
+
+last_version coordinator_state::fetch_last() {
+  if (last_)
+    return {last_->what, last_->applied, last_->weights};
+  if (ended_)
+    return run_is_over();
+  fetching_.push_back(
+    self_->make_response_promise<version, std::vector<push_id>, payload>());
+  return fetching_.back();
 }
 
 void coordinator_state::close(const run_end& how) {
-  if (ended_) // The time to disconnect is over.
-    workers_.clear(), ranks_.clear(), evaluators_.clear();
-  else
-    self_->delayed_send(self_, to_timespan(grace), ended_atom_v, how);
   if (!ended_) {
+    leave_by_ = now() + grace;
+    for (auto& asks : std::exchange(fetching_, {}))
+      asks.deliver(run_is_over());
     run_end told;
     told.accuracy = how.accuracy;
     if (told.next = how.next; !told.next.empty())
@@ -218,11 +258,20 @@ void coordinator_state::close(const run_end& how) {
       evaluators_.clear(); // They look for the next lead by themselves.
   }
   ended_ = how;
+  end_grace();
+}
+
+// Who still takes the last weights has more time.
+void coordinator_state::end_grace() {
+  if (auto left = leave_by_ - now(); left > 0)
+    self_->run_delayed(to_timespan(left), [this] { end_grace(); });
+  else
+    workers_.clear(), ranks_.clear(), evaluators_.clear(), paused_.clear();
   leave_if_alone();
 }
 
 void coordinator_state::leave_if_alone() {
-  if (!ended_ || !workers_.empty() || !evaluators_.empty())
+  if (!ended_ || !workers_.empty() || !evaluators_.empty() || !paused_.empty())
     return;
   self_->send(parts_.supervisor, ended_atom_v, *ended_);
   self_->quit();

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -46,13 +47,21 @@ private:
     bool awaits_score = false;
   };
 
+  /// What the run ends with.
+  struct last_one {
+    version what;
+    std::vector<push_id> applied;
+    payload weights;
+  };
+
   caf::result<registration> admit(const registration_request& wish,
                                   const worker_actor& who);
   caf::result<registration> admit_to(std::optional<worker_id> rank,
                                      const registration_request& wish,
                                      const worker_actor& who);
   incarnation admit(const evaluator_actor& who);
-  void give_back_seat_of(const worker_actor& who);
+  void give_back_seat_of(const worker_actor& who, const std::string& reason);
+  void pause(const worker_actor& who);
   void leave(worker_id who, incarnation life, const std::string& reason);
   void expel(worker_id who, incarnation life, const std::string& reason);
   void lost(const caf::actor_addr& who, const caf::error& why);
@@ -60,7 +69,10 @@ private:
   void tick();
   void ping();
   void stop_workers();
+  void take_last(last_one what);
+  last_version fetch_last();
   void close(const run_end& how);
+  void end_grace();
   void leave_if_alone();
   double tick_interval() const;
   double now() const;
@@ -73,7 +85,14 @@ private:
   std::map<caf::actor_addr, worker_id> ranks_; ///< By address.
   std::vector<worker_id> gathered_; ///< Joined before training starts.
   std::vector<evaluator_actor> evaluators_;
-  double tick_due_ = 0;          ///< When the next tick is due.
+  std::vector<worker_actor> paused_; ///< Connected, and without a place.
+  double tick_due_ = 0;              ///< When the next tick is due.
+  /// What the run ends with, and who waits for it.
+  std::optional<last_one> last_;
+  std::vector<
+    caf::typed_response_promise<version, std::vector<push_id>, payload>>
+    fetching_;
+  double leave_by_ = 0;          ///< When members are no longer waited for.
   bool ending_ = false;          ///< Workers were told to stop.
   std::optional<run_end> ended_; ///< Evaluators were told, too.
 };

@@ -49,7 +49,7 @@ void download_state::take(const chunk& piece) {
 void download_state::watch() {
   if (!arriving_ ||
       arriving_->received() == std::exchange(before_, arriving_->received()))
-    return fail(errc::timed_out, "the frozen weights do not come");
+    return fail(errc::timed_out, "the weights do not come");
   self_->delayed_send(self_, to_timespan(patience_), tick_atom_v);
 }
 

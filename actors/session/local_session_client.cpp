@@ -1,4 +1,5 @@
 #include "actors/links/local_link.hpp"
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/unexpected.hpp"
 #include "actors/session/session_client.hpp"
 
@@ -41,6 +42,11 @@ local_session_client_state::make_behavior() {
     [this](tick_atom) { connect(); },
     [this](write_atom, version at, const push_id& settled) {
       return write_error_feedback(feedback_, at, settled);
+    },
+    [](leave_atom) {},
+    [](join_atom) {},
+    [](fetch_atom, const payload_shape&) -> last_version {
+      return run_is_over();
     },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { end({}); },

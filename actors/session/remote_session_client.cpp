@@ -1,4 +1,5 @@
 #include "actors/recording/console.hpp"
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
 #include "actors/session/download.hpp"
@@ -55,6 +56,11 @@ remote_session_client_state::make_behavior() {
     [this](tick_atom) { connect(); },
     [this](write_atom, version at, const push_id& settled) {
       return write_error_feedback(feedback_, at, settled);
+    },
+    [this](leave_atom) { pause(); },
+    [this](join_atom) { resume(); },
+    [this](fetch_atom, const payload_shape& shape) {
+      return fetch_last(shape);
     },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { end({}); },
@@ -157,6 +163,41 @@ void remote_session_client_state::download(const proto::Welcome& welcome,
           }));
 }
 
+// The server has them ready once all its shards have given theirs; from then on
+// they must keep coming.
+last_version
+remote_session_client_state::fetch_last(const payload_shape& shape) {
+  if (!gateway_)
+    return run_is_over();
+  last_asks_ =
+    self_->make_response_promise<version, std::vector<push_id>, payload>();
+  self_->request(gateway_, to_timespan(parts_.connect_timeout), ended_atom_v)
+    .then(in_this_attempt(
+            [this, shape](version what, const std::vector<push_id>& applied) {
+              download_last(shape, what, applied);
+            }),
+          in_this_attempt([this](const caf::error& why) { refuse_last(why); }));
+  return *last_asks_;
+}
+
+void remote_session_client_state::download_last(
+  const payload_shape& shape, version what,
+  const std::vector<push_id>& applied) {
+  auto by = spawn<download_actor, download_state>(
+    self_->system(), placement::scheduled, patience_with_a_peer);
+  self_->request(by, caf::infinite, fetch_atom_v, gateway_, shape)
+    .then(in_this_attempt([this, what, applied](const payload& got) {
+            if (auto asks = std::exchange(last_asks_, std::nullopt))
+              asks->deliver(what, applied, got);
+          }),
+          in_this_attempt([this](const caf::error& why) { refuse_last(why); }));
+}
+
+void remote_session_client_state::refuse_last(const caf::error& why) {
+  if (auto asks = std::exchange(last_asks_, std::nullopt))
+    asks->deliver(why);
+}
+
 // A server that returns may belong to another run, or have other settings or
 // data: then the participant that was made for the run before is useless.
 void remote_session_client_state::take_part(const proto::Welcome& welcome) {
@@ -188,6 +229,8 @@ void remote_session_client_state::take_part(const proto::Welcome& welcome) {
 void remote_session_client_state::tie(size_t index,
                                       const gateway_actor& gateway,
                                       transport::path_ptr way) {
+  if (index == 0)
+    gateway_ = gateway;
   const auto& link = servers_.tie(index, gateway, std::move(way));
   self_->monitor(link);
   self_
@@ -207,7 +250,33 @@ void remote_session_client_state::attached(
     return shake_hands_with(*next);
   keep_feedback();
   link_ = servers_.join(feedback_);
+  take_seat();
+}
+
+void remote_session_client_state::take_seat() {
+  if (paused_) {
+    attempts_.succeeded();
+    self_->send(coordinator_, detach_atom_v,
+                std::get<worker_actor>(*participant_));
+    return;
+  }
   std::visit([&](const auto& who) { seat(who, coordinator_); }, *participant_);
+}
+
+// Before it is connected, it takes no seat then.
+void remote_session_client_state::pause() {
+  if (!participant_ || std::exchange(paused_, true) || !link_)
+    return;
+  tell(self_, *participant_, detach_atom_v);
+  attempts_.begin(); // The answer to a registration may be on its way.
+  take_seat();
+}
+
+void remote_session_client_state::resume() {
+  if (!std::exchange(paused_, false) || !link_)
+    return;
+  attempts_.begin();
+  take_seat();
 }
 
 // The error feedback of a worker outlives its links, unless the next server has
@@ -225,7 +294,8 @@ void remote_session_client_state::seat(const worker_actor& who,
   registration_request wish{
     parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
     servers_.paths(),        parts_.owns ? parts_.owns() : owned_data{},
-    parts_.awaits_score,     parts_.leases};
+    parts_.awaits_score,     parts_.leases,
+    parts_.takes_last};
   self_
     ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
               wish, who)
@@ -291,6 +361,8 @@ void remote_session_client_state::look_at_path(const std::string& path,
 }
 
 void remote_session_client_state::drop_links() {
+  refuse_last(
+    caf::make_error(errc::peer_lost, std::string{"the connection is lost"}));
   for (const auto& one : servers_.all())
     if (one.link) {
       self_->demonitor(one.link);
@@ -299,6 +371,7 @@ void remote_session_client_state::drop_links() {
   if (link_)
     self_->send_exit(link_, caf::exit_reason::user_shutdown);
   servers_.clear();
+  gateway_ = gateway_actor{};
   coordinator_ = coordinator_actor{};
   link_ = parameter_server_actor{};
 }

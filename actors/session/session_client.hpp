@@ -129,6 +129,7 @@ struct remote_session_client_parts {
   std::function<owned_data()> owns;
   bool awaits_score = false;             ///< As in a worker's registration.
   uint32_t leases = cores::leases_ahead; ///< The same.
+  bool takes_last = false;               ///< The same.
   supervisor_actor supervisor;
   /// Called when a worker has its place, with the lead's address; may be empty.
   std::function<void(const proto::Welcome&, const config::address&, worker_id)>
@@ -160,9 +161,16 @@ private:
   void add_shards(const proto::Welcome& welcome);
   bool needs_frozen(const proto::Welcome& welcome) const;
   void download(const proto::Welcome& welcome, const gateway_actor& gateway);
+  last_version fetch_last(const payload_shape& shape);
+  void download_last(const payload_shape& shape, version what,
+                     const std::vector<push_id>& applied);
+  void refuse_last(const caf::error& why);
   void take_part(const proto::Welcome& welcome);
   void tie(size_t index, const gateway_actor& gateway, transport::path_ptr way);
   void attached(const coordinator_actor& coordinator);
+  void take_seat();
+  void pause();
+  void resume();
   void keep_feedback();
   void seat(const worker_actor& who, const coordinator_actor& coordinator);
   void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
@@ -192,6 +200,7 @@ private:
   lead_places places_;
   proto::Welcome welcome_; ///< Of the lead.
   server_links servers_;
+  gateway_actor gateway_;         ///< At the lead; null: there is no link.
   coordinator_actor coordinator_; ///< Reached through the lead.
   parameter_server_actor link_;   ///< To one server, or to all as one.
   std::shared_ptr<error_feedback> feedback_; ///< Of compression; or null.
@@ -199,6 +208,11 @@ private:
   config::run_description run_; ///< The run that it was made for.
   payload frozen_;              ///< What that run does not train; or empty.
   std::string frozen_of_;       ///< The run that it belongs to.
+  bool paused_ = false;         ///< The worker's process is out of its loop.
+  /// Of the participant that waits for what the run ends with.
+  std::optional<
+    caf::typed_response_promise<version, std::vector<push_id>, payload>>
+    last_asks_;
 };
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/session/shard_session_client.hpp"
 
 #include "actors/recording/console.hpp"
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/unexpected.hpp"
 #include "actors/session/handshake.hpp"
 #include "config/text/failure.hpp"
@@ -38,6 +39,11 @@ shard_session_client_state::make_behavior() {
     [](connect_atom) {},
     [](write_atom, version, const push_id&) {},
     [this](tick_atom) { connect(); },
+    [](leave_atom) {},
+    [](join_atom) {},
+    [](fetch_atom, const payload_shape&) -> last_version {
+      return run_is_over();
+    },
     [this](ended_atom, const run_end& how) { end(how); },
     [this](stop_atom) { stop(); },
   };

@@ -27,7 +27,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       return write(at, settled);
     },
     [](ping_atom) {},
-    [this](stop_atom, const run_end& how) { leave(how); },
+    [this](stop_atom, const run_end& how) { stop(how); },
   };
 }
 
@@ -35,6 +35,8 @@ worker_actor::behavior_type worker_state::make_behavior() {
 
 void worker_state::attach(role next) {
   detach();
+  if (stopped_)
+    return;
   role_ = std::move(next);
   pull(lease_id{0});
 }
@@ -70,6 +72,18 @@ caf::result<void> worker_state::write(version at, sequence settled) {
   const auto& as = role_->as;
   return self_->delegate(parts_.session, write_atom_v, at,
                          push_id{as.worker, as.life, settled});
+}
+
+// It keeps its place until it has what the run ends with.
+void worker_state::stop(const run_end& how) {
+  if (std::exchange(stopped_, true))
+    return;
+  push_id gradient;
+  if (role_)
+    gradient = {role_->as.worker, role_->as.life, role_->last};
+  detach();
+  hand_over_last(self_, parts_.last, parts_.session, how, gradient,
+                 [this](const run_end& told) { leave(told); });
 }
 
 void worker_state::leave(const run_end& how) {

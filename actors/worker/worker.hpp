@@ -6,6 +6,7 @@
 // cancellations, liveness checks and stops at any time. Its compute actor and
 // its loader do that work, each on a thread of its own.
 
+#include "actors/runtime/last_weights.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/still_valid.hpp"
 #include "messages/interfaces.hpp"
@@ -20,6 +21,7 @@ struct worker_parts {
   compute_actor compute;
   loader_actor loader;
   session_client_actor session; ///< Gets this worker its place in the cluster.
+  last_weights last{};          ///< Who takes what the run ends with.
 };
 
 class worker_state {
@@ -64,6 +66,7 @@ private:
   void cancel(version before);
   void give_up();
   caf::result<void> write(version at, sequence settled);
+  void stop(const run_end& how);
   void leave(const run_end& how);
 
   void pull(lease_id abandoned);
@@ -87,6 +90,7 @@ private:
   std::optional<role> role_;
   uint32_t unknown_ = 0; ///< Errors of unknown kind, in a row.
   uint64_t roles_ = 0;   ///< Counts attachments and detachments.
+  bool stopped_ = false; ///< The run is over.
   std::deque<assignment> work_;
   payload weights_;
   payload statistics_; ///< Its own, under `--buffers local`; else empty.

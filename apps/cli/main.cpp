@@ -7,6 +7,7 @@
 #include "actors/runtime/inline_execution.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
 #include "apps/cli/joint_end.hpp"
+#include "apps/cli/leash.hpp"
 #include "apps/cli/list_datasets.hpp"
 #include "apps/cli/list_networks.hpp"
 #include "apps/cli/signals.hpp"
@@ -279,6 +280,7 @@ bool is_virtual(const config::settings& settings) {
 
 int main(int argc, char** argv) {
   try {
+    app::take_leash();
     if (argc > 1 && std::string_view{argv[1]} == "compare") {
       app::prefer_large_pages();
       app::signal_pump signals;

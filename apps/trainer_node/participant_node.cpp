@@ -1,6 +1,7 @@
 // The process of a worker or an evaluator.
 
 #include "actors/evaluator/follower.hpp"
+#include "actors/external/frame_reader.hpp"
 #include "actors/modules/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/supervisor.hpp"
@@ -24,6 +25,8 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -89,6 +92,7 @@ node start_participant(caf::actor_system& system,
     parts.overlap = config::overlap_rule::off; // It takes whole tensors.
     if (process.said.leases > 0)
       parts.leases = process.said.leases;
+    parts.takes_last = true;
     process.memory = parts.memory
                        ? parts.memory
                        : std::make_shared<transport::shared_memory>();
@@ -105,9 +109,12 @@ node start_participant(caf::actor_system& system,
   parts.awaits_score =
     remote::registered_training() != nullptr || settings.cluster.join;
   parts.supervisor = supervisor;
-  parts.on_place = [nodes](const proto::Welcome& welcome,
-                           const config::address& lead, worker_id as) {
+  parts.on_place = [nodes, line = process.line](const proto::Welcome& welcome,
+                                                const config::address& lead,
+                                                worker_id as) {
     nodes->note(welcome, lead, as);
+    if (line)
+      line->send(external::process_frame_kind::place, as.value);
   };
   // The worker of a node with a shard ends with that.
   parts.follows =
@@ -117,16 +124,17 @@ node start_participant(caf::actor_system& system,
     parts.look_up = [file] {
       return read_meeting_file(*file);
     };
+  auto begun = std::make_shared<std::atomic<bool>>(false);
   auto owned = std::make_shared<owned_data>();
   parts.owns = [owned] {
     return *owned;
   };
   parts.make = [&system, settings, owned, process, memory = parts.memory,
-                begun = false](const proto::Welcome& welcome,
-                               const session_client_actor& session,
-                               const payload& frozen) mutable -> participant {
+                begun](const proto::Welcome& welcome,
+                       const session_client_actor& session,
+                       const payload& frozen) -> participant {
     // The process has the leases and the memory of the run before.
-    if (process.line && std::exchange(begun, true))
+    if (process.line && begun->exchange(true))
       throw run_error("another run has begun at the parameter server: start "
                       "the process that computes for this node again");
     auto joined = join_settings(settings, welcome);
@@ -164,6 +172,8 @@ node start_participant(caf::actor_system& system,
   auto session_client =
     spawn<session_client_actor, remote_session_client_state>(
       system, placement::detached, std::move(parts));
+  if (process.line)
+    watch_process(system, process.line, session_client, begun);
   return {[session_client] {
     anon_send(session_client, stop_atom_v);
   }};

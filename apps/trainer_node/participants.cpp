@@ -5,6 +5,7 @@
 #include "actors/external/scorer.hpp"
 #include "actors/modules/training.hpp"
 #include "actors/runtime/spawning.hpp"
+#include "actors/state/server_model.hpp"
 #include "actors/worker/worker.hpp"
 #include "apps/lab/simulation/machine.hpp"
 #include "apps/trainer_node/modules.hpp"
@@ -57,13 +58,13 @@ worker_actor make_worker(caf::actor_system& system,
                          const external_compute& by,
                          const session_client_actor& session) {
   const auto& train = *computing.data.train;
+  auto layout = models::layout_of(computing.settings.training, train.classes());
   auto agent = make_agent(
-    system, {computing.settings,
-             models::layout_of(computing.settings.training, train.classes()),
-             make_order(computing.settings, train), computing.frozen, by.memory,
-             by.line, session});
-  return spawn<worker_actor, worker_state>(system, placement::scheduled,
-                                           worker_parts{agent, agent, session});
+    system, {computing.settings, layout, make_order(computing.settings, train),
+             computing.frozen, by.memory, by.line, session});
+  return spawn<worker_actor, worker_state>(
+    system, placement::scheduled,
+    worker_parts{agent, agent, session, {agent, shape_of(layout)}});
 }
 
 worker_actor make_worker(caf::actor_system& system,
@@ -100,11 +101,12 @@ evaluator_actor make_evaluator(caf::actor_system& system,
                                const payload& frozen,
                                const external_compute& by,
                                const session_client_actor& session) {
+  auto layout = models::layout_of(joined.training, classes);
   auto scorer = make_external_scorer(
-    system, {joined, models::layout_of(joined.training, classes), frozen,
-             by.memory, by.line, session});
+    system, {joined, layout, frozen, by.memory, by.line, session});
   return spawn<evaluator_actor, evaluator_state>(
-    system, placement::scheduled, evaluator_parts{scorer, session});
+    system, placement::scheduled,
+    evaluator_parts{scorer, session, {scorer, shape_of(layout)}});
 }
 
 } // namespace troupe

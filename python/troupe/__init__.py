@@ -5,6 +5,10 @@ apply gradients by the policy of the run, keep checkpoints and survive failures.
 See docs/python.md.
 """
 
+import re
+from importlib import metadata
+from pathlib import Path
+
 from troupe.description import describe
 from troupe.errors import Error
 from troupe.evaluator import Evaluator
@@ -13,3 +17,19 @@ from troupe.run import Run
 from troupe.worker import Lease, Worker
 
 __all__ = ["Error", "Evaluator", "Lease", "Run", "Worker", "describe", "launch", "serve"]
+
+
+def _version() -> str:
+    """That of the wheel, or of the sources that this package lies in."""
+    sources = Path(__file__).resolve().parents[2] / "CMakeLists.txt"
+    if sources.exists():
+        found = re.search(r"VERSION (\d+\.\d+\.\d+)\s", sources.read_text())
+        if found:
+            return found[1]
+    try:
+        return metadata.version("troupe")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+__version__ = _version()

@@ -121,11 +121,20 @@ def _dtype_named(tensor: str, dtype: str) -> torch.dtype:
 
 
 def device_of(mine: Sequence[Described]) -> torch.device | None:
-    """The one GPU that all of a model is on; None: anything else."""
-    devices = {x.tensor.device for x in mine}
-    if len(devices) == 1 and next(iter(devices)).type == "cuda":
-        return devices.pop()
-    return None
+    """The one GPU that all of a model is on; None: the CPU."""
+    first = mine[0]
+    for x in mine:
+        if x.tensor.device.type not in ("cpu", "cuda"):
+            raise Error(
+                f"{x.name} is on {x.tensor.device}: a worker computes on the CPU or on a "
+                "CUDA device; move the model there"
+            )
+        if x.tensor.device != first.tensor.device:
+            raise Error(
+                f"{first.name} is on {first.tensor.device} and {x.name} on {x.tensor.device}: "
+                "a worker's model is on one device; to use several, start a worker for each"
+            )
+    return first.tensor.device if first.tensor.device.type == "cuda" else None
 
 
 class Tensors:
@@ -301,12 +310,32 @@ class Tensors:
         for hook in self._hooks:
             hook.remove()
         self.give_up_room()
+        self.keep()
+
+    def keep(self) -> None:
+        """Gives the parameters memory of their own, with what is in them."""
         if self._versions:
             for x, _ in self._trained:
                 x.tensor.data = x.tensor.data.clone()
             self._versions = []
 
     # -- gradients ------------------------------------------------------------
+
+    def trained(self) -> list[torch.Tensor]:
+        """The parameters that the server's optimiser changes."""
+        return [x.tensor for x, _ in self._trained]
+
+    def _gradients(self) -> list[torch.Tensor]:
+        return [x.tensor.grad for x, _ in self._trained if x.tensor.grad is not None]
+
+    def has_gradients(self) -> bool:
+        return any(x.tensor.grad is not None for x, _ in self._trained)
+
+    def scale(self, factor: float) -> None:
+        """Multiplies the gradients."""
+        with torch.no_grad():
+            for gradient in self._gradients():
+                gradient.mul_(factor)
 
     def make_room(self, block: Block) -> None:
         """Large gradients go into this block as backward computes them."""
@@ -337,12 +366,14 @@ class Tensors:
             part.copy_(gradient)
             tensor.grad = part  # Further ones are added there.
 
-    def fill(self, block: Block, allow_unused: bool) -> None:
-        """Puts gradients and running statistics into a block, and clears the
-        gradients."""
+    def fill(self, block: Block, allow_unused: bool, factor: float = 1) -> None:
+        """Puts gradients, times a factor, and running statistics into a block,
+        and clears the gradients."""
         self._check_unchanged()
         self._constants.check()
         self._follow()
+        if factor != 1:
+            self.scale(factor)
         sources = [self._gradient(x, allow_unused) for x, _ in self._trained]
         sources += self._tensors[len(sources) :]
         with torch.no_grad():
@@ -369,8 +400,9 @@ class Tensors:
 
     @staticmethod
     def _gradient(x: Described, allow_unused: bool) -> torch.Tensor:
-        if x.tensor.grad is not None:
-            return x.tensor.grad
+        gradient = x.tensor.grad
+        if gradient is not None:
+            return gradient if gradient.layout == torch.strided else gradient.to_dense()
         if not allow_unused:
             raise Error(
                 f"{x.name} has no gradient: call backward() first; if the loss "

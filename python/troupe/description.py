@@ -62,6 +62,19 @@ def _is_frozen(module: torch.nn.Module) -> bool:
     return bool(own) and not any(x.requires_grad for x in own)
 
 
+def _require_values(name: str, tensor: torch.Tensor) -> None:
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise Error(
+            f"{name} has no shape yet: its layer is a lazy one; call the model with a batch "
+            "first"
+        )
+    if tensor.is_meta:
+        raise Error(
+            f"{name} is on the meta device, without values: use model.to_empty(device=...) "
+            "and initialise it, or load weights, first"
+        )
+
+
 def _was_statistic(tensor: torch.Tensor, owner: torch.nn.Module) -> bool:
     """Whether earlier releases took it for one: the files of their runs say so."""
     buffer = not isinstance(tensor, torch.nn.Parameter)
@@ -146,6 +159,7 @@ def tensors_of(model: torch.nn.Module, carry: Carry | None = None) -> list[Descr
         if extra_state.is_extra(name):
             out.append(_extra(name, tensor, modules.get(name.rpartition(".")[0], model)))
             continue
+        _require_values(name, tensor)
         path, _, key = name.rpartition(".")
         owner = modules.get(path, model)
         place = owner._parameters if isinstance(tensor, torch.nn.Parameter) else owner._buffers

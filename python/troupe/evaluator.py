@@ -58,6 +58,8 @@ class Evaluator:
         self._score = score
         self._samples = samples
         self._due: Frame | None = None
+        #: What the run ends with: version, region, offset.
+        self._last: tuple[int, int, int] | None = None
         self._session = Session("evaluator", model)
         try:
             hello = struct.pack("<QI", 0, 0) + frames.text("")
@@ -67,12 +69,16 @@ class Evaluator:
             raise
 
     def _take_own(self, frame: Frame) -> None:
-        if frame.kind != frames.SCORE:
+        if frame.kind == frames.LAST:
+            _, *place = frame.body.take("QQQ")
+            self._last = (frame.number, *place)
+        elif frame.kind == frames.SCORE:
+            self._due = frame
+        else:
             raise Error(f"the evaluator sent a frame of unknown kind {frame.kind}")
-        self._due = frame
 
     def run(self) -> None:
-        """Scores until the run ends."""
+        """Scores until the run ends. Then the model has the run's last weights."""
         for _ in self:
             pass
 
@@ -91,6 +97,9 @@ class Evaluator:
                 self._send(due.number, found)
                 yield due.number, {("ema/" if of_average else "") + x: found[x] for x in found}
         node.raise_failure()
+        if self._last is not None:
+            last, self._last = self._last, None
+            self._session.load_last(*last)
 
     def _metrics_of(self, version: int, region: int, offset: int) -> dict[str, float]:
         self._session.tensors.load(self._session.weights(region, offset), version)

@@ -78,8 +78,19 @@ class Loader:
                     f"loader({key}=...): the run decides which samples come in a batch; "
                     "give batch_size to the parameter server"
                 )
-        if isinstance(dataset, IterableDataset):
-            raise Error("loader(): needs a data set with an index, and not an IterableDataset")
+        has_index = hasattr(dataset, "__len__") and (
+            hasattr(dataset, "__getitem__") or hasattr(dataset, "__getitems__")
+        )
+        if isinstance(dataset, IterableDataset) or not has_index:
+            kind = type(dataset).__name__
+            raise Error(
+                "loader(): needs a data set with a length and an index (__len__ and "
+                f"__getitem__), and a {kind} has not both: the run decides which samples come"
+            )
+        if len(dataset) != worker._size:
+            raise Error(
+                f"the data set has {len(dataset)} samples, and dataset_size is {worker._size}"
+            )
         self._worker = worker
         self._dataset = _Samples(dataset)
         collate = options.pop("collate_fn", None) or default_collate
@@ -104,11 +115,8 @@ class Loader:
                     self.lease = lease
                     yield batch
         except BaseException:
-            worker._return_yielded()
+            worker._leave()
             raise
         finally:
-            for lease in sampler.given:
-                if lease is not None:
-                    worker._in_loader -= 1
-                    worker._return(lease)
-        worker._node.raise_failure()
+            worker._in_loader = 0
+        worker._finish()

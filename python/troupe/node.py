@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from troupe.errors import Error
 from troupe.frames import Connection, Frame
-from troupe.program import find
+from troupe.program import find, leashed
 
 #: Seconds that it has to open its socket, and to end.
 _PATIENCE = 60.0
@@ -22,7 +22,10 @@ class Node:
 
     def __init__(self, role: str, replay: str | os.PathLike | None = None) -> None:
         self._as = ["--role", role] if replay is None else ["--replay", os.fspath(replay)]
-        self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
+        except OSError as why:
+            raise Error(f"no folder for temporary files: {why}; see TMPDIR") from None
         self._log = open(os.path.join(self._folder.name, "log"), "w+b")
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection = Connection(self._line)
@@ -34,7 +37,8 @@ class Node:
         self.files = self._connection.files
 
     def start(self, flags: Sequence[str]) -> None:
-        where = os.path.join(self._folder.name, "socket")
+        where, passed = _short(self._folder.name)
+        where = os.path.join(where, "socket")
         command = [find(), *self._as, "--compute", "external"]
         command += ["--compute-socket", where, *flags]
         self.process = subprocess.Popen(
@@ -43,7 +47,17 @@ class Node:
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,  # Ctrl-C is for this process, which ends it.
+            env=leashed(),
+            pass_fds=passed,
         )
+        try:
+            self._connect(where)
+        finally:
+            for folder in passed:
+                os.close(folder)
+
+    def _connect(self, where: str) -> None:
+        assert self.process is not None
         until = time.monotonic() + _PATIENCE
         while self._line.connect_ex(where) != 0:
             if self.process.poll() is not None:
@@ -99,6 +113,15 @@ class Node:
             process.wait()
         self._log.close()
         self._folder.cleanup()
+
+
+def _short(folder: str) -> tuple[str, list[int]]:
+    """A folder by a path that has room for the name of a socket, which is at most 107
+    bytes, and a descriptor of it that a child needs for that."""
+    if len(os.fsencode(folder)) < 90:
+        return folder, []
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    return f"/proc/self/fd/{opened}", [opened]
 
 
 def _ended_within(seconds: float, process: subprocess.Popen) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +22,14 @@ from troupe.errors import Error
 
 #: Names the program where it is neither in the package nor in the PATH.
 VARIABLE = "TROUPE_TRAINER_NODE"
+
+#: Names the process with which a program ends, as by SIGTERM.
+_LEASH = "TROUPE_LEASH"
+
+
+def leashed() -> dict[str, str]:
+    """The environment for a program that ends with this process, however it ends."""
+    return {**os.environ, _LEASH: str(os.getpid())}
 
 
 def find() -> str:
@@ -45,13 +55,26 @@ def flags(config: str | os.PathLike | None, settings: Mapping[str, Any]) -> list
     """Settings as flags: batch_size=64 is --batch-size 64."""
     out = ["--config", os.fspath(config)] if config is not None else []
     for key, value in settings.items():
+        if key == "resume" and isinstance(value, bool):
+            value = "auto" if value else None
         if value is None:
             continue
         _refuse_torch(key, value)
-        if isinstance(value, bool):
-            value = "true" if value else "false"
-        out += ["--" + key.replace("_", "-"), str(value)]
+        out += ["--" + key.replace("_", "-"), _text(key, value)]
     return out
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value):
+        return ",".join(value)
+    if isinstance(value, (str, int, float, os.PathLike)) or hasattr(value, "__float__"):
+        return str(value)
+    hint = ""
+    if isinstance(value, Mapping):
+        hint = '; each number is a setting of its own: optimizer="sgd", lr=0.1, momentum=0.9'
+    raise Error(f"{key}={value!r}: a setting is a text, a number or a path{hint}")
 
 
 def _refuse_torch(key: str, value: Any) -> None:
@@ -169,10 +192,110 @@ def launch(
     return _wait(command)
 
 
+#: What is passed on to a program that was started, and as what. A terminal that is
+#: closed means the same as a request to stop.
+_PASSED_ON = {
+    signal.SIGINT: signal.SIGINT,
+    signal.SIGTERM: signal.SIGTERM,
+    signal.SIGHUP: signal.SIGTERM,
+}
+
+
 def _wait(command: list[str], *files: int) -> int:
-    with subprocess.Popen(command, pass_fds=files) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                pass  # It got the signal, too: it ends with a checkpoint.
+    """Runs a program to its end, and returns its exit status. Signals to this process
+    are for the program, which ends with a checkpoint; handlers of the user's are
+    called, too. It ends with this process in any case. One that refuses what it was
+    given (exit status 2) is an Error with its line."""
+    relay = _Relay()
+    with relay:
+        # In a session of its own, so that Ctrl-C reaches it once: from here.
+        process = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=leashed(),
+            pass_fds=files,
+        )
+        relay.start(process)
+        lines = _Lines(process)
+        try:
+            status = process.wait()
+        except BaseException:  # From a handler of the user's.
+            process.terminate()
+            process.wait()
+            lines.finish()
+            raise
+        line = lines.finish(silent=status == 2)
+    if status == 2:
+        raise Error(line or "the settings are refused: see what was printed before")
+    return 128 - status if status < 0 else status
+
+
+class _Relay:
+    """Passes signals on to a process while it runs. Only the main thread can; when
+    there is another, a signal that ends this process ends the program, too."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen | None = None
+        self._early: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Relay:
+        if threading.current_thread() is threading.main_thread():
+            for number in _PASSED_ON:
+                before = signal.getsignal(number)
+                if before is not signal.SIG_IGN and before is not None:
+                    self._before[number] = before
+                    signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        for number, before in self._before.items():
+            if signal.getsignal(number) == self._take:
+                signal.signal(number, before)
+
+    def start(self, process: subprocess.Popen) -> None:
+        self._process = process
+        for number in self._early:
+            process.send_signal(_PASSED_ON[signal.Signals(number)])
+
+    def _take(self, number: int, frame: Any) -> None:
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(_PASSED_ON[signal.Signals(number)])
+        before = self._before[number]
+        if callable(before) and before is not signal.default_int_handler:
+            before(number, frame)
+
+
+class _Lines:
+    """What a program writes to its standard error is passed on; its last word, which
+    says why it ends, when it has ended."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self._from = process.stderr
+        self._last: list[str] = []
+        self._thread = threading.Thread(target=self._pass_on, daemon=True)
+        self._thread.start()
+
+    def _pass_on(self) -> None:
+        assert self._from is not None
+        for line in self._from:
+            text = line.decode(errors="replace")
+            if text.startswith("trainer_node: "):
+                self._last.append(text)
+            else:
+                _say(text)
+
+    def finish(self, silent: bool = False) -> str:
+        """The last word. Silent: it is not passed on."""
+        self._thread.join(2)  # A child of the program's may hold the pipe.
+        if not silent:
+            for text in self._last:
+                _say(text)
+        return " ".join(x.removeprefix("trainer_node: ").strip() for x in self._last)
+
+
+def _say(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)

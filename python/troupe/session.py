@@ -22,6 +22,11 @@ _open: Session | None = None
 
 def number_of(name: str, value: Any) -> float:
     """A metric, which may be a tensor of one number."""
+    if isinstance(value, torch.Tensor) and value.numel() != 1:
+        raise Error(
+            f"the metric {name} has the shape {tuple(value.shape)}: give the mean over the "
+            f"samples, {name}.mean()"
+        )
     try:
         return float(value.detach() if isinstance(value, torch.Tensor) else value)
     except (TypeError, ValueError, RuntimeError):
@@ -94,6 +99,10 @@ class Session:
     def weights(self, region: int, offset: int) -> Block:
         """The block with all weights of a version."""
         return self._block(region, offset, reading=True)
+
+    def load_last(self, version: int, region: int, offset: int) -> None:
+        """Takes the version that the run ends with, whole."""
+        self.tensors.load(self.weights(region, offset), version)
 
     def gradient(self, region: int, offset: int) -> Block:
         """The block for a gradient."""

@@ -6,6 +6,7 @@
 #include "tests/support/payloads.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <sys/socket.h>
 
 #include <map>
@@ -393,4 +394,89 @@ TEST_CASE("the process is told how the run ended") {
   CHECK(body.number<uint8_t>() == 1);
   CHECK(body.text() == "no server any more");
   CHECK_FALSE(on.process->receive().has_value());
+}
+
+TEST_CASE("a lease whose number was there before gets another one") {
+  open_site on;
+  on.ask_for(second_lease);
+  on.actors.tell(on.agent, cancel_atom_v);
+  on.expect(kind::cancelled, second_lease.id);
+  // Of a server that was started again: other samples.
+  lease same{second_lease.id, 0, 40, 8};
+  on.load(same);
+  on.expect(kind::lease, lease_id{13});
+  auto report = on.compute(same);
+  for (auto frame = on.next(); frame.kind != kind::weights; frame = on.next())
+    CHECK(frame.kind == kind::memory);
+  on.send_gradient(second_lease.id); // Of the one before.
+  CHECK(report->open());
+  on.send_gradient(lease_id{13});
+  CHECK(report->get<gradient_report>().samples == 8);
+}
+
+TEST_CASE("the time of a gradient runs on though it was cancelled") {
+  open_site on;
+  on.ask_for(first_lease);
+  for (auto number = 12; number < 16; ++number) {
+    on.actors.tell(on.agent, cancel_atom_v);
+    on.actors.advance(2);
+    on.actors.tell(on.agent, tick_atom_v);
+    lease next{lease_id{static_cast<uint64_t>(number)}, 2, 16, 8};
+    on.load(next);
+    on.compute(next);
+  }
+  REQUIRE(on.session->ended.size() == 1);
+  CHECK(on.session->ended[0].line.ends_with(
+    "has sent no gradient in 5 s (--compute-timeout)"));
+}
+
+TEST_CASE("a process that has left its loop keeps nobody waiting") {
+  open_site on;
+  on.begin(first_lease);
+  on.begin(second_lease);
+  auto report = on.compute(first_lease);
+  on.take_weights(first_lease);
+  on.send(kind::paused, lease_id{0});
+  CHECK(report->get<gradient_report>().cancelled);
+  on.expect(kind::withdrawn, second_lease.id);
+  on.expect(kind::cancelled, first_lease.id);
+  CHECK(on.session->pauses == 1);
+  SECTION("not even with leases that come before its worker has left") {
+    on.load(third_lease);
+    CHECK(on.compute(third_lease)->get<gradient_report>().cancelled);
+  }
+  SECTION("and its time does not run") {
+    on.actors.advance(20);
+    on.actors.tell(on.agent, tick_atom_v);
+    CHECK(on.session->ended.empty());
+  }
+  on.send(kind::resumed, lease_id{0});
+  CHECK(on.session->resumes == 1);
+  on.actors.tell(on.agent, tick_atom_v);
+  CHECK(on.session->ended.empty());
+  lease next{lease_id{20}, 2, 16, 8};
+  on.ask_for(next);
+  on.send(kind::returned, first_lease.id);
+  on.send_gradient(next.id);
+}
+
+TEST_CASE("the process gets the weights that the run ends with") {
+  open_site on;
+  on.ask_for(first_lease);
+  on.send_gradient(first_lease.id);
+  auto applied = GENERATE(true, false);
+  auto weights = random_payload(on.layout.count(), 5);
+  on.actors.tell(on.agent, ended_atom_v, version{9}, weights, applied);
+  on.actors.tell(on.agent, ended_atom_v, run_end{});
+  auto frame = on.next();
+  if (frame.kind == kind::memory)
+    frame = on.next();
+  CHECK(frame.kind == kind::last);
+  CHECK(frame.number == 9);
+  auto body = read(frame);
+  CHECK(body.number<uint64_t>() == (applied ? first_lease.id.value : 0));
+  body.number<uint64_t>();
+  body.number<uint64_t>();
+  CHECK(body.complete());
+  CHECK(on.next().kind == kind::end);
 }

@@ -317,3 +317,68 @@ TEST_CASE("a worker that awaits the last score is told of the end with it") {
   it.actors.kill(waits.handle);
   CHECK(it.supervisor->ended.size() == 1);
 }
+
+TEST_CASE("what the run ends with waits for who asks, and with them") {
+  office it{1};
+  auto who = it.new_worker();
+  registration_request wish;
+  wish.takes_last = true;
+  it.enter(who, wish);
+  CHECK(it.lead->fetches == 1);
+  auto ask = [&it] {
+    auto out = it.actors.ask<version, std::vector<push_id>, payload>(
+      it.coordinator, fetch_atom_v);
+    it.actors.run();
+    return out;
+  };
+  auto early = ask();
+  it.actors.tell(it.coordinator, ending_atom_v);
+  SECTION("until it is known") {
+    CHECK(early->open());
+    std::vector<push_id> applied{{w0, incarnation{1}, sequence{4}}};
+    it.actors.tell(it.coordinator, ended_atom_v, version{8}, applied,
+                   payload{});
+    CHECK(std::get<version>(*early->values) == version{8});
+    it.actors.tell(it.coordinator, ended_atom_v, run_end{});
+    auto late = ask();
+    CHECK(std::get<std::vector<push_id>>(*late->values) == applied);
+    for (int piece = 0; piece < 5; ++piece) {
+      it.actors.tell(it.coordinator, credit_atom_v);
+      it.actors.advance(2);
+      CHECK(it.actors.alive(it.coordinator));
+    }
+    it.actors.advance(1.5);
+  }
+  SECTION("or until the run has ended without") {
+    it.actors.tell(it.coordinator, ended_atom_v, run_end{1, "disk full"});
+    CHECK(early->code() == errc::shutting_down);
+    CHECK(ask()->code() == errc::shutting_down);
+    it.actors.advance(3.5);
+  }
+  CHECK_FALSE(it.actors.alive(it.coordinator));
+}
+
+TEST_CASE("a worker that does not compute for now has no place") {
+  office it{2};
+  auto who = it.new_worker();
+  it.enter(who);
+  it.enter(it.new_worker());
+  it.actors.tell(it.coordinator, detach_atom_v, who.handle);
+  REQUIRE(it.lead->left.size() == 1);
+  CHECK(it.lead->left[0].worker == w0);
+  SECTION("until it registers again") {
+    auto again = seat_of(it.enter(who));
+    CHECK(again.worker == w0);
+    CHECK(again.life == incarnation{2});
+    it.actors.tell(it.coordinator, ending_atom_v);
+    CHECK(who->stopped.size() == 1);
+  }
+  SECTION("and is told of the end all the same") {
+    it.actors.tell(it.coordinator, ending_atom_v);
+    CHECK(who->stopped.size() == 1);
+  }
+  SECTION("and may end") {
+    it.actors.kill(who.handle);
+    CHECK(it.lead->left.size() == 1);
+  }
+}

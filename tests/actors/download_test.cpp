@@ -165,3 +165,31 @@ TEST_CASE("a download fails with its server") {
     CHECK(got->code() == errc::protocol_violation);
   }
 }
+
+TEST_CASE("what the run ends with comes in the same way") {
+  actor_fixture actors;
+  auto coordinator = make_coordinator_stand_in(actors);
+  auto weights = random_payload(frozen_shape.count, 4);
+  auto gateway = actors.make<gateway_actor, gateway_state>(gateway_parts{
+    make_server_stand_in(actors).handle, coordinator.handle, frozen_shape});
+  auto ask = [&] {
+    auto out = actors.ask<version, std::vector<push_id>>(gateway, ended_atom_v);
+    actors.run();
+    return out;
+  };
+  SECTION("when there is something") {
+    coordinator->last.push_back({version{7}, {}, weights});
+    CHECK(std::get<version>(*ask()->values) == version{7});
+    auto by = actors.make<download_actor, download_state>(10.0);
+    auto got = actors.ask<payload>(by, fetch_atom_v, gateway, frozen_shape);
+    actors.run();
+    CHECK(std::ranges::equal(got->get<payload>().bytes(), weights.bytes()));
+    CHECK(coordinator->credits == 8);
+    CHECK(ask()->code() == errc::protocol_violation); // Once.
+    CHECK_FALSE(actors.alive(gateway));
+  }
+  SECTION("and else not") {
+    CHECK(ask()->code() == errc::shutting_down);
+    CHECK(actors.alive(gateway));
+  }
+}

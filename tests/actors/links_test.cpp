@@ -101,6 +101,9 @@ gateway_actor::behavior_type listen(gateway_actor::pointer self,
         return listen(next, seen, near);
       }));
     },
+    [](ended_atom) -> caf::result<version, std::vector<push_id>> {
+      return {version{}, std::vector<push_id>{}};
+    },
     [](fetch_atom, const caf::strong_actor_ptr&) {},
     [](credit_atom, transfer_id, uint64_t) {},
   };
@@ -579,6 +582,9 @@ TEST_CASE("frames wait until the other end is known") {
         return coordinator_actor{};
       },
       [seen](attach_atom, const chunk_end_actor& near) { seen->near = near; },
+      [](ended_atom) -> caf::result<version, std::vector<push_id>> {
+        return {version{}, std::vector<push_id>{}};
+      },
       [](fetch_atom, const caf::strong_actor_ptr&) {},
       [](credit_atom, transfer_id, uint64_t) {},
     };

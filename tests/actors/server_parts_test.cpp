@@ -174,7 +174,7 @@ TEST_CASE("gradients settle in the order of the decision, then versions come") {
   parts.settings.lr = 0.5;
   parts.model = &on.model;
   parts.shards = &none;
-  parts.settled = [&](const push_id& id) {
+  parts.settled = [&](const push_id& id, bool) {
     happened.push_back(to_string(id.worker));
   };
   parts.made = [&](version before, version what) {

@@ -425,3 +425,59 @@ TEST_CASE("a worker that cannot compute or load says why and leaves") {
   CHECK(it.session->ended[0].line == "no such sample");
   CHECK_FALSE(it.actors.alive(it.worker));
 }
+
+TEST_CASE("a worker for a process takes what the run ends with") {
+  desk it;
+  std::vector<bool> handed; // Whether the last gradient is in it.
+  auto taker = it.actors.stand_in<last_weights_actor>([&handed](auto*) {
+    return last_weights_actor::behavior_type{
+      [&handed](ended_atom, version, const payload&, bool applied) {
+        handed.push_back(applied);
+      },
+    };
+  });
+  auto worker = it.actors.make<worker_actor, worker_state>(
+    worker_parts{it.compute.handle,
+                 it.loader.handle,
+                 it.session.handle,
+                 {taker, it.weights.shape()}});
+  it.actors.tell(worker, attach_atom_v, it.server.handle, role,
+                 it.early_gradients);
+  it.give_weights(it.server->pulls[1], 7, {first_lease});
+  it.finish(0);
+  SECTION("from a run that was complete") {
+    it.actors.tell(worker, stop_atom_v, run_end{});
+    REQUIRE(it.session->fetches.size() == 1);
+    CHECK(it.session->fetched[0] == it.weights.shape());
+    CHECK(it.actors.alive(worker));
+    SECTION("with its gradient") {
+      it.session->fetches[0].deliver(
+        version{8}, std::vector{push_id{role.worker, role.life, sequence{1}}},
+        it.weights);
+      it.actors.run();
+      CHECK(handed == std::vector{true});
+      CHECK(it.session->ended[0].line.empty());
+    }
+    SECTION("without it") {
+      it.session->fetches[0].deliver(version{8}, std::vector<push_id>{},
+                                     it.weights);
+      it.actors.run();
+      CHECK(handed == std::vector{false});
+    }
+    SECTION("or says that it did not come") {
+      it.session->fetches[0].deliver(
+        caf::make_error(errc::peer_lost, std::string{"the link broke"}));
+      it.actors.run();
+      CHECK(handed.empty());
+      CHECK(it.session->ended[0].line ==
+            "the run's last weights did not come: the link broke");
+      CHECK_FALSE(it.session->ended[0].failed());
+    }
+  }
+  SECTION("but not from one that failed") {
+    it.actors.tell(worker, stop_atom_v, run_end{1, "no"});
+    CHECK(it.session->fetches.empty());
+  }
+  REQUIRE(it.session->ended.size() == 1);
+  CHECK_FALSE(it.actors.alive(worker));
+}

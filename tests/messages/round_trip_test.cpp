@@ -116,9 +116,10 @@ auto fields(const score& x) {
 }
 
 auto fields(const registration_request& x) {
-  const auto& [has_rank, rank, transport, data, awaits_score, leases] = x;
+  const auto& [has_rank, rank, transport, data, awaits_score, leases,
+               takes_last] = x;
   return std::tuple{has_rank,    rank,         transport, data.samples,
-                    data.digest, awaits_score, leases};
+                    data.digest, awaits_score, leases,    takes_last};
 }
 
 auto fields(const registration& x) {
@@ -207,7 +208,7 @@ TEST_CASE("messages between worker and server come through the wire") {
 
 TEST_CASE("messages of membership come through the wire") {
   check_fields(
-    registration_request{true, worker_id{2}, "tcp", {3, 4}, true, 5});
+    registration_request{true, worker_id{2}, "tcp", {3, 4}, true, 5, true});
   check_fields(registration{worker_id{1}, incarnation{2}, incarnation{3}});
   check_fields(run_end{3, "no space left on device", 0.75});
 }

@@ -105,9 +105,12 @@ class Case(unittest.TestCase):
                 out.append(json.loads(line))
         return out
 
-    def check_replayed(self):
+    def check_replayed(self, **options):
         """Computes the gradients of all lives of a RECORDED run again: each checkpoint
-        that the run has written must have the same bits."""
+        that the run has written must have the same bits.
+
+        options: Of the loop, as its workers had them.
+        """
         torch.set_num_threads(1)
         run = self.folder / "run"
         compared = 0
@@ -115,7 +118,7 @@ class Case(unittest.TestCase):
             life = log.stem.removeprefix("tape-")
             again = self.folder / f"replay-{life}"
             with open(os.devnull, "w") as nowhere:
-                train.train(nowhere, replay=log, train_dir=again, keep=100000)
+                train.train(nowhere, replay=log, train_dir=again, keep=100000, **options)
             found = subprocess.run(
                 [REPLAYED_CHECKPOINTS, run, life, again],
                 capture_output=True,

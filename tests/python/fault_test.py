@@ -12,6 +12,7 @@ from pathlib import Path
 import cluster
 import toy
 
+#: Of each test; of those with rounds only 3 if it is not given.
 KILLS = int(os.environ.get("TROUPE_KILLS", "30"))
 APPLIED_LEASES = os.environ["TROUPE_APPLIED_LEASES"]
 
@@ -19,6 +20,10 @@ APPLIED_LEASES = os.environ["TROUPE_APPLIED_LEASES"]
 def children(pid):
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(x) for x in found]
+
+
+def is_agent(pid):
+    return Path(f"/proc/{pid}/comm").read_text().strip() == "trainer_node"
 
 
 def runs(pid):
@@ -30,6 +35,8 @@ def runs(pid):
 
 
 class Kills(cluster.Case):
+    kills, covered = KILLS, 1  # Batches that a step covers.
+    options = ()  # Of the workers.
     flags = ("--batch-size", 10, "--policy", "async", "--workers", 1,
              "--checkpoint-freq", 20, "--epochs", 100000, *cluster.RECORDED)
 
@@ -40,7 +47,7 @@ class Kills(cluster.Case):
     def add(self, port, *flags):
         """A worker that has sent a gradient."""
         number = next(self.numbers)
-        process = self.work(port, number, "--seconds", 0.002, *flags)
+        process = self.work(port, number, "--seconds", 0.002, *self.options, *flags)
         self.await_batches(process, number, 1)
         return process, number
 
@@ -76,7 +83,7 @@ class Kills(cluster.Case):
         for epoch, _, *indices in self.applied(*logs):
             seen[epoch].update(indices)
             unreported -= (epoch, tuple(indices)) not in reported
-        self.check_replayed()
+        self.check_replayed(accumulate=self.covered if self.covered > 1 else None)
         self.assertGreaterEqual(unreported, 0)
         self.assertGreater(len(seen), 3)
         for epoch, counts in seen.items():
@@ -87,7 +94,7 @@ class Kills(cluster.Case):
     def test_python_processes(self):
         server, port = self.serve(*self.flags)
         other, _ = self.add(port)
-        for kill in range(KILLS):
+        for kill in range(self.kills):
             victim, number = self.add(port, "--workers", str(kill % 2))
             self.await_batches(victim, number, 5)
             helpers = children(victim.process.pid)
@@ -98,20 +105,20 @@ class Kills(cluster.Case):
                 self.assertLess(time.monotonic(), until, "its processes are left")
                 time.sleep(0.01)
         self.stop(server, other)
-        self.check_samples(self.folder / "run" / "tape-1.pb", unreported=KILLS)
+        self.check_samples(self.folder / "run" / "tape-1.pb", unreported=self.kills * self.covered)
 
     def test_agents(self):
         server, port = self.serve(*self.flags)
         other, _ = self.add(port)
-        for _ in range(KILLS):
+        for _ in range(self.kills):
             victim, number = self.add(port)
             self.await_batches(victim, number, 5)
-            (agent,) = children(victim.process.pid)
+            (agent,) = [x for x in children(victim.process.pid) if is_agent(x)]
             os.kill(agent, 9)
             self.require_end(victim, 1)
             self.assertIn("troupe.errors.Error: trainer_node has ended", victim.output())
         self.stop(server, other)
-        self.check_samples(self.folder / "run" / "tape-1.pb", unreported=KILLS)
+        self.check_samples(self.folder / "run" / "tape-1.pb", unreported=self.kills * self.covered)
 
     def go_on(self, workers):
         """Waits until each has sent more gradients."""
@@ -125,7 +132,7 @@ class Kills(cluster.Case):
     def test_servers(self):
         server, port = self.serve(*self.flags)
         workers = [self.add(port) for _ in range(2)]
-        for kill in range(KILLS):
+        for kill in range(self.kills):
             self.go_on(workers)
             server.end()
             server, _ = self.serve(
@@ -136,12 +143,23 @@ class Kills(cluster.Case):
         # Some of them were killed after a checkpoint.
         rows = self.run_directory().metrics()
         resumed = {row["step"] for row in rows if row["kind"] == "resumed"}
-        self.assertGreater(len(resumed), KILLS // 3)
-        lives = range(1, KILLS + 2)
+        self.assertGreater(len(resumed), self.kills // 3)
+        lives = range(1, self.kills + 2)
         self.check_samples(
             *(self.folder / "run" / f"tape-{life}.pb" for life in lives),
-            unreported=len(workers),
+            unreported=len(workers) * self.covered,
         )
+
+
+class KillsOfRounds(Kills):
+    """The same with steps of several batches, some of which are cancelled, and with
+    loaders that are ahead."""
+
+    kills, covered = int(os.environ.get("TROUPE_KILLS", "3")), 3
+    options = ("--accumulate", 3, "--workers", 1)
+    flags = ("--batch-size", 10, "--policy", "backup(backup-workers=1,late=cancel)",
+             "--workers", 2, "--checkpoint-freq", 5, "--epochs", 100000,
+             *cluster.RECORDED)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """The program of a worker, as a user would write it.
 
-Usage: train.py PORT REPORT [--workers N] [--seconds S]
+Usage: train.py PORT REPORT [--workers N] [--seconds S] [--accumulate K] [--views]
+       [--save FILE] [SETTING=VALUE...]
 PORT: of the server; 0: as the environment says.
 REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
 folder, report-<process>.jsonl.
+--seconds: that a batch takes.
+--save: the model as it is after the loop.
 """
 
 import argparse
@@ -18,29 +21,38 @@ import troupe
 from torch.nn.functional import cross_entropy
 
 
-def train(report, pause=0, loaders=0, **settings):
+def train(report, pause=0, loaders=0, save=None, **settings):
     """The loop of a worker with these settings.
 
-    pause: Seconds before each gradient. loaders: Processes of the DataLoader.
+    pause: Seconds before each gradient. loaders: Processes of the DataLoader. save: A
+    file for the model's state after the loop.
     """
     model, data = toy.Net(), toy.Points()
+    accumulates = settings.get("accumulate")
     with troupe.Worker(
         model, dataset_size=len(data), dataset_id="toy", **settings
     ) as worker:
         loader = worker.loader(data, num_workers=loaders)
+        covered = []
         for x, y in loader:
             time.sleep(pause)
             loss = cross_entropy(model(x), y)
-            loss.backward()
-            lease = loader.lease
+            (loss / (accumulates or 1)).backward()
+            covered = [*covered, loader.lease][-worker.accumulated :]
+            if accumulates is not None and not worker.due:
+                continue
             wanted = worker.step(loss)
-            line = {
-                "epoch": lease.epoch,
-                "lease": lease.number,
-                "indices": lease.indices,
-                "wanted": wanted,
-            }
-            report.write(json.dumps(line) + "\n")
+            for lease in covered:
+                line = {
+                    "epoch": lease.epoch,
+                    "lease": lease.number,
+                    "indices": lease.indices,
+                    "wanted": wanted,
+                }
+                report.write(json.dumps(line) + "\n")
+            covered = []
+    if save is not None:
+        torch.save(model.state_dict(), save)
 
 
 def main():
@@ -49,6 +61,10 @@ def main():
     parser.add_argument("report", type=Path)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--accumulate", type=int)
+    parser.add_argument("--views", action="store_true")
+    parser.add_argument("--save")
+    parser.add_argument("settings", nargs="*")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.report.is_dir():
@@ -58,8 +74,12 @@ def main():
             report,
             given.seconds,
             given.workers,
+            given.save,
             port=given.port if given.port != "0" else None,
             connect_timeout=30,
+            accumulate=given.accumulate,
+            views=given.views,
+            **dict(x.split("=") for x in given.settings),
         )
 
 

@@ -108,7 +108,14 @@ inline evaluator_stand_in make_evaluator_stand_in(actor_fixture& actors) {
 struct coordinator_notes {
   std::vector<member_change> left;
   int ending = 0;
+  int credits = 0;
   std::vector<run_end> ended;
+  struct last_one {
+    version what;
+    std::vector<push_id> applied;
+    payload weights;
+  };
+  std::vector<last_one> last; ///< What the run ends with.
 };
 
 using coordinator_stand_in = stand_in<coordinator_notes, coordinator_actor>;
@@ -126,9 +133,21 @@ inline coordinator_stand_in make_coordinator_stand_in(actor_fixture& actors) {
              const std::string& reason) {
         seen->left.push_back({who, life, reason});
       },
+      [](detach_atom, const worker_actor&) {},
       [](join_atom) {},
       [seen](ending_atom) { ++seen->ending; },
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
+      [seen](ended_atom, version what, const std::vector<push_id>& applied,
+             const payload& weights) {
+        seen->last.push_back({what, applied, weights});
+      },
+      [seen](fetch_atom) -> last_version {
+        if (seen->last.empty())
+          return caf::make_error(errc::shutting_down);
+        const auto& [what, applied, weights] = seen->last.back();
+        return {what, applied, weights};
+      },
+      [seen](credit_atom) { ++seen->credits; },
       [](tick_atom) {},
     };
   });
@@ -202,6 +221,7 @@ struct lead_notes {
   std::vector<uint32_t> evaluators;
   std::vector<std::string> refused;
   std::vector<run_end> ended; ///< Of lives of the run.
+  int fetches = 0;            ///< Announced.
   int attached = 0;
 };
 
@@ -250,6 +270,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
         seen->refused.push_back(line);
       },
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
+      [seen](fetch_atom) { ++seen->fetches; },
       [](tick_atom) {},
       [](stop_atom) {},
     };
@@ -347,8 +368,14 @@ inline writer_stand_in make_writer_stand_in(actor_fixture& actors) {
 
 struct session_client_notes {
   int asked = 0;
+  int pauses = 0;
+  int resumes = 0;
   std::vector<std::pair<version, push_id>> kept; ///< Error feedback.
   std::vector<run_end> ended;
+  std::vector<payload_shape> fetched; ///< Of the run's last weights.
+  std::vector<
+    caf::typed_response_promise<version, std::vector<push_id>, payload>>
+    fetches;
 };
 
 using session_client_stand_in =
@@ -358,13 +385,22 @@ inline session_client_stand_in
 make_session_client_stand_in(actor_fixture& actors) {
   session_client_stand_in out;
   auto seen = out.seen;
-  out.handle = actors.stand_in<session_client_actor>([seen](auto*) {
+  out.handle = actors.stand_in<session_client_actor>([seen](auto* self) {
     return session_client_actor::behavior_type{
       [seen](connect_atom) { ++seen->asked; },
       [seen](write_atom, version at, const push_id& settled) {
         seen->kept.emplace_back(at, settled);
       },
       [](tick_atom) {},
+      [seen](leave_atom) { ++seen->pauses; },
+      [seen](join_atom) { ++seen->resumes; },
+      [=](fetch_atom, const payload_shape& shape) -> last_version {
+        seen->fetched.push_back(shape);
+        seen->fetches.push_back(
+          self->template make_response_promise<version, std::vector<push_id>,
+                                               payload>());
+        return seen->fetches.back();
+      },
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
       [](stop_atom) {},
     };
@@ -411,6 +447,9 @@ inline gateway_actor make_gateway_stand_in(actor_fixture& actors) {
         return coordinator_actor{};
       },
       [](attach_atom, const chunk_end_actor&) {},
+      [](ended_atom) -> caf::result<version, std::vector<push_id>> {
+        return caf::make_error(errc::shutting_down);
+      },
       [](fetch_atom, const caf::strong_actor_ptr&) {},
       [](credit_atom, transfer_id, uint64_t) {},
     };

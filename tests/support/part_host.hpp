@@ -46,6 +46,7 @@ struct part_host {
       [](evaluators_atom, uint32_t) {},
       [](refuse_atom, const std::string&) {},
       [](ended_atom, const run_end&) {},
+      [](fetch_atom) {},
       [](tick_atom) {},
       [](stop_atom) {},
     };

@@ -191,9 +191,16 @@ public:
           },
           [](register_atom, const evaluator_actor&) { return incarnation{1}; },
           [](leave_atom, worker_id, incarnation, const std::string&) {},
+          [](detach_atom, const worker_actor&) {},
           [](join_atom) {},
           [](ending_atom) {},
           [](ended_atom, const run_end&) {},
+          [](ended_atom, version, const std::vector<push_id>&, const payload&) {
+          },
+          [](fetch_atom) -> last_version {
+            return caf::make_error(errc::shutting_down);
+          },
+          [](credit_atom) {},
           [](tick_atom) {},
         };
       });

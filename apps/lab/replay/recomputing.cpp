@@ -65,13 +65,19 @@ public:
       external::weights_body(what.computed_on, what.last_was_dropped,
                              weights_at, gradient_at));
     auto answer = wait_for(what.from);
+    sent_ = what.from.front().id;
     gradient_report out;
     out.gradient = to_payload(std::move(gradient));
     out.samples = answer.samples;
     out.loss = answer.loss;
-    out.also = std::move(answer.also);
     out.metrics = std::move(answer.metrics);
     return out;
+  }
+
+  bool takes_last() const override { return true; }
+
+  void finish(version what, const payload& weights, bool applied) override {
+    blocks_.give_last(what, weights, applied ? sent_.value : 0);
   }
 
 private:
@@ -92,7 +98,10 @@ private:
       throw run_error(who() + " did not compute a gradient of " + of +
                       ", as it did in the run");
     auto out = external::read_gradient(frame->body, who());
-    if (!std::ranges::equal(out.also, from.subspan(1), {}, {}, &lease::id))
+    auto number_of = [](const lease& one) {
+      return one.id.value;
+    };
+    if (!std::ranges::equal(out.also, from.subspan(1), {}, {}, number_of))
       throw run_error(who() + " made a gradient of " +
                       std::to_string(1 + out.also.size()) +
                       " batches, and in the run it was one of " +
@@ -108,6 +117,7 @@ private:
   data::epoch_order order_;
   external::shared_blocks blocks_;
   models::flat_pool gradients_;
+  lease_id sent_{0}; ///< Whose gradient came last.
 };
 
 } // namespace

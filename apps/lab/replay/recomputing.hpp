@@ -28,6 +28,13 @@ public:
 
   /// Throws `run_error` when it cannot be computed.
   virtual gradient_report compute(const task& what) = 0;
+
+  /// Whether it wants the weights that the run ends with.
+  virtual bool takes_last() const { return false; }
+
+  /// The run ends with these weights.
+  /// @param applied Whether the gradient that was computed last is in them.
+  virtual void finish(version, const payload& /*weights*/, bool /*applied*/) {}
 };
 
 /// By the network of the settings.

@@ -2,6 +2,7 @@
 
 #include "actors/core/step_scheduler.hpp"
 #include "actors/runtime/run_clock.hpp"
+#include "actors/runtime/run_is_over.hpp"
 #include "config/text/failure.hpp"
 
 #include <algorithm>
@@ -33,8 +34,17 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
     [](leave_atom, worker_id, incarnation, const std::string&) {
       // The event log says when it left.
     },
+    [](detach_atom, const worker_actor&) {},
     [](join_atom) {},
     [this](ending_atom) { ending(); },
+    [this](ended_atom, version what, const std::vector<push_id>& applied,
+           const payload& weights) {
+      if (parts_.gradients)
+        parts_.gradients->finish(what, weights,
+                                 std::ranges::count(applied, computed_) > 0);
+    },
+    [](fetch_atom) -> last_version { return run_is_over(); },
+    [](credit_atom) {},
     [this](ended_atom, const run_end& how) { leave_run(how); },
     [this](tick_atom) { prompt(); },
     // Messages to a worker.
@@ -94,6 +104,8 @@ void replay_driver_state::act(const proto::LogEvent& event) {
   switch (event.what_case()) {
   case LogEvent::kStarted:
     self_->send(parts_.lead, coordinator_atom_v, coordinator_actor{self_});
+    if (parts_.gradients && parts_.gradients->takes_last())
+      self_->send(parts_.lead, fetch_atom_v);
     break;
   case LogEvent::kEnlisted:
     enlist(event.enlisted());
@@ -238,6 +250,8 @@ payload replay_driver_state::gradient_of(const proto::LogArrived& what,
     return {};
   auto report = parts_.gradients->compute(
     {leases, *from.reads, from.dropped, from.weights, from.statistics});
+  computed_ = {worker_id{what.worker()}, incarnation{what.life()},
+               sequence{what.sequence()}};
   compare_losses(loss, report.loss);
   loss = report.loss;
   from.statistics = report.statistics;

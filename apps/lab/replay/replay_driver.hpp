@@ -94,6 +94,7 @@ private:
   bool stopped_by_us_ = false;
   bool over_ = false; ///< The end of the run was sent.
   bool losses_differ_ = false;
+  push_id computed_; ///< Whose gradient was computed last.
 };
 
 } // namespace troupe::replay
