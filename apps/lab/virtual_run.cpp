@@ -45,10 +45,10 @@ run_end run_in_virtual_time(const config::resolved& config,
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
   std::optional<run_end> how;
-  auto node =
-    start_server(system, config,
-                 {[&](const run_end& end) { how = end; }, options.silent,
-                  options.watch, options.replay, options.earlier, options.interrupted});
+  auto node = start_server(system, config,
+                           {[&](const run_end& end) { how = end; },
+                            options.silent, options.watch, options.replay,
+                            options.earlier, options.interrupted});
   virtual_time time{system};
   wall_clock wall;
   double looked = 0;

@@ -283,7 +283,8 @@ def _pattern(name: str, others: Iterable[str]) -> str:
     # What the setting has a use for itself is any character there.
     out = re.sub(r"""[\x00-\x20\x7f,=;#"'\\]""", "?", out)
     if "?" in out.replace("[?]", ""):
-        fits = re.compile(re.sub(r"""[\x00-\x20\x7f,=;#"'\\]|(.)""", _either, name, flags=re.S))
+        parts = re.sub(r"""[\x00-\x20\x7f,=;#"'\\]|(.)""", _either, name, flags=re.S)
+        fits = re.compile(parts)
         for other in others:
             if other != name and fits.fullmatch(other):
                 raise Error(
