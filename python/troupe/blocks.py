@@ -431,17 +431,10 @@ def _deliver(to: Described, value: torch.Tensor) -> None:
     elif not equal(to.tensor, value):
         try:
             to.tensor.copy_(value)
-<<<<<<< HEAD
-        except RuntimeError:  # Expanded, or of a kind that cannot be written to.
-            raise Error(
-                f"{to.name} has another value in the run, and cannot be written to: give it "
-                "memory of its own, with clone()"
-=======
         except RuntimeError as why:
             reason = str(why).split("\n")[0]
             raise Error(
                 f"{to.name} has another value in the run, and cannot take it: {reason}"
->>>>>>> 74ae8a9 (Name the folder of a described network where files of runs are listed)
             ) from None
 
 
