@@ -22,6 +22,10 @@ constexpr uint32_t most_said = 64;
 constexpr size_t most_gathered = 1 << 16;
 constexpr double flush_interval = 1;
 
+/// Seconds between two looks at the claim to the run. A process that was
+/// stopped for so long that another leads the run looks before it writes.
+constexpr double claim_interval = 0.05;
+
 } // namespace
 
 recorder_state::recorder_state(pointer self, recorder_parts parts)
@@ -50,6 +54,7 @@ recorder_actor::behavior_type recorder_state::make_behavior() {
 // write that failed.
 caf::result<void> recorder_state::write(const note& what) try {
   if (!trouble_) {
+    require_claim();
     std::visit([&](const auto& kind) { put(what, kind); }, what.what);
     flush_if_due();
   }
@@ -62,6 +67,8 @@ caf::result<void> recorder_state::write(const note& what) try {
 }
 
 caf::result<void> recorder_state::finish(const note& what) try {
+  claimed_ = -claim_interval;
+  require_claim();
   std::visit([&](const auto& kind) { put(what, kind); }, what.what);
   metrics_.flush();
   tensorboard_.flush();
@@ -183,6 +190,13 @@ void recorder_state::put(const note& at, const notes::finished& what) {
   say(summary.status + std::string(13 - summary.status.size(), ' ') +
       std::to_string(summary.steps) + " steps" + found + "; " +
       (parts_.folder / "summary.json").string());
+}
+
+void recorder_state::require_claim() {
+  if (!parts_.claim || wall_.elapsed() - claimed_ < claim_interval)
+    return;
+  claimed_ = wall_.elapsed();
+  parts_.claim->require();
 }
 
 void recorder_state::flush_if_due() {

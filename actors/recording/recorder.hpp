@@ -9,6 +9,7 @@
 #include "actors/recording/tensorboard_log.hpp"
 #include "actors/runtime/wall_clock.hpp"
 #include "messages/interfaces.hpp"
+#include "models/storage/lives.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -18,6 +19,8 @@ namespace troupe {
 
 struct recorder_parts {
   std::filesystem::path folder; ///< The run directory, which must exist.
+  /// Without it nothing more is written there; null: it is not asked for.
+  models::life_claim_ptr claim{};
   std::string network;
   std::string dataset;
   uint32_t workers = 0;
@@ -64,6 +67,7 @@ private:
   void put(const note& at, const notes::stopping& what);
   void put(const note& at, const notes::finished& what);
 
+  void require_claim();
   void flush_if_due();
   void say(const std::string& line);
   void show(const std::string& text);
@@ -77,6 +81,7 @@ private:
   wall_clock wall_;          ///< For stdout: a person waits in real time.
   double refusal_said_ = -1; ///< When a refusal was last reported.
   double flushed_ = 0;       ///< When buffers were last written.
+  double claimed_ = 0;       ///< When the claim was last looked at.
   std::optional<std::string> trouble_; ///< The first write error.
 };
 

@@ -7,6 +7,7 @@
 #include "models/storage/checkpoint.hpp"
 
 #include <exception>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -26,13 +27,15 @@ void require_finite(const snapshot& what) {
 }
 
 std::filesystem::path write_files(const std::filesystem::path& folder,
-                                  const snapshot& what) {
+                                  const snapshot& what,
+                                  const std::function<void()>& permit) {
   if (what.drafts)
-    return models::write_checkpoint(folder, what.manifest, *what.drafts);
+    return models::write_checkpoint(folder, what.manifest, *what.drafts,
+                                    permit);
   auto batches = static_cast<int64_t>(what.manifest.step());
   return models::write_checkpoint(folder, what.manifest,
                                   state_dict_of(what, batches, false),
-                                  slots_of(what), other_names_of(what));
+                                  slots_of(what), other_names_of(what), permit);
 }
 
 } // namespace
@@ -53,13 +56,20 @@ checkpoint_writer_state::make_behavior() {
 caf::result<std::string>
 checkpoint_writer_state::write(const snapshot_ptr& what) try {
   require_finite(*what);
+  require_claim();
   if (what->best)
     return write_best(*what);
-  auto path = write_files(parts_.folder, *what);
+  auto path = write_files(parts_.folder, *what, [this] { require_claim(); });
+  require_claim();
   models::prune(parts_.folder, parts_.keep, what->stays);
   return path.filename().string();
 } catch (const std::exception& err) {
   return caf::make_error(errc::disk, one_line(err));
+}
+
+void checkpoint_writer_state::require_claim() const {
+  if (parts_.claim)
+    parts_.claim->require();
 }
 
 std::string checkpoint_writer_state::write_best(const snapshot& what) const {

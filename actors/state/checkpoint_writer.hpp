@@ -4,6 +4,7 @@
 // snapshot at a time.
 
 #include "messages/interfaces.hpp"
+#include "models/storage/lives.hpp"
 
 #include <filesystem>
 
@@ -12,6 +13,8 @@ namespace troupe {
 struct checkpoint_writer_parts {
   std::filesystem::path folder; ///< `checkpoints` in the run's folder.
   uint32_t keep = 3;            ///< Number of newest checkpoints that are kept.
+  /// Without it nothing more is written there; null: it is not asked for.
+  models::life_claim_ptr claim{};
 };
 
 class checkpoint_writer_state {
@@ -27,6 +30,7 @@ public:
 
 private:
   caf::result<std::string> write(const snapshot_ptr& what);
+  void require_claim() const;
   std::string write_best(const snapshot& what) const;
 
   checkpoint_writer_parts parts_;

@@ -1,4 +1,5 @@
 #include "apps/checkpoint/checkpoint.hpp"
+#include "config/sources/own_file.hpp"
 #include "config/text/text.hpp"
 #include "config/values/script.hpp"
 #include "models/storage/best_weights.hpp"
@@ -72,6 +73,7 @@ fs::path export_weights(const weights_place& at, bool best,
   if (out.empty())
     out =
       what.name + (format == weights_format::torch ? ".pt" : ".safetensors");
+  config::require_own_file("--out", out);
   auto tensors = models::with_other_names(what.tensors);
   models::replace_file(out, [&](models::output_file& file) {
     if (format == weights_format::torch)

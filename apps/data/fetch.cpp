@@ -174,6 +174,10 @@ void fetch_file(const remote_file& what, const fs::path& folder,
     say("there        " + what.name, false);
     return;
   }
+  if (size_of(path) > 0)
+    throw usage_error(path.string() +
+                      ": is there already, and is not the published file: move "
+                      "it away, or name another folder");
   auto url = mirror + (mirror.ends_with('/') ? "" : "/") + what.name;
   auto part = fs::path{path.string() + ".part"};
   auto begun = size_of(part) > 0;
@@ -238,6 +242,13 @@ void unpack(const fs::path& archive, const std::vector<std::string>& members) {
     close_written(std::move(file), draft);
     if (n != each.size)
       throw run_error(draft.string() + ": cannot be written");
+    if (size_of(path) > 0 && md5_of(path) != md5_of(draft)) {
+      std::error_code ignored;
+      fs::remove(draft, ignored);
+      throw usage_error(
+        path.string() + ": is there already, and is not the file of " +
+        archive.filename().string() + ": move it away, or name another folder");
+    }
     fs::rename(draft, path);
     ++found;
   }

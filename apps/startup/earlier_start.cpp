@@ -1,5 +1,6 @@
 #include "apps/startup/earlier_start.hpp"
 
+#include "apps/startup/next_life.hpp"
 #include "config/sources/train_dir.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/best_weights.hpp"
@@ -107,7 +108,7 @@ config::run_finder make_run_finder(earlier_start& found,
     if (!starts)
       return glance(settings, folder);
     if (!folder.empty() && config::holds_run(folder)) {
-      found.lock = config::run_lock::take(folder);
+      found.lock = lock_run(folder);
       models::remove_leftovers(folder / "checkpoints");
     }
     found.checkpoint = find_checkpoint(settings, folder, say);

@@ -1,6 +1,9 @@
 #include "apps/startup/known_nodes.hpp"
 
+#include "actors/recording/console.hpp"
 #include "apps/startup/hello.hpp"
+#include "apps/startup/next_life.hpp"
+#include "config/sources/run_lock.hpp"
 #include "messages/run_record.hpp"
 
 #include <utility>
@@ -13,6 +16,8 @@ known_nodes::known_nodes(const config::settings& settings,
   if (before) {
     life_ = before->before;
     peers_ = before->peers;
+    if (life_.directory.empty() && !life_.run_id.empty())
+      cannot_lead_ = "it does not have the run's folder, with a lock";
   } else {
     life_.nodes = {{settings.cluster.host, settings.cluster.port}};
   }
@@ -29,22 +34,55 @@ void known_nodes::note(const proto::Welcome& welcome,
   settings_ = std::move(joined);
   rank_ = shard_id{as.value};
   life_ = {run.run_id, run.life, {lead}, welcome.run_directory()};
-  if (life_.directory.empty())
+  if (life_.directory.empty()) {
+    if (survives_losses(settings_) && !is_lead())
+      recording::say("warning      no other node can lead this run when rank 0 "
+                     "is lost: its folder has no lock that keeps two leads "
+                     "apart");
     return;
+  }
   for (const auto& shard : welcome.shards())
     life_.nodes.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
   peers_ = static_cast<uint32_t>(life_.nodes.size());
+  look_at_lock();
+}
+
+// The lead holds the lock now. A node that does not notice would take it beside
+// a lead that lives: its file system has no locks, or keeps them within a host.
+void known_nodes::look_at_lock() {
+  auto state = config::run_lock::look(life_.directory).state;
+  cannot_lead_.clear();
+  auto folder = life_.directory.string();
+  if (state == config::lock_state::free)
+    cannot_lead_ = "it does not see that rank 0 holds the lock of " + folder +
+                   ", so it could lead beside it";
+  auto why = cannot_lead_;
+  if (state == config::lock_state::absent)
+    why = folder + " is not here, or has no locks";
+  if (!why.empty() && !is_lead())
+    recording::say("warning      this node cannot lead the run when rank 0 is "
+                   "lost: " +
+                   why);
+}
+
+bool known_nodes::is_lead() const {
+  return rank_ == shard_id{0};
 }
 
 std::optional<run_end> known_nodes::without_lead(const std::string& why) const {
   std::lock_guard guard{mutex_};
   if (life_.nodes.size() < 2)
     return std::nullopt;
+  auto lost = "rank 0 at " + config::to_string(life_.nodes.front()) +
+              " is lost (" + why + ")";
+  if (rank_ == shard_id{1} && !cannot_lead_.empty())
+    return run_end{1, lost +
+                        ", and this node cannot lead the run: " + cannot_lead_ +
+                        "; start the run again with --resume auto"};
   run_end out{1, {}};
   for (uint32_t rank = 1; rank < peers_; ++rank)
     out.next.push_back(shard_id{rank});
-  out.line = "rank 0 at " + config::to_string(life_.nodes.front()) +
-             " is lost (" + why + "); the nodes that are left, " +
+  out.line = lost + "; the nodes that are left, " +
              std::to_string(out.next.size()) +
              ", go on from the newest checkpoint";
   return out;
@@ -52,7 +90,10 @@ std::optional<run_end> known_nodes::without_lead(const std::string& why) const {
 
 config::run_life known_nodes::life() const {
   std::lock_guard guard{mutex_};
-  return life_;
+  auto out = life_;
+  if (!cannot_lead_.empty())
+    out.directory.clear();
+  return out;
 }
 
 config::settings known_nodes::settings() const {

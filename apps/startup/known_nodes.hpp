@@ -1,7 +1,8 @@
 #pragma once
 // What a node of a run of peers knows of the others: where they are, and where
 // the run's files lie. So those that are left go on together when the lead has
-// died: the lowest rank that lives leads the next life.
+// died: the lowest rank that lives leads the next life, if it sees that the
+// lock of the run keeps two leads apart.
 //
 // Made by main. Thread-safe: session clients write it, and ask it.
 
@@ -27,8 +28,9 @@ public:
   void note(const proto::Welcome& welcome, const config::address& lead,
             worker_id as);
 
-  /// How this life ends when its lead is lost: for all other nodes. Nothing if
-  /// they are not known: then the lead may come back.
+  /// How this life ends when its lead is lost: for all other nodes, or for this
+  /// one if it would lead them and cannot. Nothing if they are not known: then
+  /// the lead may come back.
   /// @param why For the user.
   std::optional<run_end> without_lead(const std::string& why) const;
 
@@ -42,11 +44,15 @@ public:
   std::optional<shard_id> rank() const;
 
 private:
+  void look_at_lock();
+  bool is_lead() const;
+
   mutable std::mutex mutex_;
   config::settings settings_;
   config::run_life life_;
   uint32_t peers_ = 1;
   std::optional<shard_id> rank_;
+  std::string cannot_lead_; ///< Why; empty if it can.
 };
 
 using known_nodes_ptr = std::shared_ptr<known_nodes>;

@@ -4,17 +4,20 @@
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/sources/launch.hpp"
+#include "config/sources/own_file.hpp"
 #include "config/sources/validate.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -38,10 +41,39 @@ run_error trouble(const std::filesystem::path& path, const std::string& what) {
   return run_error("--init-method file://" + path.string() + ": " + what);
 }
 
-std::string text_of(int file) {
-  char text[512];
-  auto size = pread(file, text, sizeof text, 0);
-  return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+/// The first line of the file, so that a file of something else is known.
+constexpr std::string_view own_line =
+  "# trainer_node: where rank 0 of a run listens\n";
+
+/// The address in it; nothing while rank 0 has not written it whole. Earlier
+/// releases wrote the address alone. Throws `usage_error` when it is a file of
+/// something else.
+std::optional<config::address> address_in(const std::filesystem::path& path) {
+  auto text = config::beginning_of(path);
+  if (text.starts_with(own_line))
+    text.erase(0, own_line.size());
+  else if (own_line.starts_with(text))
+    return std::nullopt;
+  if (text.empty())
+    return std::nullopt;
+  try {
+    if (text.find('\n') != text.size() - 1)
+      throw config::bad_value("is not one line");
+    text.pop_back();
+    return config::parse_address(text);
+  } catch (const config::bad_value&) {
+    throw usage_error("--init-method file://" + path.string() +
+                      ": is there already, as a file of something else: name a "
+                      "new file");
+  }
+}
+
+/// Whether the open file is what has this name now.
+bool is_named(int file, const std::filesystem::path& path) {
+  struct stat ours {};
+  struct stat named {};
+  return fstat(file, &ours) == 0 && stat(path.c_str(), &named) == 0 &&
+         ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
 bool is_rank_0(const config::settings& settings) {
@@ -53,12 +85,13 @@ bool is_rank_0(const config::settings& settings) {
 
 meeting_file::meeting_file(std::filesystem::path path,
                            const config::address& where)
-  : path_(std::move(path)),
-    file_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  : path_(std::move(path)) {
+  address_in(path_); // Before anything is changed.
+  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0)
     throw trouble(path_, std::strerror(errno));
   auto mine = whole_file(F_WRLCK);
-  auto text = config::to_string(where) + "\n";
+  auto text = std::string{own_line} + config::to_string(where) + "\n";
   auto fail = [this](const std::string& why) {
     close(file_);
     throw trouble(path_, why);
@@ -73,7 +106,8 @@ meeting_file::meeting_file(std::filesystem::path path,
 }
 
 meeting_file::~meeting_file() {
-  unlink(path_.c_str());
+  if (is_named(file_, path_))
+    unlink(path_.c_str());
   close(file_);
 }
 
@@ -85,16 +119,9 @@ read_meeting_file(const std::filesystem::path& path) {
   auto others = whole_file(F_RDLCK);
   auto held =
     fcntl(file, F_OFD_GETLK, &others) == 0 && others.l_type != F_UNLCK;
-  auto text = text_of(file);
   close(file);
-  if (!held || !text.ends_with('\n'))
-    return std::nullopt;
-  text.pop_back();
-  try {
-    return config::parse_address(text);
-  } catch (const config::bad_value&) {
-    throw trouble(path, "is no file that rank 0 writes: name a new one");
-  }
+  auto found = address_in(path);
+  return held ? found : std::nullopt;
 }
 
 std::unique_ptr<meeting_file> meet_by_file(config::resolved& all) {

@@ -16,10 +16,11 @@ namespace troupe::app {
 class meeting_file {
 public:
   /// Writes the address. Throws `run_error` when it cannot, or when another
-  /// process that lives has the file.
+  /// process that lives has the file, and `usage_error`, without a change, when
+  /// there is a file of something else.
   meeting_file(std::filesystem::path path, const config::address& where);
 
-  /// Removes the file.
+  /// Removes the file, if it is still there.
   ~meeting_file();
 
   meeting_file(const meeting_file&) = delete;
@@ -27,10 +28,11 @@ public:
 
 private:
   std::filesystem::path path_;
-  int file_;
+  int file_ = -1;
 };
 
 /// The address in the file; nothing while no process that lives has written it.
+/// Throws `usage_error` when it is a file of something else.
 std::optional<config::address>
 read_meeting_file(const std::filesystem::path& path);
 

@@ -30,6 +30,7 @@ config::next_life place_in(const run_end& how, const known_nodes& known,
   config::next_life out;
   out.rank = static_cast<uint32_t>(mine - how.next.begin());
   out.peers = static_cast<uint32_t>(how.next.size());
+  out.has_led = known.rank() == shard_id{0};
   out.evaluator = settings.cluster.evaluator.value_or(false);
   // Each node goes on with batches of the same size.
   if (settings.training.global_batch_size)
@@ -78,6 +79,23 @@ double time_to_come(const config::settings& settings) {
 double connect_timeout_of(const config::settings& settings) {
   return this_life() ? time_to_come(settings)
                      : settings.cluster.connect_timeout;
+}
+
+std::shared_ptr<const config::run_lock>
+lock_run(const std::filesystem::path& folder) {
+  constexpr double for_others = 2; // s
+  auto next = this_life();
+  if (!next || next->rank > 0)
+    return config::run_lock::take(folder);
+  auto check = [&](const config::run_lock& lock) {
+    if (next->has_led && !lock.was_ours())
+      throw run_error("train-dir " + folder.string() +
+                      ": another process has led this run since; this one "
+                      "leaves it to that");
+    if (!next->has_led && !lock.warning().empty())
+      throw not_here(*next, lock.warning());
+  };
+  return config::run_lock::take(folder, for_others, check);
 }
 
 // A life may have been begun since, whose lead did not come far.

@@ -8,10 +8,12 @@
 
 #include "apps/startup/known_nodes.hpp"
 #include "config/sources/next_life.hpp"
+#include "config/sources/run_lock.hpp"
 #include "config/text/settings.hpp"
 #include "messages/types.hpp"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -31,6 +33,13 @@ double time_to_come(const config::settings& settings);
 
 /// Seconds that a node looks for its lead.
 double connect_timeout_of(const config::settings& settings);
+
+/// Takes the lock of an existing run directory. In a next life others may look
+/// at it just then, so it waits a little. Throws `failure`, also if this
+/// process is to lead the next life of a run and another leads it since, or the
+/// lock would not keep another out.
+std::shared_ptr<const config::run_lock>
+lock_run(const std::filesystem::path& folder);
 
 /// To be called before the run's directory is opened, which would make one.
 /// Throws `run_error` if this process is to lead the next life of a run whose

@@ -3,6 +3,7 @@
 #include "actors/server/restore.hpp"
 #include "actors/server/restore_ledger.hpp"
 #include "actors/worker/error_feedback.hpp"
+#include "apps/startup/next_life.hpp"
 #include "apps/trainer_node/faulty_cluster.hpp"
 #include "config/report/report.hpp"
 #include "config/sources/shared_settings.hpp"
@@ -146,7 +147,10 @@ origin find_origin(const config::settings& settings, const speech& say,
   origin out;
   out.directory = config::open_run_directory(settings.training, {}, known.lock);
   if (const auto& warning = out.directory.lock->warning(); !warning.empty())
-    say("warning      " + warning);
+    say("warning      " + warning +
+        (survives_losses(settings)
+           ? "; no other node can lead this run when this one is lost"
+           : ""));
   out.checkpoint = known.checkpoint;
   if (!out.checkpoint && !out.directory.overwrites) {
     models::remove_leftovers(out.checkpoints());
@@ -203,8 +207,7 @@ std::optional<std::string> complete_already(const parameter_server_parts& parts,
   return make_step_scheduler(parts).reached();
 }
 
-void settle(const origin& from, parameter_server_parts& parts,
-            const speech& say) {
+void settle(origin& from, parameter_server_parts& parts, const speech& say) {
   const auto& folder = from.directory.path;
   if (from.checkpoint)
     require_fitting(parts);
@@ -213,7 +216,7 @@ void settle(const origin& from, parameter_server_parts& parts,
   auto network = open_network(parts.settings.training);
   if (from.directory.overwrites)
     config::remove_run(folder);
-  models::note_life(folder, parts.life.value);
+  from.claim = models::note_life(folder, parts.life.value);
   // It would tell other processes that the run is over.
   models::remove_file(folder / "summary.json");
   if (from.checkpoint) {

@@ -9,6 +9,7 @@
 #include "config/sources/resolve.hpp"
 #include "config/sources/train_dir.hpp"
 #include "data/dataset.hpp"
+#include "models/storage/lives.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -36,6 +37,7 @@ struct origin {
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
   std::string run_id;
   incarnation life{1};
+  models::life_claim_ptr claim = nullptr; ///< Once the life has begun.
 
   std::filesystem::path checkpoints() const {
     return directory.path / "checkpoints";
@@ -94,9 +96,8 @@ std::optional<std::string> complete_already(const parameter_server_parts& parts,
                                             const origin& from);
 
 /// Changes the run directory, after all checks have passed: removes what is
-/// overwritten, renames what is rolled back, records the new life, and looks
-/// for the best weights. Throws `run_error`.
-void settle(const origin& from, parameter_server_parts& parts,
-            const speech& say);
+/// overwritten, renames what is rolled back, records the new life, which `from`
+/// then claims, and looks for the best weights. Throws `run_error`.
+void settle(origin& from, parameter_server_parts& parts, const speech& say);
 
 } // namespace troupe::app

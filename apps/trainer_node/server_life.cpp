@@ -23,6 +23,7 @@ recorder_parts make_recorder_parts(const config::settings& settings,
                                    const std::string& dataset, bool silent) {
   recorder_parts out;
   out.folder = from.directory.path;
+  out.claim = from.claim;
   out.network = settings.training.network;
   out.dataset = dataset;
   out.workers = settings.cluster.workers;
@@ -86,8 +87,8 @@ server_actors::server_actors(
     make_recorder_parts(parts.settings, from, parts.dataset, options.silent));
   auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
     system, placement::detached,
-    checkpoint_writer_parts{from.checkpoints(),
-                            parts.settings.checkpoint.keep});
+    checkpoint_writer_parts{from.checkpoints(), parts.settings.checkpoint.keep,
+                            from.claim});
   // Under the virtual clock all actors share one thread.
   if (!virtual_time::rules(system))
     parts.across = lanes_for(parts.settings);

@@ -108,7 +108,9 @@ void publish_admission(caf::actor_system& system,
                             survives_losses(parts.settings),
                             this_life() ? time_to_come(parts.settings) : 0});
     put_under(supervisor, "registrar of the shards", admission.registrar);
-    if (survives_losses(parts.settings))
+    // Without a lock two nodes could lead, each without the other.
+    auto locked = parts.lock && parts.lock->warning().empty();
+    if (survives_losses(parts.settings) && locked)
       admission.run_directory = absolute(life.directory).string();
   }
   admission.modules = module_maker(system, computing, owner);

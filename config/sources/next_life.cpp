@@ -12,6 +12,10 @@ namespace {
 
 constexpr const char* unknown = "-";
 
+/// Facts, as one number.
+constexpr unsigned has_evaluator = 1;
+constexpr unsigned has_led_before = 2;
+
 given give(const char* id, const std::string& text) {
   return {&key_of(id), text, {origin::source::environment, next_life_variable}};
 }
@@ -22,13 +26,17 @@ next_life parse_next_life(const std::string& text) {
   auto& before = out.before;
   uint64_t batch = 0;
   size_t known = 0;
-  in >> out.rank >> out.peers >> out.evaluator >> batch >> before.number >>
+  unsigned facts = 0;
+  in >> out.rank >> out.peers >> facts >> batch >> before.number >>
     before.run_id >> known;
   std::string word;
   while (before.nodes.size() < known && in >> word)
     before.nodes.push_back(parse_address(word));
-  if (!in || out.rank >= out.peers || known == 0 || known > out.peers)
+  if (!in || out.rank >= out.peers || known == 0 || known > out.peers ||
+      facts > (has_evaluator | has_led_before))
     throw bad_value("is not what print writes");
+  out.evaluator = (facts & has_evaluator) != 0;
+  out.has_led = (facts & has_led_before) != 0;
   if (batch > 0)
     out.global_batch_size = batch;
   if (before.run_id == unknown)
@@ -43,10 +51,12 @@ next_life parse_next_life(const std::string& text) {
 
 std::string print(const next_life& what) {
   std::ostringstream out;
-  out << what.rank << ' ' << what.peers << ' ' << what.evaluator << ' '
-      << what.global_batch_size.value_or(0) << ' ' << what.before.number << ' '
-      << (what.before.run_id.empty() ? unknown : what.before.run_id) << ' '
-      << what.before.nodes.size();
+  out << what.rank << ' ' << what.peers << ' '
+      << ((what.evaluator ? has_evaluator : 0) |
+          (what.has_led ? has_led_before : 0))
+      << ' ' << what.global_batch_size.value_or(0) << ' ' << what.before.number
+      << ' ' << (what.before.run_id.empty() ? unknown : what.before.run_id)
+      << ' ' << what.before.nodes.size();
   for (const auto& node : what.before.nodes)
     out << ' ' << to_string(node);
   out << ' ' << what.before.directory.string();

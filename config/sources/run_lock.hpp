@@ -7,22 +7,45 @@
 // local disk no lock is ever left behind. On a network file system the file
 // server keeps it: a process on another host can take the lock once the file
 // server has noticed that the first host is gone (NFS: when its lease expires,
-// after some 90 s). Where a file system has no locks, the run continues without
-// one and `warning` says why. The file itself is never removed: otherwise two
-// processes could hold locks on two files of the same name.
+// after some 90 s). Where a file system has no locks, or its locks keep nobody
+// out, the run continues without one and `warning` says why. The file itself is
+// never removed: otherwise two processes could hold locks on two files of the
+// same name.
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace troupe::config {
 
+/// What another process sees of a run's lock.
+enum class lock_state : uint8_t {
+  held = 1, ///< By somebody, and this process notices.
+  free,     ///< Nobody holds it, as far as this process can see.
+  absent    ///< There is no such file here, or no locks.
+};
+
+struct lock_view {
+  lock_state state = lock_state::absent;
+  std::string holder; ///< "process 123 on node-7"; who has taken it last.
+};
+
 class run_lock {
 public:
   /// Locks an existing folder. Throws `run_error` when another process holds
-  /// the lock (the line names it) or the file cannot be written.
+  /// the lock (the line names it) or the file cannot be written, `usage_error`
+  /// when the file is none of ours.
+  /// @param patience Seconds that another process may still hold it.
+  /// @param check Called before this process signs as the holder; throws if it
+  /// must not hold the lock; may be empty.
   static std::shared_ptr<const run_lock>
-  take(const std::filesystem::path& folder);
+  take(const std::filesystem::path& folder, double patience = 0,
+       const std::function<void(const run_lock&)>& check = {});
+
+  /// Looks at the lock of a folder, without taking it. Thread-safe.
+  static lock_view look(const std::filesystem::path& folder);
 
   ~run_lock();
 
@@ -32,10 +55,14 @@ public:
   /// Why there is no protection; empty when there is.
   const std::string& warning() const noexcept { return warning_; }
 
+  /// Whether this process has taken the lock before, as its last holder.
+  bool was_ours() const noexcept { return was_ours_; }
+
 private:
   run_lock() = default;
 
   int file_ = -1;
+  bool was_ours_ = false;
   std::string warning_;
 };
 

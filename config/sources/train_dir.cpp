@@ -1,5 +1,6 @@
 #include "config/sources/train_dir.hpp"
 
+#include "config/sources/own_file.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/script.hpp"
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::config {
@@ -23,7 +25,11 @@ constexpr std::string_view other_files[] = {"lives"};
 constexpr std::string_view checkpoint_files[] = {
   "manifest.pb", "model.safetensors", "optimizer.safetensors"};
 constexpr std::string_view temporary = ".tmp";
-constexpr std::string_view event_file = "events.out.tfevents.";
+
+/// Those of other programs have other ends.
+bool is_event_file(std::string_view name) {
+  return name.starts_with("events.out.tfevents.") && name.ends_with(".troupe");
+}
 
 /// tape-1.pb and its set-aside forms.
 bool is_event_log(std::string_view name) {
@@ -135,6 +141,32 @@ fs::path make_next(const fs::path& runs, const std::string& network) {
       return path;
 }
 
+/// With which the files begin that a run writes, and that name none of it in
+/// their names. A crash of the machine may have left zeros.
+constexpr std::pair<std::string_view, std::string_view> beginnings[] = {
+  {"config.ini", "# The settings of this run, resolved by trainer_node"},
+  {"metrics.jsonl", "{\"kind\":"},
+  {"summary.json", "{\n  \"status\":"}};
+
+/// A run writes to these files, or removes them.
+void require_own_files(const fs::path& folder) {
+  auto refuse = [&](std::string_view name) {
+    throw usage_error("train-dir " + folder.string() + ": " +
+                      std::string{name} +
+                      " there is not of a run: move it away, or give another "
+                      "folder");
+  };
+  for (const auto& [name, beginning] : beginnings)
+    if (auto found = beginning_of(folder / name); !found.empty() &&
+                                                  found.front() != '\0' &&
+                                                  !found.starts_with(beginning))
+      refuse(name);
+  constexpr size_t most_of_header = 1 << 20;
+  auto best = beginning_of(folder / "best.safetensors", most_of_header);
+  if (!best.empty() && best.find("\"run_id\"") == best.npos)
+    refuse("best.safetensors");
+}
+
 /// Whether the folder holds a run.
 bool check_folder(const fs::path& folder, const training_settings& training) {
   if (fs::exists(folder) && !fs::is_directory(folder))
@@ -145,6 +177,7 @@ bool check_folder(const fs::path& folder, const training_settings& training) {
     throw usage_error("train-dir " + folder.string() +
                       ": holds a run already: give --resume to go on with "
                       "it, --overwrite to remove it, or another folder");
+  require_own_files(folder);
   return true;
 }
 
@@ -215,8 +248,7 @@ void remove_run(const fs::path& folder) {
       remove_steps(folder / "residuals", is_error_feedback);
     remove_files(folder, [](std::string_view name) {
       return is_named_in(run_files, name) || is_named_in(other_files, name) ||
-             name.starts_with(event_file) || is_event_log(name) ||
-             is_old_best(name);
+             is_event_file(name) || is_event_log(name) || is_old_best(name);
     });
   });
 }

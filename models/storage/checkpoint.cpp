@@ -258,7 +258,8 @@ std::string slot_key(std::string_view slot, std::string_view parameter) {
 namespace {
 
 fs::path write_folder(const fs::path& dir, proto::Manifest manifest,
-                      const tensor_writer& write) {
+                      const tensor_writer& write,
+                      const std::function<void()>& permit) {
   auto path = dir / checkpoint_name(manifest.step());
   auto temporary = dir / (".tmp-" + path.filename().string());
   std::error_code ignored;
@@ -267,6 +268,8 @@ fs::path write_folder(const fs::path& dir, proto::Manifest manifest,
     fs::remove_all(temporary, ignored);
     make_folder(temporary);
     fill_folder(temporary, std::move(manifest), write);
+    if (permit)
+      permit();
     publish(temporary, path);
   } catch (const run_error& x) {
     fs::remove_all(temporary, ignored);
@@ -284,13 +287,14 @@ fs::path write_folder(const fs::path& dir, proto::Manifest manifest,
 fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
                           std::span<const named_tensor> weights,
                           std::span<const named_tensor> slots,
-                          const tensor_metadata& other_names) {
+                          const tensor_metadata& other_names,
+                          const std::function<void()>& permit) {
   auto write = [&](const fs::path& folder, proto::Manifest& to) {
     check_slot_keys(slots);
     write_tensors(folder / model_file, weights, other_names, to);
     write_tensors(folder / optimizer_file, slots, {}, to);
   };
-  return write_folder(dir, std::move(manifest), write);
+  return write_folder(dir, std::move(manifest), write, permit);
 }
 
 checkpoint_drafts::checkpoint_drafts(const fs::path& dir,
@@ -303,7 +307,8 @@ checkpoint_drafts::checkpoint_drafts(const fs::path& dir,
 }
 
 fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
-                          checkpoint_drafts& of) {
+                          checkpoint_drafts& of,
+                          const std::function<void()>& permit) {
   auto write = [&](const fs::path& folder, proto::Manifest& to) {
     auto finish = [&](tensor_draft& draft, const char* name) {
       auto [size, digest] = draft.finish(folder / name);
@@ -312,7 +317,7 @@ fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
     finish(of.model, model_file);
     finish(of.optimizer, optimizer_file);
   };
-  return write_folder(dir, std::move(manifest), write);
+  return write_folder(dir, std::move(manifest), write, permit);
 }
 
 std::vector<named_tensor> with_other_names(const tensor_file& file) {

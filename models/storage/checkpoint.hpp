@@ -62,11 +62,14 @@ std::string slot_key(std::string_view slot, std::string_view parameter);
 /// behind. Returns the path of the checkpoint, which is then durable.
 /// @param other_names Further names of weights, each with the one under which
 /// the tensor is there (see `with_other_names`).
-std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
-                                       proto::Manifest manifest,
-                                       std::span<const named_tensor> weights,
-                                       std::span<const named_tensor> slots,
-                                       const tensor_metadata& other_names = {});
+/// @param permit Called when all is written, before the checkpoint gets its
+/// name; throws `run_error` if it must not; may be empty.
+std::filesystem::path
+write_checkpoint(const std::filesystem::path& dir, proto::Manifest manifest,
+                 std::span<const named_tensor> weights,
+                 std::span<const named_tensor> slots,
+                 const tensor_metadata& other_names = {},
+                 const std::function<void()>& permit = {});
 
 /// The tensor files of a checkpoint in `dir` whose bytes come in pieces.
 struct checkpoint_drafts {
@@ -81,9 +84,10 @@ struct checkpoint_drafts {
 };
 
 /// The same with such files, which are moved into the checkpoint.
-std::filesystem::path write_checkpoint(const std::filesystem::path& dir,
-                                       proto::Manifest manifest,
-                                       checkpoint_drafts& of);
+std::filesystem::path
+write_checkpoint(const std::filesystem::path& dir, proto::Manifest manifest,
+                 checkpoint_drafts& of,
+                 const std::function<void()>& permit = {});
 
 /// The tensors of a file, those with several names under each of them: further
 /// names are in its metadata, as the safetensors library writes tied weights.

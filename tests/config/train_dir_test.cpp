@@ -1,3 +1,4 @@
+#include "config/sources/own_file.hpp"
 #include "config/sources/train_dir.hpp"
 #include "tests/config/support.hpp"
 
@@ -20,11 +21,15 @@ training_settings in(const std::string& folder) {
   return result;
 }
 
+/// With what a run begins its config.ini.
+constexpr auto of_a_run =
+  "# The settings of this run, resolved by trainer_node 0.1.0.\n";
+
 /// A run as it lies about, with a note that is not ours.
 void write_run(const scratch& folder) {
   for (auto name :
        {"r/config.ini", "r/metrics.jsonl", "r/summary.json", "r/config.ini.tmp",
-        "r/events.out.tfevents.1.host", "r/tape-1.pb", "r/abandoned-tape-2.pb",
+        "r/events.out.tfevents.1.0000.troupe", "r/tape-1.pb", "r/abandoned-tape-2.pb",
         "r/notes.txt", "r/described/net.safetensors",
         "r/described/net.safetensors.tmp",
         "r/checkpoints/step-00000100/manifest.pb",
@@ -33,6 +38,9 @@ void write_run(const scratch& folder) {
         "r/checkpoints/.tmp-step-00000200/model.safetensors",
         "r/checkpoints/abandoned-step-00000300/manifest.pb"})
     folder.write(name, "x");
+  folder.write("r/config.ini", of_a_run);
+  folder.write("r/metrics.jsonl", "{\"kind\":\"started\"}\n");
+  folder.write("r/summary.json", "{\n  \"status\": \"completed\"\n}\n");
 }
 
 std::set<std::string> files_below(const fs::path& folder) {
@@ -147,7 +155,7 @@ TEST_CASE("a second process is kept out of a run directory", "[train-dir]") {
   CHECK(said.starts_with("train-dir " + (root.path() / "r").string() +
                          ": a run is under way there, of process " +
                          std::to_string(::getpid()) + " on "));
-  root.write("r/config.ini", "x");
+  root.write("r/config.ini", of_a_run);
   for (auto resumes : {true, false}) {
     auto training = in("r");
     training.overwrite = !resumes;
@@ -173,12 +181,14 @@ TEST_CASE("overwrite removes the run and nothing else", "[train-dir]") {
   root.write("r/checkpoints/best/model.safetensors", "x");
   root.write("r/sub/metrics.jsonl", "x");
   root.write("r/lives", "3");
+  root.write("r/events.out.tfevents.1.host.7.0", "x"); // Another program's.
   remove_run(root.path() / "r");
   CHECK(files_below(root.path() / "r") ==
         std::set<std::string>{
-          "notes.txt", "sub", "sub/metrics.jsonl", "checkpoints",
-          "checkpoints/best", "checkpoints/best/model.safetensors",
-          "checkpoints/step-00000100", "checkpoints/step-00000100/mine.txt"});
+          "notes.txt", "events.out.tfevents.1.host.7.0", "sub",
+          "sub/metrics.jsonl", "checkpoints", "checkpoints/best",
+          "checkpoints/best/model.safetensors", "checkpoints/step-00000100",
+          "checkpoints/step-00000100/mine.txt"});
 }
 
 TEST_CASE("overwrite leaves an empty folder of a plain run", "[train-dir]") {
@@ -214,4 +224,97 @@ TEST_CASE("a train-dir that cannot be is said by name", "[train-dir]") {
   CHECK_THROWS_AS(open_run_directory(in("file/below"), root.path()),
                   troupe::failure);
   CHECK_THROWS_AS(open_run_directory({}, root.path() / "file"), run_error);
+}
+
+TEST_CASE("what is not of a run is neither gone on with nor removed",
+          "[train-dir]") {
+  for (std::string name :
+       {"config.ini", "metrics.jsonl", "summary.json", "best.safetensors"})
+    for (auto resumes : {true, false}) {
+      INFO(name << resumes);
+      scratch root;
+      root.write("r/checkpoints/step-00000001/manifest.pb", "x");
+      root.write("r/" + name, "[mine]\nyears = 3\n");
+      auto training = in("r");
+      training.overwrite = !resumes;
+      if (resumes)
+        training.resume = "auto";
+      auto before = files_below(root.path());
+      auto said = complaint([&] { open_run_directory(training, root.path()); });
+      CHECK(said == "train-dir " + (root.path() / "r").string() + ": " + name +
+                      " there is not of a run: move it away, or give another "
+                      "folder");
+      CHECK(files_below(root.path()) == before);
+    }
+}
+
+TEST_CASE("a lock that is a file of something else is left as it is",
+          "[train-dir]") {
+  scratch root;
+  root.write("r/run.lock", "my notes\n");
+  CHECK_THROWS_AS(run_lock::take(root.path() / "r"), usage_error);
+  CHECK(run_lock::look(root.path() / "r").holder == "my notes");
+}
+
+TEST_CASE("a process sees whether another holds a lock, and whose it was",
+          "[train-dir]") {
+  scratch root;
+  auto folder = root.path() / "r";
+  CHECK(run_lock::look(folder).state == lock_state::absent);
+  fs::create_directory(folder);
+  CHECK(run_lock::look(folder).state == lock_state::absent);
+  auto first = run_lock::take(folder);
+  CHECK(first->warning().empty());
+  CHECK_FALSE(first->was_ours());
+  auto [state, holder] = run_lock::look(folder);
+  CHECK(state == lock_state::held);
+  CHECK(holder.starts_with("process " + std::to_string(::getpid()) + " on "));
+  first.reset();
+  CHECK(run_lock::look(folder).state == lock_state::free);
+  CHECK(run_lock::take(folder)->was_ours());
+  root.write("r/run.lock", "process 1 on another-host\n");
+  CHECK_FALSE(run_lock::take(folder)->was_ours());
+}
+
+TEST_CASE("a lock that is about to be free is waited for", "[train-dir]") {
+  scratch root;
+  auto first = run_lock::take(root.path());
+  CHECK_THROWS_AS(run_lock::take(root.path(), 0.03), run_error);
+  std::jthread ends{[&] {
+    first.reset();
+  }};
+  CHECK_NOTHROW(run_lock::take(root.path(), 60));
+}
+
+TEST_CASE("a process that must not hold the lock leaves its holder there",
+          "[train-dir]") {
+  scratch root;
+  root.write("run.lock", "process 1 on another-host\n");
+  auto refuse = [](const run_lock&) {
+    throw run_error("not now");
+  };
+  CHECK_THROWS_AS(run_lock::take(root.path(), 0, refuse), run_error);
+  CHECK(run_lock::look(root.path()).holder == "process 1 on another-host");
+  CHECK(run_lock::look(root.path()).state == lock_state::free);
+}
+
+TEST_CASE("a file that is named for output is replaced only if it is ours",
+          "[train-dir]") {
+  scratch root;
+  root.write("theirs", "x,y\n");
+  root.write("ours", "{ our\n");
+  root.write("empty", "");
+  auto name = [&](const char* what) {
+    return (root.path() / what).string();
+  };
+  for (auto what : {"ours", "empty", "absent"})
+    CHECK_NOTHROW(require_own_file("--json", name(what), "{ our"));
+  CHECK(complaint([&] {
+          require_own_file("--json", name("theirs"), "{ our");
+        }) == "--json " + name("theirs") +
+                ": is there already, as a file of something else: name another "
+                "file, or move it away");
+  CHECK_THROWS_AS(require_own_file("--out", name("ours")), usage_error);
+  CHECK_THROWS_AS(require_own_file("--out", root.path()), usage_error);
+  CHECK_THROWS_AS(require_own_file("--out", "/dev/null"), usage_error);
 }

@@ -129,6 +129,30 @@ TEST_CASE("a file that is not the published one is refused and removed") {
   CHECK(fs::is_empty(to.path()));
 }
 
+TEST_CASE("a file of something else is left as it is") {
+  file_server from;
+  scratch_folder to;
+  from.put("file", content());
+  to.write("file", text("years of work"));
+  auto line = error_line<usage_error>(
+    [&] { fetch_set(one_file(from), to.path(), "", ignore); });
+  CHECK_THAT(line, ContainsSubstring("file: is there already, and is not the "
+                                     "published file: move it away"));
+  CHECK(slurp(to.path() / "file") == "years of work");
+  auto archive = gzip(tar_file({member("set/a.bin", text("first"))}));
+  std::string compressed{archive.begin(), archive.end()};
+  from.put("x.tar.gz", compressed);
+  to.write("a.bin", text("mine"));
+  remote_set what{
+    "x", from.url(), {{"x.tar.gz", md5_of(compressed)}}, {"a.bin"}};
+  CHECK_THAT(
+    error_line<usage_error>([&] { fetch_set(what, to.path(), "", ignore); }),
+    ContainsSubstring("a.bin: is there already, and is not the file of "
+                      "x.tar.gz"));
+  CHECK(slurp(to.path() / "a.bin") == "mine");
+  CHECK_FALSE(fs::exists(to.path() / "a.bin.part"));
+}
+
 TEST_CASE("what is not there, or nobody, is one line") {
   file_server from;
   scratch_folder to;

@@ -25,3 +25,19 @@ TEST_CASE("a number of lives that is none is said, and not guessed") {
     CHECK_THROWS_AS(models::last_life(run.path()), run_error);
   }
 }
+
+TEST_CASE("a process learns that another leads its run since") {
+  temporary_folder run;
+  auto first = models::note_life(run.path(), 1);
+  first->require();
+  CHECK(models::last_life(run.path()) == 1);
+  // Also one that begins the run anew, or at the same time.
+  for (uint32_t life : {1, 2}) {
+    auto second = models::note_life(run.path(), life);
+    second->require();
+    CHECK_THROWS_AS(first->require(), run_error);
+    first = second;
+  }
+  std::filesystem::remove(run.path() / "lives"); // By hand: nobody leads it.
+  first->require();
+}

@@ -2,6 +2,7 @@
 
 #include "apps/startup/known_nodes.hpp"
 #include "apps/startup/next_life.hpp"
+#include "config/sources/run_lock.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/lives.hpp"
 #include "tests/support/error_line.hpp"
@@ -83,6 +84,40 @@ TEST_CASE("a node whose next lead does not come knows who leads after it") {
   // The last one has nobody to go on with.
   before.before.nodes.resize(1);
   CHECK_FALSE(known_nodes{of_lead(), before}.without_lead(""));
+}
+
+TEST_CASE("a node leads only a run whose lock it sees") {
+  temporary_folder folder;
+  auto first = config::run_lock::take(folder.path());
+  known_nodes uut{of_lead(), {}};
+  uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{1});
+  CHECK(uut.without_lead("it is gone")->next.size() == 2);
+  CHECK(uut.life().directory == folder.path());
+  first.reset();
+  // Where a lock that is held looks free, others may lead at the same time.
+  uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{1});
+  auto how = uut.without_lead("it is gone");
+  CHECK(how->next.empty());
+  CHECK(how->status == 1);
+  CHECK(how->line.find("is lost (it is gone), and this node cannot lead the "
+                       "run: it does not see that rank 0 holds the lock of " +
+                       folder.path().string()) != std::string::npos);
+  CHECK(uut.life().directory.empty());
+  // The node after it may see more.
+  uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{2});
+  CHECK(uut.without_lead("it is gone")->next.size() == 2);
+}
+
+TEST_CASE("a node that cannot lead in one life cannot in the next") {
+  config::next_life before;
+  before.rank = 1;
+  before.peers = 2;
+  before.before.run_id = "a1b2";
+  before.before.nodes = {{"10.0.0.2", 5000}, {"10.0.0.3", 5000}};
+  auto settings = of_lead();
+  settings.what = config::role::ps;
+  settings.cluster.rank = 1;
+  CHECK(known_nodes(settings, before).without_lead("")->next.empty());
 }
 
 TEST_CASE("only a node that has the run leads its next life") {

@@ -3,6 +3,7 @@
 #include "apps/lab/calibrate/fit.hpp"
 #include "apps/lab/calibrate/recorded.hpp"
 #include "config/commands/verb.hpp"
+#include "config/sources/own_file.hpp"
 #include "config/text/text.hpp"
 #include "models/storage/durable_file.hpp"
 
@@ -179,6 +180,8 @@ exit_status calibrate(const std::vector<std::string>& arguments) {
   calibration what{{typed->operands.begin(), typed->operands.end()}, {}};
   if (typed->flags.has("json"))
     what.json = typed->flags.text("json");
+  if (what.json)
+    config::require_own_file("--json", *what.json, "{\n  \"tapes\"");
   auto found = read_times(what.event_logs);
   require_enough(what, found);
   auto all = fit_compute_times(found.compute);
