@@ -167,7 +167,8 @@ def tensors_of(model: torch.nn.Module, carry: Carry | None = None) -> list[Descr
         kind = (known.kind, known.frozen) if known else kinds.of(name, tensor, owner)
         where = (place, key) if place.get(key) is tensor else ({}, "")
         listed = kind[0] != CONSTANT and _was_statistic(tensor, owner)
-        one = Described(name, tensor, *kind, known.name if known else "", listed, where)
+        same_as = known.name if known else ""
+        one = Described(name, tensor, *kind, same_as, listed=listed, place=where)
         first.setdefault(id(tensor), one)
         out.append(one)
     kinds.require_patterns()
@@ -342,21 +343,32 @@ def describe(
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    safetensors.write(path, *contents(model, param_groups))
+    safetensors.write(path, *contents(model, param_groups, carry))
     return path
 
 
 def contents(
-    model: torch.nn.Module, param_groups: ParamGroups | None = None
+    model: torch.nn.Module,
+    param_groups: ParamGroups | None = None,
+    carry: Carry | None = None,
 ) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """The tensors and the metadata of such a file."""
-    all = tensors_of(model)
+    all = tensors_of(model, carry)
+    once = [x for x in all if not x.same_as]
+    still = [x for x in once if x.kind == STATISTIC or x.frozen]
+
+    def words(tensors: Iterable[Described]) -> list[str]:
+        return [_word(x.name) for x in tensors]
+
     lines = {
-        "troupe.statistics": [_word(x.name) for x in all if x.kind == STATISTIC],
-        "troupe.frozen": [_word(x.name) for x in all if x.frozen],
+        "troupe.statistics": words(x for x in still if x.listed),
+        "troupe.frozen": words(x for x in still if not x.listed),
+        "troupe.carried": words(x for x in still if not x.listed and not x.frozen),
+        "troupe.constant": words(x for x in still if x.listed and x.frozen),
         "troupe.shared": [f"{_word(x.name)} = {_word(x.same_as)}" for x in all if x.same_as],
         "troupe.groups": [
-            f"{_word(name)} = {numbers}" for name, numbers in _groups(all, param_groups or ()).items()
+            f"{_word(name)} = {numbers}"
+            for name, numbers in _groups(all, param_groups or ()).items()
         ],
     }
     # Constants come last, wide types first: those before them stay aligned. A single

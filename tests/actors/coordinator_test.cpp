@@ -341,7 +341,7 @@ TEST_CASE("what the run ends with waits for who asks, and with them") {
     CHECK(std::get<version>(*early->values) == version{8});
     it.actors.tell(it.coordinator, ended_atom_v, run_end{});
     auto late = ask();
-    CHECK(std::get<std::vector<push_id>>(*late->values) == applied);
+    CHECK((std::get<std::vector<push_id>>(*late->values) == applied));
     for (int piece = 0; piece < 5; ++piece) {
       it.actors.tell(it.coordinator, credit_atom_v);
       it.actors.advance(2);

@@ -273,7 +273,10 @@ class Left(cluster.Case):
                 except ValueError:
                     self.assertTrue(error)
                 self.await_lines(other, 1, self.lines(1) + 20)
-            next(iter(worker)), worker.skip()
+            loop = iter(worker)
+            next(loop)
+            worker.skip()
+            del loop
             self.await_lines(other, 1, self.lines(1) + 20)
             server.process.terminate()
             self.require_end(server, 75)

@@ -65,7 +65,7 @@ def main():
     parser.add_argument("--views", action="store_true")
     parser.add_argument("--save")
     parser.add_argument("settings", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     if given.report.is_dir():
         given.report /= f"report-{os.getpid()}.jsonl"
