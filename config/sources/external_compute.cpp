@@ -105,6 +105,8 @@ void check_external(const resolved& all) {
 }
 
 void require_who_computes(const settings& joined) {
+  if (joined.what == role::ps) // A shard computes no gradients.
+    return;
   if (computes_elsewhere(joined)) {
     if (joined.what == role::evaluator)
       return;

@@ -139,12 +139,13 @@ TEST_CASE("a file of something else is left as it is") {
   CHECK_THAT(line, ContainsSubstring("file: is there already, and is not the "
                                      "published file: move it away"));
   CHECK(slurp(to.path() / "file") == "years of work");
-  auto archive = gzip(tar_file({member("set/a.bin", text("first"))}));
+  auto archive = gzip(tar_file(
+    {member("set/a.bin", text("first")), member("set/b.bin", text("second"))}));
   std::string compressed{archive.begin(), archive.end()};
   from.put("x.tar.gz", compressed);
   to.write("a.bin", text("mine"));
   remote_set what{
-    "x", from.url(), {{"x.tar.gz", md5_of(compressed)}}, {"a.bin"}};
+    "x", from.url(), {{"x.tar.gz", md5_of(compressed)}}, {"a.bin", "b.bin"}};
   CHECK_THAT(
     error_line<usage_error>([&] { fetch_set(what, to.path(), "", ignore); }),
     ContainsSubstring("a.bin: is there already, and is not the file of "

@@ -27,8 +27,11 @@ policies::decision twin_policy::on_leave(worker_id who) {
 
 policies::decision twin_policy::on_arrival(const policies::arrival& what) {
   policies::decision out;
-  if (members_.contains(what.id.worker))
-    out.release.push_back(what.id.worker);
+  if (!members_.contains(what.id.worker)) {
+    out.drop.push_back(what.id);
+    return out;
+  }
+  out.release.push_back(what.id.worker);
   if (!first_) {
     first_ = what.id;
     return out;
