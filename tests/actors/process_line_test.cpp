@@ -153,7 +153,7 @@ TEST_CASE("who does not begin as it should is refused") {
   SECTION("another version") {
     peer process{at.socket, bytes_of(kind::hello, 7, "")};
     CHECK_THAT(at.refusal(), EndsWith(" speaks version 7 of the frames, and "
-                                      "this program version 1: use the same "
+                                      "this program version 2: use the same "
                                       "release of both"));
   }
   SECTION("no hello") {
@@ -161,7 +161,7 @@ TEST_CASE("who does not begin as it should is refused") {
     CHECK_THAT(at.refusal(), EndsWith(" did not begin with hello"));
   }
   SECTION("a hello of another form") {
-    peer process{at.socket, bytes_of(kind::hello, 1, "abc")};
+    peer process{at.socket, bytes_of(kind::hello, frame_version, "abc")};
     CHECK_THAT(at.refusal(), EndsWith(" sent a hello of another form"));
   }
   SECTION("a large frame") {

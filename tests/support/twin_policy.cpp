@@ -3,6 +3,7 @@
 #include "actors/policies/registration.hpp"
 #include "config/text/settings.hpp"
 
+#include <stdexcept>
 #include <utility>
 
 namespace troupe::test {
@@ -14,8 +15,10 @@ void twin_policy::reset(version v) {
 }
 
 policies::decision twin_policy::on_join(std::span<const worker_id> who) {
-  members_.insert(who.begin(), who.end());
   policies::decision out;
+  for (auto id : who)
+    if (!members_.insert(id).second)
+      throw std::logic_error("worker " + to_string(id) + " joined twice");
   out.release.assign(who.begin(), who.end());
   return out;
 }
