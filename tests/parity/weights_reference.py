@@ -208,6 +208,7 @@ def train_in_troupe(program, folder, *flags):
         str(SAMPLES), "--optimizer", "sgd", "--lr", str(LR), "--momentum", "0.9",
         "--weight-decay", "1e-3", "--max-steps", str(STEPS), "--threads", "1",
         "--train-dir", "trained", "--overwrite", *flags)
+    (folder / "trained.pt").unlink(missing_ok=True)  # It replaces no file.
     run(program, folder, "checkpoint", "export", "trained", "--format", "pt", "--out",
         "trained.pt")
     return torch.load(folder / "trained.pt")
