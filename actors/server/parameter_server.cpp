@@ -35,7 +35,7 @@ parameter_server_state::parameter_server_state(pointer self,
       self, parts_.remote_shards,
       [this](const caf::error& why) {
         auto by = why == errc::disk ? "" : "a parameter server shard failed: ";
-        ending_.fail(by + text_of(why));
+        fail_for_others(by + text_of(why));
       },
       parts_.settings.cluster.liveness_timeout),
     scheduler_(make_step_scheduler(parts_)), clock_(self), best_(parts_.best),
@@ -256,7 +256,7 @@ void parameter_server_state::deal_anew() {
 // input.
 void parameter_server_state::fail_for_others(const std::string& line) {
   if (!ending_.is_closed())
-    decide(inputs::failed{line});
+    tell(inputs::failed{line}, {}); // Nothing is carried out, also in a step.
   ending_.fail(line);
 }
 

@@ -186,9 +186,13 @@ void recorded_run::check_end(const proto::LogEvent& found) {
   while (!current_.has_ended() && next_ &&
          (next_->has_ended() || is_epilogue(*next_))) {
     current_ = std::move(*next_);
+    if (current_.has_failed())
+      failure_ = current_.failed().line();
     look_ahead();
   }
   closed_ = true;
+  if (failure_) // Of a shard or a disk, which a replay does not have.
+    return;
   if (!current_.has_ended()) {
     if (next_)
       throw run_error(line("the run is over in the replay, but goes on in the "

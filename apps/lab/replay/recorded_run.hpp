@@ -55,6 +55,9 @@ public:
   /// compared with it.
   bool end_checked() const { return end_checked_; }
 
+  /// Why the run failed when its training was over, if it did.
+  const std::optional<std::string>& failure() const { return failure_; }
+
   /// Whether the last event of the event log is incomplete.
   bool torn() const { return reader_.cut() != 0; }
 
@@ -79,6 +82,7 @@ private:
   bool early_stop_allowed_ = false;
   bool stopped_early_ = false;
   bool end_checked_ = false;
+  std::optional<std::string> failure_;
 };
 
 } // namespace troupe::replay

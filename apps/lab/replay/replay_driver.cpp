@@ -377,6 +377,9 @@ void replay_driver_state::leave_run(run_end how) {
     parts_.say("replay       " +
                std::to_string(parts_.event_log->current().number()) +
                " events, all as in the event log");
+  else if (!how.failed() && parts_.event_log->failure())
+    parts_.say("replay       the run failed here: " +
+               *parts_.event_log->failure());
   else if (!how.failed() && parts_.event_log->stopped_early())
     parts_.say("replay       stopped at event " +
                std::to_string(parts_.event_log->current().number()) +
