@@ -29,9 +29,9 @@ constexpr std::array<std::string_view, 12> of_the_replay{
   "checkpoint.keep"};
 
 /// Settings of the run that do not apply to a replay.
-constexpr std::array<std::string_view, 5> not_taken{
-  "training.train-dir", "training.tape", "simulation.clock",
-  "cluster.transport", "cluster.overlap"};
+constexpr std::array<std::string_view, 6> not_taken{
+  "training.train-dir", "training.tape",   "simulation.clock",
+  "cluster.transport",  "cluster.overlap", "cluster.reshard-on-join"};
 
 std::vector<given> from_event_log(std::string_view ini,
                                   const std::string& name) {
