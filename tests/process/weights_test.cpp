@@ -36,6 +36,7 @@ void train_and_export(process_fixture& on, const std::string& name,
     auto all = on.simulate(short_run);
     check_end(all, 0);
   }
+  fs::remove(on.home() / name); // An export replaces no file.
   run_to_end(
     on, "export",
     {"checkpoint", "export", "run", "--format", format, "--out", name});
