@@ -30,17 +30,18 @@ TEST_CASE("where locks keep nobody out, nobody leads after a stopped rank 0") {
     process_fixture on{recorded};
     std::vector<child> all;
     for (auto rank : {"0", "1", "2"})
-      all.push_back(on.start("peer",
-                             peer_flags(on, "") + recording(on) + endless +
-                               flags{"--rank", rank, "--workers", "3"},
-                             with_locks(kind)));
+      all.push_back(on.start(
+        "peer",
+        peer_flags(on, "") + recording(on) + endless +
+          flags{"--rank", rank, "--workers", "3", "--connect-timeout", "6"},
+        with_locks(kind)));
     all[0].await("warning .*; no other node can lead this run");
     all[1].await("no other node can lead this run when rank 0 is lost");
     on.await(all[0], "a checkpoint", is_kind("checkpoint"));
     all[0].signal(SIGSTOP);
     for (auto rank : {1, 2}) {
       check_end(all[rank], 1);
-      CHECK(std::ranges::count(all[rank].err(), '\n') == 1);
+      CHECK(all[rank].err().starts_with("trainer_node: "));
     }
     all[0].signal(SIGCONT);
     all[0].signal(SIGTERM);
