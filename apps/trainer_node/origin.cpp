@@ -135,6 +135,7 @@ void keep_network(const origin& from, const config::input_file& given,
   }
   network = config::described_by(*kept);
   parts.config_ini = config::to_ini(parts.settings);
+  parts.config_digest = config::digest(parts.settings);
   parts.description.settings = config::shared_settings(parts.settings);
 }
 

@@ -158,7 +158,8 @@ class KillsOfRounds(Kills):
     kills, covered = int(os.environ.get("TROUPE_KILLS", "3")), 3
     options = ("--accumulate", 3, "--workers", 1)
     flags = ("--batch-size", 10, "--policy", "backup(backup-workers=1,late=cancel)",
-             "--workers", 2, "--checkpoint-freq", 5, "--epochs", 100000,
+             "--workers", 2, "--join-timeout", 1, "--checkpoint-freq", 5,
+             "--epochs", 100000,
              *cluster.RECORDED)
 
 
