@@ -49,6 +49,7 @@ public:
       blocks_(process_, memory, layout_),
       gradients_(layout_.count(), layout_.dtype(), memory) {
     blocks_.welcome(computing.settings.training, computing.frozen);
+    process_->send(external::process_frame_kind::place, 0);
   }
 
   gradient_report compute(const task& what) override {
