@@ -156,11 +156,15 @@ void require_own_files(const fs::path& folder) {
                       " there is not of a run: move it away, or give another "
                       "folder");
   };
-  for (const auto& [name, beginning] : beginnings)
-    if (auto found = beginning_of(folder / name); !found.empty() &&
-                                                  found.front() != '\0' &&
-                                                  !found.starts_with(beginning))
+  for (const auto& [name, beginning] : beginnings) {
+    auto path = folder / name;
+    if (fs::is_fifo(path) || fs::is_character_file(path))
+      continue; // It keeps nothing that could be lost.
+    if (auto found = beginning_of(path); !found.empty() &&
+                                         found.front() != '\0' &&
+                                         !found.starts_with(beginning))
       refuse(name);
+  }
   constexpr size_t most_of_header = 1 << 20;
   auto best = beginning_of(folder / "best.safetensors", most_of_header);
   if (!best.empty() && best.find("\"run_id\"") == best.npos)

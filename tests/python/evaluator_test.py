@@ -168,8 +168,8 @@ class Wrong(Case):
         from troupe import node
 
         class Wrong(node.Node):
-            def __init__(self, role):
-                super().__init__("evaluator")
+            def __init__(self, _, replay=None):
+                super().__init__("evaluator", replay)
 
         with mock.patch("troupe.session.Node", Wrong):
             with self.assertRaisesRegex(troupe.Error, "computes gradients, and an evaluator"):

@@ -3,6 +3,7 @@
 #include "actors/policies/registration.hpp"
 #include "config/text/settings.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -11,7 +12,8 @@ namespace troupe::test {
 void twin_policy::reset(version v) {
   current_ = v;
   members_.clear();
-  first_.reset();
+  waiting_.clear();
+  held_.clear();
 }
 
 policies::decision twin_policy::on_join(std::span<const worker_id> who) {
@@ -25,7 +27,8 @@ policies::decision twin_policy::on_join(std::span<const worker_id> who) {
 
 policies::decision twin_policy::on_leave(worker_id who) {
   members_.erase(who);
-  return {};
+  waiting_.erase(who);
+  return apply_if_due();
 }
 
 policies::decision twin_policy::on_arrival(const policies::arrival& what) {
@@ -34,14 +37,9 @@ policies::decision twin_policy::on_arrival(const policies::arrival& what) {
     out.drop.push_back(what.id);
     return out;
   }
-  out.release.push_back(what.id.worker);
-  if (!first_) {
-    first_ = what.id;
-    return out;
-  }
-  out.updates = {{{{*std::exchange(first_, std::nullopt)}}}, {{{what.id}}}};
-  current_ = current_.next().next();
-  return out;
+  waiting_.insert(what.id.worker);
+  held_.push_back(what.id);
+  return apply_if_due();
 }
 
 policies::decision twin_policy::on_pull(worker_id who) {
@@ -51,11 +49,34 @@ policies::decision twin_policy::on_pull(worker_id who) {
   return out;
 }
 
+// With all members waiting no second gradient would come.
+policies::decision twin_policy::apply_if_due() {
+  policies::decision out;
+  if (held_.size() < 2 && waiting_ != members_)
+    return out;
+  for (const auto& one : std::exchange(held_, {})) {
+    out.updates.push_back({{{one}}});
+    current_ = current_.next();
+  }
+  out.release.assign(waiting_.begin(), waiting_.end());
+  waiting_.clear();
+  return out;
+}
+
+std::vector<worker_id> twin_policy::waiting_for() const {
+  std::vector<worker_id> out;
+  if (!waiting_.empty())
+    std::ranges::set_difference(members_, waiting_, std::back_inserter(out));
+  return out;
+}
+
 std::string twin_policy::state() const {
-  auto out = "twins v=" + to_string(current_) +
-             " first=" + (first_ ? to_string(*first_) : "none") + " members=";
+  auto out = "twins v=" + to_string(current_) + " members=";
   for (auto who : members_)
     out += to_string(who) + ",";
+  out += " held=";
+  for (const auto& one : held_)
+    out += to_string(one) + ",";
   return out;
 }
 

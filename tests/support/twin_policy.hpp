@@ -1,12 +1,13 @@
 #pragma once
-// A policy for tests of decisions with several updates: nobody waits, and every
-// second gradient makes two steps at once, one of each of the last two
-// gradients. A program that links twin_policy.cpp has it as `twins`.
+// A policy for tests of decisions with several updates: a gradient waits for a
+// second one, and each of the two makes a step, both at once. When all workers
+// wait, what is there is applied. A program that links twin_policy.cpp has it
+// as `twins`.
 
 #include "actors/policies/policy.hpp"
 
-#include <optional>
 #include <set>
+#include <vector>
 
 namespace troupe::test {
 
@@ -18,13 +19,16 @@ public:
   policies::decision on_leave(worker_id who) override;
   policies::decision on_arrival(const policies::arrival& what) override;
   policies::decision on_pull(worker_id who) override;
-  std::vector<worker_id> waiting_for() const override { return {}; }
+  std::vector<worker_id> waiting_for() const override;
   std::string state() const override;
 
 private:
+  policies::decision apply_if_due();
+
   version current_;
   std::set<worker_id> members_;
-  std::optional<push_id> first_; ///< Waits for the second one.
+  std::set<worker_id> waiting_; ///< Of the members.
+  std::vector<push_id> held_;   ///< In the order in which they came.
 };
 
 } // namespace troupe::test
