@@ -9,10 +9,19 @@
 
 namespace troupe::policies {
 
+namespace {
+
+/// A worker whose gradients are dropped so often in a row waits for the next
+/// step.
+constexpr uint32_t patience = 3;
+
+} // namespace
+
 backup::backup(const policy_spec& spec)
   : workers_(spec.workers),
     backups_(static_cast<uint32_t>(spec.parameters.whole("backup-workers"))),
-    cancels_(spec.parameters.text("late") == "cancel") {
+    cancels_(spec.parameters.text("late") == "cancel"),
+    brings_in_phase_(spec.rules >= rules_in_phase) {
   // nop
 }
 
@@ -41,7 +50,7 @@ decision backup::on_leave(worker_id who) {
 
 decision backup::on_arrival(const arrival& what) {
   decision out;
-  round_.arrive(what, out);
+  round_.arrive(what, is_to_wait(what.id.worker), out);
   close_if_due(out);
   return out;
 }
@@ -50,6 +59,12 @@ decision backup::on_pull(worker_id who) {
   decision out;
   round_.pull(who, out);
   return out;
+}
+
+// If the open step can be made without it. It computes itself now.
+bool backup::is_to_wait(worker_id who) const {
+  return brings_in_phase_ && round_.late_in_a_row(who) + 1 >= patience &&
+         round_.gradients() + round_.computing() > workers_ - backups_;
 }
 
 void backup::close_if_due(decision& out) {

@@ -67,11 +67,22 @@ struct decision {
   bool operator==(const decision&) const = default;
 };
 
+/// The rules of decision: a cure may change what is decided on the same events.
+/// The event log has their number, so that an older run is replayed by the
+/// rules that it was made by.
+///
+///   1  of release 0.1.0
+///   2  `backup` brings a worker that is late each time back into phase
+inline constexpr uint32_t first_rules = 1;
+inline constexpr uint32_t rules_in_phase = 2;
+inline constexpr uint32_t newest_rules = rules_in_phase;
+
 /// Everything that is needed to make a policy.
 struct policy_spec {
   std::string name = "sync";
   uint32_t workers = 1;           ///< N, the configured number of workers.
   config::arguments parameters{}; ///< Its own parameters, with defaults.
+  uint32_t rules = newest_rules;  ///< Of decision.
 
   bool operator==(const policy_spec&) const = default;
 };

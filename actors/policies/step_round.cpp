@@ -9,6 +9,11 @@ namespace troupe::policies {
 
 // -- properties ---------------------------------------------------------------
 
+uint32_t step_round::late_in_a_row(worker_id who) const {
+  auto i = members_.find(who);
+  return i == members_.end() ? 0 : i->second.late;
+}
+
 std::vector<worker_id> step_round::computing_on(version v) const {
   std::vector<worker_id> result;
   for (auto& [who, m] : members_)
@@ -49,15 +54,22 @@ void step_round::leave(worker_id who) {
   members_.erase(i);
 }
 
-void step_round::arrive(const arrival& what, decision& out) {
+void step_round::arrive(const arrival& what, bool waits_if_late,
+                        decision& out) {
   auto i = members_.find(what.id.worker);
   if (i == members_.end() || i->second.now != state::computing) {
     out.drop.push_back(what.id);
   } else if (what.computed_on != current_ && !mutation(bug::late_applied)) {
     out.drop.push_back(what.id);
-    pull(i->first, out);
+    ++i->second.late;
+    --computing_;
+    if (waits_if_late)
+      i->second.now = state::waiting;
+    else
+      release(i->first, i->second, out);
   } else {
     i->second.now = state::held;
+    i->second.late = 0;
     --computing_;
     gradients_.push_back({what.id});
   }
@@ -84,7 +96,8 @@ void step_round::close(decision& out) {
 }
 
 void step_round::release(worker_id who, member& what, decision& out) {
-  what = {state::computing, current_};
+  what.now = state::computing;
+  what.reads = current_;
   ++computing_;
   out.release.push_back(who);
 }

@@ -85,8 +85,9 @@ struct parameter_server_parts {
   /// Is told of each event after all other subscribers; or null. Under the
   /// virtual clock it is the invariant checker.
   std::shared_ptr<event_subscriber> observer;
-  gradient_sums_ptr sums;     ///< Gradients added up on the way; or null.
-  module_roster_ptr modules;  ///< Of remote modules; null: there are none.
+  gradient_sums_ptr sums;    ///< Gradients added up on the way; or null.
+  module_roster_ptr modules; ///< Of remote modules; null: there are none.
+  uint32_t rules = policies::newest_rules; ///< Of decision.
   cores::note_window notes{}; ///< Limits how far the recorder may lag.
   double finish_timeout = 30; ///< s that the end of the run may take.
   double save_timeout = 300;  ///< s that the last checkpoint may take.

@@ -24,9 +24,10 @@ at::Tensor first_of(const parameter_server_parts& parts) {
 
 } // namespace
 
-policies::policy_spec make_policy_spec(const config::settings& settings) {
+policies::policy_spec make_policy_spec(const config::settings& settings,
+                                       uint32_t rules) {
   return {settings.policy.name, settings.cluster.workers,
-          config::arguments_of(settings.policy)};
+          config::arguments_of(settings.policy), rules};
 }
 
 server_model make_server_model(const parameter_server_parts& parts) {
@@ -54,9 +55,10 @@ shard_beginnings make_beginnings(const parameter_server_parts& parts) {
 // and join again.
 cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
   version start{parts.resumed ? parts.resumed->manifest.step() : 0};
-  return {
-    policies::make_policy(make_policy_spec(parts.settings)), make_ledger(parts),
-    cores::stop_rule{make_limits(parts.settings.training)}, start, parts.life};
+  return {policies::make_policy(make_policy_spec(parts.settings, parts.rules)),
+          make_ledger(parts),
+          cores::stop_rule{make_limits(parts.settings.training)}, start,
+          parts.life};
 }
 
 void require_same_run(const parameter_server_parts& parts) {

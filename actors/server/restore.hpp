@@ -14,7 +14,8 @@ namespace troupe {
 struct parameter_server_parts;
 
 /// The policy that the settings name.
-policies::policy_spec make_policy_spec(const config::settings& settings);
+policies::policy_spec make_policy_spec(const config::settings& settings,
+                                       uint32_t rules = policies::newest_rules);
 
 server_model make_server_model(const parameter_server_parts& parts);
 

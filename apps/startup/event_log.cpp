@@ -46,6 +46,7 @@ proto::LogBegin make_log_begin(const parameter_server_parts& parts,
   out.set_dataset(parts.dataset);
   out.set_samples(parts.samples);
   out.set_classes(static_cast<uint32_t>(parts.classes));
+  out.set_rules(parts.rules);
   out.set_threads(static_cast<uint32_t>(threads));
   out.set_cpu(cpu_capability());
   if (parts.best)

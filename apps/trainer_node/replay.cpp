@@ -130,6 +130,12 @@ plan_replay(const config::invocation& call,
   out->checkpoint = find_start(begin, path, settings.resume);
   out->run_id = begin.run_id();
   out->life = incarnation{begin.life()};
+  out->rules = std::max(policies::first_rules, begin.rules());
+  if (out->rules > policies::newest_rules)
+    throw run_error(path.string() +
+                    ": its run decided by rules that this "
+                    "release does not have: replay it with trainer_node " +
+                    begin.troupe_version());
   out->threads = static_cast<int>(std::max(1u, begin.threads()));
   // Workers in processes of their own may have had other numbers of threads and
   // other machines.

@@ -241,9 +241,11 @@ node start_server(caf::actor_system& system, const config::resolved& given,
     return unstarted({static_cast<uint8_t>(exit_status::try_again),
                       "stopped by a signal before the run began"});
   auto parts = make_server_parts(config, data, from);
-  if (replay)
-    parts.description.changes =
-      description_of(replay->event_log->begin()).changes;
+  if (replay) {
+    const auto& begin = replay->event_log->begin();
+    parts.description.changes = description_of(begin).changes;
+    parts.rules = replay->rules;
+  }
   if (from.checkpoint)
     require_same_run(parts);
   take_first_weights(parts, config, from, tell);

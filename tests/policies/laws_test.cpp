@@ -95,6 +95,35 @@ TEST_CASE("backup starves a steadily slower worker") {
   CHECK_THAT(share(fair, 0), WithinRel(1.0 / 8, 0.01));
 }
 
+// Each worker has a pace of its own and two pauses, after which it is out of
+// phase with the others, as after a death.
+TEST_CASE("backup: each worker that is not among the b slowest takes part") {
+  constexpr uint64_t steps = 80;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    random_engine random{seed};
+    auto n = static_cast<uint32_t>(2 + random() % 7);
+    auto b = static_cast<uint32_t>(random() % n);
+    std::vector<double> paces(n);
+    for (auto& pace : paces)
+      pace = 1 + 0.3 * std::uniform_real_distribution{}(random);
+    std::vector<uint64_t> taken(n);
+    auto pausing = [&](worker_id who, random_engine& with) {
+      auto rests = taken[who.value]++ % 25 == 0 && taken[who.value] < 50;
+      return paces[who.value] +
+             (rests ? 5 * std::uniform_real_distribution{}(with) : 0);
+    };
+    auto late = random() % 2 == 0 ? "drop" : "cancel";
+    auto found = simulate_cluster(backup_of(n, b, late), pausing, steps, seed);
+    for (uint32_t who = 0; who < n; ++who) {
+      INFO(n << " workers, b = " << b << ", " << late << ", seed " << seed
+             << ": worker " << who);
+      auto faster = std::ranges::count_if(
+        paces, [&](double pace) { return pace < paces[who]; });
+      CHECK((faster >= n - b || found.applied_of[who] >= steps - 25));
+    }
+  }
+}
+
 TEST_CASE("backup with b = 0 makes the steps of sync") {
   auto sync = simulate_cluster(cluster_of(6, "sync"), skewed, 500);
   for (auto late : {"drop", "cancel"}) {

@@ -127,6 +127,51 @@ TEST_CASE("backup drops the gradients that come after the close") {
   CHECK(cluster.push(1) == "update 0 1, release 0 1");
 }
 
+TEST_CASE("backup lets a worker that is late each time begin with the others") {
+  story cluster{backup_spec(3, 1)};
+  cluster.join({0, 1, 2});
+  // 0 and 1 begin together; 2 comes each time in the middle of their next step.
+  auto step = [&] {
+    cluster.push(0);
+    return cluster.push(1);
+  };
+  for (int late = 1; late < 3; ++late) {
+    CHECK(step() == "update 0 1, release 0 1");
+    CHECK(cluster.push(2) == "drop 2, release 2");
+  }
+  CHECK(step() == "update 0 1, release 0 1");
+  CHECK(cluster.push(2) == "drop 2");
+  CHECK(step() == "update 0 1, release 0 1 2");
+  cluster.push(0);
+  CHECK(cluster.push(2) == "update 0 2, release 0 2");
+}
+
+TEST_CASE("backup goes on with a late worker that the step cannot do without") {
+  story cluster{backup_spec(3, 1)};
+  cluster.join({0, 1, 2});
+  for (int late = 1; late <= 3; ++late) {
+    cluster.push(0);
+    cluster.push(1);
+    if (late == 3)
+      cluster.leave(1);
+    CHECK(cluster.push(2) == "drop 2, release 2");
+  }
+  cluster.push(0);
+  CHECK(cluster.push(2) == "update 0 2, release 0 2");
+}
+
+TEST_CASE("backup decides as before for the event log of an older run") {
+  auto spec = backup_spec(3, 1);
+  spec.rules = policies::first_rules;
+  story cluster{spec};
+  cluster.join({0, 1, 2});
+  for (int late = 1; late <= 9; ++late) {
+    cluster.push(0);
+    cluster.push(1);
+    CHECK(cluster.push(2) == "drop 2, release 2");
+  }
+}
+
 TEST_CASE("backup cancels those that still compute at the close") {
   story cluster{backup_spec(4, 2, "cancel")};
   cluster.join({0, 1, 2, 3});

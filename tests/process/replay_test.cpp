@@ -313,6 +313,33 @@ TEST_CASE("an event log that does not tell of the state is replayed") {
   check_replay(on, on.home() / "older.pb", on.home() / "again", on.summary());
 }
 
+TEST_CASE("a replay decides by the rules of the event log's run") {
+  process_fixture on;
+  // Afterwards worker 0 is out of phase with the others.
+  overwrite(on.home() / "faults.txt", "3 slow(worker=0,factor=2.5,for=0.5)\n");
+  auto all =
+    on.simulate({"--policy", "backup", "--workers", "3", "--max-steps", "20",
+                 "--clock", "virtual", "--compute-time", "constant(1)",
+                 "--faults", "faults.txt", "--tape", "--threads", "1"});
+  check_end(all, 0, whole_run);
+  auto events = read_event_log(on.run() / "tape-1.pb");
+  check_replay(on, on.run() / "tape-1.pb", on.home() / "again", on.summary());
+
+  events[0].mutable_begin()->clear_rules();
+  write_event_log(on.home() / "older.pb", events);
+  auto older = replay(on, on.home() / "older.pb", on.home() / "older");
+  check_end(older, 1, whole_run);
+  CHECK(older.err().find("releases is ") != std::string::npos);
+
+  events[0].mutable_begin()->set_rules(1000);
+  write_event_log(on.home() / "newer.pb", events);
+  auto newer = replay(on, on.home() / "newer.pb", on.home() / "newer");
+  check_end(newer, 1);
+  CHECK(newer.err().find("newer.pb: its run decided by rules that this release "
+                         "does not have: replay it with trainer_node ") !=
+        std::string::npos);
+}
+
 TEST_CASE("a replay is of the event log's run and no other") {
   process_fixture on;
   auto all = on.simulate({"--workers", "2", "--max-steps", "4", "--lr", "0.05",
