@@ -316,7 +316,7 @@ TEST_CASE("an event log that does not tell of the state is replayed") {
 TEST_CASE("a replay decides by the rules of the event log's run") {
   process_fixture on;
   // Afterwards worker 0 is out of phase with the others.
-  overwrite(on.home() / "faults.txt", "3 slow(worker=0,factor=2.5,for=0.5)\n");
+  spill(on.home() / "faults.txt", "3 slow(worker=0,factor=2.5,for=0.5)\n");
   auto all =
     on.simulate({"--policy", "backup", "--workers", "3", "--max-steps", "20",
                  "--clock", "virtual", "--compute-time", "constant(1)",
