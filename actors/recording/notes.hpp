@@ -82,6 +82,12 @@ struct warning {
   std::string text;
 };
 
+/// No step was made for some time.
+struct standstill {
+  double seconds = 0;
+  recording::progress_figures progress; ///< Whom it waits for.
+};
+
 struct stopping {
   std::string reason;
   recording::progress_figures progress; ///< The current figures.
@@ -102,7 +108,7 @@ struct note {
   std::variant<notes::started, notes::resumed, notes::update, notes::evaluation,
                notes::joined, notes::left, notes::dropped, notes::cancelled,
                notes::refused, notes::epoch, notes::checkpoint, notes::warning,
-               notes::stopping, notes::finished>
+               notes::standstill, notes::stopping, notes::finished>
     what;
 };
 

@@ -68,6 +68,19 @@ std::string progress_line(const progress_figures& what, size_t width) {
   return result;
 }
 
+std::string standstill_line(double seconds, const progress_figures& what,
+                            uint32_t wanted) {
+  auto whom = waiting_part(what);
+  if (what.workers == 0 && what.announced < wanted)
+    whom = "waits for " + std::to_string(wanted - what.announced) + " of " +
+           config::count(wanted, "worker");
+  else if (whom.empty())
+    whom = what.workers == 0 ? "no worker has begun"
+                             : "waits for the gradients of " +
+                                 config::count(what.workers, "worker");
+  return format("waiting      no step for %.0f s: ", seconds) + whom;
+}
+
 std::string metric_text(const config::metric& what) {
   if (what.name == native_metrics::accuracy)
     return format("accuracy %.2f %%", 100 * what.value);

@@ -25,6 +25,7 @@ struct progress_figures {
   std::optional<config::metric> score;
   std::optional<double> top5;         ///< Of it, too.
   uint32_t workers = 0;               ///< In the cluster now.
+  uint32_t announced = 0;             ///< Connected; in the cluster or not yet.
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
 };
 
@@ -73,5 +74,10 @@ private:
 /// The progress line without a line feed, cut to `width` columns (0: not cut).
 /// The least important figures are left out first.
 std::string progress_line(const progress_figures& what, size_t width);
+
+/// Says for how long no step was made, and for whom the run waits, of `wanted`
+/// workers: "waiting      no step for 10 s: waits for worker 1"
+std::string standstill_line(double seconds, const progress_figures& what,
+                            uint32_t wanted);
 
 } // namespace troupe::recording

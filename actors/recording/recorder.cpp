@@ -168,6 +168,11 @@ void recorder_state::put(const note& at, const notes::checkpoint& what) {
   say("checkpoint   " + what.name);
 }
 
+// For whoever looks on; the files tell it by their times.
+void recorder_state::put(const note&, const notes::standstill& what) {
+  say(recording::standstill_line(what.seconds, what.progress, parts_.workers));
+}
+
 void recorder_state::put(const note& at, const notes::warning& what) {
   metrics_.warning(at.step, at.time, what.text);
   say("warning      " + what.text);

@@ -64,6 +64,7 @@ private:
   void put(const note& at, const notes::epoch& what);
   void put(const note& at, const notes::checkpoint& what);
   void put(const note& at, const notes::warning& what);
+  void put(const note& at, const notes::standstill& what);
   void put(const note& at, const notes::stopping& what);
   void put(const note& at, const notes::finished& what);
 

@@ -145,6 +145,16 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
   decide(inputs::started{parts_.life,
                          parts_.resumed ? &parts_.resumed->manifest : nullptr},
          std::move(decided));
+  if (parts_.standstill > 0)
+    look_for_standstill();
+}
+
+void parameter_server_state::look_for_standstill() {
+  if (ending_.begun())
+    return;
+  metrics_->note_standstill();
+  self_->run_delayed(std::chrono::seconds{1},
+                     [this] { look_for_standstill(); });
 }
 
 void parameter_server_state::take(const push_header& header,

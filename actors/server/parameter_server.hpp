@@ -89,6 +89,8 @@ struct parameter_server_parts {
   module_roster_ptr modules; ///< Of remote modules; null: there are none.
   uint32_t rules = policies::newest_rules; ///< Of decision.
   cores::note_window notes{}; ///< Limits how far the recorder may lag.
+  /// s without a step after which it is said for whom the run waits; 0: never.
+  double standstill = 0;
   double finish_timeout = 30; ///< s that the end of the run may take.
   double save_timeout = 300;  ///< s that the last checkpoint may take.
 };
@@ -112,6 +114,7 @@ private:
   /// Handles the inputs and requests that waited for these steps.
   void go_on();
   void begin(const coordinator_actor& coordinator);
+  void look_for_standstill();
   void take(const push_header& header, const payload& gradient);
   void take(const pull_header& header);
   void refuse(const push_header& header, errc why, const std::string& reason);

@@ -41,6 +41,7 @@ run_metrics_parts parameter_server_state::metrics_parts() {
   out.elapsed = [this] {
     return elapsed();
   };
+  out.standstill = parts_.standstill;
   out.tell = [this](const note_ptr& what) {
     tell_recorder(what);
   };

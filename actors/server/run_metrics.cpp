@@ -46,7 +46,8 @@ private:
 run_metrics::run_metrics(run_metrics_parts parts)
   : parts_(std::move(parts)), statistics_(parts_.settings.cluster.workers,
                                           config::order_of(parts_.settings)),
-    epochs_noted_(parts_.scheduler->ledger().epochs_completed()) {
+    epochs_noted_(parts_.scheduler->ledger().epochs_completed()),
+    standstill_(parts_.standstill) {
   // nop
 }
 
@@ -89,10 +90,12 @@ void run_metrics::take(const event& at, const inputs::started& what) {
 }
 
 void run_metrics::take(const event& at, const inputs::enlisted& what) {
+  announced_.insert(what.who);
   record(at.newest, notes::joined{what.who, what.life});
 }
 
 void run_metrics::take(const event& at, const inputs::left& what) {
+  announced_.erase(what.who);
   record(at.newest, notes::left{what.who, what.life, what.reason});
 }
 
@@ -151,12 +154,19 @@ void run_metrics::apply(const event&, const cores::update_order& step,
   out.lr = rate;
   out.samples_per_second = samples_per_second();
   last_loss_ = out.loss;
+  standstill_.step(wall_.elapsed());
   if (wall_.elapsed() >= progress_due_) {
     progress_due_ = wall_.elapsed() + recording::figures_interval;
     out.progress = progress(step.makes);
   }
   record(step.makes, std::move(out));
   note_epochs(step.makes);
+}
+
+void run_metrics::note_standstill() {
+  auto at = parts_.scheduler->current();
+  if (auto lasted = standstill_.due(wall_.elapsed()))
+    record(at, notes::standstill{*lasted, progress(at)});
 }
 
 void run_metrics::note_epochs(version at) {
@@ -200,6 +210,7 @@ recording::progress_figures run_metrics::progress(version at) const {
     out.top5 = last_score_->value_of(config::native_metrics::accuracy_top5);
   }
   out.workers = static_cast<uint32_t>(parts_.scheduler->members());
+  out.announced = static_cast<uint32_t>(announced_.size());
   out.waiting_for = parts_.scheduler->policy().waiting_for();
   return out;
 }

@@ -10,12 +10,14 @@
 #include "actors/recording/run_statistics.hpp"
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/event.hpp"
+#include "actors/server/standstill.hpp"
 #include "config/text/settings.hpp"
 #include "models/storage/best_weights.hpp"
 
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -31,6 +33,8 @@ struct run_metrics_parts {
   /// has come.
   const cores::step_scheduler* scheduler = nullptr;
   std::function<double()> elapsed; ///< s on the run's clock.
+  /// s without a step after which it is said for whom the run waits; 0: never.
+  double standstill = 0;
   /// Sends a note to the recorder.
   std::function<void(note_ptr)> tell;
 };
@@ -47,6 +51,10 @@ public:
   void load(const models::best_score& kept);
 
   void on_event(const event& what) override;
+
+  /// To be called every second or so: records it when there was no step for
+  /// long.
+  void note_standstill();
 
   const recording::run_statistics& statistics() const { return statistics_; }
 
@@ -92,6 +100,8 @@ private:
   std::optional<score> last_score_;
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();
   uint64_t epochs_noted_ = 0;
+  std::set<worker_id> announced_;
+  standstill standstill_;
   wall_clock wall_;
   double progress_due_ = 0; ///< On `wall_`: when to update a terminal again.
 };

@@ -90,8 +90,10 @@ server_actors::server_actors(
     checkpoint_writer_parts{from.checkpoints(), parts.settings.checkpoint.keep,
                             from.claim});
   // Under the virtual clock all actors share one thread.
-  if (!virtual_time::rules(system))
+  if (!virtual_time::rules(system)) {
     parts.across = lanes_for(parts.settings);
+    parts.standstill = 10;
+  }
   parts.recorder = recorder;
   // There the recorder takes no time, and a replay must handle messages in
   // their order.

@@ -84,6 +84,18 @@ TEST_CASE("backup: epochs end although a worker is always late") {
   CHECK(on.summary()["gradients_dropped"] > 0);
 }
 
+TEST_CASE("A run that stands still says for whom it waits") {
+  process_fixture on;
+  auto server = on.listening_server({"--workers", "2", "--max-steps", "20"});
+  auto one = on.worker();
+  server.await("waiting +no step for 10 s: waits for 1 of 2 workers");
+  auto other = on.worker();
+  check_end(server, 0);
+  check_end(one, 0);
+  check_end(other, 0);
+  CHECK_FALSE(server.said("no step for 20 s"));
+}
+
 TEST_CASE("A worker that stalls is dropped and comes back") {
   process_fixture on{recorded};
   auto server = on.listening_server(

@@ -43,6 +43,22 @@ TEST_CASE("the line says how the run goes") {
   CHECK(progress_line(x, 0) == "step 120  1495 samples/s  epoch 3.25");
 }
 
+TEST_CASE("a run that stands still says for whom it waits") {
+  auto x = sample();
+  CHECK(standstill_line(10.2, x, 8) ==
+        "waiting      no step for 10 s: waits for worker 2");
+  x.waiting_for.clear();
+  CHECK(standstill_line(40, x, 8) ==
+        "waiting      no step for 40 s: waits for the gradients of 8 workers");
+  x.workers = 0;
+  x.announced = 6;
+  CHECK(standstill_line(10, x, 8) ==
+        "waiting      no step for 10 s: waits for 2 of 8 workers");
+  x.announced = 8;
+  CHECK(standstill_line(10, x, 8) ==
+        "waiting      no step for 10 s: no worker has begun");
+}
+
 TEST_CASE("the line fits any width") {
   auto whole = progress_line(sample(), 0);
   for (size_t width = 1; width < 120; ++width) {
