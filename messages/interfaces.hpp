@@ -81,6 +81,8 @@ using coordinator_actor = caf::typed_actor<
   // A worker that is connected does not compute for now: it has no place in the
   // cluster until it registers again, and is told of the end.
   result<void>(detach_atom, worker_actor),
+  // A worker that hangs loses its place; the text says why. It may come back.
+  result<void>(detach_atom, worker_id, incarnation, std::string),
   // The join timeout has passed: training starts with the workers present.
   result<void>(join_atom),
   // Training has stopped: tells all workers to stop.

@@ -26,6 +26,13 @@ checkpoint_ptr without_tensors(const checkpoint_ptr& what) {
   return std::make_shared<const models::loaded_checkpoint>(std::move(out));
 }
 
+std::shared_ptr<hang_watch> make_hang_watch(const parameter_server_parts& of) {
+  auto limit = of.settings.cluster.hang_timeout;
+  if (!of.watches || limit == 0)
+    return nullptr;
+  return std::make_shared<hang_watch>(limit);
+}
+
 } // namespace
 
 parameter_server_state::parameter_server_state(pointer self,
@@ -46,8 +53,8 @@ parameter_server_state::parameter_server_state(pointer self,
     metrics_(std::make_shared<run_metrics>(metrics_parts())),
     traffic_(std::make_shared<node_traffic>(bytes_of_nodes(),
                                             parts_.settings.cluster.workers)),
-    requests_(requests_parts()), pipeline_(pipeline_parts()),
-    feed_(feed_parts()),
+    hangs_(make_hang_watch(parts_)), requests_(requests_parts()),
+    pipeline_(pipeline_parts()), feed_(feed_parts()),
     checkpoints_(schedule_parts(), parts_.resumed
                                      ? std::optional{scheduler_.current()}
                                      : std::nullopt),
@@ -65,6 +72,7 @@ parameter_server_state::parameter_server_state(pointer self,
   events_.subscribe(log_);
   events_.subscribe(metrics_);
   events_.subscribe(traffic_);
+  events_.subscribe(hangs_);
   events_.subscribe(parts_.observer);
 }
 
@@ -147,6 +155,8 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
          std::move(decided));
   if (parts_.standstill > 0)
     look_for_standstill();
+  if (hangs_)
+    look_for_hung();
 }
 
 void parameter_server_state::look_for_standstill() {
@@ -155,6 +165,16 @@ void parameter_server_state::look_for_standstill() {
   metrics_->note_standstill();
   self_->run_delayed(std::chrono::seconds{1},
                      [this] { look_for_standstill(); });
+}
+
+void parameter_server_state::look_for_hung() {
+  if (ending_.begun())
+    return;
+  auto listens = !requests_.must_wait();
+  for (const auto& one : hangs_->look(self_->clock().now(), listens))
+    self_->send(coordinator_, detach_atom_v, one.who, one.life, one.reason);
+  self_->run_delayed(to_timespan(hangs_->interval()),
+                     [this] { look_for_hung(); });
 }
 
 void parameter_server_state::take(const push_header& header,

@@ -20,6 +20,7 @@
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
 #include "actors/server/event_log_writer.hpp"
+#include "actors/server/hang_watch.hpp"
 #include "actors/server/next_members.hpp"
 #include "actors/server/node_traffic.hpp"
 #include "actors/server/run_ending.hpp"
@@ -91,6 +92,7 @@ struct parameter_server_parts {
   cores::note_window notes{}; ///< Limits how far the recorder may lag.
   /// s without a step after which it is said for whom the run waits; 0: never.
   double standstill = 0;
+  bool watches = false; ///< For workers that hang, as `hang-timeout` says.
   double finish_timeout = 30; ///< s that the end of the run may take.
   double save_timeout = 300;  ///< s that the last checkpoint may take.
 };
@@ -115,6 +117,7 @@ private:
   void go_on();
   void begin(const coordinator_actor& coordinator);
   void look_for_standstill();
+  void look_for_hung();
   void take(const push_header& header, const payload& gradient);
   void take(const pull_header& header);
   void refuse(const push_header& header, errc why, const std::string& reason);
@@ -200,6 +203,7 @@ private:
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;
   std::shared_ptr<node_traffic> traffic_;
+  std::shared_ptr<hang_watch> hangs_; ///< Or null.
   event_stream events_;
   worker_requests requests_;
   step_pipeline pipeline_;

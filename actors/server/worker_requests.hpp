@@ -59,6 +59,9 @@ public:
   /// The recorder has written a batch of notes: requests that waited go on.
   void proceed();
 
+  /// Whether requests have to wait before they are looked at.
+  bool must_wait() const;
+
   /// Requests that waited go on, unless they still must wait.
   void go_on();
 
@@ -127,7 +130,6 @@ private:
   caf::error refuse(const push_header& header, errc why);
   void hold(const request_id& id, weights_promise asks);
   bool is_held_up() const;
-  bool must_wait() const;
 
   void take_part(new_push one);
   gathered_sums_calls calls_of_sums();

@@ -38,6 +38,8 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
     [this](leave_atom, worker_id who, incarnation life,
            const std::string& reason) { expel(who, life, reason); },
     [this](detach_atom, const worker_actor& who) { pause(who); },
+    [this](detach_atom, worker_id who, incarnation life,
+           const std::string& reason) { leave(who, life, reason); },
     [this](join_atom) { start_if_due(); },
     [this](ending_atom) { stop_workers(); },
     [this](ended_atom, version what, const std::vector<push_id>& applied,

@@ -125,10 +125,11 @@ server_life open_server(caf::actor_system& system,
     parts.began = [machine] {
       return machine->began_in_life;
     };
-  server_actors all{system, options, std::move(parts), from, machine};
   // Without faults an actor of this process is silent only when it is dead, and
   // its death is reported.
   auto pings = !machine || has_faults(settings);
+  parts.watches = pings;
+  server_actors all{system, options, std::move(parts), from, machine};
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
     coordinator_parts{membership_rules_of(settings),

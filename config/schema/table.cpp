@@ -62,6 +62,11 @@ void add_cluster(std::vector<key>& table) {
          "how long a node tries to reach the parameter server", seconds);
   at.add("liveness-timeout", &s::liveness_timeout, scope::node, "SECONDS",
          "silence after which a peer counts as dead", seconds);
+  at.add("hang-timeout", &s::hang_timeout, scope::node, "SECONDS",
+         "how long a worker may take for a gradient while others push, until "
+         "it counts as lost; 0: any time; not given: ten times what its own "
+         "take, at least 5",
+         from{0, 1e9});
   at.add("transport", &s::transport, scope::node, choices(transport_names()),
          "the path that tensors take; auto: the best that both ends share",
          one_of{transport_names()});

@@ -124,6 +124,9 @@ struct cluster_settings {
   double join_timeout = 60;     ///< s until training starts with fewer workers.
   double connect_timeout = 60;  ///< s that a worker tries to reach the PS.
   double liveness_timeout = 15; ///< s of silence until a peer counts as dead.
+  /// s that a turn of a worker may take; 0: any time; not given: a multiple of
+  /// its own turns.
+  std::optional<double> hang_timeout;
   std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
   /// How gradients are compressed: none | fp16 | bf16 | int8 | topk(share=...)
   std::string compression = "none";

@@ -3,6 +3,7 @@
 import collections
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -149,6 +150,29 @@ class Kills(cluster.Case):
             *(self.folder / "run" / f"tape-{life}.pb" for life in lives),
             unreported=len(workers) * self.covered,
         )
+
+
+class Hangs(Kills):
+    test_python_processes = test_agents = test_servers = None
+
+    def test_a_process_that_hangs(self):
+        """Its program answers, but it is stopped: the others go on without it, and it
+        comes back as a new life."""
+        flags = {"--policy": "sync", "--workers": 2, "--hang-timeout": 1}
+        server, port = self.serve(*self.flags, *(x for pair in flags.items() for x in pair))
+        workers = [(self.work(port, n, "--seconds", 0.002), n) for n in range(2)]
+        for process, number in workers:
+            self.await_batches(process, number, 5)
+        hanging = workers[1][0].process.pid
+        os.kill(hanging, signal.SIGSTOP)
+        self.addCleanup(lambda: runs(hanging) and os.kill(hanging, signal.SIGCONT))
+        who = server.await_line(r"left +worker (\d): hangs: no gradient for [\d.]+ s\n").group(1)
+        self.go_on(workers[:1])
+        os.kill(hanging, signal.SIGCONT)
+        server.await_line(rf"joined +worker {who} \(life 2\)")
+        self.go_on(workers)
+        self.stop(server, *(process for process, _ in workers))
+        self.check_samples(self.folder / "run" / "tape-1.pb", unreported=1)
 
 
 class KillsOfRounds(Kills):
