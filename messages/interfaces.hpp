@@ -193,6 +193,8 @@ using lead_actor = parameter_server_actor::extend<
   result<void>(fetch_atom),
   // Timer: the last score is overdue.
   result<void>(tick_atom),
+  // Timer: the leases of this worker take too long. Also sent by a replay.
+  result<void>(tick_atom, worker_id, incarnation),
   // A signal arrived: ends the run with a checkpoint, a last score and the
   // summary.
   result<void>(stop_atom)>;

@@ -72,7 +72,7 @@ orders step_scheduler::leave(worker_id who, incarnation life) {
   auto gone = std::move(members_.at(who));
   members_.erase(who);
   for (auto id : gone.leases)
-    if (!mutation(bug::lease_kept_on_leave))
+    if (!mutation(bug::lease_kept_on_leave) && !is_out_once_more(id))
       ledger_.give_back(id);
   ledger_.leave(who);
   std::erase(resting_, who);
@@ -94,6 +94,8 @@ bool step_scheduler::is_fresh(const push_id& id) const {
 
 orders step_scheduler::push(const push_facts& what) {
   auto& who = members_.at(what.id.worker);
+  if (forget_taken(who, what.from))
+    return drop_taken(what);
   who.where = place::held;
   who.asked = true;
   who.last = what.id.seq;
@@ -103,12 +105,18 @@ orders step_scheduler::push(const push_facts& what) {
   refusals_.sound(what.id.worker);
   held_[what.id] = {what.computed_on, what.from};
   held_leases_ += what.from.size();
-  return with_rest(carry_out(policy_->on_arrival({what.id, what.computed_on})));
+  auto in_vain = take_from_others(what);
+  auto out = carry_out(policy_->on_arrival({what.id, what.computed_on}));
+  if (!out.stop)
+    out.cancel.insert(out.cancel.end(), in_vain.begin(), in_vain.end());
+  return with_rest(std::move(out));
 }
 
 bool step_scheduler::refuse(const push_facts& what) {
+  auto& who = members_.at(what.id.worker);
+  forget_taken(who, what.from);
   for (auto id : what.from)
-    give_back(members_.at(what.id.worker), id);
+    give_back(who, id);
   window_.done(what.id);
   return refusals_.refused(what.id.worker);
 }
@@ -120,14 +128,34 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
   case place::working:
   case place::released: {
     auto late = std::erase(asking.leases, abandoned) != 0;
+    forget_taken(asking, {&abandoned, 1});
     auto out = carry_out(policy_->on_pull(who));
-    if (late)
+    if (late && !is_out_once_more(abandoned))
       ledger_.give_up(abandoned);
     return with_rest(std::move(out));
   }
   default: // A later decision releases it.
     return {};
   }
+}
+
+std::vector<worker_id> step_scheduler::awaited() const {
+  std::vector<worker_id> out;
+  if (resting_.empty() || has_work())
+    return out;
+  for (const auto& [id, who] : members_)
+    if (std::ranges::any_of(
+          who.leases, [this](lease_id one) { return !twice_.contains(one); }))
+      out.push_back(id);
+  return out;
+}
+
+orders step_scheduler::deal_again(worker_id who, incarnation life) {
+  if (knows(who, life))
+    for (auto id : members_.at(who).leases)
+      if (!twice_.contains(id) && std::ranges::count(again_, id) == 0)
+        again_.push_back(id);
+  return with_rest({});
 }
 
 std::optional<std::string>
@@ -149,18 +177,24 @@ bool step_scheduler::knows(worker_id who, incarnation life) const {
 
 bool step_scheduler::holds(worker_id who, std::span<const lease_id> ids,
                            uint64_t samples) const {
-  const auto& theirs = members_.at(who).leases;
   if (mutation(bug::deduplication_off) || mutation(bug::stale_incarnation))
     return true;
   uint64_t all = 0;
   for (auto id : ids) {
-    const auto* what = ledger_.find(id);
-    if (what == nullptr || std::ranges::count(theirs, id) == 0 ||
-        std::ranges::count(ids, id) > 1)
+    const auto* what = find(who, id);
+    if (what == nullptr || std::ranges::count(ids, id) > 1)
       return false;
     all += what->count;
   }
   return all == samples;
+}
+
+const lease* step_scheduler::find(worker_id who, lease_id id) const {
+  const auto& it = members_.at(who);
+  if (std::ranges::count(it.leases, id) > 0)
+    return ledger_.find(id);
+  auto taken = std::ranges::find(it.taken, id, &lease::id);
+  return taken == it.taken.end() ? nullptr : &*taken;
 }
 
 // The samples of late gradients are given back only after the releases.
@@ -196,7 +230,7 @@ orders step_scheduler::carry_out(policies::decision what) {
   for (auto id : late)
     if (mutation(bug::lease_settled_unapplied))
       ledger_.settle(id);
-    else if (!mutation(bug::lease_kept_on_drop))
+    else if (!mutation(bug::lease_kept_on_drop) && !is_out_once_more(id))
       ledger_.give_up(id);
   return out;
 }
@@ -213,12 +247,12 @@ orders step_scheduler::with_rest(orders out) {
       append(carry_out(policy_->on_leave(who)), out);
     } else if (resting_.empty()) {
       break;
-    } else if (ledger_.has_free()) {
+    } else if (has_work()) {
       auto who = std::exchange(resting_, {});
       for (auto id : who)
         members_.at(id).where = place::waiting;
       append(carry_out(policy_->on_join(who)), out);
-    } else if (ledger_.outstanding() == held_leases_) {
+    } else if (ledger_.outstanding() == held_leases_ && !some_work_in_vain()) {
       ledger_.end_before(std::nullopt);
     } else {
       break;
@@ -302,7 +336,10 @@ void step_scheduler::grant(std::span<const worker_id> who) {
       if (found == members_.end() || round > found->second.ahead ||
           found->second.leases.size() >= round)
         continue;
-      if (auto work = ledger_.grant(id)) {
+      auto work = ledger_.grant(id);
+      if (!work)
+        work = grant_again(found->second);
+      if (work) {
         found->second.leases.push_back(work->id);
         found->second.to_send.push_back(*work);
       }
@@ -318,8 +355,101 @@ release_order step_scheduler::hand_over(worker_id id, member& who) {
 }
 
 void step_scheduler::give_back(member& who, lease_id id) {
-  if (std::erase(who.leases, id) != 0)
+  if (std::erase(who.leases, id) != 0 && !is_out_once_more(id))
     ledger_.give_back(id);
+}
+
+// -- leases that are out twice ------------------------------------------------
+
+// Those that are to be dealt again may have come back, or be settled.
+bool step_scheduler::has_work() const {
+  return ledger_.has_free() || std::ranges::any_of(again_, [this](lease_id id) {
+           return ledger_.find(id) != nullptr;
+         });
+}
+
+std::optional<lease> step_scheduler::grant_again(const member& to) {
+  for (auto left = again_.size(); left > 0; --left) {
+    auto id = again_.front();
+    again_.pop_front();
+    const auto* what = ledger_.find(id);
+    if (what == nullptr)
+      continue;
+    if (std::ranges::count(to.leases, id) > 0) {
+      again_.push_back(id); // Its own.
+      continue;
+    }
+    twice_.insert(id);
+    return *what;
+  }
+  return std::nullopt;
+}
+
+// Whether another worker has this lease, too: from now on it alone.
+bool step_scheduler::is_out_once_more(lease_id id) {
+  return twice_.erase(id) > 0;
+}
+
+// Returns whether there were some.
+bool step_scheduler::forget_taken(member& of, std::span<const lease_id> which) {
+  return std::erase_if(of.taken, [which](const lease& one) {
+           return std::ranges::count(which, one.id) > 0;
+         }) > 0;
+}
+
+// They will push or pull, and rest then.
+bool step_scheduler::some_work_in_vain() const {
+  return std::ranges::any_of(members_, [](const auto& entry) {
+    return !entry.second.taken.empty() && entry.second.where == place::working;
+  });
+}
+
+// A gradient has arrived: the others' gradients of its leases will not count.
+// Returns who computes such a one.
+std::vector<worker_id>
+step_scheduler::take_from_others(const push_facts& what) {
+  std::vector<worker_id> out;
+  for (auto id : what.from) {
+    std::erase(again_, id);
+    if (twice_.erase(id) == 0)
+      continue;
+    for (auto& [other, who] : members_) {
+      auto computes = !who.leases.empty() && who.leases.front() == id &&
+                      who.where == place::working;
+      if (std::erase(who.leases, id) == 0)
+        continue;
+      auto untold = std::erase_if(
+        who.to_send, [id](const lease& one) { return one.id == id; });
+      if (untold == 0)
+        who.taken.push_back(*ledger_.find(id));
+      if (computes)
+        out.push_back(other);
+    }
+  }
+  return out;
+}
+
+// Another's gradient of some of its samples has arrived before.
+orders step_scheduler::drop_taken(const push_facts& what) {
+  auto& who = members_.at(what.id.worker);
+  who.where = place::working;
+  who.asked = true;
+  who.last = what.id.seq;
+  who.dropped = true;
+  refusals_.sound(what.id.worker);
+  window_.done(what.id);
+  std::vector<lease_id> rest;
+  for (auto id : what.from)
+    if (std::erase(who.leases, id) > 0)
+      rest.push_back(id);
+  orders out;
+  out.drop.push_back(
+    {what.id, policy_->current().value - what.computed_on.value});
+  append(carry_out(policy_->on_pull(what.id.worker)), out);
+  for (auto id : rest)
+    if (!is_out_once_more(id))
+      ledger_.give_up(id);
+  return with_rest(std::move(out));
 }
 
 } // namespace troupe::cores

@@ -11,6 +11,12 @@
 // policy again. So a run applies the samples of its epochs and no others. Where
 // ranks have data to themselves nobody rests: who is done goes on.
 //
+// While somebody rests, the leases of a worker that takes long may be dealt a
+// second time (backup tasks: Dean and Ghemawat 2004, "MapReduce", section 3.6).
+// The gradient that arrives first counts, unless the policy drops it; the other
+// one is dropped whole when it arrives, and its worker is told to stop where
+// that is possible. So each sample still counts once.
+//
 // Owned by the parameter server, the lead shard, which carries out the orders
 // in the order of their members. Pure: no actors, no tensors, no clock. Not
 // thread-safe.
@@ -23,10 +29,12 @@
 #include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
 
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace troupe::cores {
@@ -131,6 +139,13 @@ public:
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
   orders pull(worker_id who, lease_id abandoned);
 
+  /// Whose leases others would take, if they take too long: there are workers
+  /// that rest, and no samples for them. In the order of ranks.
+  std::vector<worker_id> awaited() const;
+
+  /// These leases take too long: those that rest may have them, too.
+  orders deal_again(worker_id who, incarnation life);
+
   /// An evaluator found these. Returns why the run ends, if it does.
   std::optional<std::string> scored(const config::metrics& found);
 
@@ -142,6 +157,9 @@ public:
   bool holds(worker_id who, std::span<const lease_id> ids,
              uint64_t samples) const;
 
+  /// A lease that the worker has; null if it has none with this number.
+  const lease* find(worker_id who, lease_id id) const;
+
   /// The newest version that was decided on. Behind the policy's own only where
   /// the end of the run cut its last decision short.
   version current() const { return current_; }
@@ -149,6 +167,9 @@ public:
   const policies::policy& policy() const { return *policy_; }
 
   const data_ledger& ledger() const { return ledger_; }
+
+  /// @pre It is enlisted or in the cluster.
+  incarnation life_of(worker_id who) const { return members_.at(who).life; }
 
   /// Workers in the cluster.
   size_t members() const { return joined_; }
@@ -174,7 +195,9 @@ private:
     bool dropped = false; ///< That one was.
     uint32_t ahead = leases_ahead;
     std::vector<lease_id> leases; ///< Granted; neither pushed nor returned.
-    std::vector<lease> to_send;   ///< Those that it was not told of yet.
+    /// The same, but another worker's gradient of them has arrived meanwhile.
+    std::vector<lease> taken;
+    std::vector<lease> to_send; ///< Those that it was not told of yet.
   };
 
   struct held_push {
@@ -191,6 +214,13 @@ private:
   void grant(std::span<const worker_id> who);
   release_order hand_over(worker_id id, member& who);
   void give_back(member& who, lease_id id);
+  bool has_work() const;
+  std::optional<lease> grant_again(const member& to);
+  bool is_out_once_more(lease_id id);
+  static bool forget_taken(member& of, std::span<const lease_id> which);
+  bool some_work_in_vain() const;
+  std::vector<worker_id> take_from_others(const push_facts& what);
+  orders drop_taken(const push_facts& what);
 
   std::unique_ptr<policies::policy> policy_;
   data_ledger ledger_;
@@ -205,7 +235,9 @@ private:
   /// Members in the cluster; counted because each update needs the number.
   size_t joined_ = 0;
   std::unordered_map<push_id, held_push, push_hash> held_;
-  size_t held_leases_ = 0; ///< Of these gradients.
+  size_t held_leases_ = 0;             ///< Of these gradients.
+  std::deque<lease_id> again_;         ///< To be dealt a second time.
+  std::unordered_set<lease_id> twice_; ///< Two workers have them.
 };
 
 } // namespace troupe::cores

@@ -64,6 +64,13 @@ struct arrived {
   uint64_t bytes = 0;   ///< Of the part of it that the lead got.
 };
 
+/// The leases of this worker take longer than they should while others have
+/// nothing to do: these may have them, too.
+struct deadline_passed {
+  worker_id who;
+  incarnation life;
+};
+
 struct scored {
   score found;
 };
@@ -102,9 +109,9 @@ struct ended {
 
 using input =
   std::variant<inputs::started, inputs::enlisted, inputs::joined, inputs::left,
-               inputs::pulled, inputs::arrived, inputs::scored,
-               inputs::evaluators, inputs::saved, inputs::stopped,
-               inputs::failed, inputs::ending, inputs::ended>;
+               inputs::pulled, inputs::arrived, inputs::deadline_passed,
+               inputs::scored, inputs::evaluators, inputs::saved,
+               inputs::stopped, inputs::failed, inputs::ending, inputs::ended>;
 
 struct event {
   uint64_t number = 0; ///< 1, 2, ... within this life of the server.

@@ -114,6 +114,12 @@ void event_log_writer::fill(const inputs::arrived& what) {
     out.set_refused(to_string(what.refused));
 }
 
+void event_log_writer::fill(const inputs::deadline_passed& what) {
+  auto& out = *event_.mutable_deadline_passed();
+  out.set_worker(what.who.value);
+  out.set_life(what.life.value);
+}
+
 void event_log_writer::fill(const inputs::scored& what) {
   auto& out = *event_.mutable_scored();
   out.set_version(what.found.weights.value);

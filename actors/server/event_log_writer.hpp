@@ -39,6 +39,7 @@ private:
   void fill(const inputs::left& what);
   void fill(const inputs::pulled& what);
   void fill(const inputs::arrived& what);
+  void fill(const inputs::deadline_passed& what);
   void fill(const inputs::scored& what);
   void fill(const inputs::evaluators& what);
   void fill(const inputs::saved&) {}

@@ -26,11 +26,10 @@ checkpoint_ptr without_tensors(const checkpoint_ptr& what) {
   return std::make_shared<const models::loaded_checkpoint>(std::move(out));
 }
 
-std::shared_ptr<hang_watch> make_hang_watch(const parameter_server_parts& of) {
-  auto limit = of.settings.cluster.hang_timeout;
-  if (!of.watches || limit == 0)
+std::shared_ptr<turn_watch> make_turn_watch(const parameter_server_parts& of) {
+  if (!of.watches)
     return nullptr;
-  return std::make_shared<hang_watch>(limit);
+  return std::make_shared<turn_watch>(of.settings.cluster.hang_timeout);
 }
 
 } // namespace
@@ -53,7 +52,7 @@ parameter_server_state::parameter_server_state(pointer self,
     metrics_(std::make_shared<run_metrics>(metrics_parts())),
     traffic_(std::make_shared<node_traffic>(bytes_of_nodes(),
                                             parts_.settings.cluster.workers)),
-    hangs_(make_hang_watch(parts_)), requests_(requests_parts()),
+    turns_(make_turn_watch(parts_)), requests_(requests_parts()),
     pipeline_(pipeline_parts()), feed_(feed_parts()),
     checkpoints_(schedule_parts(), parts_.resumed
                                      ? std::optional{scheduler_.current()}
@@ -72,7 +71,7 @@ parameter_server_state::parameter_server_state(pointer self,
   events_.subscribe(log_);
   events_.subscribe(metrics_);
   events_.subscribe(traffic_);
-  events_.subscribe(hangs_);
+  events_.subscribe(turns_);
   events_.subscribe(parts_.observer);
 }
 
@@ -120,6 +119,9 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](ended_atom, const run_end& how) { regroup(how); },
     [this](fetch_atom) { last_is_wanted_ = true; },
     [this](tick_atom) { ending_.scored(); },
+    [this](tick_atom, worker_id who, incarnation life) {
+      pass_deadline(who, life);
+    },
     [this](stop_atom) { stop(); },
   };
 }
@@ -155,8 +157,8 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
          std::move(decided));
   if (parts_.standstill > 0)
     look_for_standstill();
-  if (hangs_)
-    look_for_hung();
+  if (turns_)
+    look_at_turns();
 }
 
 void parameter_server_state::look_for_standstill() {
@@ -167,14 +169,25 @@ void parameter_server_state::look_for_standstill() {
                      [this] { look_for_standstill(); });
 }
 
-void parameter_server_state::look_for_hung() {
+void parameter_server_state::look_at_turns() {
   if (ending_.begun())
     return;
   auto listens = !requests_.must_wait();
-  for (const auto& one : hangs_->look(self_->clock().now(), listens))
+  for (const auto& one : turns_->look(self_->clock().now(), listens))
     self_->send(coordinator_, detach_atom_v, one.who, one.life, one.reason);
-  self_->run_delayed(to_timespan(hangs_->interval()),
-                     [this] { look_for_hung(); });
+  for (auto who : scheduler_.awaited())
+    if (turns_->is_late(who))
+      pass_deadline(who, scheduler_.life_of(who));
+  self_->run_delayed(to_timespan(turns_->interval()),
+                     [this] { look_at_turns(); });
+}
+
+void parameter_server_state::pass_deadline(worker_id who, incarnation life) {
+  in_order([this, who, life] {
+    if (!ending_.begun() && scheduler_.knows(who, life))
+      decide(inputs::deadline_passed{who, life},
+             scheduler_.deal_again(who, life));
+  });
 }
 
 void parameter_server_state::take(const push_header& header,

@@ -20,12 +20,12 @@
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
 #include "actors/server/event_log_writer.hpp"
-#include "actors/server/hang_watch.hpp"
 #include "actors/server/next_members.hpp"
 #include "actors/server/node_traffic.hpp"
 #include "actors/server/run_ending.hpp"
 #include "actors/server/run_metrics.hpp"
 #include "actors/server/step_pipeline.hpp"
+#include "actors/server/turn_watch.hpp"
 #include "actors/server/version_feed.hpp"
 #include "actors/server/worker_requests.hpp"
 #include "actors/shards/shard_group.hpp"
@@ -92,7 +92,8 @@ struct parameter_server_parts {
   cores::note_window notes{}; ///< Limits how far the recorder may lag.
   /// s without a step after which it is said for whom the run waits; 0: never.
   double standstill = 0;
-  bool watches = false; ///< For workers that hang, as `hang-timeout` says.
+  /// Whether it looks for workers that hang or are late, by the clock.
+  bool watches = false;
   double finish_timeout = 30; ///< s that the end of the run may take.
   double save_timeout = 300;  ///< s that the last checkpoint may take.
 };
@@ -117,7 +118,8 @@ private:
   void go_on();
   void begin(const coordinator_actor& coordinator);
   void look_for_standstill();
-  void look_for_hung();
+  void look_at_turns();
+  void pass_deadline(worker_id who, incarnation life);
   void take(const push_header& header, const payload& gradient);
   void take(const pull_header& header);
   void refuse(const push_header& header, errc why, const std::string& reason);
@@ -203,7 +205,7 @@ private:
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;
   std::shared_ptr<node_traffic> traffic_;
-  std::shared_ptr<hang_watch> hangs_; ///< Or null.
+  std::shared_ptr<turn_watch> turns_; ///< Or null.
   event_stream events_;
   worker_requests requests_;
   step_pipeline pipeline_;

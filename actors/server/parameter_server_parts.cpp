@@ -284,7 +284,7 @@ parameter_server_state::leases_of(const push_header& header) const {
     return {{header.from, 0, 0, header.samples}};
   std::vector<lease> out;
   for (auto id : ids)
-    if (auto found = scheduler_.ledger().find(id))
+    if (const auto* found = scheduler_.find(header.id.worker, id))
       out.push_back(*found);
   return out;
 }

@@ -57,6 +57,73 @@ TEST_CASE("a run applies its epochs and nothing else, whatever happens") {
   }
 }
 
+namespace {
+
+/// Worker 0 has the last two leases of a run, and worker 1 rests.
+played_cluster with_slow_worker() {
+  auto cluster =
+    full_cluster(policies::read_spec("async", 2), 60, 10, epochs(1));
+  while (cluster.step_scheduler().awaited().empty())
+    cluster.finish(worker_id{1});
+  CHECK(cluster.applied() == 40);
+  CHECK(cluster.step_scheduler().awaited() == std::vector{worker_id{0}});
+  cluster.deal_again(worker_id{0});
+  REQUIRE(cluster.computing(worker_id{1}));
+  CHECK(cluster.current_lease(worker_id{1}).id ==
+        cluster.current_lease(worker_id{0}).id);
+  CHECK(cluster.step_scheduler().awaited().empty());
+  return cluster;
+}
+
+} // namespace
+
+TEST_CASE("the leases of a slow worker are computed by those that rest") {
+  auto cluster = with_slow_worker();
+  SECTION("and the first gradient counts") {
+    cluster.finish(worker_id{1});
+    CHECK(cluster.applied() == 50);
+    CHECK(cluster.cancelled(worker_id{0}));
+    cluster.finish(worker_id{1});
+  }
+  SECTION("also when it is the slow worker's") {
+    cluster.finish(worker_id{0});
+    CHECK(cluster.applied() == 50);
+    CHECK(cluster.cancelled(worker_id{1}));
+    cluster.finish(worker_id{1}); // Pulls, and goes on with the other one.
+    CHECK(cluster.applied() == 50);
+    cluster.finish(worker_id{1});
+  }
+  SECTION("also when it leaves") {
+    cluster.leave(worker_id{0});
+    cluster.finish(worker_id{1});
+    cluster.finish(worker_id{1});
+  }
+  SECTION("unless they leave") {
+    cluster.leave(worker_id{1});
+    cluster.finish(worker_id{0});
+    cluster.finish(worker_id{0});
+  }
+  CHECK(cluster.applied() == 60);
+  CHECK(cluster.dropped() == 0);
+  CHECK(cluster.stopped());
+}
+
+TEST_CASE("of two gradients of a lease the later one is dropped") {
+  auto cluster = with_slow_worker();
+  auto& scheduler = cluster.step_scheduler();
+  auto both = cluster.current_lease(worker_id{0});
+  cluster.finish(worker_id{1});
+  // It has not heard of it yet.
+  CHECK(scheduler.holds(worker_id{0}, {{both.id}}, both.count));
+  cluster.ignore_cancel(worker_id{0});
+  cluster.finish(worker_id{0});
+  CHECK(cluster.dropped() == 1);
+  CHECK(cluster.applied() == 50);
+  CHECK_FALSE(scheduler.holds(worker_id{0}, {{both.id}}, both.count));
+  cluster.finish(worker_id{1});
+  CHECK(cluster.stopped());
+}
+
 TEST_CASE(
   "a step does not wait for one without work, which takes what returns") {
   auto cluster = full_cluster(sync_of(3), 60, 10, epochs(1));

@@ -116,6 +116,24 @@ TEST_CASE("A worker that stalls is dropped and comes back") {
   check_completed(on, 15);
 }
 
+TEST_CASE("The last samples of a worker that stands still go to the others") {
+  process_fixture on{recorded};
+  // Its silence is noticed later.
+  const flags patient{"--liveness-timeout", "600"};
+  auto server = on.listening_server(
+    patient + flags{"--policy", "async", "--workers", "2", "--epochs", "5",
+                    "--hang-timeout", "0"});
+  auto one = on.worker(patient);
+  auto other = on.worker(patient);
+  on.await(server, "its gradients", is_gradient_of(0));
+  on.await(server, "those of the other", is_gradient_of(1));
+  one.signal(SIGSTOP);
+  check_end(server, 0);
+  one.kill();
+  check_end(other, 0);
+  check_completed(on, 5);
+}
+
 TEST_CASE("A worker that is told to stop leaves and the others go on") {
   process_fixture on{recorded};
   auto server = on.listening_server({"--workers", "2", "--epochs", "10"});

@@ -65,6 +65,8 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     "random(seed=" + std::to_string(number) +
       ",faults=" + std::to_string(7 + number % 8) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
+  if (number % 3 == 1)
+    result.insert(result.end(), {"--hang-timeout", "3"});
   if (number % 4 == 1)
     result.insert(result.end(), {"--sharding", "static"});
   if (number % 8 == 1)

@@ -134,6 +134,9 @@ inline coordinator_stand_in make_coordinator_stand_in(actor_fixture& actors) {
         seen->left.push_back({who, life, reason});
       },
       [](detach_atom, const worker_actor&) {},
+      [](detach_atom, worker_id, incarnation, const std::string&) {
+        // nop
+      },
       [](join_atom) {},
       [seen](ending_atom) { ++seen->ending; },
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
@@ -272,6 +275,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
       [seen](fetch_atom) { ++seen->fetches; },
       [](tick_atom) {},
+      [](tick_atom, worker_id, incarnation) {},
       [](stop_atom) {},
     };
   });

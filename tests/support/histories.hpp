@@ -71,6 +71,9 @@ inline void come_or_go(played_cluster& cluster, worker_id who,
 /// One thing that may happen next to this worker.
 inline void act(played_cluster& cluster, worker_id who,
                 std::mt19937_64& random) {
+  auto late = cluster.step_scheduler().awaited();
+  if (!late.empty() && random() % 4 == 0)
+    return cluster.deal_again(anyone(late, random));
   auto chance = random() % 100;
   if (chance < 4 || !cluster.contains(who))
     come_or_go(cluster, who, random);

@@ -48,6 +48,7 @@ struct part_host {
       [](ended_atom, const run_end&) {},
       [](fetch_atom) {},
       [](tick_atom) {},
+      [](tick_atom, worker_id, incarnation) {},
       [](stop_atom) {},
     };
   }

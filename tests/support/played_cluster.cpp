@@ -72,6 +72,10 @@ void played_cluster::finish(worker_id who) {
   carry_out(scheduler_.push(facts));
 }
 
+void played_cluster::deal_again(worker_id who) {
+  carry_out(scheduler_.deal_again(who, players_.at(who).life));
+}
+
 /// The lease that it computes, and some of those that come next.
 std::vector<lease> played_cluster::take_work(player& from) {
   std::vector<lease> out{std::exchange(from.computes, std::nullopt).value()};
@@ -142,10 +146,10 @@ void played_cluster::check_ledger() const {
       if (ledger.find(one.id) == nullptr)
         fail("a lease of a held gradient is not out: " + to_string(id));
   for (const auto& [who, player] : players_) {
-    if (player.computes && ledger.find(player.computes->id) == nullptr)
+    if (player.computes && scheduler_.find(who, player.computes->id) == nullptr)
       fail("the lease of a computation is not out");
     for (const auto& next : player.work)
-      if (ledger.find(next.id) == nullptr)
+      if (scheduler_.find(who, next.id) == nullptr)
         fail("the next lease of a worker is not out");
   }
   for (uint64_t epoch = 0; epoch < ledger.epochs_completed(); ++epoch)
@@ -247,8 +251,11 @@ void played_cluster::release(const cores::release_order& what) {
   player.reads = made_;
   player.work.insert(player.work.end(), what.leases.begin(), what.leases.end());
   auto fewer = ends_ && !player.work.empty();
-  if (player.work.size() > player.ahead ||
-      (player.work.size() < player.ahead && !fewer))
+  auto counting = static_cast<size_t>(
+    std::ranges::count_if(player.work, [this](const lease& one) {
+      return scheduler_.ledger().find(one.id) != nullptr;
+    }));
+  if (counting > player.ahead || (player.work.size() < player.ahead && !fewer))
     fail("a worker has " + std::to_string(player.work.size()) + " leases");
   if (what.dropped != std::exchange(player.dropped, false))
     fail("does not tell a worker what became of its gradient");

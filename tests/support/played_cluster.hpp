@@ -42,6 +42,12 @@ public:
   /// pulls.
   void finish(worker_id who);
 
+  /// Its cancellation comes too late.
+  void ignore_cancel(worker_id who) { players_.at(who).cancelled = false; }
+
+  /// Workers that rest may take the leases of this one, too.
+  void deal_again(worker_id who);
+
   /// A computing worker pushes an unusable gradient, and pulls. Returns true
   /// when it is to be expelled.
   bool push_bad(worker_id who);

@@ -100,6 +100,11 @@ private:
       what = in;
     } else if (from.has_arrived()) {
       out = arrive(from.arrived(), what);
+    } else if (from.has_deadline_passed()) {
+      const auto& x = from.deadline_passed();
+      inputs::deadline_passed in{worker_id{x.worker()}, incarnation{x.life()}};
+      out = scheduler_.deal_again(in.who, in.life);
+      what = in;
     } else if (from.has_scored()) {
       inputs::scored in;
       in.found.weights = version{from.scored().version()};

@@ -192,6 +192,7 @@ public:
           [](register_atom, const evaluator_actor&) { return incarnation{1}; },
           [](leave_atom, worker_id, incarnation, const std::string&) {},
           [](detach_atom, const worker_actor&) {},
+          [](detach_atom, worker_id, incarnation, const std::string&) {},
           [](join_atom) {},
           [](ending_atom) {},
           [](ended_atom, const run_end&) {},

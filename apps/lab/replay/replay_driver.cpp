@@ -35,6 +35,9 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
       // The event log says when it left.
     },
     [](detach_atom, const worker_actor&) {},
+    [](detach_atom, worker_id, incarnation, const std::string&) {
+      // nop
+    },
     [](join_atom) {},
     [this](ending_atom) { ending(); },
     [this](ended_atom, version what, const std::vector<push_id>& applied,
@@ -121,6 +124,11 @@ void replay_driver_state::act(const proto::LogEvent& event) {
     break;
   case LogEvent::kArrived:
     push(event.arrived());
+    break;
+  case LogEvent::kDeadlinePassed:
+    self_->send(parts_.lead, tick_atom_v,
+                worker_id{event.deadline_passed().worker()},
+                incarnation{event.deadline_passed().life()});
     break;
   case LogEvent::kScored:
     report(event.scored());

@@ -45,25 +45,27 @@ const std::optional<std::string>& invariant_checker::breach() {
 // First the input, then the decisions, in the order in which they are carried
 // out.
 void invariant_checker::on_event(const event& what) {
-  std::visit(overloaded{
-               [this](const inputs::started& x) { began(x.server, x.from); },
-               [this](const inputs::enlisted& x) { enlisted(x.who, x.life); },
-               [this](const inputs::joined& x) { entered(x.who); },
-               [this](const inputs::left& x) { left(x.who, x.life); },
-               [this](const inputs::pulled& x) {
-                 pulled(x.header.worker, x.header.abandoned);
-               },
-               [this](const inputs::arrived& x) {
-                 if (x.refused != errc::none)
-                   return refused(x.header);
-                 held_[x.header.id] = x.header;
-                 accepted(x.header);
-               },
-               [this](const inputs::saved& x) { saved(x.what); },
-               [this](const inputs::ending&) { ended(); },
-               [](const auto&) {},
-             },
-             what.what);
+  std::visit(
+    overloaded{
+      [this](const inputs::started& x) { began(x.server, x.from); },
+      [this](const inputs::enlisted& x) { enlisted(x.who, x.life); },
+      [this](const inputs::joined& x) { entered(x.who); },
+      [this](const inputs::left& x) { left(x.who, x.life); },
+      [this](const inputs::pulled& x) {
+        pulled(x.header.worker, x.header.abandoned);
+      },
+      [this](const inputs::arrived& x) {
+        if (x.refused != errc::none)
+          return refused(x.header);
+        held_[x.header.id] = x.header;
+        accepted(x.header);
+      },
+      [this](const inputs::deadline_passed& x) { passed_deadline(x.who); },
+      [this](const inputs::saved& x) { saved(x.what); },
+      [this](const inputs::ending&) { ended(); },
+      [](const auto&) {},
+    },
+    what.what);
   for (const auto& late : what.decided.drop)
     dropped(take_held(late.id));
   for (const auto& step : what.decided.updates) {
@@ -112,6 +114,7 @@ void invariant_checker::began(incarnation server, const proto::Manifest* from) {
   members_.clear();
   lives_.clear();
   leases_.clear();
+  lost_.clear();
   held_.clear();
   newest_.clear();
   began_at_ = rules_.now();
@@ -212,8 +215,41 @@ void invariant_checker::left(worker_id who, incarnation life) {
 
 void invariant_checker::free_leases(worker_id who) {
   for (auto& [id, one] : leases_)
-    if (one.worker == who && one.now == state::out)
+    if (one.now == state::out && !is_kept_by_other(one, who) &&
+        one.worker == who)
       one.now = state::free, one.since = rules_.now();
+  std::erase_if(lost_,
+                [=](const lost_lease& one) { return std::get<1>(one) == who; });
+}
+
+void invariant_checker::passed_deadline(worker_id who) {
+  for (auto& [id, one] : leases_)
+    if (one.worker == who && one.now == state::out)
+      one.is_late = true;
+}
+
+// A worker gives up a lease. If another one has it, too, it has it alone then.
+bool invariant_checker::is_kept_by_other(known_lease& which, worker_id who) {
+  if (!which.other || (which.worker != who && which.other->first != who))
+    return false;
+  if (which.worker == who)
+    std::tie(which.worker, which.life) = *which.other;
+  which.other.reset();
+  which.is_late = false;
+  return true;
+}
+
+// The first gradient of a lease came: that of the other worker does not count.
+void invariant_checker::win(known_lease& which, const push_header& what) {
+  if (which.other) {
+    std::pair first{which.worker, which.life};
+    std::pair winner{what.id.worker, what.id.life};
+    auto loser = winner == first ? *which.other : first;
+    lost_.emplace(what.from, loser.first, loser.second);
+    std::tie(which.worker, which.life) = winner;
+    which.other.reset();
+  }
+  which.now = state::held;
 }
 
 // With parts no other worker has these samples.
@@ -257,14 +293,16 @@ void invariant_checker::accepted(const push_header& what) {
     return breached("once", text(what) + " was never sent");
   if (!accepted_.insert(key).second)
     return breached("once", text(what) + " is taken twice");
+  who->second.waits = true;
+  if (lost_.contains({what.from, what.id.worker, what.id.life}))
+    return; // It must be dropped.
   auto from = leases_.find(what.from);
-  if (from == leases_.end() || from->second.worker != what.id.worker ||
-      from->second.life != what.id.life || from->second.now != state::out ||
-      from->second.what.count != what.samples)
+  if (from == leases_.end() ||
+      !from->second.is_of(what.id.worker, what.id.life) ||
+      from->second.now != state::out || from->second.what.count != what.samples)
     return breached("samples", text(what) + " is of a lease that its worker "
                                             "does not have");
-  from->second.now = state::held;
-  who->second.waits = true;
+  win(from->second, what);
 }
 
 // Simulated machines make no unusable gradients.
@@ -274,9 +312,12 @@ void invariant_checker::refused(const push_header& what) {
 
 void invariant_checker::pulled(worker_id who, lease_id abandoned) {
   auto found = leases_.find(abandoned);
-  if (found != leases_.end() && found->second.worker == who &&
-      found->second.now == state::out)
+  if (found != leases_.end() && found->second.now == state::out &&
+      !is_kept_by_other(found->second, who) && found->second.worker == who)
     come_too_late(found->second);
+  std::erase_if(lost_, [=](const lost_lease& one) {
+    return std::get<0>(one) == abandoned && std::get<1>(one) == who;
+  });
   if (auto asks = members_.find(who); asks != members_.end())
     asks->second.waits = true;
 }
@@ -302,8 +343,9 @@ void invariant_checker::apply(version makes, const push_header& part) {
                                          "time or without having been taken");
   check_staleness(makes, part);
   auto granted = leases_.find(part.from);
-  if (granted == leases_.end())
-    return breached("samples", text(part) + " is of no lease");
+  if (granted == leases_.end() ||
+      lost_.contains({part.from, part.id.worker, part.id.life}))
+    return breached("samples", text(part) + " is of no lease of its worker");
   auto from = granted->second.what;
   if (covered(from))
     breached("samples", text(from) + " are in the weights twice");
@@ -318,6 +360,8 @@ void invariant_checker::apply(version makes, const push_header& part) {
 void invariant_checker::dropped(const push_header& what) {
   if (!decided_.insert({what.server, what.id}).second)
     return breached("once", text(what) + " is dropped after it was decided on");
+  if (lost_.erase({what.from, what.id.worker, what.id.life}) > 0)
+    return;
   if (auto found = leases_.find(what.from); found != leases_.end())
     come_too_late(found->second);
 }
@@ -402,6 +446,13 @@ void invariant_checker::released(worker_id who, const release_header& what) {
   member.entries_at_release = entries_;
   check_clock(who);
   for (const auto& next : what.leases) {
+    if (auto same = leases_.find(next.id);
+        same != leases_.end() && same->second.is_late &&
+        same->second.now == state::out && !same->second.other &&
+        same->second.worker != who && same->second.what == next) {
+      same->second.other = {who, member.life};
+      continue;
+    }
     for (const auto& [id, other] : leases_)
       if (other.now != state::free && overlap(other.what, next))
         breached("samples", text(next) + " go to worker " + to_string(who) +

@@ -11,7 +11,8 @@
 //   staleness   within the policy's bound; under ssp clocks, too
 //   versions    go up by one, except after a restart
 //   samples     each once an epoch, and the ledger of a checkpoint agrees;
-//               what is given back is handed out again; where ranks have
+//               what is given back is handed out again; only what is late may
+//               be with two workers, and counts once; where ranks have
 //               parts of the data, each gets its own, and all of it while it
 //               is present
 //   lives       nothing of an earlier life of a worker or of the server counts
@@ -34,6 +35,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace troupe::simulation {
@@ -78,6 +81,7 @@ public:
   void accepted(const push_header& what);
   void refused(const push_header& what);
   void pulled(worker_id who, lease_id abandoned);
+  void passed_deadline(worker_id who);
   void applied(version makes, std::span<const push_header> parts);
   void dropped(const push_header& what);
   void released(worker_id who, const release_header& what);
@@ -119,7 +123,17 @@ private:
     state now = state::out;
     double since = 0; ///< When it became free.
     double given = 0; ///< When it was given out.
+    /// It took long: it may go to one more worker, who has it then, too.
+    bool is_late = false;
+    std::optional<std::pair<worker_id, incarnation>> other{};
+
+    bool is_of(worker_id who, incarnation of) const {
+      return (worker == who && life == of) || other == std::pair{who, of};
+    }
   };
+
+  /// A lease of a worker, another's gradient of which was accepted first.
+  using lost_lease = std::tuple<lease_id, worker_id, incarnation>;
 
   struct member {
     incarnation life;
@@ -149,6 +163,8 @@ private:
   static void add(const lease& what, coverage& to);
   void cover(const lease& what);
   void come_too_late(known_lease& which);
+  void win(known_lease& which, const push_header& what);
+  static bool is_kept_by_other(known_lease& which, worker_id who);
   void apply(version makes, const push_header& part);
   void check_staleness(version makes, const push_header& part);
   void check_clock(worker_id who);
@@ -180,7 +196,8 @@ private:
   std::map<worker_id, member> members_;
   std::map<worker_id, incarnation> lives_; ///< The highest of this server.
   std::map<lease_id, known_lease> leases_; ///< Of this life of the server.
-  uint64_t entries_ = 0;                   ///< Joins so far, over all lives.
+  std::set<lost_lease> lost_;
+  uint64_t entries_ = 0; ///< Joins so far, over all lives.
   bool ended_ = false;
   std::optional<double> all_wait_since_;
   std::map<uint32_t, known_lease> newest_; ///< The last one granted, by part.

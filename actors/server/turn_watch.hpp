@@ -1,9 +1,12 @@
 #pragma once
-// Notices workers that hang: their process answers, but no gradient comes. A
-// worker is measured by itself: it hangs when its turn, from the weights to the
-// gradient, loading included, takes ten times as long as nearly all of its
-// turns did, and others have pushed meanwhile. A subscriber of the server's
-// events.
+// How long the turns of workers take, from the weights to the gradient, loading
+// included; a subscriber of the server's events. It notices
+//
+// - workers that hang: their process answers, but no gradient comes. A worker
+//   is measured by itself: it hangs when its turn takes ten times as long as
+//   nearly all of its turns did, and others have pushed meanwhile;
+// - workers that are late: they take twice as long as the quickest one. That
+//   matters only where others have nothing else to do.
 //
 // Owned by the parameter server and called on its thread; not thread-safe.
 
@@ -18,11 +21,12 @@
 
 namespace troupe {
 
-class hang_watch final : public event_subscriber {
+class turn_watch final : public event_subscriber {
 public:
   /// @param limit s that a turn may take; nothing: it depends on the worker's
-  /// own turns, and a worker that has made few of them does not hang.
-  explicit hang_watch(std::optional<double> limit) : limit_(limit) {
+  /// own turns, and a worker that has made few of them does not hang. 0: nobody
+  /// hangs.
+  explicit turn_watch(std::optional<double> limit) : limit_(limit) {
     // nop
   }
 
@@ -43,6 +47,9 @@ public:
   /// @param listens Whether the server handles requests; else nobody hangs.
   std::vector<hung> look(caf::actor_clock::time_point now, bool listens);
 
+  /// Whether the worker is late, at the time of the last look.
+  bool is_late(worker_id who) const;
+
 private:
   using time_point = caf::actor_clock::time_point;
 
@@ -55,6 +62,7 @@ private:
 
   double awake(time_point now) const;
   void end_turn(worker_id who, double now);
+  double lasts(const worker& one) const;
   double limit_of(const worker& one) const;
   bool others_pushed_since(worker_id who, double then) const;
 

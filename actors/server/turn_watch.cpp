@@ -1,4 +1,4 @@
-#include "actors/server/hang_watch.hpp"
+#include "actors/server/turn_watch.hpp"
 
 #include "config/text/value.hpp"
 
@@ -14,6 +14,8 @@ constexpr double floor_of_limit = 5; // s
 constexpr double times_longer = 10;
 constexpr size_t least_turns = 10;
 constexpr size_t most_turns = 200;
+constexpr double interval_of_looks = 0.5; // s
+constexpr double soon = 0.1;              // s: nobody is late before.
 
 /// The turn that 99 of 100 do not exceed.
 double usual(const std::deque<double>& turns) {
@@ -26,7 +28,7 @@ double usual(const std::deque<double>& turns) {
 
 } // namespace
 
-void hang_watch::on_event(const event& what) {
+void turn_watch::on_event(const event& what) {
   if (!first_)
     first_ = what.time;
   auto now = awake(what.time);
@@ -45,11 +47,12 @@ void hang_watch::on_event(const event& what) {
       found->second.began = now;
 }
 
-double hang_watch::interval() const {
-  return std::min(limit_.value_or(floor_of_limit), floor_of_limit) / 10;
+double turn_watch::interval() const {
+  return limit_ && *limit_ > 0 ? std::min(*limit_ / 4, interval_of_looks)
+                               : interval_of_looks;
 }
 
-std::vector<hang_watch::hung> hang_watch::look(time_point now, bool listens) {
+std::vector<turn_watch::hung> turn_watch::look(time_point now, bool listens) {
   if (!first_)
     first_ = now;
   std::chrono::duration<double> since = now - looked_.value_or(now);
@@ -60,11 +63,10 @@ std::vector<hang_watch::hung> hang_watch::look(time_point now, bool listens) {
   for (auto& [who, one] : workers_) {
     if (!one.began)
       continue;
-    auto lasts = awake(now) - *one.began;
-    if (lasts <= limit_of(one) || !others_pushed_since(who, *one.began))
+    if (lasts(one) <= limit_of(one) || !others_pushed_since(who, *one.began))
       continue;
     auto reason = "hangs: no gradient for " +
-                  config::print(std::round(10 * lasts) / 10) + " s";
+                  config::print(std::round(10 * lasts(one)) / 10) + " s";
     if (!limit_)
       reason += ", where its turns take " +
                 config::print(std::round(1000 * usual(one.turns)) / 1000) +
@@ -75,12 +77,23 @@ std::vector<hang_watch::hung> hang_watch::look(time_point now, bool listens) {
   return out;
 }
 
-double hang_watch::awake(time_point now) const {
+bool turn_watch::is_late(worker_id who) const {
+  auto found = workers_.find(who);
+  if (found == workers_.end() || !found->second.began || !looked_)
+    return false;
+  auto quickest = std::numeric_limits<double>::infinity();
+  for (const auto& [id, one] : workers_)
+    if (!one.turns.empty())
+      quickest = std::min(quickest, usual(one.turns));
+  return lasts(found->second) > std::max(soon, 2 * quickest);
+}
+
+double turn_watch::awake(time_point now) const {
   std::chrono::duration<double> since = now - *first_;
   return since.count() - stood_still_;
 }
 
-void hang_watch::end_turn(worker_id who, double now) {
+void turn_watch::end_turn(worker_id who, double now) {
   auto found = workers_.find(who);
   if (found == workers_.end())
     return;
@@ -94,15 +107,19 @@ void hang_watch::end_turn(worker_id who, double now) {
     one.turns.pop_front();
 }
 
-double hang_watch::limit_of(const worker& one) const {
-  if (limit_)
+double turn_watch::lasts(const worker& one) const {
+  return awake(*looked_) - *one.began;
+}
+
+double turn_watch::limit_of(const worker& one) const {
+  if (limit_ && *limit_ > 0)
     return *limit_;
-  if (one.turns.size() < least_turns)
+  if (limit_ || one.turns.size() < least_turns)
     return std::numeric_limits<double>::infinity();
   return std::max(floor_of_limit, times_longer * usual(one.turns));
 }
 
-bool hang_watch::others_pushed_since(worker_id who, double then) const {
+bool turn_watch::others_pushed_since(worker_id who, double then) const {
   for (const auto& [id, one] : workers_)
     if (id != who && one.pushed && *one.pushed > then)
       return true;

@@ -1,4 +1,4 @@
-#include "actors/server/hang_watch.hpp"
+#include "actors/server/turn_watch.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -59,6 +59,8 @@ public:
     return out;
   }
 
+  bool is_late(worker_id who) const { return watch_.is_late(who); }
+
   void sleep_until(double now) { now_ = now; }
 
   void tell(double now, input what, cores::orders decided = {}) {
@@ -70,7 +72,7 @@ public:
   }
 
 private:
-  hang_watch watch_;
+  turn_watch watch_;
   double now_ = 0;
 };
 
@@ -150,6 +152,23 @@ TEST_CASE("a limit that is given holds from the first turn on") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].first == second);
   CHECK(found[0].second < 2.5);
+}
+
+TEST_CASE("a worker is late that takes twice as long as the quickest") {
+  played_watch play{0};
+  for (int i = 1; i <= 3; ++i) {
+    play.push(i, first);
+    play.release(i, {first});
+  }
+  play.push(3.2, second);
+  play.release(3.2, {second});
+  play.look_until(5);
+  CHECK_FALSE(play.is_late(first));
+  CHECK_FALSE(play.is_late(second));
+  play.look_until(5.1);
+  CHECK(play.is_late(first));
+  CHECK_FALSE(play.is_late(second));
+  CHECK(play.look_until(1000).empty()); // With a limit of 0 nobody hangs.
 }
 
 TEST_CASE("who computes nothing does not hang") {
