@@ -67,7 +67,7 @@ private:
     auto end = std::min(begin + (size + block - 1) / block * block, size_);
     if (!pending_)
       first_header_ = at_;
-    if (kind == 'L' || kind == 'x')
+    if (kind == 'L' || kind == 'x' || kind == 'X') // X: Sun's form of x.
       take_extra(kind, begin, size);
     else if (kind != 'g' && kind != 'K')
       take_member(raw, kind, begin, size, end);
@@ -77,7 +77,10 @@ private:
     return true;
   }
 
-  static bool regular(char kind) { return kind == '0' || kind == 0; }
+  /// '7' is a file that some system stores in one piece.
+  static bool regular(char kind) {
+    return kind == '0' || kind == 0 || kind == '7';
+  }
 
   void take_member(const header& raw, char kind, uint64_t begin, uint64_t size,
                    uint64_t end) {
@@ -220,10 +223,7 @@ stem_and_kind split_name(const std::string& name) {
   auto dot = name.find('.', slash == name.npos ? 0 : slash + 1);
   if (dot == name.npos)
     return {name, ""};
-  auto kind = name.substr(dot + 1);
-  for (auto& c : kind)
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return {name.substr(0, dot), kind};
+  return {name.substr(0, dot), config::in_small_letters(name.substr(dot + 1))};
 }
 
 } // namespace troupe::data
