@@ -162,6 +162,28 @@ TEST_CASE("a damaged image ends a run with its name, or is done without") {
   CHECK(read_summary(on.home() / "lenient")["samples_skipped"] == 1);
 }
 
+TEST_CASE("a first try that made no update does not block the second") {
+  process_fixture on;
+  for (std::string part : {"train", "val"})
+    for (std::string name : {"dark", "light"})
+      write(on.home() / "data" / part / name / "0.jpg",
+            files::text("no image"));
+  const flags all{"--simulate", "--network",    "resnet20", "--dataset",
+                  "folder",     "--data-dir",   "data",     "--image-size",
+                  "32",         "--batch-size", "2",        "--workers",
+                  "1",          "--threads",    "1",        "--max-steps",
+                  "2",          "--train-dir",  "run"};
+  auto first = on.start("first", all);
+  CHECK(first.wait() == 1);
+  write_folder(on.home() / "data");
+  auto second = on.start("second", all);
+  check_end(second, 0, whole_run);
+  CHECK(second.said("replaced     the run in run, which made no update\n"));
+  CHECK(read_summary(on.home() / "run")["steps"] == 2);
+  auto third = on.start("third", all);
+  CHECK(third.wait() == 2);
+}
+
 TEST_CASE("a check looks for files and shows memory, but reads no sample") {
   process_fixture on;
   for (std::string part : {"train", "val"})
