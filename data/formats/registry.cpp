@@ -215,10 +215,10 @@ std::shared_ptr<const dataset> make_part(const config::data_settings& settings,
                                          uint64_t seed, bool training) {
   auto how = transforms_for(settings, entry, source.shape, seed, training);
   return std::make_shared<const dataset>(
-    source.store,
-    dataset::description{name_of(settings.dataset),
-                         shape_after(how, source.shape), source.classes,
-                         entry.scale, how, settings.on_bad_sample, training});
+    source.store, dataset::description{
+                    name_of(settings.dataset), shape_after(how, source.shape),
+                    source.classes, entry.scale, how, settings.on_bad_sample,
+                    training, source.without.text()});
 }
 
 /// Troupe's own, then those of the user's program in the order of registration.

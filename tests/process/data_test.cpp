@@ -176,8 +176,10 @@ TEST_CASE("a first try that made no update does not block the second") {
   auto first = on.start("first", all);
   CHECK(first.wait() == 1);
   write_folder(on.home() / "data");
+  write(on.home() / "data/train/dark/1.webp", files::text("?"));
   auto second = on.start("second", all);
   check_end(second, 0, whole_run);
+  CHECK(second.said("left out     train: 1 \\.webp\n"));
   CHECK(second.said("replaced     the run in run, which made no update\n"));
   CHECK(read_summary(on.home() / "run")["steps"] == 2);
   auto third = on.start("third", all);
