@@ -73,6 +73,11 @@ void left_out::add_hidden(std::string_view name) {
   ++hidden_[name.starts_with("._") ? "._*" : config::shown(name)];
 }
 
+void left_out::add_link(std::string_view path) {
+  if (hidden_part(path).empty())
+    ++endings_["link"];
+}
+
 void left_out::add(const left_out& other) {
   for (const auto& [name, count] : other.endings_)
     endings_[name] += count;

@@ -27,6 +27,9 @@ public:
   /// A hidden file, or a hidden folder with all that is in it.
   void add_hidden(std::string_view name);
 
+  /// A link in an archive, unless it is hidden.
+  void add_link(std::string_view path);
+
   /// A file of any kind that lies beside the folders of the classes.
   void add_without_class() { ++without_class_; }
 

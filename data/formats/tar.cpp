@@ -22,8 +22,9 @@ using header = std::array<uint8_t, block>;
 
 class walker {
 public:
-  walker(const bytes_at& read, uint64_t size, const std::string& name)
-    : read_(read), size_(size), name_(name) {
+  walker(const bytes_at& read, uint64_t size, const std::string& name,
+         left_out* without)
+    : read_(read), size_(size), name_(name), without_(without) {
     // nop
   }
 
@@ -89,6 +90,8 @@ private:
     // Old archives mark folders by their name alone.
     if (regular(kind) && !name.ends_with('/'))
       members_.push_back({name, first_header_, begin, size, end});
+    else if ((kind == '1' || kind == '2') && without_)
+      without_->add_link(name);
     long_name_.reset();
     size_override_.reset();
     pending_ = false;
@@ -203,6 +206,7 @@ private:
   const bytes_at& read_;
   uint64_t size_;
   const std::string& name_;
+  left_out* without_;
   uint64_t at_ = 0;
   uint64_t first_header_ = 0;
   bool pending_ = false; ///< Headers came that belong to the next member.
@@ -214,8 +218,8 @@ private:
 } // namespace
 
 std::vector<tar_member> index_tar(const bytes_at& read, uint64_t size,
-                                  const std::string& name) {
-  return walker{read, size, name}.walk();
+                                  const std::string& name, left_out* without) {
+  return walker{read, size, name, without}.walk();
 }
 
 stem_and_kind split_name(const std::string& name) {

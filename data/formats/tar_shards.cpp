@@ -288,8 +288,9 @@ std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
                                       const std::string& name,
                                       left_out* without) {
   left_out not_said;
-  auto members = index_tar(read, size, name);
-  grouper groups{read, name, without ? *without : not_said};
+  auto& counted = without ? *without : not_said;
+  auto members = index_tar(read, size, name, &counted);
+  grouper groups{read, name, counted};
   for (const auto& each : members)
     groups.take(each);
   return groups.finish();

@@ -180,9 +180,10 @@ TEST_CASE("members that are of no sample are left out and counted", "[tar]") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].label == 7);
   CHECK(found[0].image == "./train/a.png");
-  CHECK(without.text() ==
-        "1 .json, 1 .webp, 1 without an ending; hidden: 3 ._*, 1 .cache, "
-        "1 PaxHeaders.9, 1 Thumbs.db, 1 __MACOSX");
+  CHECK(
+    without.text() ==
+    "1 .json, 1 .webp, 1 link, 1 without an ending; hidden: 3 ._*, 1 .cache, "
+    "1 PaxHeaders.9, 1 Thumbs.db, 1 __MACOSX");
 }
 
 TEST_CASE("all damaged shards are found at once", "[tar]") {
