@@ -71,6 +71,7 @@ public:
     /// What happens to samples that cannot be read.
     config::bad_sample_rule bad = config::bad_sample_rule::fail;
     bool training = false; ///< Batches must be full.
+    std::string without{}; ///< The files left out; empty: none.
   };
 
   /// @pre store is not null
@@ -89,6 +90,9 @@ public:
   /// Whether a batch only copies samples from memory: nothing is read, decoded
   /// or randomly changed for it.
   bool only_copies() const noexcept;
+
+  /// What lies among its files and is not used (left_out.hpp); empty: nothing.
+  const std::string& without() const noexcept { return what_.without; }
 
   /// A digest of the labels, in order: tells this data set from others.
   uint64_t digest() const;

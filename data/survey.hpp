@@ -1,9 +1,9 @@
 #pragma once
-// What can be known about a data set before any sample is read. Cheap for any
-// number of samples; called before a run starts and by `--check`. Stateless;
-// any thread.
+// What can be known about a data set before any sample is read. Reads at most
+// headers and the names of files; called by `--check`. Stateless; any thread.
 
 #include "config/text/settings.hpp"
+#include "data/left_out.hpp"
 
 #include <array>
 #include <cstdint>
@@ -20,6 +20,8 @@ struct dataset_survey {
   std::optional<uint64_t> train{}; ///< Samples. None: not counted.
   std::optional<uint64_t> test{};
   uint64_t resident = 0; ///< Bytes in memory while the samples are loaded.
+  /// The files that will not be used, as far as a survey sees.
+  left_out without{};
 };
 
 /// @throws as load_dataset, as far as that can be seen without reading samples.

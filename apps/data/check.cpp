@@ -1,4 +1,5 @@
 #include "apps/data/data.hpp"
+#include "config/text/text.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -27,6 +28,8 @@ data::window whole_image(int64_t height, int64_t width) {
 findings look_at(const data::dataset_source& part) {
   findings out;
   out.of_class.resize(static_cast<size_t>(part.classes));
+  if (!part.store)
+    return out;
   for (uint64_t i = 0; i < part.store->size(); ++i)
     ++out.of_class[static_cast<size_t>(part.store->label(i))];
   if (!part.store->decodes())
@@ -54,45 +57,88 @@ std::string to_text(const std::array<int64_t, 3>& shape) {
          std::to_string(shape[2]);
 }
 
+void say_damaged(const std::string& line) {
+  std::printf("damaged      %s\n", line.c_str());
+}
+
+/// The line about those that are not listed.
+void say_more(size_t count) {
+  if (count > most_listed)
+    say_damaged("and " + std::to_string(count - most_listed) + " more");
+}
+
 void say_part(const char* name, const data::dataset_source& part,
               const findings& found) {
-  auto [least, most] = std::ranges::minmax(found.of_class);
-  std::printf("%-12s %llu samples, %s; %llu to %llu of a class\n", name,
-              static_cast<unsigned long long>(part.store->size()),
-              to_text(part.shape).c_str(),
-              static_cast<unsigned long long>(least),
-              static_cast<unsigned long long>(most));
+  auto samples = part.store ? part.store->size() : 0;
+  if (samples == 0) {
+    std::printf("%-12s no sample can be read\n", name);
+  } else {
+    auto [least, most] = std::ranges::minmax(found.of_class);
+    std::printf("%-12s %llu samples, %s; %llu to %llu of a class\n", name,
+                static_cast<unsigned long long>(samples),
+                to_text(part.shape).c_str(),
+                static_cast<unsigned long long>(least),
+                static_cast<unsigned long long>(most));
+  }
+  if (!part.without.empty())
+    std::printf("left out     %s\n", part.without.text().c_str());
   for (size_t i = 0; i < std::min(most_listed, found.damaged.size()); ++i)
-    std::printf("damaged      %s\n", found.damaged[i].second.c_str());
-  if (found.damaged.size() > most_listed)
-    std::printf("damaged      and %zu more\n",
-                found.damaged.size() - most_listed);
+    say_damaged(found.damaged[i].second);
+  say_more(found.damaged.size());
+}
+
+/// The samples, and the files that are damaged as a whole.
+data::source_pair read_all(const config::data_settings& what,
+                           data::damage_list& damage) {
+  const auto& entry = data::entry_of(what.dataset);
+  return entry.inspect ? entry.inspect(what, damage)
+                       : entry.load(what, 1, data::data_part::both);
+}
+
+[[noreturn]] void refuse_damaged(const std::string& where, size_t files,
+                                 size_t samples) {
+  std::string line = where + ":";
+  if (files > 0)
+    line += " " + std::to_string(files) +
+            (files == 1 ? " file or folder" : " files or folders") +
+            " cannot be used, and a run needs them all";
+  if (files > 0 && samples > 0)
+    line += ";";
+  if (samples > 0)
+    line += " " + config::count(samples, "sample") +
+            (samples == 1 ? " is" : " are") +
+            " damaged; --on-bad-sample skip trains without";
+  throw run_error(line);
 }
 
 } // namespace
 
 bool check_data(const config::data_settings& what) {
-  const auto& entry = data::entry_of(what.dataset);
   std::printf("data set     %s in %s\n", what.dataset.c_str(),
               what.data_dir.c_str());
   std::fflush(stdout);
-  auto source = entry.load(what, 1, data::data_part::both);
+  data::damage_list files;
+  auto source = read_all(what, files);
   std::printf("classes      %lld\n",
               static_cast<long long>(source.train.classes));
+  for (size_t i = 0; i < std::min(most_listed, files.size()); ++i)
+    say_damaged(files[i]);
+  say_more(files.size());
   size_t damaged = 0;
+  auto without = false;
   for (const auto& [name, part] :
        {std::pair{"train", &source.train}, std::pair{"test", &source.test}}) {
     auto found = look_at(*part);
     say_part(name, *part, found);
     damaged += found.damaged.size();
+    without = without || !part->without.empty();
   }
-  if (damaged == 0) {
-    std::printf("all of it can be read\n");
-    return true;
-  }
-  throw run_error(what.data_dir + ": " + std::to_string(damaged) +
-                  (damaged == 1 ? " sample is" : " samples are") +
-                  " damaged; --on-bad-sample skip trains without");
+  if (!files.empty() || damaged > 0)
+    refuse_damaged(what.data_dir, files.size(), damaged);
+  std::puts(without ? "all samples can be read; only .jpg, .jpeg and .png are "
+                      "taken for images"
+                    : "all of it can be read");
+  return true;
 }
 
 } // namespace troupe::app

@@ -36,7 +36,8 @@ const parameter kind{"dataset",
 const std::array<config::verb, 3> data_verbs{{
   {"data check",
    "check reads every sample in DIR and says what there is: samples, classes, "
-   "damaged files. Exit status 1 if something is damaged.",
+   "files that are left out, damaged files. Exit status 1 if something is "
+   "damaged.",
    {folder},
    false,
    {kind}},
@@ -156,6 +157,13 @@ std::string recognise(const fs::path& folder) {
   for (const auto* below : {"", "cifar-100-binary/"})
     if (has(folder, std::string{below} + "train.bin"))
       return "cifar100";
+  // The versions for Python, whose reader says what to do.
+  if (has(folder, "batches.meta") ||
+      has(folder, "cifar-10-batches-py/batches.meta"))
+    return "cifar10";
+  if (fs::is_regular_file(folder / "train", error) ||
+      has(folder, "cifar-100-python/meta"))
+    return "cifar100";
   if (fs::is_directory(folder / "train", error))
     return "folder";
   if (has_shards(folder))

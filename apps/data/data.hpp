@@ -18,8 +18,8 @@ exit_status data_verb(const std::vector<std::string>& arguments);
 /// contains those of no known one.
 std::string recognise(const std::filesystem::path& folder);
 
-/// Reads every sample and reports on stdout what there is. Returns whether all
-/// samples can be used. Throws `run_error` if none can.
+/// Reads every sample and reports on stdout what there is, what is left out and
+/// what is damaged. Returns true. Throws `run_error` if something is damaged.
 bool check_data(const config::data_settings& what);
 
 /// Splits the training samples of a set into folders OUT/part-0 to

@@ -101,10 +101,11 @@ config::run_finder make_run_finder(earlier_start& found,
     fs::path folder = training.train_dir;
     std::error_code error;
     auto elsewhere = *training.resume != "auto" && *training.resume != "best";
-    // Opening the run directory later reports what is wrong with such a path.
+    // Opening the run directory later reports that there is no such path.
     if ((elsewhere && !fs::exists(*training.resume, error)) ||
         (!elsewhere && folder.empty()) || training.overwrite)
       return std::nullopt;
+    config::require_resumable(training);
     if (!starts)
       return glance(settings, folder);
     if (!folder.empty() && config::holds_run(folder)) {

@@ -75,6 +75,7 @@ void require_own_folder(const config::training_settings& training) {
   std::error_code error;
   if (training.resume && !fs::exists(*training.resume, error))
     throw usage_error("resume " + *training.resume + ": no such folder");
+  config::require_resumable(training);
   if (!training.resume || training.train_dir.empty())
     return;
   auto scored = fs::weakly_canonical(*training.resume, error);

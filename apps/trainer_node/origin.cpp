@@ -215,8 +215,12 @@ void settle(origin& from, parameter_server_parts& parts, const speech& say) {
   else
     make_ledger(parts); // Throws unless there is data for all.
   auto network = open_network(parts.settings.training);
-  if (from.directory.overwrites)
+  if (from.directory.overwrites) {
+    if (!parts.settings.training.overwrite)
+      say("replaced     the run in " + folder.string() +
+          ", which made no update");
     config::remove_run(folder);
+  }
   from.claim = models::note_life(folder, parts.life.value);
   // It would tell other processes that the run is over.
   models::remove_file(folder / "summary.json");

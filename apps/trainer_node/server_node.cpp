@@ -218,6 +218,11 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   auto simulate = settings.what == config::role::simulate;
   auto tell = voice_of(options);
   auto data = load_data(settings);
+  for (const auto& set : {data.sets.train, data.sets.test})
+    if (set && !set->without().empty())
+      tell("left out     " +
+           std::string{set == data.sets.train ? "train" : "test"} + ": " +
+           set->without());
   auto where = listens_at(settings.cluster);
   if (!simulate)
     require_port(where);

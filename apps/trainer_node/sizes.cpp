@@ -33,6 +33,7 @@ data::dataset_survey survey_parts(const config::settings& settings) {
     if (out.train)
       *out.train += part.train.value_or(0);
     out.resident += part.resident;
+    out.without.add(part.without);
   }
   return out;
 }
@@ -67,8 +68,9 @@ int64_t usual_classes(const std::string& network) {
 
 config::data_size size_of(const data::dataset_survey& what) {
   auto [channels, height, width] = what.shape;
-  return {what.classes, what.train, what.test,
-          static_cast<uint64_t>(channels * height * width), what.resident};
+  return {what.classes,  what.train,
+          what.test,     static_cast<uint64_t>(channels * height * width),
+          what.resident, what.without.text()};
 }
 
 /// What a pass sends to a server, or gets from it.

@@ -19,6 +19,7 @@ struct data_size {
   std::optional<uint64_t> test;
   uint64_t sample = 0;   ///< Numbers in one sample.
   uint64_t resident = 0; ///< Bytes that stay in memory once loaded.
+  std::string without{}; ///< Files that will not be used; empty: none.
 };
 
 /// The size of the model.

@@ -241,6 +241,8 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
   if (auto samples = model ? samples_of(values.data, *model) : "";
       !samples.empty())
     result += labelled("", samples);
+  if (model && model->data && !model->data->without.empty())
+    result += labelled("", "left out: " + model->data->without);
   if (model)
     result += memory_rows(values, *model);
   result +=

@@ -2,11 +2,13 @@
 
 #include "config/sources/own_file.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/input_file.hpp"
 #include "config/text/text.hpp"
 #include "config/values/script.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -171,16 +173,103 @@ void require_own_files(const fs::path& folder) {
     refuse("best.safetensors");
 }
 
+[[noreturn]] void refuse_to_replace(const fs::path& folder) {
+  throw usage_error("train-dir " + folder.string() +
+                    ": holds a run already: give --resume to go on with it, "
+                    "--overwrite to remove it, or another folder");
+}
+
+/// A first try writes little.
+constexpr uint64_t most_of_first_try = 1 << 20;
+
+/// All of a file; empty if it is not there. Nothing if it is large, or cannot
+/// be read.
+std::optional<std::string> small_text(const fs::path& path) try {
+  if (!fs::exists(path))
+    return "";
+  auto out = read_text(path, most_of_first_try);
+  return out.size() < most_of_first_try ? std::optional{out} : std::nullopt;
+} catch (const unreadable&) {
+  return std::nullopt;
+}
+
+/// Whether a line of metrics.jsonl is about a step after the beginning.
+bool tells_of_steps(std::string_view lines) {
+  constexpr std::string_view key = "\"step\":";
+  for (auto at = lines.find(key); at != lines.npos; at = lines.find(key, at))
+    if (at += key.size(); at == lines.size() || lines[at] != '0')
+      return true;
+  return false;
+}
+
+/// Neither a finished run nor one that made a step.
+bool tells_of_no_result(std::string_view summary) {
+  return summary.empty() ||
+         (summary.find("\"steps\": 0,") != summary.npos &&
+          summary.find("\"status\": \"completed\"") == summary.npos);
+}
+
+/// Whether there is no checkpoint but that of the beginning.
+bool is_at_beginning(const fs::path& checkpoints) {
+  constexpr std::string_view first = "step-00000000";
+  if (!fs::exists(checkpoints))
+    return true;
+  if (fs::is_symlink(checkpoints) || !fs::is_directory(checkpoints))
+    return false;
+  for (const auto& entry : fs::directory_iterator{checkpoints}) {
+    auto name = entry.path().filename().string();
+    auto is_first = name == first && fs::exists(entry.path() / "manifest.pb");
+    if (is_checkpoint(name) && !is_first &&
+        name != ".tmp-" + std::string{first})
+      return false;
+  }
+  return true;
+}
+
+/// Whether a run with this config.ini has written all that `remove_run` would
+/// remove, as far as its name alone does not say so.
+bool are_of_run(const fs::path& folder, std::string_view ini) {
+  if (fs::exists(folder / "residuals"))
+    return false;
+  for (const auto& entry : fs::directory_iterator{folder}) {
+    auto name = entry.path().filename().string();
+    if (name == "best.safetensors" || is_old_best(name) ||
+        (is_event_log(name) && ini.find("tape = true") == ini.npos))
+      return false;
+  }
+  auto described = folder / described_folder;
+  if (!fs::exists(described))
+    return true;
+  for (const auto& entry : fs::directory_iterator{described})
+    if (auto name = entry.path().filename().string();
+        is_description(name) && ini.find("/" + name) == ini.npos)
+      return false;
+  return true;
+}
+
+/// Whether the folder holds a run that made no update, and nothing else that
+/// removing the run would take along. Files that do not say so count as work.
+bool holds_no_update(const fs::path& folder) {
+  for (const auto& [name, beginning] : beginnings) {
+    auto text = small_text(folder / name);
+    auto may_lack = name != beginnings[0].first;
+    if (!text || !(text->starts_with(beginning) || (may_lack && text->empty())))
+      return false;
+  }
+  return !tells_of_steps(*small_text(folder / "metrics.jsonl")) &&
+         tells_of_no_result(*small_text(folder / "summary.json")) &&
+         is_at_beginning(folder / "checkpoints") &&
+         are_of_run(folder, *small_text(folder / "config.ini"));
+}
+
 /// Whether the folder holds a run.
 bool check_folder(const fs::path& folder, const training_settings& training) {
   if (fs::exists(folder) && !fs::is_directory(folder))
     throw usage_error("train-dir " + folder.string() + ": is no folder");
   if (!holds_run(folder))
     return false;
-  if (!training.overwrite && !training.resume)
-    throw usage_error("train-dir " + folder.string() +
-                      ": holds a run already: give --resume to go on with "
-                      "it, --overwrite to remove it, or another folder");
+  if (!training.overwrite && !training.resume && !holds_no_update(folder))
+    refuse_to_replace(folder);
   require_own_files(folder);
   return true;
 }
@@ -193,16 +282,13 @@ run_directory prepare(const fs::path& folder, const training_settings& training,
   if (!held)
     held = run_lock::take(folder);
   auto holds = check_folder(folder, training);
-  return {folder, holds && !training.overwrite, holds && training.overwrite,
-          std::move(held)};
-}
-
-void check_resume(const training_settings& training, const fs::path& root) {
-  std::error_code ignored;
-  if (training.resume && *training.resume != "auto" &&
-      *training.resume != "best" &&
-      !fs::exists(root / *training.resume, ignored))
-    throw usage_error("resume " + *training.resume + ": no such folder");
+  // Without a lock that works, another process may be about to make the first
+  // update.
+  if (holds && !training.overwrite && !training.resume &&
+      !held->warning().empty())
+    refuse_to_replace(folder);
+  auto replaces = training.overwrite || !training.resume;
+  return {folder, holds && !replaces, holds && replaces, std::move(held)};
 }
 
 /// A system's refusal as one line for the user.
@@ -217,6 +303,21 @@ auto guarded(const char* what, const fs::path& folder, Work work) {
 }
 
 } // namespace
+
+void require_resumable(const training_settings& training,
+                       const fs::path& root) {
+  std::error_code ignored;
+  const auto& resume = training.resume;
+  if (!resume || *resume == "auto" || *resume == "best")
+    return;
+  if (!fs::exists(root / *resume, ignored))
+    throw usage_error("resume " + shown(*resume) + ": no such folder");
+  if (!fs::is_directory(root / *resume, ignored))
+    throw usage_error("resume " + shown(*resume) +
+                      ": is a file, and --resume takes a run directory or a "
+                      "checkpoint in one; --init FILE begins a run with the "
+                      "weights of a file");
+}
 
 bool holds_run(const fs::path& folder) {
   return std::any_of(
@@ -260,7 +361,7 @@ void remove_run(const fs::path& folder) {
 run_directory open_run_directory(const training_settings& training,
                                  const fs::path& root,
                                  std::shared_ptr<const run_lock> held) {
-  check_resume(training, root);
+  require_resumable(training, root);
   if (training.train_dir.empty()) {
     auto runs = root / "runs";
     return guarded("cannot make a run directory in", runs, [&] {

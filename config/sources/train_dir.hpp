@@ -3,9 +3,10 @@
 //
 // An absent folder, or one without a run, is accepted. One that holds a run
 // (config.ini, metrics.jsonl, summary.json or checkpoints/) needs `resume` or
-// `overwrite`. If no folder is given, the next free runs/<network>-<n> is
-// taken. Called by main's thread, only on the node that writes the directory:
-// the parameter server or a simulation.
+// `overwrite`, unless the run made no update: then it is overwritten, provided
+// that nothing but its own files would be removed. If no folder is given, the
+// next free runs/<network>-<n> is taken. Called by main's thread, only on the
+// node that writes the directory: the parameter server or a simulation.
 
 #include "config/sources/run_lock.hpp"
 #include "config/text/settings.hpp"
@@ -23,11 +24,15 @@ struct run_directory {
   /// start from.
   bool continues = false;
   /// It holds an earlier run that `remove_run` is to remove once the new run
-  /// can start.
+  /// can start: `overwrite` is set, or it made no update.
   bool overwrites = false;
   /// Held for the life of the run.
   std::shared_ptr<const run_lock> lock;
 };
+
+/// Throws `usage_error` unless what `resume` names is a folder.
+void require_resumable(const training_settings& training,
+                       const std::filesystem::path& root = {});
 
 /// Whether an earlier run has left its files in `folder`.
 bool holds_run(const std::filesystem::path& folder);

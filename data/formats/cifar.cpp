@@ -43,6 +43,19 @@ std::vector<fs::path> files_in(const fs::path& folder, const std::string& name,
   return out;
 }
 
+/// Torchvision and the set's site offer it beside the binary version.
+void refuse_python_version(const cifar_description& what,
+                           const fs::path& data_dir) {
+  std::error_code error;
+  for (const auto& folder : {data_dir, data_dir / what.python})
+    if (fs::is_regular_file(folder / what.python_file, error))
+      throw run_error(what.name + ": " + folder.string() +
+                      " holds the version for Python, which is not read; "
+                      "trainer_node data fetch " +
+                      what.name + " --data-dir " + data_dir.string() +
+                      " gets the binary version");
+}
+
 /// The files of a part, in order.
 std::vector<fs::path> files_of(const cifar_description& what,
                                const fs::path& data_dir,
@@ -50,6 +63,7 @@ std::vector<fs::path> files_of(const cifar_description& what,
   for (const auto& folder : {data_dir, data_dir / what.folder})
     if (auto out = files_in(folder, what.name, pattern); !out.empty())
       return out;
+  refuse_python_version(what, data_dir);
   throw run_error(what.name + ": no file " + numbered(pattern, 1) + " in " +
                   data_dir.string() + " or " +
                   (data_dir / what.folder).string());
@@ -69,15 +83,23 @@ uint64_t count_records(uint64_t bytes, uint32_t label_bytes,
 }
 
 dataset_source load_cifar(const cifar_description& what,
-                          const fs::path& data_dir,
-                          const std::string& pattern) {
+                          const fs::path& data_dir, const std::string& pattern,
+                          damage_list* damage) {
   std::array<int64_t, 3> shape{3, 32, 32};
   memory_store::parts out{what.name, shape, what.classes, {}, {}};
-  for (const auto& file : files_of(what, data_dir, pattern)) {
-    auto bytes = read_file(file);
-    parse_cifar(bytes, what.classes, what.label_bytes, file.string(),
-                out.pixels, out.labels);
-  }
+  for (const auto& file : files_of(what, data_dir, pattern))
+    note_damage(damage, [&] {
+      auto good = out.labels.size();
+      auto bytes = read_file(file);
+      try {
+        parse_cifar(bytes, what.classes, what.label_bytes, file.string(),
+                    out.pixels, out.labels);
+      } catch (const run_error&) {
+        out.labels.resize(good);
+        out.pixels.resize(good * pixels);
+        throw;
+      }
+    });
   return {std::make_shared<memory_store>(std::move(out)), shape, what.classes};
 }
 
@@ -116,12 +138,12 @@ void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
 }
 
 source_pair load_cifar(const cifar_description& what, const fs::path& data_dir,
-                       data_part wanted) {
+                       data_part wanted, damage_list* damage) {
   source_pair result;
   if (wants_train(wanted))
-    result.train = load_cifar(what, data_dir, what.train);
+    result.train = load_cifar(what, data_dir, what.train, damage);
   if (wants_test(wanted))
-    result.test = load_cifar(what, data_dir, what.test);
+    result.test = load_cifar(what, data_dir, what.test, damage);
   return result;
 }
 

@@ -65,8 +65,7 @@ void require_as_many(const part_files& files, uint64_t images,
 }
 
 dataset_source load_idx(const idx_dataset_description& what,
-                        const fs::path& data_dir, const std::string& stem) {
-  auto files = find_part(what, data_dir, stem);
+                        const part_files& files) {
   auto images = read_idx_images(files.images);
   auto labels = read_idx_labels(files.labels, what.classes);
   require_as_many(files, images.count, labels.size());
@@ -98,13 +97,18 @@ void require_same_size(const idx_dataset_description& what,
 } // namespace
 
 source_pair load_idx(const idx_dataset_description& what,
-                     const fs::path& data_dir, data_part wanted) {
+                     const fs::path& data_dir, data_part wanted,
+                     damage_list* damage) {
   source_pair result;
+  auto load = [&](const std::string& stem, dataset_source& to) {
+    auto files = find_part(what, data_dir, stem);
+    note_damage(damage, [&] { to = load_idx(what, files); });
+  };
   if (wants_train(wanted))
-    result.train = load_idx(what, data_dir, what.train);
+    load(what.train, result.train);
   if (wants_test(wanted))
-    result.test = load_idx(what, data_dir, what.test);
-  if (wanted == data_part::both)
+    load(what.test, result.test);
+  if (result.train.store && result.test.store)
     require_same_size(what, data_dir, result.train.shape == result.test.shape);
   return result;
 }

@@ -6,6 +6,7 @@
 #include "data/formats/sources.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -23,32 +24,43 @@ constexpr int deepest = 16;
   throw run_error(where.string() + ": " + what);
 }
 
-/// Sorted by name; empty if there is no such folder.
-std::vector<fs::path> entries(const fs::path& folder) {
+/// Sorted by name, without the hidden ones, which are counted in `without`.
+std::vector<fs::directory_entry> entries(const fs::path& folder,
+                                         left_out& without) {
   std::error_code error;
-  std::vector<fs::path> out;
+  std::vector<fs::directory_entry> out;
   for (fs::directory_iterator i{folder, error}, end; !error && i != end;
        i.increment(error))
-    out.push_back(i->path());
+    if (auto name = i->path().filename().string(); is_hidden(name))
+      without.add_hidden(name);
+    else
+      out.push_back(*i);
   if (error)
     fail_in(folder, "cannot be read: " + error.message());
-  std::ranges::sort(out, {}, [](const auto& x) { return x.string(); });
+  std::ranges::sort(out, {}, [](const auto& x) { return x.path().string(); });
   return out;
 }
 
-std::vector<fs::path> class_folders(const fs::path& folder) {
+std::vector<fs::path> class_folders(const fs::path& folder, left_out& without) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
     fail_in(folder,
             "is no folder; --dataset folder needs DIR/train/CLASS/IMAGE "
             "and DIR/val/CLASS/IMAGE");
   std::vector<fs::path> out;
-  for (auto& entry : entries(folder))
-    if (fs::is_directory(entry, error))
-      out.push_back(std::move(entry));
+  for (const auto& entry : entries(folder, without))
+    if (entry.is_directory(error))
+      out.push_back(entry.path());
+    else
+      without.add_without_class();
   if (out.empty())
     fail_in(folder, "has no folders, one for each class");
   return out;
+}
+
+std::vector<fs::path> class_folders(const fs::path& folder) {
+  left_out not_said;
+  return class_folders(folder, not_said);
 }
 
 /// The files of a folder and of those below.
@@ -56,13 +68,14 @@ void collect(const fs::path& folder, int depth, int64_t label,
              folder_index& to) {
   std::error_code error;
   std::vector<fs::path> below;
-  for (auto& entry : entries(folder)) {
-    if (fs::is_directory(entry, error))
-      below.push_back(std::move(entry));
-    else if (has_image_name(entry.filename().string()))
-      to.images.push_back({std::move(entry), label});
+  for (const auto& entry : entries(folder, to.without)) {
+    auto name = entry.path().filename().string();
+    if (entry.is_directory(error))
+      below.push_back(entry.path());
+    else if (has_image_name(name))
+      to.images.push_back({entry.path(), label});
     else
-      ++to.others;
+      to.without.add(name);
   }
   if (depth == deepest && !below.empty())
     fail_in(below.front(), "is too deep a folder; do links go in a circle?");
@@ -139,24 +152,35 @@ dataset_source source_of(const fs::path& root, folder_index&& index,
                          size_t classes) {
   return {std::make_shared<folder_store>(root, std::move(index.images)),
           {3, 0, 0},
-          static_cast<int64_t>(classes)};
+          static_cast<int64_t>(classes),
+          std::move(index.without)};
+}
+
+folder_index index_class(const fs::path& folder, int64_t label) {
+  folder_index out;
+  collect(folder, 0, label, out);
+  if (out.images.empty())
+    fail_in(folder, "holds no .jpg, .jpeg or .png file" +
+                      (out.without.empty() ? "" : ": " + out.without.text()));
+  sort_as_torchvision(out.images);
+  return out;
 }
 
 } // namespace
 
 folder_index index_folder(const fs::path& folder,
-                          const std::vector<std::string>& known) {
-  auto classes = class_folders(folder);
+                          const std::vector<std::string>& known,
+                          damage_list* damage) {
   folder_index out;
+  auto classes = class_folders(folder, out.without);
   out.classes = names_of(classes);
-  for (const auto& each : classes) {
-    auto before = out.images.size();
-    collect(each, 0, label_of(each, known.empty() ? out.classes : known), out);
-    if (out.images.size() == before)
-      fail_in(each, "holds no .jpg, .jpeg or .png file");
-    sort_as_torchvision(
-      {out.images.begin() + static_cast<ptrdiff_t>(before), out.images.end()});
-  }
+  for (const auto& each : classes)
+    note_damage(damage, [&] {
+      auto found =
+        index_class(each, label_of(each, known.empty() ? out.classes : known));
+      std::ranges::move(found.images, std::back_inserter(out.images));
+      out.without.add(found.without);
+    });
   return out;
 }
 
@@ -168,25 +192,30 @@ fs::path find_test_folder(const fs::path& data_dir) {
   fail_in(data_dir, "has neither a folder val nor test");
 }
 
-source_pair load_folder(const fs::path& data_dir, data_part wanted) {
+source_pair load_folder(const fs::path& data_dir, data_part wanted,
+                        damage_list* damage) {
   auto train = data_dir / "train";
   auto classes = names_of(class_folders(train));
   source_pair out;
   if (wants_train(wanted))
-    out.train = source_of(train, index_folder(train), classes.size());
+    out.train =
+      source_of(train, index_folder(train, classes, damage), classes.size());
   if (wants_test(wanted)) {
     auto test = find_test_folder(data_dir);
-    out.test = source_of(test, index_folder(test, classes), classes.size());
+    out.test =
+      source_of(test, index_folder(test, classes, damage), classes.size());
   }
   return out;
 }
 
 source_survey survey_folder(const fs::path& data_dir) {
-  auto classes = class_folders(data_dir / "train");
-  class_folders(find_test_folder(data_dir));
+  auto train = index_folder(data_dir / "train");
+  auto test = index_folder(find_test_folder(data_dir), train.classes);
+  train.without.add(test.without);
   return {.shape = {3, 0, 0},
-          .classes = static_cast<int64_t>(classes.size()),
-          .in_memory = false};
+          .classes = static_cast<int64_t>(train.classes.size()),
+          .in_memory = false,
+          .without = std::move(train.without)};
 }
 
 } // namespace troupe::data

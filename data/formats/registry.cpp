@@ -46,6 +46,9 @@ dataset_entry idx(const idx_dataset_description& what,
           },
           [what](const data_settings& from) {
             return survey_idx(what, from.data_dir);
+          },
+          [what](const data_settings& from, damage_list& damage) {
+            return load_idx(what, from.data_dir, data_part::both, &damage);
           }};
 }
 
@@ -68,6 +71,9 @@ dataset_entry cifar(const cifar_description& what, const normalisation& scale,
           },
           [what](const data_settings& from) {
             return survey_cifar(what, from.data_dir);
+          },
+          [what](const data_settings& from, damage_list& damage) {
+            return load_cifar(what, from.data_dir, data_part::both, &damage);
           }};
 }
 
@@ -97,10 +103,11 @@ std::vector<dataset_entry> make_registry() {
     emnist("letters", 27), // From 1 on; there is no 0.
     emnist("mnist", 10),
     cifar({"cifar10", "cifar-10-batches-bin", 10, 1, "data_batch_#.bin",
-           "test_batch.bin"},
+           "test_batch.bin", "cifar-10-batches-py", "batches.meta"},
           {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
           "data_batch_1.bin to data_batch_5.bin, test_batch.bin"),
-    cifar({"cifar100", "cifar-100-binary", 100, 2, "train.bin", "test.bin"},
+    cifar({"cifar100", "cifar-100-binary", 100, 2, "train.bin", "test.bin",
+           "cifar-100-python", "meta"},
           {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}},
           "train.bin, test.bin"),
     {"folder", "any", "any", image_training,
@@ -108,8 +115,9 @@ std::vector<dataset_entry> make_registry() {
      [](const data_settings& from, uint64_t, data_part wanted) {
        return load_folder(from.data_dir, wanted);
      },
-     [](const data_settings& from) {
-       return survey_folder(from.data_dir);
+     [](const data_settings& from) { return survey_folder(from.data_dir); },
+     [](const data_settings& from, damage_list& damage) {
+       return load_folder(from.data_dir, data_part::both, &damage);
      }},
     {"tar", "any", "any", image_training,
      "train*.tar, val*.tar (or test*.tar) of STEM.{jpg,jpeg,png} and STEM.cls",
@@ -120,6 +128,10 @@ std::vector<dataset_entry> make_registry() {
      },
      [](const data_settings& from) {
        return survey_tar(config::parse_tar_shards(from.dataset), from.data_dir);
+     },
+     [](const data_settings& from, damage_list& damage) {
+       return load_tar(config::parse_tar_shards(from.dataset), from.data_dir,
+                       data_part::both, &damage);
      }},
     {"synthetic",
      "any",
@@ -203,10 +215,10 @@ std::shared_ptr<const dataset> make_part(const config::data_settings& settings,
                                          uint64_t seed, bool training) {
   auto how = transforms_for(settings, entry, source.shape, seed, training);
   return std::make_shared<const dataset>(
-    source.store,
-    dataset::description{name_of(settings.dataset),
-                         shape_after(how, source.shape), source.classes,
-                         entry.scale, how, settings.on_bad_sample, training});
+    source.store, dataset::description{
+                    name_of(settings.dataset), shape_after(how, source.shape),
+                    source.classes, entry.scale, how, settings.on_bad_sample,
+                    training, source.without.text()});
 }
 
 /// Troupe's own, then those of the user's program in the order of registration.
@@ -276,6 +288,7 @@ dataset_survey survey_dataset(const config::data_settings& settings) {
   auto how = transforms_for(settings, entry, found.shape, 0, true);
   dataset_survey out{name_of(settings.dataset), shape_after(how, found.shape),
                      found.classes, found.train, found.test};
+  out.without = std::move(found.without);
   auto [channels, height, width] = found.shape;
   if (found.in_memory)
     out.resident = (found.train.value_or(0) + found.test.value_or(0)) *

@@ -28,6 +28,10 @@ struct dataset_entry {
     load;
   /// Surveys the files without reading samples.
   std::function<source_survey(const config::data_settings&)> survey;
+  /// Loads what can be loaded of both parts, and notes the damaged files. May
+  /// be absent: then `load` does, and the first damaged file ends it.
+  std::function<source_pair(const config::data_settings&, damage_list&)>
+    inspect{};
 };
 
 /// In the order that users see.

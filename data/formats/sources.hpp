@@ -1,11 +1,15 @@
 #pragma once
 // Loads the samples of each kind of data set. The registry (registry.hpp) maps
-// names to these functions. Stateless; any thread.
+// names to these functions. With a `damage` list, files that are damaged are
+// noted there and left out, instead of ending the function; a part without a
+// good file then has no store, or one without samples. Stateless; any thread.
 
 #include "config/values/external.hpp"
 #include "config/values/synthetic.hpp"
 #include "config/values/tar_shards.hpp"
 #include "data/dataset.hpp"
+#include "data/formats/damage.hpp"
+#include "data/left_out.hpp"
 
 #include <array>
 #include <filesystem>
@@ -20,6 +24,7 @@ struct dataset_source {
   std::shared_ptr<const sample_store> store;
   std::array<int64_t, 3> shape{}; ///< C, H, W; 3, 0, 0: any size.
   int64_t classes = 0;
+  left_out without{}; ///< Files beside the samples, where they are in files.
 };
 
 /// The parts of a data set; a part that is not wanted has no store.
@@ -35,6 +40,7 @@ struct source_survey {
   std::optional<uint64_t> train{}; ///< Samples. None: not counted.
   std::optional<uint64_t> test{};
   bool in_memory = true; ///< Once loaded; else read when needed.
+  left_out without{};    ///< Files that will not be used, as far as seen.
 };
 
 /// The bundled digits at 28x28, split by `seed`: 1,437 for training, 360 for
@@ -64,7 +70,8 @@ struct idx_dataset_description {
 /// @throws run_error naming the file and what is wrong; if a file is absent,
 /// the folders and names that were tried.
 source_pair load_idx(const idx_dataset_description& what,
-                     const std::filesystem::path& data_dir, data_part wanted);
+                     const std::filesystem::path& data_dir, data_part wanted,
+                     damage_list* damage = nullptr);
 
 /// The same from the headers of the files.
 source_survey survey_idx(const idx_dataset_description& what,
@@ -80,11 +87,16 @@ struct cifar_description {
   /// `#` stands for a number: all files from 1 on that exist.
   std::string train;
   std::string test;
+  /// The folder of the version for Python, whose pickles are not read, and a
+  /// file that only this version has.
+  std::string python;
+  std::string python_file;
 };
 
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_cifar(const cifar_description& what,
-                       const std::filesystem::path& data_dir, data_part wanted);
+                       const std::filesystem::path& data_dir, data_part wanted,
+                       damage_list* damage = nullptr);
 
 /// The same from the sizes of the files.
 source_survey survey_cifar(const cifar_description& what,
@@ -93,11 +105,11 @@ source_survey survey_cifar(const cifar_description& what,
 /// `data_dir`/{train,val}/CLASS/.../IMAGE, or `test` for `val`. Classes and
 /// their order are those of train's folders, by name.
 /// @throws run_error if a folder is absent or has no images.
-source_pair load_folder(const std::filesystem::path& data_dir,
-                        data_part wanted);
+source_pair load_folder(const std::filesystem::path& data_dir, data_part wanted,
+                        damage_list* damage = nullptr);
 
-/// Counts only the classes.
-/// @throws run_error if there are none, or a folder is absent.
+/// Counts the classes, and the files that will not be used.
+/// @throws as load_folder.
 source_survey survey_folder(const std::filesystem::path& data_dir);
 
 /// Tar files whose members come in groups of one stem: an image and STEM.cls,
@@ -105,7 +117,8 @@ source_survey survey_folder(const std::filesystem::path& data_dir);
 /// val*.tar or test*.tar. The number of classes follows from the highest label.
 /// @throws run_error naming file, position and what is wrong there.
 source_pair load_tar(const config::tar_shards& what,
-                     const std::filesystem::path& data_dir, data_part wanted);
+                     const std::filesystem::path& data_dir, data_part wanted,
+                     damage_list* damage = nullptr);
 
 /// Only checks that the files exist.
 /// @throws run_error if one is absent.

@@ -22,8 +22,9 @@ using header = std::array<uint8_t, block>;
 
 class walker {
 public:
-  walker(const bytes_at& read, uint64_t size, const std::string& name)
-    : read_(read), size_(size), name_(name) {
+  walker(const bytes_at& read, uint64_t size, const std::string& name,
+         left_out* without)
+    : read_(read), size_(size), name_(name), without_(without) {
     // nop
   }
 
@@ -67,7 +68,7 @@ private:
     auto end = std::min(begin + (size + block - 1) / block * block, size_);
     if (!pending_)
       first_header_ = at_;
-    if (kind == 'L' || kind == 'x')
+    if (kind == 'L' || kind == 'x' || kind == 'X') // X: Sun's form of x.
       take_extra(kind, begin, size);
     else if (kind != 'g' && kind != 'K')
       take_member(raw, kind, begin, size, end);
@@ -77,7 +78,10 @@ private:
     return true;
   }
 
-  static bool regular(char kind) { return kind == '0' || kind == 0; }
+  /// '7' is a file that some system stores in one piece.
+  static bool regular(char kind) {
+    return kind == '0' || kind == 0 || kind == '7';
+  }
 
   void take_member(const header& raw, char kind, uint64_t begin, uint64_t size,
                    uint64_t end) {
@@ -86,6 +90,8 @@ private:
     // Old archives mark folders by their name alone.
     if (regular(kind) && !name.ends_with('/'))
       members_.push_back({name, first_header_, begin, size, end});
+    else if ((kind == '1' || kind == '2') && without_)
+      without_->add_link(name);
     long_name_.reset();
     size_override_.reset();
     pending_ = false;
@@ -200,6 +206,7 @@ private:
   const bytes_at& read_;
   uint64_t size_;
   const std::string& name_;
+  left_out* without_;
   uint64_t at_ = 0;
   uint64_t first_header_ = 0;
   bool pending_ = false; ///< Headers came that belong to the next member.
@@ -211,8 +218,8 @@ private:
 } // namespace
 
 std::vector<tar_member> index_tar(const bytes_at& read, uint64_t size,
-                                  const std::string& name) {
-  return walker{read, size, name}.walk();
+                                  const std::string& name, left_out* without) {
+  return walker{read, size, name, without}.walk();
 }
 
 stem_and_kind split_name(const std::string& name) {
@@ -220,10 +227,7 @@ stem_and_kind split_name(const std::string& name) {
   auto dot = name.find('.', slash == name.npos ? 0 : slash + 1);
   if (dot == name.npos)
     return {name, ""};
-  auto kind = name.substr(dot + 1);
-  for (auto& c : kind)
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return {name.substr(0, dot), kind};
+  return {name.substr(0, dot), config::in_small_letters(name.substr(dot + 1))};
 }
 
 } // namespace troupe::data

@@ -4,6 +4,8 @@
 // allocated for members that are not there, and a name that leaves the root is
 // refused. Stateless; any thread.
 
+#include "data/left_out.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -27,9 +29,11 @@ using bytes_at = std::function<size_t(uint64_t position, std::span<uint8_t>)>;
 /// The members in their order.
 /// @param size Bytes of the whole file.
 /// @param name Stands for the file in errors.
+/// @param without Counts the links, which hold nothing themselves; or null.
 /// @throws run_error naming file, position and what is wrong there.
 std::vector<tar_member> index_tar(const bytes_at& read, uint64_t size,
-                                  const std::string& name);
+                                  const std::string& name,
+                                  left_out* without = nullptr);
 
 /// "a/b.seg.png" has the stem "a/b" and the kind "seg.png", in lower case; a
 /// name without a dot is all stem.

@@ -17,62 +17,143 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Groups the members of one tar file.
+std::string_view base_of(std::string_view name) {
+  return name.substr(name.rfind('/') + 1); // All of it without a slash.
+}
+
+/// The name up to its last dot.
+std::string_view without_ending(std::string_view name) {
+  return name.substr(0, name.rfind('.'));
+}
+
+/// Groups the members of one tar file. @pre The members taken outlive it.
 class grouper {
 public:
-  grouper(const bytes_at& read, const std::string& name)
-    : read_(read), name_(name) {
+  grouper(const bytes_at& read, const std::string& name, left_out& without)
+    : read_(read), name_(name), without_(without) {
     // nop
   }
 
   void take(const tar_member& what) {
+    if (auto hidden = hidden_part(what.name); !hidden.empty())
+      return without_.add_hidden(hidden);
     auto [stem, kind] = split_name(what.name);
     if (kind.empty())
-      return;
+      return without_.add(base_of(what.name));
     if (stem != stem_) {
-      finish();
+      finish_group();
       stem_ = stem;
-      sample_ = {};
-      sample_.first = what.header;
-      has_image_ = has_label_ = false;
     }
-    sample_.last = what.end;
-    if (has_image_name(kind) || has_image_name("." + kind))
-      take_image(what);
-    else if (kind == "cls")
-      take_label(what);
+    group_.push_back(&what);
   }
 
   std::vector<tar_sample> finish() {
-    if (has_image_ && !has_label_)
-      fail(sample_.first, "has no " + stem_ + ".cls beside its image");
-    if (has_label_ && !has_image_)
-      fail(sample_.first, "has no .jpg, .jpeg or .png beside its .cls");
-    if (has_image_)
-      samples_.push_back(std::move(sample_));
-    has_image_ = has_label_ = false;
-    return samples_;
+    finish_group();
+    return std::move(samples_);
   }
 
 private:
+  using members = std::vector<const tar_member*>;
+
   [[noreturn]] void fail(uint64_t at, const std::string& what) const {
     throw run_error(name_ + ": at byte " + std::to_string(at) +
                     ": the sample " + config::in_quotes(stem_) + " " + what);
   }
 
-  void take_image(const tar_member& what) {
-    if (has_image_)
-      fail(what.header, "has two images");
-    has_image_ = true;
-    sample_.image = what.name;
-    sample_.begin = what.begin;
-    sample_.size = what.size;
+  void finish_group() {
+    auto group = std::exchange(group_, {});
+    members images, labels;
+    for (const auto* each : group)
+      if (has_image_name(each->name))
+        images.push_back(each);
+      else if (config::in_small_letters(each->name).ends_with(".cls"))
+        labels.push_back(each);
+    if (images.empty() && !labels.empty())
+      fail(group.front()->header, "has no .jpg, .jpeg or .png beside its .cls");
+    if (images.size() == 1)
+      return add_sample(group, *images.front(), labels);
+    auto before = samples_.size();
+    for (const auto* each : images)
+      add_one_of_several(*each, labels);
+    divide(group, before);
+    if (!images.empty() && !labels.empty())
+      fail(labels.front()->header,
+           "has no image beside " + config::in_quotes(labels.front()->name));
+    if (images.empty())
+      for (const auto* each : group)
+        without_.add(base_of(each->name));
   }
 
-  void take_label(const tar_member& what) {
-    if (has_label_)
-      fail(what.header, "has two labels");
-    has_label_ = true;
+  /// The usual case. Of several labels STEM.cls counts.
+  void add_sample(const members& group, const tar_member& image,
+                  members& labels) {
+    const auto* label = take_label_of(stem_, labels);
+    auto is_usual = label != nullptr;
+    if (!is_usual)
+      label = take_label_of(without_ending(image.name), labels);
+    if (!label)
+      fail(group.front()->header, "has no " + stem_ + ".cls beside its image");
+    if (!is_usual && !labels.empty())
+      fail(labels.front()->header,
+           "has no image beside " + config::in_quotes(labels.front()->name));
+    add(image, *label);
+    samples_.back().first = group.front()->header;
+    samples_.back().last = group.back()->end;
+  }
+
+  /// A sample whose name differs after the first dot from those before and
+  /// after it: image and label follow each other.
+  void add_one_of_several(const tar_member& image, members& labels) {
+    auto own = std::string{without_ending(image.name)};
+    const auto* label = take_label_of(own, labels);
+    if (!label)
+      fail(image.header, "has two images, and no " +
+                           config::in_quotes(own + ".cls") + " for " +
+                           config::in_quotes(image.name));
+    auto begin = std::min(image.header, label->header);
+    if (!samples_.empty() && samples_.back().last > begin)
+      fail(begin, "has image and label of " + config::in_quotes(own) +
+                    " apart: they must follow each other");
+    add(image, *label);
+    samples_.back().first = begin;
+    samples_.back().last = std::max(image.end, label->end);
+  }
+
+  /// All other members of the group go with the sample before them.
+  void divide(const members& group, size_t before) {
+    if (samples_.size() == before)
+      return;
+    samples_[before].first = group.front()->header;
+    for (auto i = before + 1; i < samples_.size(); ++i)
+      samples_[i - 1].last = samples_[i].first;
+    samples_.back().last = group.back()->end;
+  }
+
+  /// Takes the label of this name out of the others; null if there is none.
+  const tar_member* take_label_of(std::string_view own, members& labels) const {
+    auto is_of = [own](const tar_member* x) {
+      return without_ending(x->name) == own;
+    };
+    auto found = std::ranges::find_if(labels, is_of);
+    if (found == labels.end())
+      return nullptr;
+    const auto* out = *found;
+    labels.erase(found);
+    if (auto next = std::ranges::find_if(labels, is_of); next != labels.end())
+      fail((*next)->header, "has two labels");
+    return out;
+  }
+
+  void add(const tar_member& image, const tar_member& label) {
+    tar_sample out;
+    out.image = image.name;
+    out.begin = image.begin;
+    out.size = image.size;
+    out.label = number_in(label);
+    samples_.push_back(std::move(out));
+  }
+
+  int64_t number_in(const tar_member& what) const {
     std::string text(std::min<uint64_t>(what.size, 32), '\0');
     read_(what.begin, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
     std::string_view digits{text};
@@ -83,32 +164,37 @@ private:
         digits.find_first_not_of("0123456789") != digits.npos)
       fail(what.begin,
            "has a label that is no number: " + config::in_quotes(digits));
+    int64_t out = 0;
     for (auto c : digits)
-      sample_.label = sample_.label * 10 + (c - '0');
-    if (sample_.label > highest_label)
+      out = out * 10 + (c - '0');
+    if (out > highest_label)
       fail(what.begin, "has the label " + std::string{digits} +
                          "; the limit is " + std::to_string(highest_label));
+    return out;
   }
 
   const bytes_at& read_;
   const std::string& name_;
+  left_out& without_;
   std::string stem_;
-  tar_sample sample_;
-  bool has_image_ = false;
-  bool has_label_ = false;
+  members group_; ///< Of this stem, in order.
   std::vector<tar_sample> samples_;
 };
 
 class tar_store final : public sample_store {
 public:
-  explicit tar_store(std::vector<fs::path> shards)
+  tar_store(std::vector<fs::path> shards, damage_list* damage)
     : shards_(std::move(shards)) {
     for (uint32_t i = 0; i < shards_.size(); ++i)
-      for (auto& each : index_shard(shards_[i])) {
-        classes_ = std::max(classes_, each.label + 1);
-        samples_.push_back({i, std::move(each)});
-      }
+      note_damage(damage, [&] {
+        for (auto& each : index_shard(shards_[i], &without_)) {
+          classes_ = std::max(classes_, each.label + 1);
+          samples_.push_back({i, std::move(each)});
+        }
+      });
   }
+
+  const left_out& without() const noexcept { return without_; }
 
   /// One more than the highest label.
   int64_t classes() const noexcept { return classes_; }
@@ -152,6 +238,7 @@ private:
   std::vector<fs::path> shards_;
   std::vector<placed> samples_;
   int64_t classes_ = 0;
+  left_out without_;
 };
 
 std::vector<fs::path> named(const std::string& pattern,
@@ -198,20 +285,25 @@ std::vector<uint8_t> read_part(const fs::path& file, uint64_t begin,
 }
 
 std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
-                                      const std::string& name) {
-  grouper groups{read, name};
-  for (const auto& each : index_tar(read, size, name))
+                                      const std::string& name,
+                                      left_out* without) {
+  left_out not_said;
+  auto& counted = without ? *without : not_said;
+  auto members = index_tar(read, size, name, &counted);
+  grouper groups{read, name, counted};
+  for (const auto& each : members)
     groups.take(each);
   return groups.finish();
 }
 
-std::vector<tar_sample> index_shard(const fs::path& file) try {
+std::vector<tar_sample> index_shard(const fs::path& file,
+                                    left_out* without) try {
   config::input_file in{file};
   return index_samples(
     [&in](uint64_t at, std::span<uint8_t> to) {
       return in.read(at, std::as_writable_bytes(to));
     },
-    in.size(), file.string());
+    in.size(), file.string(), without);
 } catch (const config::unreadable& why) {
   config::refuse_file(file, why);
 }
@@ -240,29 +332,33 @@ shard_files find_shards(const config::tar_shards& what,
 // The training shards define the number of classes, also for nodes that do not
 // train.
 source_pair load_tar(const config::tar_shards& what, const fs::path& data_dir,
-                     data_part wanted) {
+                     data_part wanted, damage_list* damage) {
   auto files = find_shards(what, data_dir, wanted);
-  auto train = std::make_shared<tar_store>(std::move(files.train));
+  auto train = std::make_shared<tar_store>(std::move(files.train), damage);
   auto classes = train->classes();
   auto require_samples = [&](const tar_store& part, const char* use) {
-    if (part.size() == 0)
+    if (part.size() == 0 && (!damage || damage->empty()))
       throw run_error(data_dir.string() + ": the shards for " + use +
                       " hold no samples");
   };
   require_samples(*train, "training");
   source_pair out;
   if (wants_train(wanted))
-    out.train = {train, {3, 0, 0}, classes};
+    out.train = {train, {3, 0, 0}, classes, train->without()};
   if (!wants_test(wanted))
     return out;
-  auto test = std::make_shared<tar_store>(std::move(files.test));
+  auto test = std::make_shared<tar_store>(std::move(files.test), damage);
   require_samples(*test, "testing");
-  if (test->classes() > classes)
+  auto more = test->classes() > classes;
+  if (more && (!damage || damage->empty()))
     throw run_error(data_dir.string() + ": the shards for testing have label " +
                     std::to_string(test->classes() - 1) +
                     ", those for training none above " +
                     std::to_string(classes - 1));
-  out.test = {test, {3, 0, 0}, classes};
+  out.test = {test,
+              {3, 0, 0},
+              more ? test->classes() : classes, // Some shards are left out.
+              test->without()};
   return out;
 }
 

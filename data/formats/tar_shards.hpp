@@ -1,10 +1,14 @@
 #pragma once
-// Samples in tar files, in the manner of WebDataset: groups of members with the
-// same stem, one of which is an image and one, STEM.cls, the number of its
-// class. Stateless; any thread.
+// Samples in tar files, in the manner of WebDataset: groups of members whose
+// names are the same up to the first dot after the last slash (the stem). One
+// of a group is an image and one, STEM.cls, the number of its class. Names may
+// have more dots: the label of "a 1.5.jpg" is "a 1.5.cls", and such a group may
+// hold several samples, one after another. Hidden members (left_out.hpp) are no
+// part of a group. Stateless; any thread.
 
 #include "config/values/tar_shards.hpp"
 #include "data/formats/tar.hpp"
+#include "data/left_out.hpp"
 #include "data/store.hpp"
 
 #include <cstdint>
@@ -19,19 +23,22 @@ struct tar_sample {
   uint64_t begin = 0;
   uint64_t size = 0;
   int64_t label = 0;
-  uint64_t first = 0; ///< All members of the sample: first .. last - 1.
+  uint64_t first = 0; ///< Where its members are: first .. last - 1.
   uint64_t last = 0;
 };
 
 /// The largest valid label.
 inline constexpr int64_t highest_label = 1'000'000;
 
+/// @param without Counts the members that are of no sample.
 /// @throws run_error naming file, position and what is wrong there.
 std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
-                                      const std::string& name);
+                                      const std::string& name,
+                                      left_out* without = nullptr);
 
 /// The samples of a file.
-std::vector<tar_sample> index_shard(const std::filesystem::path& file);
+std::vector<tar_sample> index_shard(const std::filesystem::path& file,
+                                    left_out* without = nullptr);
 
 /// Reads part of a file.
 /// @throws run_error if it does not hold so much.

@@ -3,11 +3,13 @@
 // that becomes one line. Internal to the engine; any thread.
 
 #include "config/text/failure.hpp"
+#include "config/text/one_line.hpp"
 
 #include <c10/util/Exception.h>
 
 #include <atomic>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 namespace troupe::models {
@@ -24,15 +26,21 @@ inline void check(const std::atomic<bool>* cancel) {
     throw cancelled{};
 }
 
-/// What LibTorch throws becomes a run_error of one line.
+/// What LibTorch throws becomes a run_error of one line. Its interpreter of
+/// scripts throws standard exceptions.
 template <class F>
 auto guarded(const char* what, F&& f) {
+  auto told = [what](const char* text) {
+    return run_error(std::string{what} + " failed: " + cause_in(text));
+  };
   try {
     return f();
   } catch (const c10::Error& error) {
-    std::string text = error.what_without_backtrace();
-    throw run_error(std::string{what} +
-                    " failed: " + text.substr(0, text.find('\n')));
+    throw told(error.what_without_backtrace());
+  } catch (const std::runtime_error& error) {
+    if (!is_of_script(error.what()))
+      throw;
+    throw told(error.what());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "config/text/input_file.hpp"
+#include "config/text/one_line.hpp"
 #include "models/networks/linear.hpp"
 #include "models/shape_text.hpp"
 
@@ -22,22 +23,6 @@ namespace troupe::models {
 namespace {
 
 namespace jit = torch::jit;
-
-/// LibTorch appends where in its sources an error arose, over many lines.
-std::string first_line(const std::exception& err) {
-  std::string text = err.what();
-  return text.substr(0, text.find('\n'));
-}
-
-/// The last line of what an interpreter says is the error; those before are
-/// where.
-std::string last_line(const std::exception& err) {
-  std::string text = err.what();
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' '))
-    text.pop_back();
-  auto begin = text.rfind('\n');
-  return begin == std::string::npos ? text : text.substr(begin + 1);
-}
 
 [[noreturn]] void refuse_script(const std::string& file,
                                 const std::string& why) {
@@ -237,8 +222,10 @@ std::shared_ptr<network> load_script(const std::string& file) {
     return std::make_shared<script_network>(std::move(script), file);
   } catch (const config::unreadable& why) {
     refuse_script(file, why.what());
-  } catch (const c10::Error& err) {
-    refuse_script(file, first_line(err));
+  } catch (const failure&) {
+    throw;
+  } catch (const std::exception& err) {
+    refuse_script(file, one_line(err));
   }
 }
 
@@ -255,7 +242,7 @@ void require_scores(network& net, const std::string& name,
     net.module().eval();
     scores = net.forward(at::zeros(sizes), {}, {});
   } catch (const std::exception& err) {
-    throw usage_error(what + "is not taken: " + last_line(err));
+    throw usage_error(what + "is not taken: " + one_line(err));
   }
   if (scores.dim() != 2 || scores.size(0) != 2 ||
       (classes > 0 && scores.size(1) != classes))

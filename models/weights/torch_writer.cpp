@@ -1,6 +1,7 @@
 #include "models/weights/torch_writer.hpp"
 
 #include "config/text/failure.hpp"
+#include "config/text/one_line.hpp"
 #include "config/text/text.hpp"
 
 #include <caffe2/serialize/inline_container.h>
@@ -200,7 +201,7 @@ void write_torch(output_file& out, std::span<const named_tensor> tensors) {
     if (failed)
       std::rethrow_exception(failed);
     throw run_error("cannot write " + out.path().string() + ": " +
-                    why.what_without_backtrace());
+                    one_line(why));
   }
 }
 

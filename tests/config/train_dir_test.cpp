@@ -43,6 +43,23 @@ void write_run(const scratch& folder) {
   folder.write("r/summary.json", "{\n  \"status\": \"completed\"\n}\n");
 }
 
+/// What a start leaves that failed before the first update.
+void write_first_try(const scratch& folder) {
+  folder.write("r/config.ini",
+               std::string{of_a_run} +
+                 "network = weights:/x/described/net.safetensors"
+                 "\ntape = true\n");
+  folder.write("r/metrics.jsonl", "{\"kind\":\"started\",\"step\":0}\n"
+                                  "{\"kind\":\"joined\",\"step\":0}\n");
+  folder.write("r/summary.json",
+               "{\n  \"status\": \"failed\",\n  \"steps\": 0,\n}\n");
+  for (auto name : {"r/lives", "r/tape-1.pb", "r/described/net.safetensors",
+                    "r/events.out.tfevents.1.0000.troupe",
+                    "r/checkpoints/step-00000000/manifest.pb",
+                    "r/checkpoints/.tmp-step-00000000/model.safetensors"})
+    folder.write(name, "1");
+}
+
 std::set<std::string> files_below(const fs::path& folder) {
   std::set<std::string> result;
   for (const auto& entry : fs::recursive_directory_iterator{folder})
@@ -112,6 +129,70 @@ TEST_CASE("resume goes on in a folder that holds a run", "[train-dir]") {
   CHECK(files_below(root.path()) == before);
   training.train_dir = "fresh";
   CHECK_FALSE(open_run_directory(training, root.path()).continues);
+}
+
+TEST_CASE("a run that made no update may be replaced", "[train-dir]") {
+  scratch root;
+  write_first_try(root);
+  root.write("r/notes.txt", "mine");
+  auto before = files_below(root.path());
+  auto made = open_run_directory(in("r"), root.path());
+  CHECK(made.overwrites);
+  CHECK_FALSE(made.continues);
+  before.insert("r/run.lock");
+  CHECK(files_below(root.path()) == before);
+  remove_run(made.path);
+  CHECK(files_below(made.path) ==
+        std::set<std::string>{"notes.txt", "run.lock"});
+  write_first_try(root);
+  auto resumed = in("r");
+  resumed.resume = "auto";
+  made = {};
+  CHECK(open_run_directory(resumed, root.path()).continues);
+  for (std::string name : {"r/metrics.jsonl", "r/summary.json"})
+    fs::remove(root.path() / name); // It was killed early.
+  CHECK(open_run_directory(in("r"), root.path()).overwrites);
+}
+
+TEST_CASE("a run is not replaced if anything of it, or of a user's, counts",
+          "[train-dir]") {
+  const std::pair<std::string, std::string> more[] = {
+    {"config.ini", "[mine]\n"},
+    {"config.ini", of_a_run}, // Then tape and description are not of the run.
+    {"metrics.jsonl", "{\"kind\":\"update\",\"step\":1}\n"},
+    {"metrics.jsonl", "mine"},
+    {"summary.json", "{\n  \"status\": \"completed\",\n  \"steps\": 0,\n}\n"},
+    {"summary.json", "{\n  \"status\": \"failed\",\n  \"steps\": 20,\n}\n"},
+    {"best.safetensors", "x"},
+    {"abandoned-1-best.safetensors", "x"},
+    {"described/mine.safetensors", "x"},
+    {"residuals/step-00000001/worker-0", "x"},
+    {"checkpoints/step-00000001/manifest.pb", "x"},
+    {"checkpoints/.tmp-step-00000010/model.safetensors", "x"},
+    {"checkpoints/abandoned-step-00000003/manifest.pb", "x"}};
+  for (const auto& [name, text] : more) {
+    INFO(name << " " << text);
+    scratch root;
+    write_first_try(root);
+    root.write("r/" + name, text);
+    auto before = files_below(root.path());
+    CHECK(complaint([&] {
+            open_run_directory(in("r"), root.path());
+          }).find(": holds a run already: ") != std::string::npos);
+    CHECK(files_below(root.path()) == before);
+  }
+}
+
+TEST_CASE("resume takes a folder, and says what takes a file", "[train-dir]") {
+  scratch root;
+  root.write("net.pth.tar", "x");
+  auto training = in("r");
+  training.resume = "net.pth.tar";
+  CHECK(complaint([&] { open_run_directory(training, root.path()); }) ==
+        "resume net.pth.tar: is a file, and --resume takes a run directory or "
+        "a checkpoint in one; --init FILE begins a run with the weights of a "
+        "file");
+  CHECK_FALSE(fs::exists(root.path() / "r"));
 }
 
 TEST_CASE("resume from what is not there is refused", "[train-dir]") {

@@ -1,6 +1,7 @@
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"
 #include "data/formats/cifar.hpp"
+#include "data/formats/registry.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/error_line.hpp"
 
@@ -89,4 +90,40 @@ TEST_CASE("an absent CIFAR file is named with its folders", "[cifar]") {
   auto line = error_line<run_error>([&] { load_set(in, "cifar10"); });
   CHECK(line == "cifar10: no file data_batch_1.bin in " + in.path().string() +
                   " or " + (in.path() / "cifar-10-batches-bin").string());
+}
+
+TEST_CASE("CIFAR's version for Python is refused with what to do", "[cifar]") {
+  scratch_folder in;
+  in.write("cifar-10-batches-py/batches.meta", text("x"));
+  in.write("cifar-10-batches-py/data_batch_1", text("x"));
+  in.write("hundred/meta", text("x"));
+  in.write("hundred/train", text("x"));
+  auto here = in.path().string();
+  CHECK(error_line<run_error>([&] { load_set(in, "cifar10"); }) ==
+        "cifar10: " + here +
+          "/cifar-10-batches-py holds the version for Python, which is not "
+          "read; trainer_node data fetch cifar10 --data-dir " +
+          here + " gets the binary version");
+  config::data_settings settings;
+  settings.dataset = "cifar100";
+  settings.data_dir = here + "/hundred";
+  CHECK_THAT(error_line<run_error>([&] { load_dataset(settings, 1); }),
+             ContainsSubstring("/hundred holds the version for Python"));
+}
+
+TEST_CASE("all damaged CIFAR files are found at once", "[cifar]") {
+  scratch_folder in;
+  in.write("data_batch_1.bin", cifar_record({3}, 1) + cifar_record({77}, 1));
+  in.write("data_batch_2.bin", cifar_record({4}, 1));
+  in.write("data_batch_3.bin", bytes(4000));
+  in.write("test_batch.bin", bytes(1));
+  config::data_settings settings;
+  settings.dataset = "cifar10";
+  settings.data_dir = in.path();
+  damage_list damage;
+  auto found = entry_of("cifar10").inspect(settings, damage);
+  CHECK(found.train.store->size() == 1);
+  CHECK(found.train.store->label(0) == 4);
+  CHECK(found.test.store->size() == 0);
+  CHECK(damage.size() == 3);
 }

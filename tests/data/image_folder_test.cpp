@@ -1,6 +1,7 @@
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"
 #include "data/formats/image_folder.hpp"
+#include "data/formats/registry.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/element_types.hpp"
 #include "tests/support/error_line.hpp"
@@ -55,6 +56,70 @@ TEST_CASE("a folder for each class makes a data set", "[folder]") {
   auto test = pair.test->gather_range(0, 2, float32);
   CHECK(test.inputs.sizes() == at::IntArrayRef{2, 3, 16, 16});
   CHECK(test.targets.const_data_ptr<int64_t>()[1] == 1);
+}
+
+TEST_CASE("files that are no images are counted by their endings", "[folder]") {
+  scratch_folder in;
+  write_folders(in);
+  for (std::string name : {"a.webp", "b.WebP", "x/c.bmp", "README", ".d.png"})
+    in.write("train/cat/" + name, shade(1));
+  in.write("train/lost.png", shade(1));
+  auto found = index_folder(in.path() / "train");
+  CHECK(found.images.size() == 6);
+  CHECK(found.without.text() ==
+        "2 .webp, 1 .bmp, 1 without an ending; 1 beside the classes; "
+        "hidden: 1 .d.png");
+  in.write("train/webp/a.webp", shade(1));
+  CHECK(error_line<run_error>([&] { index_folder(in.path() / "train"); }) ==
+        (in.path() / "train/webp").string() +
+          ": holds no .jpg, .jpeg or .png file: 1 .webp");
+}
+
+TEST_CASE("hidden folders and files are no part of a set", "[folder]") {
+  scratch_folder in;
+  write_folders(in);
+  for (std::string part : {"train", "val"})
+    for (std::string name :
+         {"/.ipynb_checkpoints/0.png", "/__MACOSX/cat/0.png",
+          "/cat/.ipynb_checkpoints/0.png", "/cat/._0.png", "/cat/._1.png",
+          "/dog/Thumbs.db", "/lost+found/0.png", "/.DS_Store"})
+      in.write(part + name, shade(1));
+  auto pair = load_dataset(settings_for(in), 1);
+  CHECK(pair.train->classes() == 2);
+  CHECK(pair.train->size() == 6);
+  CHECK(pair.test->size() == 2);
+  auto hidden = std::string{
+    "hidden: 2 ._*, 2 .ipynb_checkpoints, 1 .DS_Store, 1 Thumbs.db, "
+    "1 __MACOSX, 1 lost+found"};
+  CHECK(index_folder(in.path() / "val").without.text() == hidden);
+}
+
+TEST_CASE("many endings are counted, and the most frequent named", "[folder]") {
+  left_out it;
+  CHECK(it.empty());
+  for (int i = 0; i < 12; ++i)
+    it.add("x." + std::to_string(i));
+  for (std::string name : {"a.tiff", "b.TIFF", "no.such ending as this"})
+    it.add(name);
+  CHECK(it.text() == "2 .tiff, 1 .0, 1 .1, 1 .10, 1 .11, 1 .2, 1 .3, 1 .4, "
+                     "6 others");
+}
+
+TEST_CASE("all classes without a good image are found at once", "[folder]") {
+  scratch_folder in;
+  write_folders(in);
+  for (std::string name :
+       {"train/bird/a.gif", "val/bird/a.gif", "val/zebra/0.png"})
+    in.write(name, shade(1));
+  config::data_settings settings = settings_for(in);
+  damage_list damage;
+  auto found = entry_of("folder").inspect(settings, damage);
+  CHECK(found.train.store->size() == 6);
+  CHECK(found.test.store->size() == 2);
+  REQUIRE(damage.size() == 3);
+  CHECK_THAT(damage[0], ContainsSubstring("train/bird: holds no "));
+  CHECK_THAT(damage[1], ContainsSubstring("val/bird: holds no "));
+  CHECK_THAT(damage[2], ContainsSubstring("val/zebra: is a class that "));
 }
 
 TEST_CASE("images are in the order of folders, then names", "[folder]") {

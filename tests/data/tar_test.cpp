@@ -1,5 +1,6 @@
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"
+#include "data/formats/registry.hpp"
 #include "data/formats/tar_shards.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/error_line.hpp"
@@ -121,6 +122,91 @@ TEST_CASE("samples are runs of one stem", "[tar]") {
   CHECK(found[0].size == 5);
   CHECK(found[0].last == found[1].first);
   CHECK(found[1].label == 17);
+}
+
+TEST_CASE("a name with several dots keeps its label", "[tar]") {
+  auto file = tar_file(
+    {member("a 2.0 (x).png", text("1")), member("a 2.0 (x).cls", text("3")),
+     member("b.1.cls", text("4")), member("b.1.json", text("{}")),
+     member("b.1.jpg", text("1")), member("b.2.jpg", text("1")),
+     member("b.2.CLS", text("5")), member("b.2.json", text("{}")),
+     member("d.e/c.input.png", text("1")), member("d.e/c.cls", text("6")),
+     member("d.e/c.seg.cls", text("mask"))});
+  auto found = index_samples(memory{file}, file.size(), "x");
+  REQUIRE(found.size() == 4);
+  for (int64_t i = 0; i < 4; ++i)
+    CHECK(found[static_cast<size_t>(i)].label == 3 + i);
+  CHECK(found[1].image == "b.1.jpg");
+  CHECK(found[0].first == 0);
+  for (size_t i = 1; i < 4; ++i)
+    CHECK(found[i].first == found[i - 1].last);
+}
+
+TEST_CASE("samples of one stem are told apart or refused", "[tar]") {
+  auto said = [](const std::vector<std::string>& names) {
+    std::vector<bytes> all;
+    for (const auto& name : names)
+      all.push_back(member(name, text("1")));
+    return index_complaint(tar_file(all));
+  };
+  CHECK_THAT(said({"a.1.png", "a.2.png", "a.1.cls"}),
+             ContainsSubstring("no 'a.2.cls' for 'a.2.png'"));
+  CHECK_THAT(said({"a.1.png", "a.2.png", "a.1.cls", "a.2.cls"}),
+             ContainsSubstring("image and label of 'a.2' apart"));
+  CHECK_THAT(said({"a.1.png", "a.1.cls", "a.2.cls"}),
+             ContainsSubstring("no image beside 'a.2.cls'"));
+  CHECK_THAT(said({"a.1.png", "a.2.cls"}),
+             ContainsSubstring("no a.cls beside its image"));
+  CHECK_THAT(said({"a.png", "a.cls", "a.cls"}),
+             ContainsSubstring("'a' has two labels"));
+  CHECK_THAT(said({"a.png", "a.seg.png", "a.cls"}),
+             ContainsSubstring("'a' has two images"));
+}
+
+TEST_CASE("members that are of no sample are left out and counted", "[tar]") {
+  auto file = tar_file(
+    {member("pax", text("12 size=999\n"), 'g'), member("./train/", {}, '5'),
+     member("./._train", text("mac")), member("./train/._a.png", text("mac")),
+     member("./train/a.png", text("1")), member("./train/._a.cls", text("mac")),
+     member("./train/Thumbs.db", text("?")),
+     member("./train/README", text("?")),
+     member("./train/a.cls", text("7"), '7'),
+     member("__MACOSX/train/b.png", text("mac")),
+     member("PaxHeaders.9/b.png", text("pax")),
+     member("./.cache/c.png", text("?")), member("link.png", {}, '2'),
+     member("d.webp", text("1")), member("d.json", text("{}"))});
+  left_out without;
+  auto found = index_samples(memory{file}, file.size(), "x", &without);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].label == 7);
+  CHECK(found[0].image == "./train/a.png");
+  CHECK(
+    without.text() ==
+    "1 .json, 1 .webp, 1 link, 1 without an ending; hidden: 3 ._*, 1 .cache, "
+    "1 PaxHeaders.9, 1 Thumbs.db, 1 __MACOSX");
+}
+
+TEST_CASE("all damaged shards are found at once", "[tar]") {
+  scratch_folder in;
+  auto good =
+    tar_file({member("a.png", picture_of(9)), member("a.cls", text("0"))});
+  for (std::string name : {"train-0", "train-2", "val-0"})
+    in.write(name + ".tar", good);
+  in.write("train-1.tar", text("no tar"));
+  in.write("train-3.tar", tar_file({member("a.png", picture_of(9))}));
+  in.write("val-1.tar", tar_file({member("b.png", picture_of(9)),
+                                  member("b.cls", text("7"))}));
+  config::data_settings settings;
+  settings.dataset = "tar";
+  settings.data_dir = in.path();
+  damage_list damage;
+  auto found = entry_of("tar").inspect(settings, damage);
+  CHECK(found.train.store->size() == 2);
+  CHECK(found.test.store->size() == 2);
+  CHECK(found.test.classes == 8);
+  REQUIRE(damage.size() == 2);
+  CHECK_THAT(damage[0], ContainsSubstring("train-1.tar: at byte 0: "));
+  CHECK_THAT(damage[1], ContainsSubstring("train-3.tar: at byte 0: "));
 }
 
 TEST_CASE("half samples are refused", "[tar]") {

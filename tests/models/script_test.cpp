@@ -329,3 +329,26 @@ TEST_CASE("a script that does not suit the data is refused", "[script]") {
     "--network script:x: a batch of 2x1x28x28 (these) gives 2, not 2 rows "
     "of scores for the 10 classes");
 }
+
+TEST_CASE("an error inside a script shows its cause", "[script]") {
+  saved at{"  assert x.size(0) > 1, \"needs two samples\"\n"
+           "  return self.inner.forward(x.flatten(1))\n"};
+  config::training_settings settings;
+  settings.network = "script:" + at.file;
+  compute_engine engine{settings, 10};
+  auto weights = torch::empty({static_cast<int64_t>(engine.layout().count())});
+  engine.initial_weights(weights, 1);
+  auto gradient = torch::empty_like(weights);
+  auto complaint = [&](const std::vector<int64_t>& shape) {
+    return test::error_line<run_error>([&] {
+      engine.run(weights, torch::zeros(shape),
+                 torch::zeros({shape[0]}, at::kLong), gradient);
+    });
+  };
+  auto line = complaint({1, 1, 28, 28});
+  CHECK_THAT(line, StartsWith("computing a gradient failed: "));
+  CHECK_THAT(line, ContainsSubstring("needs two samples"));
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK_THAT(complaint({2, 1, 5, 5}),
+             ContainsSubstring("RuntimeError: mat1 and mat2 shapes"));
+}

@@ -308,6 +308,8 @@ constexpr row bad_folders[] = {
    "cannot use train-dir /proc/nothing/run: .*"},
   {"no such checkpoint", "--simulate --train-dir run --resume nothing", 2,
    "resume nothing: no such folder"},
+  {"a file to resume", "--simulate --train-dir run --resume file", 2,
+   "resume file: is a file, and --resume takes a run directory .*--init .*"},
   {"resume and overwrite", "--simulate --train-dir run --resume --overwrite", 2,
    "--overwrite true: contradicts resume: give one of the two"},
   {"another optimizer",

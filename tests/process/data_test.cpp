@@ -162,18 +162,45 @@ TEST_CASE("a damaged image ends a run with its name, or is done without") {
   CHECK(read_summary(on.home() / "lenient")["samples_skipped"] == 1);
 }
 
+TEST_CASE("a first try that made no update does not block the second") {
+  process_fixture on;
+  for (std::string part : {"train", "val"})
+    for (std::string name : {"dark", "light"})
+      write(on.home() / "data" / part / name / "0.jpg",
+            files::text("no image"));
+  const flags all{"--simulate", "--network",    "resnet20", "--dataset",
+                  "folder",     "--data-dir",   "data",     "--image-size",
+                  "32",         "--batch-size", "2",        "--workers",
+                  "1",          "--threads",    "1",        "--max-steps",
+                  "2",          "--train-dir",  "run"};
+  auto first = on.start("first", all);
+  CHECK(first.wait() == 1);
+  write_folder(on.home() / "data");
+  write(on.home() / "data/train/dark/1.webp", files::text("?"));
+  auto second = on.start("second", all);
+  check_end(second, 0, whole_run);
+  CHECK(second.said("left out     train: 1 \\.webp\n"));
+  CHECK(second.said("replaced     the run in run, which made no update\n"));
+  CHECK(read_summary(on.home() / "run")["steps"] == 2);
+  auto third = on.start("third", all);
+  CHECK(third.wait() == 2);
+}
+
 TEST_CASE("a check looks for files and shows memory, but reads no sample") {
   process_fixture on;
   for (std::string part : {"train", "val"})
     for (std::string name : {"cat", "dog"})
       write(on.home() / "images" / part / name / "1.jpg",
             files::text("no image"));
+  write(on.home() / "images/train/cat/2.webp", files::text("?"));
+  write(on.home() / "images/val/.cache/1.png", files::text("?"));
   const flags all{"--check", "--network",  "resnet18", "--dataset",
                   "folder",  "--workers",  "2",        "--role",
                   "ps",      "--data-dir", "images"};
   auto plan = on.start("plan", all);
   check_end(plan, 0);
-  CHECK(plan.said("samples are not counted here; 2 classes\n"));
+  CHECK(plan.said("samples are not counted here; 2 classes\n"
+                  " +left out: 1 \\.webp; hidden: 1 \\.cache\n"));
   CHECK(plan.said("memory +the parameter server \\d+\\.\\d MB at most: "
                   "versions of the weights "));
   CHECK(plan.said("\n +a worker \\d+\\.\\d MB at most besides forward and "
@@ -198,10 +225,24 @@ TEST_CASE("data check says what there is and what is damaged") {
   check_end(shards, 0);
   CHECK(shards.said("data set     tar in shards"));
   CHECK(shards.said("train        16 samples, .*; 8 to 8 of a class"));
+  write(on.home() / "folder/train/light/2.webp", files::text("?"));
+  auto left_out = on.start("left-out", {"data", "check", "folder"});
+  check_end(left_out, 0);
+  CHECK(left_out.said("left out     1 \\.webp\n"));
+  CHECK(left_out.said("all samples can be read; only .jpg"));
   write(on.home() / "folder/val/light/2.jpg", {0xff, 0xd8, 0xff, 0xe0});
   auto folder = on.start("folder", {"data", "check", "folder"});
   CHECK(folder.wait() == 1);
   CHECK(folder.said("damaged      folder/val/light/2.jpg: at byte "));
+  for (std::string name : {"train-1", "val-0"})
+    write(on.home() / "shards" / (name + ".tar"), files::text("no tar"));
+  auto damaged = on.start("damaged", {"data", "check", "shards"});
+  CHECK(damaged.wait() == 1);
+  CHECK(damaged.said("damaged      shards/train-1.tar: at byte 0: "));
+  CHECK(damaged.said("damaged      shards/val-0.tar: at byte 0: "));
+  CHECK(damaged.said("train        8 samples"));
+  CHECK(damaged.err() == "trainer_node: shards: 2 files or folders cannot be "
+                         "used, and a run needs them all\n");
 }
 
 TEST_CASE("data split cuts each kind of set into sets of that kind") {
