@@ -69,6 +69,8 @@ def _text(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value):
         return ",".join(value)
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
     if isinstance(value, (str, int, float, os.PathLike)) or hasattr(value, "__float__"):
         return str(value)
     hint = ""

@@ -46,7 +46,8 @@ class Refused(cluster.Case):
                     Renamed(), port=port)
         self.refuse("the model has the tensor idle.weight, and the run has not",
                     Unused(), port=port)
-        self.refuse("first.weight is torch.float64, and in the run torch.float32",
+        self.refuse("first.weight is torch.float64, and in the run torch.float32; .* give the "
+                    r'server dtype="float64", or convert the model with .float\(\)',
                     toy.Net().double(), port=port)
         self.refuse("first.weight is torch.bfloat16: the server keeps float32",
                     toy.Net().bfloat16(), port=port)
@@ -171,6 +172,29 @@ class Loops(cluster.Case):
         with self.assertRaisesRegex(troupe.Error, "first.weight has no gradient: call backward"):
             for batch in self.worker.loader(self.data):
                 self.worker.step(self.loss(batch))
+        self.finish_exactly()
+
+    def test_what_was_replaced(self):
+        """After the worker was made, the model got other tensors."""
+        last = self.model.last
+        for number, (name, owner, key, other) in enumerate((
+            ("last.weight", self.model, "last", nn.Linear(256, 3)),
+            ("last.weight", self.model, "last", nn.Identity()),
+            ("last.weight", last, "weight", nn.Parameter(torch.zeros(3, 256))),
+            ("norm.weight", self.model, "norm", nn.BatchNorm1d(256)),
+        ), start=1):
+            # It is looked for at steps 1, 2, 4, 8, ..., and where a gradient is absent.
+            self.worker._allow_unused = number != 3
+            before = getattr(owner, key)
+            with self.subTest(name=name), self.assertRaisesRegex(
+                troupe.Error, f"{name} is no longer the model's"
+            ):
+                for batch in self.worker.loader(self.data):
+                    setattr(owner, key, other)
+                    self.model(batch[0]).sum().backward()
+                    self.worker.step(0.0)
+            setattr(owner, key, before)
+        self.worker._allow_unused = False
         self.finish_exactly()
 
     def test_step_without_a_batch(self):
