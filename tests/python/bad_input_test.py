@@ -129,6 +129,26 @@ class Refused(cluster.Case):
             del os.environ["TROUPE_TRAINER_NODE"]
             self.refuse("trainer_node is not in the PATH")
 
+    def test_a_program_that_cannot_start(self):
+        """It is said why: by the system, or by its loader."""
+
+        def refuse(why):
+            self.refuse(why)
+            with self.assertRaisesRegex(troupe.Error, why):
+                troupe.serve(toy.Net(), dataset_size=9)
+            with self.assertRaisesRegex(troupe.Error, why):
+                troupe.launch(None, 1, "train.py")
+
+        program = self.folder / "program"
+        program.write_text("no program")
+        program.chmod(0o755)
+        with mock.patch.dict(os.environ, {"TROUPE_TRAINER_NODE": str(program)}):
+            refuse("program cannot be started: Exec format error")
+        (self.folder / "libtorch_cpu.so").touch()
+        with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": str(self.folder)}):
+            refuse("trainer_node cannot start: error while loading shared libraries: "
+                   ".*libtorch_cpu.so: file too short .*this Python has torch ")
+
     def test_a_network_that_the_program_computes(self):
         _, port = self.serve("--workers", 1)
         native = self.start(
