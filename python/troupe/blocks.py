@@ -3,6 +3,7 @@ model that lie in them (docs/formats.md)."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 import os
@@ -65,11 +66,14 @@ class Region:
         cudart: Any = torch.cuda.cudart()
         if int(cudart.cudaHostRegister(where, len(self.memory), 0)) == 0:
             self._pinned_at = where
+        else:
+            _forget_error()
 
     def release(self) -> None:
         if self._pinned_at:
             cudart: Any = torch.cuda.cudart()
-            cudart.cudaHostUnregister(self._pinned_at)
+            if int(cudart.cudaHostUnregister(self._pinned_at)) != 0:
+                _forget_error()
             self._pinned_at = 0
 
     def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
@@ -79,6 +83,16 @@ class Region:
         """The same for reading alone."""
         memory = self._private or self.memory
         return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
+
+
+def _forget_error() -> None:
+    """Clears the error that a call to CUDA has left, which was expected: else the next
+    check of torch's takes it for its own. Asks the runtime that torch has loaded."""
+    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so")
+    try:
+        ctypes.CDLL(library).cudaGetLastError()
+    except (OSError, AttributeError):
+        pass  # Torch was built otherwise, and hides its runtime.
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import cluster
 import toy
 import torch
 import troupe
-from troupe import safetensors
+from troupe import blocks, safetensors
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -307,6 +307,29 @@ class Loops(cluster.Case):
         self.assertEqual(agent.returncode, 0)
         with self.assertRaisesRegex(troupe.Error, "the worker is closed"):
             self.worker.step(0.0)
+
+
+class Pinning(unittest.TestCase):
+    def test_a_refusal_leaves_no_error(self):
+        """Memory need not be pinned; what CUDA remembers of it would fail the next call."""
+        file = os.memfd_create("region")
+        os.ftruncate(file, 4096)
+        region = blocks.Region(file, 4096)
+        cudart = mock.Mock()
+        with mock.patch("torch.cuda.cudart", return_value=cudart), mock.patch.object(
+            blocks, "_forget_error"
+        ) as forget:
+            cudart.cudaHostRegister.return_value = 1
+            region.pin()
+            region.release()
+            self.assertEqual((forget.call_count, cudart.cudaHostUnregister.call_count), (1, 0))
+            cudart.cudaHostRegister.return_value = 0
+            cudart.cudaHostUnregister.return_value = 1
+            region.pin()
+            self.assertEqual(forget.call_count, 1)
+            region.release()
+            self.assertEqual(forget.call_count, 2)
+        blocks._forget_error()  # Without CUDA it does nothing.
 
 
 class AnotherRun(cluster.Case):
