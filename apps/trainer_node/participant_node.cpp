@@ -124,6 +124,7 @@ node start_participant(caf::actor_system& system,
     parts.look_up = [file] {
       return read_meeting_file(*file);
     };
+  parts.insecure_network = settings.cluster.insecure_network;
   auto begun = std::make_shared<std::atomic<bool>>(false);
   auto owned = std::make_shared<owned_data>();
   parts.owns = [owned] {

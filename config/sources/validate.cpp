@@ -309,10 +309,6 @@ void check_network(const resolved& all) {
   if (looks_for_it && cluster.port == 0)
     refuse(all, "cluster.port",
            "only the parameter server can take any free port");
-  constexpr const char* open_to_all =
-    "is no loopback address, and connections are neither encrypted nor "
-    "authenticated: use 127.0.0.1, or give --insecure-network if everybody on "
-    "that network may be trusted";
   if (cluster.insecure_network)
     return;
   const auto* wanted = find_path(cluster.transport);
@@ -323,7 +319,8 @@ void check_network(const resolved& all) {
            "everybody on those may be trusted, or use auto");
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);
-  if (is_remote_shard(all.values) && !cluster.listen.empty() &&
+  auto listens = is_remote_shard(all.values) || cluster.join;
+  if (listens && !cluster.listen.empty() &&
       !is_loopback(parse_address(cluster.listen).host))
     refuse(all, "cluster.listen", open_to_all);
 }
