@@ -415,7 +415,8 @@ void remote_session_client_state::retry(const std::string& why) try {
     require_allowed(*found, "the file of --init-method");
     places_.add(*found);
   }
-  auto delay = attempts_.failed(clock_.elapsed(self_));
+  auto now = clock_.elapsed(self_);
+  auto delay = attempts_.failed(now);
   if (!delay) {
     end({1, "no parameter server at " + address() + " within " +
               std::to_string(static_cast<int>(parts_.connect_timeout)) +
@@ -423,7 +424,8 @@ void remote_session_client_state::retry(const std::string& why) try {
               "); check [cluster] host and port, or raise --connect-timeout"});
     return;
   }
-  if (attempts_.failures() == 1)
+  auto may_move = parts_.begins_anew || (parts_.follows && participant_);
+  if (attempts_.is_news(now, may_move ? time_to_begin_anew : 0))
     say("waiting      for the parameter server at " + address() + ": " + why);
   self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
 } catch (const failure& err) {

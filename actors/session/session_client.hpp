@@ -137,6 +137,8 @@ struct remote_session_client_parts {
   /// Whether the node looks for the lead at the other nodes, too, where they go
   /// on without one that has died.
   bool follows = false;
+  /// Whether all nodes begin a run's next life now, the lead too.
+  bool begins_anew = false;
   /// Where a lead says that it is, now; may be empty.
   std::function<std::optional<config::address>()> look_up{};
   /// Whether the node may connect to addresses beyond loopback that others

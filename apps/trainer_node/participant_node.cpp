@@ -8,6 +8,7 @@
 #include "actors/session/session_client.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/meeting_file.hpp"
+#include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/external_process.hpp"
 #include "apps/trainer_node/modules.hpp"
@@ -124,6 +125,7 @@ node start_participant(caf::actor_system& system,
     parts.look_up = [file] {
       return read_meeting_file(*file);
     };
+  parts.begins_anew = this_life().has_value();
   parts.insecure_network = settings.cluster.insecure_network;
   auto begun = std::make_shared<std::atomic<bool>>(false);
   auto owned = std::make_shared<owned_data>();

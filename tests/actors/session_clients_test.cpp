@@ -349,6 +349,17 @@ TEST_CASE("addresses beyond loopback that others name need consent, too") {
     std::string::npos);
 }
 
+TEST_CASE("that a node waits is said once, and late where a lead begins anew") {
+  connection_attempts uut{60, 1};
+  CHECK((uut.failed(0) && uut.is_news(0, 0)));
+  CHECK((uut.failed(9) && !uut.is_news(9, 0)));
+  uut.succeeded();
+  CHECK((uut.failed(10) && !uut.is_news(10, 3)));
+  CHECK((uut.failed(12) && !uut.is_news(12, 3)));
+  CHECK((uut.failed(13) && uut.is_news(13, 3)));
+  CHECK((uut.failed(14) && !uut.is_news(14, 3)));
+}
+
 TEST_CASE("a node looks on at once when a lead dies before it answers") {
   two_nodes on;
   testing::dying_lead first{on.port(), "worker"};
