@@ -26,7 +26,8 @@ class Node:
             self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
         except OSError as why:
             raise Error(f"no folder for temporary files: {why}; see TMPDIR") from None
-        self._log = open(os.path.join(self._folder.name, "log"), "w+b")
+        # Without a name, so that a killed process leaves none.
+        self._log = tempfile.TemporaryFile()
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection = Connection(self._line)
         self.process: subprocess.Popen | None = None
@@ -66,6 +67,7 @@ class Node:
             if time.monotonic() > until:
                 raise Error("trainer_node does not open its socket")
             time.sleep(0.005)
+        self._folder.cleanup()  # The connection needs no name.
 
     def receive(self) -> Frame:
         """The next frame. Raises Error when it has ended without a word."""
