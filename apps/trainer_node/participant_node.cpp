@@ -15,6 +15,7 @@
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "config/sources/launch.hpp"
+#include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/external.hpp"
@@ -189,8 +190,10 @@ node start_follower(caf::actor_system& system, const config::resolved& config,
   const auto& settings = config.values;
   auto follower = spawn<follower_actor, follower_state>(
     system, placement::detached,
-    follower_parts{settings, settings.evaluation.follow,
-                   threads_share(settings), supervisor});
+    follower_parts{
+      settings, settings.evaluation.follow, threads_share(settings), supervisor,
+      config::explicit_shared_settings(config),
+      config.origin_of("data.data-dir").from == config::origin::source::flag});
   return {[follower] {
     anon_send(follower, ended_atom_v, run_end{});
   }};
