@@ -103,9 +103,13 @@ bool follower_state::look_at_next(bool over) {
     return true;
   }
   payload average;
-  if (settings_.training.ema_decay > 0)
-    average = average_of(models::read_checkpoint(newest->path),
-                         settings_.training, classes_);
+  auto take_average = [&](const models::loaded_checkpoint& whole) {
+    average = average_of(whole, settings_.training, classes_);
+  };
+  if (settings_.training.ema_decay > 0 && settings_.evaluation.every)
+    take_average(*newest);
+  else if (settings_.training.ema_decay > 0)
+    take_average(models::read_checkpoint(newest->path));
   evaluate(step, weights_of(*newest, settings_.training, classes_), average);
   return true;
 }
@@ -115,8 +119,8 @@ std::optional<models::loaded_checkpoint> follower_state::next(bool over) {
   if (all.empty() || (seen_ && all.back().step == seen_->value))
     return std::nullopt;
   if (parts_.settings.evaluation.every) {
-    if (seen_ &&
-        all.back().step < seen_->value) // It went on from an older one.
+    // The run may have gone on from an older one.
+    if (seen_ && all.back().step < seen_->value)
       seen_ = version{all.back().step};
     return next_in_order(all, over);
   }
@@ -136,9 +140,8 @@ follower_state::next_in_order(const std::vector<models::checkpoint_entry>& all,
     if ((seen_ && one.step <= seen_->value) ||
         (one.step % every != 0 && !is_last))
       continue;
-    try {
-      return models::read_checkpoint(one.path,
-                                     models::checkpoint_content::weights);
+    try { // Whole: it may be pruned at any time.
+      return models::read_checkpoint(one.path);
     } catch (const run_error& err) {
       seen_ = version{one.step};
       recording::say(std::filesystem::exists(one.path)
