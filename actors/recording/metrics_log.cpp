@@ -112,6 +112,10 @@ void metrics_log::evaluation(const evaluation_record& what) {
   line["metrics"] = ordered_json::object();
   for (const auto& one : what.metrics)
     line["metrics"][one.name] = one.value;
+  if (what.best)
+    line["best"] = {{"step", what.best->step},
+                    {"metric", what.best->metric},
+                    {"value", what.best->value}};
   file_.append(text_of(line));
 }
 

@@ -40,11 +40,19 @@ struct update_record {
   std::span<const config::metric> metrics = {}; ///< More than the loss.
 };
 
+/// The best of several scores.
+struct best_checkpoint {
+  uint64_t step = 0;
+  std::string metric;
+  double value = 0;
+};
+
 struct evaluation_record {
   uint64_t step = 0; ///< The version that was scored.
   double time = 0;
   uint64_t samples = 0;
   config::metrics metrics;
+  std::optional<best_checkpoint> best = {}; ///< Only in scores.jsonl.
 };
 
 /// How a run begins.

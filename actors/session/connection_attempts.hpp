@@ -80,6 +80,16 @@ public:
   /// How many attempts have failed in a row.
   uint32_t failures() const { return backoff_.failures(); }
 
+  /// Whether the user is to be told that this node waits: once in a series of
+  /// failures, when it has lasted for so many seconds. To be asked at each.
+  bool is_news(double now, double quiet) {
+    if (failures() == 1) {
+      since_ = now;
+      said_ = false;
+    }
+    return now - since_ >= quiet && !std::exchange(said_, true);
+  }
+
   /// Wraps the handler of an answer so that it runs only during this attempt.
   template <class F>
   auto in_this_one(F f) {
@@ -91,6 +101,11 @@ private:
   uint64_t number_ = 0;
   caf::actor_addr asked_;
   bool under_way_ = false;
+  double since_ = 0;  ///< When the first attempt of the series failed.
+  bool said_ = false; ///< That it waits.
 };
+
+/// Seconds that nodes have to find a lead that begins anew, without a word.
+inline constexpr double time_to_begin_anew = 3;
 
 } // namespace troupe

@@ -111,9 +111,12 @@ void remote_session_client_state::enter(size_t index,
   if (index == 0 && needs_frozen(welcome))
     return download(welcome, gateway);
   if (index == 0) {
+    auto shards = shards_of(welcome);
     take_part(welcome);
     welcome_ = welcome;
-    add_shards(welcome);
+    if (is_worker()) // An evaluator gets whole versions, from the lead.
+      for (const auto& shard : shards)
+        servers_.add(shard);
   } else if (welcome.description().run_id() != run_.run_id) {
     throw transport::path_error("a shard there is of another run");
   }
@@ -130,12 +133,24 @@ void remote_session_client_state::enter(size_t index,
   retry(err.what());
 }
 
-// An evaluator gets whole versions, from the lead.
-void remote_session_client_state::add_shards(const proto::Welcome& welcome) {
-  if (!is_worker())
-    return;
-  for (const auto& shard : welcome.shards())
-    servers_.add({shard.host(), static_cast<uint16_t>(shard.port())});
+void remote_session_client_state::require_allowed(
+  const config::address& where, const std::string& from) const {
+  if (!parts_.insecure_network)
+    config::require_loopback(where, from);
+}
+
+// This node connects to them, at once or when one of them leads.
+std::vector<config::address>
+remote_session_client_state::shards_of(const proto::Welcome& welcome) const {
+  auto connects = parts_.hello.role() == "worker" ||
+                  (parts_.follows && !welcome.run_directory().empty());
+  std::vector<config::address> out;
+  for (const auto& shard : welcome.shards()) {
+    out.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
+    if (connects)
+      require_allowed(out.back(), "the parameter server at " + address());
+  }
+  return out;
 }
 
 bool remote_session_client_state::needs_frozen(
@@ -336,10 +351,7 @@ void remote_session_client_state::note_successors() {
   if (!parts_.follows || welcome_.run_directory().empty())
     return;
   parts_.hello.clear_explicit_();
-  std::vector<config::address> successors;
-  for (const auto& shard : welcome_.shards())
-    successors.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
-  places_.found(std::move(successors));
+  places_.found(shards_of(welcome_));
 }
 
 // -- losing the place ---------------------------------------------------------
@@ -393,15 +405,18 @@ void remote_session_client_state::refused(const caf::error& why) {
 }
 
 // All places are tried, and then again after a while.
-void remote_session_client_state::retry(const std::string& why) {
+void remote_session_client_state::retry(const std::string& why) try {
   if (places_.next()) {
     attempts_.begin();
     self_->send(self_, tick_atom_v);
     return;
   }
-  if (auto found = parts_.look_up ? parts_.look_up() : std::nullopt)
+  if (auto found = parts_.look_up ? parts_.look_up() : std::nullopt) {
+    require_allowed(*found, "the file of --init-method");
     places_.add(*found);
-  auto delay = attempts_.failed(clock_.elapsed(self_));
+  }
+  auto now = clock_.elapsed(self_);
+  auto delay = attempts_.failed(now);
   if (!delay) {
     end({1, "no parameter server at " + address() + " within " +
               std::to_string(static_cast<int>(parts_.connect_timeout)) +
@@ -409,9 +424,12 @@ void remote_session_client_state::retry(const std::string& why) {
               "); check [cluster] host and port, or raise --connect-timeout"});
     return;
   }
-  if (attempts_.failures() == 1)
+  auto may_move = parts_.begins_anew || (parts_.follows && participant_);
+  if (attempts_.is_news(now, may_move ? time_to_begin_anew : 0))
     say("waiting      for the parameter server at " + address() + ": " + why);
   self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+} catch (const failure& err) {
+  end({static_cast<uint8_t>(err.status()), err.what()});
 }
 
 void remote_session_client_state::end(const run_end& how) {

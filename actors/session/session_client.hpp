@@ -137,8 +137,13 @@ struct remote_session_client_parts {
   /// Whether the node looks for the lead at the other nodes, too, where they go
   /// on without one that has died.
   bool follows = false;
+  /// Whether all nodes begin a run's next life now, the lead too.
+  bool begins_anew = false;
   /// Where a lead says that it is, now; may be empty.
   std::function<std::optional<config::address>()> look_up{};
+  /// Whether the node may connect to addresses beyond loopback that others
+  /// name.
+  bool insecure_network = false;
 };
 
 class remote_session_client_state {
@@ -158,7 +163,9 @@ private:
   void measure(const proto::Welcome& welcome);
   void enter(size_t index, const proto::Welcome& welcome,
              const gateway_actor& gateway);
-  void add_shards(const proto::Welcome& welcome);
+  void require_allowed(const config::address& where,
+                       const std::string& from) const;
+  std::vector<config::address> shards_of(const proto::Welcome& welcome) const;
   bool needs_frozen(const proto::Welcome& welcome) const;
   void download(const proto::Welcome& welcome, const gateway_actor& gateway);
   last_version fetch_last(const payload_shape& shape);

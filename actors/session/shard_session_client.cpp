@@ -15,6 +15,8 @@ namespace {
 
 using recording::say;
 
+constexpr const char* connection_lost = "the connection is lost";
+
 } // namespace
 
 shard_session_client_state::shard_session_client_state(
@@ -29,7 +31,7 @@ shard_session_client_state::make_behavior() {
   self_->set_down_handler([this](const caf::down_msg& down) {
     if (attempts_.lost_with(down.source)) {
       drop_shard();
-      return retry("the connection is lost");
+      return retry(connection_lost);
     }
     if (registrar_ && down.source == registrar_.address())
       lost();
@@ -112,7 +114,7 @@ void shard_session_client_state::lost() {
   lost_at_ = clock_.elapsed(self_);
   self_->run_delayed(to_timespan(for_last_words), attempts_.in_this_one([this] {
     drop_shard();
-    retry("the connection is lost");
+    retry(connection_lost);
   }));
 }
 
@@ -141,7 +143,7 @@ void shard_session_client_state::retry(const std::string& why) {
   auto delay = attempts_.failed(now);
   auto is_dead = !delay || (lost_at_ && now - *lost_at_ > for_its_return);
   if (is_dead && parts_.without_lead)
-    if (auto how = parts_.without_lead(why))
+    if (auto how = parts_.without_lead(lost_at_ ? connection_lost : why))
       return end(*how);
   if (!delay)
     return end({1, "no lead shard at " + address() + " within " +
@@ -149,7 +151,7 @@ void shard_session_client_state::retry(const std::string& why) {
                      " s (" + why +
                      "); check [cluster] host and port, or raise "
                      "--connect-timeout"});
-  if (attempts_.failures() == 1)
+  if (attempts_.is_news(now, parts_.begins_anew ? time_to_begin_anew : 0))
     say("waiting      for the lead shard at " + address() + ": " + why);
   self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
 }

@@ -29,6 +29,7 @@ struct shard_session_client_parts {
   uint16_t port = 0;
   shard_id rank;
   double connect_timeout = 60; ///< s without a lead before giving up.
+  bool begins_anew = false;    ///< As those of a worker's session client.
   uint64_t jitter_seed = 0;
   proto::Hello hello;
   /// Makes the shard for a life of the lead. Throws `failure`.

@@ -164,6 +164,12 @@ void list_checkpoints(const weights_place& at) {
   for (const auto& one : at.checkpoints)
     list_one(one, scores);
   list_best(at.run);
+  if (at.checkpoints.empty())
+    return;
+  auto left = models::list_abandoned(at.checkpoints.front().path.parent_path());
+  for (const auto& path : left)
+    std::printf("%s: set aside, since the run went on from an older one\n",
+                path.filename().c_str());
 }
 
 void show_checkpoint(const weights_place& at) {

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <iostream>
 #include <list>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -30,6 +31,12 @@ constexpr auto between_looks = std::chrono::milliseconds(200);
 /// How long the others have to end when the server has ended, and again when
 /// they were told to; and the server when all workers have.
 constexpr auto patience = std::chrono::seconds(15);
+
+/// The same for a server that has failed: the others wait for it in vain.
+constexpr auto for_last_words = std::chrono::seconds(2);
+
+/// A node ends with such lines when it fails: at most three.
+constexpr std::string_view last_word = "trainer_node: ";
 
 /// SIGINT and SIGTERM as something that can be read.
 class signals {
@@ -85,11 +92,10 @@ public:
       if (lead_status_ && clock::now() > deadline_)
         end_those_left();
     }
-    if (gave_up_ && a_worker_failed() && lead_status_ == 75)
-      return exit_status::failed; // It was stopped because of them.
-    if (lead_status_ == 0 || lead_status_ == 75 || lead_status_ == 2)
-      return static_cast<exit_status>(*lead_status_);
-    return exit_status::failed;
+    auto out = status();
+    if (out == exit_status::failed || out == exit_status::usage)
+      say_why();
+    return out;
   }
 
 private:
@@ -100,12 +106,36 @@ private:
     uint32_t starts = 0;
     bool done = false; ///< It has ended, and is not started again.
     bool failed = false;
+    std::vector<std::string> last_words{}; ///< Of its last start.
   };
+
+  exit_status status() const {
+    if (refused_)
+      return exit_status::usage;
+    if (gave_up_ && a_worker_failed() && lead_status_ == 75)
+      return exit_status::failed; // It was stopped because of them.
+    if (lead_status_ == 0 || lead_status_ == 75 || lead_status_ == 2)
+      return static_cast<exit_status>(*lead_status_);
+    return exit_status::failed;
+  }
+
+  void pass_on(node& who, const std::string& line) {
+    if (who.is_server && line.starts_with(last_word))
+      who.last_words.push_back(line);
+    say(who, line);
+  }
 
   void say(const node& who, const std::string& line) {
     erase_live();
     std::printf("%s%s\n", prefix_of(who).c_str(), line.c_str());
     std::fflush(stdout);
+  }
+
+  /// Why the servers failed, after all that the others said meanwhile.
+  void say_why() {
+    erase_live();
+    for (const auto& line : why_)
+      std::fprintf(stderr, "%s\n", line.c_str());
   }
 
   static std::string prefix_of(const node& who) {
@@ -141,6 +171,7 @@ private:
     auto draws = &one == &all_.front() && columns > 2 * before;
     one.process.emplace(plan, log, draws ? columns - before : 0);
     ++one.starts;
+    one.last_words.clear();
   }
 
   bool over() const { return std::ranges::all_of(all_, &node::done); }
@@ -172,12 +203,12 @@ private:
     if (one.done)
       return;
     if (one.process->output() >= 0)
-      one.process->read([&](const std::string& line) { say(one, line); });
+      one.process->read([&](const std::string& line) { pass_on(one, line); });
     auto status = one.process->ended();
     if (!status)
       return;
     if (one.process->output() >= 0)
-      one.process->read([&](const std::string& line) { say(one, line); });
+      one.process->read([&](const std::string& line) { pass_on(one, line); });
     has_ended(one, *status);
   }
 
@@ -186,17 +217,37 @@ private:
     auto again = !in_order && !stopping_ && !gave_up_ && !lead_status_ &&
                  one.starts <= plan_.restarts &&
                  (!one.is_server || plan_.server_resumes);
-    if (!in_order || (status == 2 && !one.is_server))
+    if (!told_ && (!in_order || (status == 2 && !one.is_server)))
       say(one, "ended with status " + std::to_string(status) +
                  (again ? ": is started again" : ""));
     if (again)
       return start(one);
     one.done = true;
     one.failed = status != 0;
+    if (one.is_server && status != 0 && status != 75 && !lead_status_)
+      server_failed(one, status);
     if (&one == &all_.front()) {
       lead_status_ = status;
-      deadline_ = clock::now() + patience;
+      deadline_ = clock::now() + patience_after(status);
     }
+  }
+
+  static clock::duration patience_after(int status) {
+    if (status == 0 || status == 75)
+      return patience;
+    return status == 2 ? clock::duration::zero() : for_last_words;
+  }
+
+  /// One shard that refuses what it was given is enough: the lead would wait
+  /// for it.
+  void server_failed(node& one, int status) {
+    if (why_.empty())
+      why_ = one.last_words;
+    if (status != 2 || refused_)
+      return;
+    refused_ = true;
+    if (&one != &all_.front() && !all_.front().done)
+      all_.front().process->signal(SIGTERM);
   }
 
   void stop(int times) {
@@ -243,6 +294,8 @@ private:
   bool stopping_ = false;
   bool gave_up_ = false;
   bool told_ = false;
+  bool refused_ = false;         ///< A server has ended with status 2.
+  std::vector<std::string> why_; ///< The lines of the server that failed first.
   std::string shown_; ///< The line that is drawn on the terminal now.
 };
 

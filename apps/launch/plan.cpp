@@ -141,14 +141,19 @@ private:
     return {name, command_, environment()};
   }
 
-  /// By which a command finds the cluster, and takes its share of the cores.
+  /// By which a command finds the cluster, and takes its share of the cores,
+  /// unless the user has said how many threads it has.
   std::map<std::string, std::string> environment() const {
     const auto& cluster = config_.values.cluster;
-    auto share = std::max(1u, facts_.cores / cluster.workers);
-    return {{"TROUPE_CLUSTER_HOST", cluster.host},
-            {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
-            {"TROUPE_TRAINER_NODE", facts_.program},
-            {"OMP_NUM_THREADS", std::to_string(share)}};
+    std::map<std::string, std::string> out{
+      {"TROUPE_CLUSTER_HOST", cluster.host},
+      {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
+      {"TROUPE_TRAINER_NODE", facts_.program}};
+    auto threads = facts_.variables.find("OMP_NUM_THREADS");
+    if (threads == facts_.variables.end() || threads->second.empty())
+      out["OMP_NUM_THREADS"] =
+        std::to_string(std::max(1u, facts_.cores / cluster.workers));
+    return out;
   }
 
   const config::verb_call& call_;

@@ -8,12 +8,14 @@
 #include "actors/session/session_client.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/meeting_file.hpp"
+#include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/external_process.hpp"
 #include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "config/sources/launch.hpp"
+#include "config/sources/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/external.hpp"
@@ -124,6 +126,8 @@ node start_participant(caf::actor_system& system,
     parts.look_up = [file] {
       return read_meeting_file(*file);
     };
+  parts.begins_anew = this_life().has_value();
+  parts.insecure_network = settings.cluster.insecure_network;
   auto begun = std::make_shared<std::atomic<bool>>(false);
   auto owned = std::make_shared<owned_data>();
   parts.owns = [owned] {
@@ -186,8 +190,10 @@ node start_follower(caf::actor_system& system, const config::resolved& config,
   const auto& settings = config.values;
   auto follower = spawn<follower_actor, follower_state>(
     system, placement::detached,
-    follower_parts{settings, settings.evaluation.follow,
-                   threads_share(settings), supervisor});
+    follower_parts{
+      settings, settings.evaluation.follow, threads_share(settings), supervisor,
+      config::explicit_shared_settings(config),
+      config.origin_of("data.data-dir").from == config::origin::source::flag});
   return {[follower] {
     anon_send(follower, ended_atom_v, run_end{});
   }};

@@ -112,6 +112,7 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.port = settings.cluster.port;
   parts.rank = shard_id{*settings.cluster.rank};
   parts.connect_timeout = connect_timeout_of(settings);
+  parts.begins_anew = this_life().has_value();
   parts.jitter_seed = static_cast<uint64_t>(getpid());
   parts.hello = make_hello(config);
   parts.hello.set_rank(parts.rank.value);

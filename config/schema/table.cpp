@@ -347,6 +347,11 @@ void add_evaluation(std::vector<key>& table) {
   at.add("follow", &s::follow, scope::node, "ps|DIR",
          "evaluator: live weights of the parameter server, or a folder of "
          "checkpoints");
+  at.add(
+    "every", &s::every, scope::node, "N",
+    "with --follow DIR: score each checkpoint of a step that N divides, in "
+    "their order; not given: the newest",
+    from{1, 1'000'000'000});
 }
 
 void add_checkpoint(std::vector<key>& table) {

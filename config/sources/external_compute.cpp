@@ -79,7 +79,8 @@ void check_participant(const resolved& all) {
       all.values.evaluation.follow != "ps")
     refuse(all, "evaluation.follow",
            "with --compute external an evaluator gets its "
-           "weights from the parameter server; leave it out");
+           "weights from the parameter server; leave it out, or score a "
+           "checkpoint with troupe.Run(DIR).state_dict(STEP)");
 }
 
 } // namespace

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view run_files[] = {"config.ini", "metrics.jsonl",
                                           "summary.json", "best.safetensors"};
 /// Beside them; they alone make no run.
-constexpr std::string_view other_files[] = {"lives"};
+constexpr std::string_view other_files[] = {"lives", "scores.jsonl"};
 constexpr std::string_view checkpoint_files[] = {
   "manifest.pb", "model.safetensors", "optimizer.safetensors"};
 constexpr std::string_view temporary = ".tmp";

@@ -296,6 +296,28 @@ void check_simulation(const resolved& all) {
       refuse(all, id, "means nothing with --gradients none");
 }
 
+/// An evaluator that follows a folder scores what the run has saved.
+void check_following(const resolved& all) {
+  if (all.values.what != role::evaluator)
+    return;
+  const auto& evaluation = all.values.evaluation;
+  if (evaluation.follow == "ps") {
+    if (evaluation.every)
+      refuse(all, "evaluation.every",
+             "is for checkpoints of a folder: give it with --follow DIR, or "
+             "eval-freq at the parameter server");
+    return;
+  }
+  // A file of settings is for all nodes; a flag is for this one.
+  for (auto id : {"evaluation.eval-freq", "evaluation.eval-timeout",
+                  "checkpoint.checkpoint-freq", "checkpoint.keep"})
+    if (all.origin_of(id).from == origin::source::flag)
+      refuse(all, id,
+             "means nothing with --follow " + evaluation.follow +
+               ": the newest checkpoint there is scored, or with --every N "
+               "each of a step that N divides");
+}
+
 /// Only a node that talks to no other is exempt: without encryption, anyone on
 /// the network between two nodes can read and change their traffic.
 void check_network(const resolved& all) {
@@ -309,10 +331,6 @@ void check_network(const resolved& all) {
   if (looks_for_it && cluster.port == 0)
     refuse(all, "cluster.port",
            "only the parameter server can take any free port");
-  constexpr const char* open_to_all =
-    "is no loopback address, and connections are neither encrypted nor "
-    "authenticated: use 127.0.0.1, or give --insecure-network if everybody on "
-    "that network may be trusted";
   if (cluster.insecure_network)
     return;
   const auto* wanted = find_path(cluster.transport);
@@ -323,7 +341,8 @@ void check_network(const resolved& all) {
            "everybody on those may be trusted, or use auto");
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);
-  if (is_remote_shard(all.values) && !cluster.listen.empty() &&
+  auto listens = is_remote_shard(all.values) || cluster.join;
+  if (listens && !cluster.listen.empty() &&
       !is_loopback(parse_address(cluster.listen).host))
     refuse(all, "cluster.listen", open_to_all);
 }
@@ -345,6 +364,7 @@ void validate(const resolved& all) {
   check_compression(all);
   check_simulation(all);
   check_metrics(all);
+  check_following(all);
   check_network(all);
   check_external(all);
 }

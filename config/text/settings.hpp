@@ -265,6 +265,8 @@ struct evaluation_settings {
   uint64_t eval_batch_size = 256;
   double eval_timeout = 60;  ///< s to wait for the last score.
   std::string follow = "ps"; ///< "ps" or a folder of checkpoints.
+  /// Of that folder: the steps that are scored; not given: the newest.
+  std::optional<uint64_t> every;
 
   bool operator==(const evaluation_settings&) const = default;
 };

@@ -1,5 +1,6 @@
 #include "config/values/address.hpp"
 
+#include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 
 #include <algorithm>
@@ -57,6 +58,12 @@ std::string to_string(const address& where) {
 bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" ||
          (host.starts_with("127.") && is_dotted_quad(host));
+}
+
+void require_loopback(const address& where, const std::string& from) {
+  if (!is_loopback(where.host))
+    throw usage_error(to_string(where) + ", which " + from + " names, " +
+                      open_to_all);
 }
 
 } // namespace troupe::config

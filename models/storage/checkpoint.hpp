@@ -124,13 +124,19 @@ loaded_checkpoint
 find_checkpoint(const std::filesystem::path& path, const line_sink& on_skip,
                 checkpoint_content what = checkpoint_content::all);
 
+/// The checkpoints in `dir` that a run has abandoned, in the order in which
+/// they were written (see `set_aside_newer`).
+std::vector<std::filesystem::path>
+list_abandoned(const std::filesystem::path& dir);
+
 /// Removes all but the `keep` newest checkpoints (at least one is kept) and
-/// those of the steps that `stay`.
+/// those of the steps that `stay`; and all but the `keep` newest of those that
+/// were abandoned.
 void prune(const std::filesystem::path& dir, size_t keep,
            std::span<const uint64_t> stay = {});
 
 /// Renames the checkpoints after `step` to `abandoned-step-...`: a run that
-/// continues from an older one must not find them, nor may `prune` count them.
+/// continues from an older one must not find them; `prune` counts them apart.
 /// Reports each in one line.
 void set_aside_newer(const std::filesystem::path& dir, uint64_t step,
                      const line_sink& on_line);

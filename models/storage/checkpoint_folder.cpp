@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view step_prefix = "step-";
 constexpr std::string_view temporary_prefix = ".tmp-";
 constexpr std::string_view old_prefix = ".old-";
+constexpr std::string_view abandoned_prefix = "abandoned-";
 
 /// The step of a checkpoint's name, or nothing when it is not one.
 std::optional<uint64_t> step_of(std::string_view name) {
@@ -35,6 +36,18 @@ std::string_view after(std::string_view prefix, std::string_view name) {
   if (!name.starts_with(prefix) || !step_of(name.substr(prefix.size())))
     return {};
   return name.substr(prefix.size());
+}
+
+/// "abandoned-step-00000300", "abandoned-step-00000300.2"
+bool is_abandoned(std::string_view name) {
+  if (!name.starts_with(abandoned_prefix))
+    return false;
+  name.remove_prefix(abandoned_prefix.size());
+  auto dot = std::min(name.find('.'), name.size());
+  auto number = name.substr(std::min(dot + 1, name.size()));
+  return step_of(name.substr(0, dot)) &&
+         (dot == name.size() || !number.empty()) &&
+         number.find_first_not_of("0123456789") == number.npos;
 }
 
 /// All names in a folder; empty when there is no such folder.
@@ -110,6 +123,23 @@ loaded_checkpoint find_checkpoint(const fs::path& path,
   throw run_error("no usable checkpoint in " + dir.string());
 }
 
+std::vector<fs::path> list_abandoned(const fs::path& dir) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  for (const auto& name : names_in(dir)) {
+    if (!is_abandoned(name))
+      continue;
+    std::error_code error;
+    auto written = fs::last_write_time(dir / name, error);
+    if (!error && fs::is_directory(dir / name, error))
+      found.emplace_back(written, dir / name);
+  }
+  std::ranges::sort(found);
+  std::vector<fs::path> out;
+  for (auto& [_, path] : found)
+    out.push_back(std::move(path));
+  return out;
+}
+
 void prune(const fs::path& dir, size_t keep, std::span<const uint64_t> stay) {
   auto all = list_checkpoints(dir);
   std::erase_if(all, [](const auto& x) {
@@ -132,6 +162,10 @@ void prune(const fs::path& dir, size_t keep, std::span<const uint64_t> stay) {
     sync_folder(dir);
   for (const auto& path : doomed)
     remove_tree(path);
+  // Half of one is one still, and goes at the next call.
+  auto abandoned = list_abandoned(dir);
+  for (size_t i = 0; i + keep < abandoned.size(); ++i)
+    remove_tree(abandoned[i]);
 }
 
 void set_aside_newer(const fs::path& dir, uint64_t step,
@@ -141,7 +175,8 @@ void set_aside_newer(const fs::path& dir, uint64_t step,
     if (x.step <= step)
       continue;
     any = true;
-    auto to = free_name(dir / ("abandoned-" + x.path.filename().string()));
+    auto to = free_name(
+      dir / (std::string{abandoned_prefix} + x.path.filename().string()));
     rename_to(x.path, to);
     if (on_line)
       on_line("the run goes on from step " + std::to_string(step) + ": " +

@@ -4,7 +4,7 @@ import os
 import sys
 
 from troupe.errors import Error
-from troupe.program import find
+from troupe.program import environment, find
 
 
 def main() -> None:
@@ -12,7 +12,10 @@ def main() -> None:
         program = find()
     except Error as why:
         sys.exit(f"troupe: {why}")
-    os.execv(program, [program, *sys.argv[1:]])
+    try:
+        os.execve(program, [program, *sys.argv[1:]], environment(program))
+    except OSError as why:
+        sys.exit(f"troupe: {program} cannot be started: {why.strerror}")
 
 
 if __name__ == "__main__":

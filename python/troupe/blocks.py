@@ -3,6 +3,7 @@ model that lie in them (docs/formats.md)."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 import os
@@ -14,8 +15,16 @@ from typing import Any
 import torch
 
 from troupe import extra_state, safetensors
+from troupe.attached import require_attached
 from troupe.constants import Constants, equal
-from troupe.description import CONSTANT, COUNTER, PARAMETER, STATISTIC, Described
+from troupe.description import (
+    CONSTANT,
+    COUNTER,
+    PARAMETER,
+    STATISTIC,
+    Described,
+    plain,
+)
 from troupe.errors import Error
 from troupe.frames import Body
 
@@ -57,11 +66,14 @@ class Region:
         cudart: Any = torch.cuda.cudart()
         if int(cudart.cudaHostRegister(where, len(self.memory), 0)) == 0:
             self._pinned_at = where
+        else:
+            _forget_error()
 
     def release(self) -> None:
         if self._pinned_at:
             cudart: Any = torch.cuda.cudart()
-            cudart.cudaHostUnregister(self._pinned_at)
+            if int(cudart.cudaHostUnregister(self._pinned_at)) != 0:
+                _forget_error()
             self._pinned_at = 0
 
     def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
@@ -71,6 +83,16 @@ class Region:
         """The same for reading alone."""
         memory = self._private or self.memory
         return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
+
+
+def _forget_error() -> None:
+    """Clears the error that a call to CUDA has left, which was expected: else the next
+    check of torch's takes it for its own. Asks the runtime that torch has loaded."""
+    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so")
+    try:
+        ctypes.CDLL(library).cudaGetLastError()
+    except (OSError, AttributeError):
+        pass  # Torch was built otherwise, and hides its runtime.
 
 
 @dataclass(frozen=True)
@@ -141,6 +163,7 @@ class Tensors:
     """The tensors of a model, and their places in a block.
 
     Args:
+        mine: What was described of the model.
         views: Whether the parameters become the weights in a block instead of
             getting a copy.
 
@@ -149,8 +172,13 @@ class Tensors:
     """
 
     def __init__(
-        self, mine: Sequence[Described], run: Welcome, views: bool = False
+        self,
+        model: torch.nn.Module,
+        mine: Sequence[Described],
+        run: Welcome,
+        views: bool = False,
     ) -> None:
+        self._model = plain(model)
         self._mine = mine
         self._run = run
         self._views_bound = views
@@ -222,7 +250,7 @@ class Tensors:
             raise Error(f"{name} has the shape {tuple(its.shape)}, and in the run {place.shape}")
         dtype = place.dtype or self._run.dtype
         if its.dtype != dtype:
-            raise Error(f"{name} is {its.dtype}, and in the run {dtype}")
+            raise Error(f"{name} is {its.dtype}, and in the run {dtype}{_advice(its, place)}")
         if place.frozen or place.same_as:
             return
         if place.kind == PARAMETER and not its.requires_grad:
@@ -245,6 +273,10 @@ class Tensors:
     def check_constants(self) -> None:
         """Raises Error if something has changed that the run takes for constant."""
         self._constants.compare()
+
+    def require_attached(self) -> None:
+        """Raises Error if a tensor of the run is no longer the model's."""
+        require_attached(self._model, (x for x, _ in self._all + self._frozen))
 
     def _follow(self) -> None:
         """A module may have put another tensor in the place of a running statistic."""
@@ -370,8 +402,10 @@ class Tensors:
         """Puts gradients, times a factor, and running statistics into a block,
         and clears the gradients."""
         self._check_unchanged()
-        self._constants.check()
+        looked = self._constants.check()
         self._follow()
+        if looked:
+            self.require_attached()
         if factor != 1:
             self.scale(factor)
         sources = [self._gradient(x, allow_unused) for x, _ in self._trained]
@@ -398,12 +432,12 @@ class Tensors:
         for x, _ in self._trained:
             x.tensor.grad = None
 
-    @staticmethod
-    def _gradient(x: Described, allow_unused: bool) -> torch.Tensor:
+    def _gradient(self, x: Described, allow_unused: bool) -> torch.Tensor:
         gradient = x.tensor.grad
         if gradient is not None:
             return gradient if gradient.layout == torch.strided else gradient.to_dense()
         if not allow_unused:
+            self.require_attached()
             raise Error(
                 f"{x.name} has no gradient: call backward() first; if the loss "
                 "does not depend on it, give allow_unused=True"
@@ -422,6 +456,22 @@ class Tensors:
         if not block.parts:
             block.parts = [_part(block.flat, place) for _, place in self._all]
         return block.parts
+
+
+def _advice(its: torch.Tensor, place: Place) -> str:
+    """What to do about a tensor of another type than the run's."""
+    numbers = place.dtype is None and its.dtype in _TYPES.values()
+    if not numbers:
+        return ""
+    return (
+        f'; the setting dtype says what a run keeps: give the server dtype="{_word(its.dtype)}", '
+        "or convert the model with "
+        + (".double()" if its.dtype == torch.float32 else ".float()")
+    )
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _deliver(to: Described, value: torch.Tensor) -> None:

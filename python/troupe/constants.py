@@ -65,8 +65,8 @@ class Constants:
         self._all = [_Constant(its, value) for its, value in all]
         self._steps = 0
 
-    def check(self) -> None:
-        """To be called at each step.
+    def check(self) -> bool:
+        """To be called at each step; says whether all were compared.
 
         Raises:
             Error: If one has changed.
@@ -74,13 +74,14 @@ class Constants:
         self._steps += 1
         if self._steps & (self._steps - 1) == 0:
             self.compare()
-            return
+            return True
         for x in self._all:
             now = x.its.held()
             if (now is not x.its.tensor or _version(now) != x.version) and self._steps >= x.due:
                 x.compare()
                 # One that is written with the same numbers again and again costs little.
                 x.due, x.looks = self._steps + x.looks, 2 * x.looks
+        return False
 
     def compare(self) -> None:
         """The same, whatever the number of the step."""

@@ -102,6 +102,7 @@ class Evaluator:
             self._session.load_last(*last)
 
     def _metrics_of(self, version: int, region: int, offset: int) -> dict[str, float]:
+        self._session.tensors.require_attached()
         self._session.tensors.load(self._session.weights(region, offset), version)
         self._model.eval()
         with torch.no_grad():

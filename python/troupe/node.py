@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from troupe.errors import Error
 from troupe.frames import Connection, Frame
-from troupe.program import find, leashed
+from troupe.program import find, start, why_not_loaded
 
 #: Seconds that it has to open its socket, and to end.
 _PATIENCE = 60.0
@@ -26,10 +26,12 @@ class Node:
             self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
         except OSError as why:
             raise Error(f"no folder for temporary files: {why}; see TMPDIR") from None
-        self._log = open(os.path.join(self._folder.name, "log"), "w+b")
+        # Without a name, so that a killed process leaves none.
+        self._log = tempfile.TemporaryFile()
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection = Connection(self._line)
         self.process: subprocess.Popen | None = None
+        self._program = ""
         #: How the run ended for it: status and line.
         self.end: tuple[int, str] | None = None
         self.send = self._connection.send
@@ -41,13 +43,13 @@ class Node:
         where = os.path.join(where, "socket")
         command = [find(), *self._as, "--compute", "external"]
         command += ["--compute-socket", where, *flags]
-        self.process = subprocess.Popen(
+        self._program = command[0]
+        self.process = start(
             command,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,  # Ctrl-C is for this process, which ends it.
-            env=leashed(),
             pass_fds=passed,
         )
         try:
@@ -65,6 +67,7 @@ class Node:
             if time.monotonic() > until:
                 raise Error("trainer_node does not open its socket")
             time.sleep(0.005)
+        self._folder.cleanup()  # The connection needs no name.
 
     def receive(self) -> Frame:
         """The next frame. Raises Error when it has ended without a word."""
@@ -88,7 +91,8 @@ class Node:
         for line in reversed(lines):
             if line.startswith("trainer_node: "):
                 return Error(line.removeprefix("trainer_node: "))
-        return Error(f"trainer_node has ended, with exit status {status}")
+        said = why_not_loaded(self._program, lines)
+        return Error(said or f"trainer_node has ended, with exit status {status}")
 
     @property
     def failed(self) -> bool:

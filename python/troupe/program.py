@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,9 +27,47 @@ VARIABLE = "TROUPE_TRAINER_NODE"
 _LEASH = "TROUPE_LEASH"
 
 
-def leashed() -> dict[str, str]:
-    """The environment for a program that ends with this process, however it ends."""
-    return {**os.environ, _LEASH: str(os.getpid())}
+#: The program that the wheel has inside.
+_BUNDLED = Path(__file__).parent / "bin" / "trainer_node"
+
+
+def _libraries_of_torch() -> Path:
+    return Path(torch.__file__).parent / "lib"
+
+
+def environment(program: str) -> dict[str, str]:
+    """For the program: that of this process. The one in this package looks for torch
+    beside the package; this Python may have it elsewhere."""
+    out = dict(os.environ)
+    libraries = str(_libraries_of_torch())
+    if os.path.realpath(program) != os.path.realpath(_BUNDLED):
+        return out  # It has libraries of its own.
+    beside = os.path.realpath(_BUNDLED.parents[2] / "torch" / "lib")
+    before = [x for x in out.get("LD_LIBRARY_PATH", "").split(":") if x]
+    if os.path.realpath(libraries) != beside and libraries not in before:
+        out["LD_LIBRARY_PATH"] = ":".join([libraries, *before])
+    return out
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen:
+    """Starts the program, which ends with this process, however that ends."""
+    leashed = {**environment(command[0]), _LEASH: str(os.getpid())}
+    try:
+        return subprocess.Popen(command, env=leashed, **options)
+    except OSError as why:
+        raise Error(f"{command[0]} cannot be started: {why.strerror}") from None
+
+
+def why_not_loaded(program: str, lines: Iterable[str]) -> str | None:
+    """What the system's loader said, if it could not load the program."""
+    for line in lines:
+        if line.startswith(f"{program}: "):
+            why = line.removeprefix(f"{program}: ").strip()
+            return (
+                f"trainer_node cannot start: {why} ({program}; this Python has torch "
+                f"{torch.__version__} in {_libraries_of_torch().parent})"
+            )
+    return None
 
 
 def find() -> str:
@@ -39,9 +77,8 @@ def find() -> str:
         if not os.access(given, os.X_OK):
             raise Error(f"{VARIABLE}={given}: there is no program that can be started")
         return given
-    bundled = Path(__file__).parent / "bin" / "trainer_node"
-    if os.access(bundled, os.X_OK):
-        return str(bundled)
+    if os.access(_BUNDLED, os.X_OK):
+        return str(_BUNDLED)
     found = shutil.which("trainer_node")
     if not found:
         raise Error(
@@ -69,6 +106,8 @@ def _text(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (list, tuple)) and all(isinstance(x, str) for x in value):
         return ",".join(value)
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
     if isinstance(value, (str, int, float, os.PathLike)) or hasattr(value, "__float__"):
         return str(value)
     hint = ""
@@ -209,15 +248,11 @@ def _wait(command: list[str], *files: int) -> int:
     relay = _Relay()
     with relay:
         # In a session of its own, so that Ctrl-C reaches it once: from here.
-        process = subprocess.Popen(
-            command,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env=leashed(),
-            pass_fds=files,
+        process = start(
+            command, stderr=subprocess.PIPE, start_new_session=True, pass_fds=files
         )
         relay.start(process)
-        lines = _Lines(process)
+        lines = _Lines(process, command[0])
         try:
             status = process.wait()
         except BaseException:  # From a handler of the user's.
@@ -226,6 +261,8 @@ def _wait(command: list[str], *files: int) -> int:
             lines.finish()
             raise
         line = lines.finish(silent=status == 2)
+    if lines.why_not_loaded is not None:
+        raise Error(lines.why_not_loaded)
     if status == 2:
         raise Error(line or "the settings are refused: see what was printed before")
     return 128 - status if status < 0 else status
@@ -273,8 +310,10 @@ class _Lines:
     """What a program writes to its standard error is passed on; its last word, which
     says why it ends, when it has ended."""
 
-    def __init__(self, process: subprocess.Popen) -> None:
+    def __init__(self, process: subprocess.Popen, program: str) -> None:
         self._from = process.stderr
+        self._program = program
+        self.why_not_loaded: str | None = None
         self._last: list[str] = []
         self._thread = threading.Thread(target=self._pass_on, daemon=True)
         self._thread.start()
@@ -283,6 +322,9 @@ class _Lines:
         assert self._from is not None
         for line in self._from:
             text = line.decode(errors="replace")
+            self.why_not_loaded = self.why_not_loaded or why_not_loaded(self._program, [text])
+            if self.why_not_loaded is not None:
+                continue
             if text.startswith("trainer_node: "):
                 self._last.append(text)
             else:

@@ -60,6 +60,7 @@ class Session:
         self.name = f"a{'n' if role[0] in 'aeiou' else ''} {role}"
         self.process_id = os.getpid()
         self.closed = False
+        self._model = model
         self._mine = tensors_of(model)
         self._on_gpu = device_of(self._mine) is not None
         self._views = views
@@ -91,7 +92,7 @@ class Session:
 
     def _begin(self, welcome: Frame) -> None:
         self.run = read_welcome(welcome.body)
-        self.tensors = Tensors(self._mine, self.run, self._views)
+        self.tensors = Tensors(self._model, self._mine, self.run, self._views)
         if self.run.frozen:
             block = self._regions[self.run.region].view(0, self.run.frozen, self.run.dtype)
             self.tensors.load_frozen(block)

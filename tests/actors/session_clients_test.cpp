@@ -107,6 +107,8 @@ public:
     parts.server = server_ = make_server(there_);
     parts.coordinator = coordinator_ = make_coordinator(there_);
     parts.registrar = registrar_ = make_registrar(there_, registered_);
+    roster_->open({});
+    parts.roster = roster_;
     parts.shard_counts = {5, 5};
     door_ = spawn<admission_actor, admission_state>(
       there_, placement::scheduled, std::move(parts));
@@ -133,13 +135,14 @@ public:
   /// @param first Where the node looks for the lead, until it is told better;
   /// 0: it is there.
   template <class F>
-  run_end end_of_worker(F make, uint16_t first = 0) {
+  run_end end_of_worker(F make, uint16_t first = 0,
+                        const std::string& found = "127.0.0.1") {
     remote_session_client_parts parts;
     parts.host = "127.0.0.1";
     parts.port = first ? first : port_;
     if (first)
-      parts.look_up = [port = port_] {
-        return config::address{"127.0.0.1", port};
+      parts.look_up = [port = port_, found] {
+        return config::address{found, port};
       };
     parts.hello = hello("worker");
     parts.supervisor = supervisor_;
@@ -224,6 +227,9 @@ public:
     return wait();
   }
 
+  /// The lead names another shard, there.
+  void open_shard_at(const std::string& host) { roster_->open({{host, 4243}}); }
+
   uint16_t port() const { return port_; }
 
   /// How long the shard was there after its lead.
@@ -251,6 +257,7 @@ private:
   system_config config_there_;
   caf::actor_system here_{config_};
   caf::actor_system there_{config_there_};
+  std::shared_ptr<shard_roster> roster_ = std::make_shared<shard_roster>();
   std::promise<run_end> end_;
   std::promise<void> registered_;
   std::chrono::steady_clock::time_point lost_at_;
@@ -317,6 +324,40 @@ TEST_CASE("a node finds a lead that says elsewhere where it is") {
   auto how =
     two_nodes{}.end_of_worker([] { throw run_error("it is there"); }, nobody);
   CHECK(how.line == "it is there");
+}
+
+TEST_CASE("addresses beyond loopback that others name need consent, too") {
+  two_nodes on;
+  on.open_shard_at("10.0.0.2");
+  auto how = on.end_of_worker([] {
+    // nop
+  });
+  CHECK(how.status == 2);
+  CHECK(how.line.starts_with(
+    "10.0.0.2:4243, which the parameter server at 127.0.0.1:" +
+    std::to_string(on.port()) + " names, is no loopback address"));
+  CHECK(how.line.find("--insecure-network") != std::string::npos);
+  auto nobody = uint16_t{1};
+  how = two_nodes{}.end_of_worker(
+    [] {
+      // nop
+    },
+    nobody, "10.0.0.2");
+  CHECK(how.status == 2);
+  CHECK(
+    how.line.find("which the file of --init-method names, is no loopback") !=
+    std::string::npos);
+}
+
+TEST_CASE("that a node waits is said once, and late where a lead begins anew") {
+  connection_attempts uut{60, 1};
+  CHECK((uut.failed(0) && uut.is_news(0, 0)));
+  CHECK((uut.failed(9) && !uut.is_news(9, 0)));
+  uut.succeeded();
+  CHECK((uut.failed(10) && !uut.is_news(10, 3)));
+  CHECK((uut.failed(12) && !uut.is_news(12, 3)));
+  CHECK((uut.failed(13) && uut.is_news(13, 3)));
+  CHECK((uut.failed(14) && !uut.is_news(14, 3)));
 }
 
 TEST_CASE("a node looks on at once when a lead dies before it answers") {

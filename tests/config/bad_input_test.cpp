@@ -171,6 +171,13 @@ constexpr bad bad_flags[] = {
    "accuracy_top5 of networks that Troupe computes"},
   {"--eval-freq 0", "--eval-freq 0: must be at least 1, or epoch"},
   {"--eval-freq epochs", "--eval-freq epochs: must be a whole number or epoch"},
+  {"--role evaluator --every 5",
+   "--every 5: is for checkpoints of a folder: give it with --follow DIR, or "
+   "eval-freq at the parameter server"},
+  {"--role evaluator --follow r --every 0", "--every 0: must be at least 1"},
+  {"--role evaluator --follow r --keep 2",
+   "--keep 2: means nothing with --follow r: the newest checkpoint there is "
+   "scored, or with --every N each of a step that N divides"},
   {"--keep 0", "--keep 0: must be at least 1"},
   {"--clock warp", "--clock warp: must be one of real, virtual"},
   {"--compute-time 1", "--compute-time 1: '1' is no distribution; known: "

@@ -89,6 +89,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"evaluation.eval-batch-size", "32"},
     {"evaluation.eval-timeout", "5"},
     {"evaluation.follow", "runs/lenet/checkpoints"},
+    {"evaluation.every", "100"},
     {"checkpoint.checkpoint-freq", "25"},
     {"checkpoint.keep", "10"},
     {"checkpoint.keep-best", "false"},

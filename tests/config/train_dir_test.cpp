@@ -30,8 +30,8 @@ void write_run(const scratch& folder) {
   for (auto name :
        {"r/config.ini", "r/metrics.jsonl", "r/summary.json", "r/config.ini.tmp",
         "r/events.out.tfevents.1.0000.troupe", "r/tape-1.pb",
-        "r/abandoned-tape-2.pb", "r/notes.txt", "r/described/net.safetensors",
-        "r/described/net.safetensors.tmp",
+        "r/abandoned-tape-2.pb", "r/notes.txt", "r/scores.jsonl",
+        "r/described/net.safetensors", "r/described/net.safetensors.tmp",
         "r/checkpoints/step-00000100/manifest.pb",
         "r/checkpoints/step-00000100/model.safetensors",
         "r/checkpoints/step-00000100/optimizer.safetensors",

@@ -7,6 +7,8 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <chrono>
+
 using namespace troupe;
 using namespace troupe::models;
 using Catch::Matchers::ContainsSubstring;
@@ -99,6 +101,36 @@ TEST_CASE("checkpoints of an abandoned course are set aside") {
   // They can still be named.
   CHECK(read_checkpoint(folder / "abandoned-step-00000200").manifest.step() ==
         200);
+}
+
+TEST_CASE("abandoned checkpoints are pruned like others, and apart from them") {
+  temporary_folder folder;
+  std::vector<std::string> all;
+  auto at = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  // A higher step may have been written before, and one step several times.
+  for (auto name : {"abandoned-step-00000300", "abandoned-step-00000100",
+                    "abandoned-step-00000100.2", "abandoned-step-123456789"}) {
+    fs::create_directories(folder / name / "shard-1");
+    fs::last_write_time(folder / name, at += std::chrono::hours(1));
+    all.push_back(name);
+  }
+  for (auto name : {"abandoned-best.safetensors", "abandoned-step-1",
+                    "abandoned-step-00000100.mine", "abandoned-step-00000100."})
+    fs::create_directories(folder / name);
+  for (uint64_t step : {1, 2, 3})
+    write_sample(folder.path(), step);
+  auto names = [&] {
+    std::vector<std::string> out;
+    for (const auto& path : list_abandoned(folder.path()))
+      out.push_back(path.filename().string());
+    return out;
+  };
+  CHECK(names() == all);
+  prune(folder.path(), 2);
+  CHECK(steps_in(folder.path()) == steps{2, 3});
+  CHECK(names() == std::vector(all.end() - 2, all.end()));
+  CHECK(fs::exists(folder / "abandoned-step-1"));
+  CHECK(list_abandoned(folder / "absent").empty());
 }
 
 TEST_CASE("resume may name a checkpoint, their folder or a run") {

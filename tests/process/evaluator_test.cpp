@@ -6,7 +6,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <csignal>
+#include <fstream>
 
 using namespace troupe::testing;
 
@@ -23,6 +25,76 @@ TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
   auto steps = on.summary()["steps"].get<uint64_t>();
   CHECK(evaluator.said("evaluation +step " + std::to_string(steps) +
                        " +accuracy .* ema/accuracy"));
+}
+
+namespace {
+
+std::vector<json> scores_in(const std::filesystem::path& folder) {
+  std::vector<json> out;
+  std::ifstream in{folder / "scores.jsonl"};
+  for (std::string line; std::getline(in, line);)
+    if (auto one = json::parse(line); one["kind"] == "evaluation")
+      out.push_back(one);
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("A folder's checkpoints are scored in order, once, and kept") {
+  process_fixture on;
+  auto run = on.simulate({"--epochs", "2", "--checkpoint-freq", "4", "--keep",
+                          "100", "--evaluator", "false"});
+  check_end(run, 0);
+  auto last = on.summary()["steps"].get<uint64_t>();
+  auto own = on.home() / "scores";
+  auto score = [&](const flags& more) {
+    auto evaluator = on.evaluator(flags{"--follow", on.run().string()} + more);
+    check_end(evaluator, 0);
+  };
+  std::vector<uint64_t> wanted;
+  for (uint64_t step = 8; step < last; step += 8)
+    wanted.push_back(step);
+  wanted.push_back(last);
+  for (int start = 0; start < 2; ++start) { // The second finds all done.
+    score({"--every", "8", "--train-dir", own.string()});
+    std::vector<uint64_t> found;
+    for (const auto& one : scores_in(own))
+      found.push_back(one["step"]);
+    CHECK(found == wanted);
+  }
+  double best = 0;
+  for (const auto& one : scores_in(own))
+    best = std::max(best, one["accuracy"].get<double>());
+  CHECK(scores_in(own).back()["best"]["value"] == best);
+  score({}); // The newest alone, beside the run's own files.
+  auto newest = scores_in(on.run());
+  REQUIRE(newest.size() == 1);
+  CHECK(newest[0]["step"] == last);
+}
+
+TEST_CASE("An evaluator of a folder refuses what it has no use for") {
+  process_fixture on;
+  auto run = on.simulate({"--max-steps", "1", "--evaluator", "false"});
+  check_end(run, 0);
+  struct refusal {
+    flags more;
+    int status;
+    std::string why;
+  };
+  for (const auto& one : std::vector<refusal>{
+         {{"--network", "mnist_net"}, 2, "network = mnist_net here, but lenet"},
+         {{"--dataset", "mnist", "--data-dir", "."}, 2, "dataset = mnist here"},
+         {{"--data-dir", "."}, 2, "digits, the data set in the run"},
+         {{"--eval-freq", "3"}, 2, "--eval-freq 3: means nothing with"},
+         {{"--follow", "absent", "--connect-timeout", "1"},
+          1,
+          "--follow absent: no run has come there within 1 s"}}) {
+    auto evaluator =
+      on.evaluator(flags{"--follow", on.run().string()} + one.more);
+    check_end(evaluator, one.status);
+    INFO(evaluator.report());
+    CHECK(evaluator.err().find(one.why) != std::string::npos);
+  }
 }
 
 TEST_CASE("A run ends without its evaluator") {

@@ -13,6 +13,7 @@
 
 using namespace troupe::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -174,6 +175,7 @@ const flags tells_its_share{
 } // namespace
 
 TEST_CASE("workers are told of their cores, and to let others have them") {
+  unsetenv("OMP_NUM_THREADS");
   unsetenv("GOMP_SPINCOUNT");
   unsetenv("OMP_WAIT_POLICY");
   launched it{{}, tells_its_share};
@@ -186,11 +188,29 @@ TEST_CASE("workers are told of their cores, and to let others have them") {
                                  " threads, spin 10000"));
 }
 
-TEST_CASE("how long workers spin is left to who has said it") {
+TEST_CASE("threads of workers, and their spinning, are left to who has said") {
   setenv("GOMP_SPINCOUNT", "7", 1);
+  setenv("OMP_NUM_THREADS", "3,2", 1);
   launched it{{}, tells_its_share};
+  unsetenv("OMP_NUM_THREADS");
   CHECK(it.process.wait() == 1);
-  CHECK_THAT(it.process.out(), ContainsSubstring("threads, spin 7"));
+  CHECK_THAT(it.process.out(), ContainsSubstring("3,2 threads, spin 7"));
+}
+
+TEST_CASE("a launch ends at once, with the reason, when a server is refused") {
+  process_fixture on;
+  auto other = on.listening_server({});
+  for (const auto& own : {flags{}, flags{"--ps", "2"}}) {
+    auto begin = std::chrono::steady_clock::now();
+    auto process =
+      on.start("launch", flags{"launch", "--workers", "2"} + own +
+                           flags{"--", "--train-dir", on.run().string()});
+    CHECK(process.wait() == 2);
+    INFO(process.report());
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(8));
+    CHECK_THAT(process.err(), StartsWith("trainer_node: ") &&
+                                ContainsSubstring(on.run().string()));
+  }
 }
 
 TEST_CASE("a command that is not there is one line") {

@@ -11,7 +11,7 @@ import cluster
 import toy
 import torch
 import troupe
-from troupe import safetensors
+from troupe import blocks, safetensors
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -46,7 +46,8 @@ class Refused(cluster.Case):
                     Renamed(), port=port)
         self.refuse("the model has the tensor idle.weight, and the run has not",
                     Unused(), port=port)
-        self.refuse("first.weight is torch.float64, and in the run torch.float32",
+        self.refuse("first.weight is torch.float64, and in the run torch.float32; .* give the "
+                    r'server dtype="float64", or convert the model with .float\(\)',
                     toy.Net().double(), port=port)
         self.refuse("first.weight is torch.bfloat16: the server keeps float32",
                     toy.Net().bfloat16(), port=port)
@@ -128,6 +129,26 @@ class Refused(cluster.Case):
             del os.environ["TROUPE_TRAINER_NODE"]
             self.refuse("trainer_node is not in the PATH")
 
+    def test_a_program_that_cannot_start(self):
+        """It is said why: by the system, or by its loader."""
+
+        def refuse(why):
+            self.refuse(why)
+            with self.assertRaisesRegex(troupe.Error, why):
+                troupe.serve(toy.Net(), dataset_size=9)
+            with self.assertRaisesRegex(troupe.Error, why):
+                troupe.launch(None, 1, "train.py")
+
+        program = self.folder / "program"
+        program.write_text("no program")
+        program.chmod(0o755)
+        with mock.patch.dict(os.environ, {"TROUPE_TRAINER_NODE": str(program)}):
+            refuse("program cannot be started: Exec format error")
+        (self.folder / "libtorch_cpu.so").touch()
+        with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": str(self.folder)}):
+            refuse("trainer_node cannot start: error while loading shared libraries: "
+                   ".*libtorch_cpu.so: file too short .*this Python has torch ")
+
     def test_a_network_that_the_program_computes(self):
         _, port = self.serve("--workers", 1)
         native = self.start(
@@ -171,6 +192,29 @@ class Loops(cluster.Case):
         with self.assertRaisesRegex(troupe.Error, "first.weight has no gradient: call backward"):
             for batch in self.worker.loader(self.data):
                 self.worker.step(self.loss(batch))
+        self.finish_exactly()
+
+    def test_what_was_replaced(self):
+        """After the worker was made, the model got other tensors."""
+        last = self.model.last
+        for number, (name, owner, key, other) in enumerate((
+            ("last.weight", self.model, "last", nn.Linear(256, 3)),
+            ("last.weight", self.model, "last", nn.Identity()),
+            ("last.weight", last, "weight", nn.Parameter(torch.zeros(3, 256))),
+            ("norm.weight", self.model, "norm", nn.BatchNorm1d(256)),
+        ), start=1):
+            # It is looked for at steps 1, 2, 4, 8, ..., and where a gradient is absent.
+            self.worker._allow_unused = number != 3
+            before = getattr(owner, key)
+            with self.subTest(name=name), self.assertRaisesRegex(
+                troupe.Error, f"{name} is no longer the model's"
+            ):
+                for batch in self.worker.loader(self.data):
+                    setattr(owner, key, other)
+                    self.model(batch[0]).sum().backward()
+                    self.worker.step(0.0)
+            setattr(owner, key, before)
+        self.worker._allow_unused = False
         self.finish_exactly()
 
     def test_step_without_a_batch(self):
@@ -263,6 +307,29 @@ class Loops(cluster.Case):
         self.assertEqual(agent.returncode, 0)
         with self.assertRaisesRegex(troupe.Error, "the worker is closed"):
             self.worker.step(0.0)
+
+
+class Pinning(unittest.TestCase):
+    def test_a_refusal_leaves_no_error(self):
+        """Memory need not be pinned; what CUDA remembers of it would fail the next call."""
+        file = os.memfd_create("region")
+        os.ftruncate(file, 4096)
+        region = blocks.Region(file, 4096)
+        cudart = mock.Mock()
+        with mock.patch("torch.cuda.cudart", return_value=cudart), mock.patch.object(
+            blocks, "_forget_error"
+        ) as forget:
+            cudart.cudaHostRegister.return_value = 1
+            region.pin()
+            region.release()
+            self.assertEqual((forget.call_count, cudart.cudaHostUnregister.call_count), (1, 0))
+            cudart.cudaHostRegister.return_value = 0
+            cudart.cudaHostUnregister.return_value = 1
+            region.pin()
+            self.assertEqual(forget.call_count, 1)
+            region.release()
+            self.assertEqual(forget.call_count, 2)
+        blocks._forget_error()  # Without CUDA it does nothing.
 
 
 class AnotherRun(cluster.Case):

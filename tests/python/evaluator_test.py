@@ -159,6 +159,14 @@ class Wrong(Case):
         self.refuse(r"has sent no score in 0.5 s \(--compute-timeout\)", sleep,
                     compute_timeout=0.5)
 
+    def test_a_layer_that_was_replaced(self):
+        def replace(model):
+            found = score(model)
+            model.last = torch.nn.Linear(256, 3)
+            return found
+
+        self.refuse("last.weight is no longer the model's", replace)
+
     def test_an_exception(self):
         with self.assertRaisesRegex(ZeroDivisionError, "division by zero"):
             self.work(self.port, 0)

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 import unittest
+from pathlib import Path
 
 import cluster
 import toy
@@ -76,9 +77,10 @@ class Agent(cluster.Case):
     """A worker's program ends with the process that it computes for."""
 
     def check(self, code, line):
+        (self.folder / "tmp").mkdir()
         process = self.start(
             "worker",
-            [sys.executable, "-c",
+            ["env", f"TMPDIR={self.folder / 'tmp'}", sys.executable, "-c",
              f"import sys; sys.path.insert(0, {str(cluster.HERE)!r})\n"
              "import toy, troupe, troupe.node\n" + code],
         )
@@ -94,6 +96,7 @@ class Agent(cluster.Case):
             while line not in log.read_text():
                 self.assertLess(time.monotonic(), until, log.read_text())
                 time.sleep(0.01)
+            self.assertEqual(list((self.folder / "tmp").iterdir()), [])
         process.process.kill()
         process.process.wait()
         until = time.monotonic() + 10
@@ -102,9 +105,7 @@ class Agent(cluster.Case):
             time.sleep(0.01)
 
     def logs(self, pid):
-        import pathlib
-
-        yield pathlib.Path(os.readlink(f"/proc/{pid}/fd/1"))
+        yield Path(f"/proc/{pid}/fd/1")
 
     def test_that_does_not_connect(self):
         self.check(

@@ -1,6 +1,7 @@
 """The wheel, in a Python that has torch and nothing of this project."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -58,12 +59,13 @@ class Wheel(unittest.TestCase):
             check=True,
         )
 
-    def run_there(self, *command):
+    def run_there(self, *command, path=(TOY,), folder=None):
         """With nothing of this user's environment."""
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "PYTHONPATH": str(TOY)}
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder)}
+        environment["PYTHONPATH"] = ":".join(map(str, path))
         return subprocess.run(
             [str(x) for x in command],
-            cwd=self.folder,
+            cwd=folder or self.folder,
             env=environment,
             capture_output=True,
             text=True,
@@ -97,10 +99,22 @@ class Wheel(unittest.TestCase):
             if found and not EVERYWHERE.match(name):
                 self.assertTrue(found.startswith(str(self.packages)), line)
 
+    def test_finds_torch_elsewhere(self):
+        """The package may lie in another folder than torch."""
+        alone = self.folder / "alone"
+        shutil.copytree(self.packages / "troupe", alone / "troupe", copy_function=os.link)
+        shutil.rmtree(self.packages / "troupe")
+        self.addCleanup(shutil.copytree, alone / "troupe", self.packages / "troupe")
+        self.train(path=(TOY, alone))
+
     def test_trains(self):
-        version = self.run_there(self.python, "-m", "troupe", "--version")
+        self.train()
+
+    def train(self, **where):
+        where["folder"] = tempfile.mkdtemp(dir=self.folder)
+        version = self.run_there(self.python, "-m", "troupe", "--version", **where)
         self.assertRegex(version, r"^trainer_node [0-9.]+$")
-        out = self.run_there(self.python, "-c", PROGRAM, TOY / "train.py")
+        out = self.run_there(self.python, "-c", PROGRAM, TOY / "train.py", **where)
         status, summary, accuracy = json.loads(out.splitlines()[-1])
         self.assertEqual(status, 0)
         self.assertEqual(summary["status"], "completed")
