@@ -41,9 +41,14 @@ class Process:
             )
 
     def end(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        """Asks first: torchrun's processes are in groups of their own."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, number)
+                try:
+                    self.process.wait(10)
+                except subprocess.TimeoutExpired:
+                    continue
 
     def report(self):
         status = self.process.poll()
@@ -103,7 +108,7 @@ class Document(unittest.TestCase):
         for block in group:
             variables |= block.environment()
         for named, prepare in places.PREPARED.items():
-            if named in text:
+            if named in text and not (folder / named).exists():
                 prepare(folder, variables)
         for block in self.found:  # Of the program that the text is about.
             if "file" in block.marks:

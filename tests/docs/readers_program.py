@@ -6,7 +6,7 @@ import troupe
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-SAMPLES = 4096
+SAMPLES = 2048
 
 
 class Net(nn.Module):
