@@ -94,6 +94,7 @@ def make_data(folder, text):
 def here(text, folder, port):
     """The text with this machine's names of folders, hosts and ports."""
     text = re.sub(r"(?<![\w./~-])/(data|shared)/", rf"{folder}/\1/", text)
+    text = re.sub(r":43\d\d\b", lambda _: f":{free_port()}", text)  # --listen
     return text.replace("10.0.0.1", "127.0.0.1").replace(":4242", f":{port}")
 
 
