@@ -61,7 +61,7 @@ class Document(unittest.TestCase):
 
     name = ""
     found = ()
-    folders = {}
+    left = {}
 
     @classmethod
     def setUpClass(cls):
@@ -72,17 +72,18 @@ class Document(unittest.TestCase):
         places.make_data(cls.base / "data", "".join(x.text for x in cls.found))
         (cls.base / "shared").mkdir()
 
-    def folder_of(self, group):
-        """The folder of blocks that run together."""
+    def place_of(self, group):
+        """The folder of blocks that run together, and the port of their server."""
         for block in group:
             if after := block.marks.get("after"):
-                return self.folders[after]
+                return self.left[after]
         folder = self.base / f"line-{group[0].line}"
         places.clone(folder)
+        found = (folder, places.free_port())
         for block in group:
             if name := block.marks.get("with"):
-                self.folders[name] = folder
-        return folder
+                self.left[name] = found
+        return found
 
     def commands_of(self, block, folder):
         """The commands of a block, each of which is started at once."""
@@ -101,8 +102,7 @@ class Document(unittest.TestCase):
         return [places.here(x, self.base, self.port) for x in text] * times
 
     def run_together(self, group):
-        self.port = places.free_port()
-        folder = self.folder_of(group)
+        folder, self.port = self.place_of(group)
         text = "".join(x.text for x in group)
         variables = places.environment(self.base, self.port, text)
         for block in group:
