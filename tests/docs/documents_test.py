@@ -59,7 +59,6 @@ class Process:
 class Document(unittest.TestCase):
     """A test for each block, or for blocks that run at the same time."""
 
-    name = ""
     found = ()
     left = {}
 
@@ -124,11 +123,11 @@ class Document(unittest.TestCase):
             started.append(Process(command, folder, variables, number))
             self.addCleanup(started[-1].end)
         until = time.monotonic() + PATIENCE
-        for one in started:
-            try:
-                one.process.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
+        while time.monotonic() < until:
+            statuses = {x.process.poll() for x in started}
+            if None not in statuses or statuses - {None, 0}:
                 break
+            time.sleep(0.02)
         if any(x.process.poll() != 0 for x in started):
             self.fail("\n".join(x.report() for x in started))
 
