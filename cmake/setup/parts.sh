@@ -171,6 +171,31 @@ warn_of_system() {
   fi
 }
 
+# The first folder above FOLDER, or itself, that others may not enter; else nothing.
+closed_to_others() { # FOLDER
+  local folder
+  folder=$(readlink -m "$1")
+  while [[ $folder != / ]]; do
+    if [[ -e $folder ]] && ! ((8#$(stat -c %a "$folder") & 1)); then
+      echo "$folder"
+      return
+    fi
+    folder=$(dirname "$folder")
+  done
+}
+
+# Programs load LibTorch from the cache folder: where others can reach the build but
+# not the cache, such as that of root, it has to be said.
+warn_of_closed_cache() { # BUILD
+  local closed
+  closed=$(closed_to_others "$cache")
+  if [[ $closed && -z $(closed_to_others "$1") ]]; then
+    say "only $(id -un) can run what is in $1: it loads libraries from $cache, and" \
+      "$closed is closed to others. To build for all users:" \
+      "rm -r $1; TROUPE_CACHE=/opt/troupe ./dev build ${1##*/}"
+  fi
+}
+
 # What a set-up would do, one fact a line; changes nothing.
 show_plan() {
   local name file hash how url old

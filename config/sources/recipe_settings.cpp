@@ -19,7 +19,10 @@ void check_batch(const resolved& all) {
   if (samples % workers != 0)
     refuse(all, "training.global-batch-size",
            "must be a multiple of the number of workers, " +
-             std::to_string(workers));
+             std::to_string(workers) +
+             (all.values.cluster.evaluator.value_or(false)
+                ? "; the process that evaluates is none of them"
+                : ""));
   if (training.batch_size != samples / workers)
     refuse(all, "training.batch-size",
            "contradicts global-batch-size, which makes " +

@@ -3,10 +3,12 @@
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 #include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 using namespace troupe;
 
@@ -69,4 +71,55 @@ TEST_CASE("a run that diverges is reported, and the others go on") {
   REQUIRE(found["runs"].size() == 2);
   CHECK(found["runs"][0]["seconds_to_target"].is_null());
   CHECK(found["runs"][1]["steps"] == 10);
+}
+
+TEST_CASE("a comparison that is stopped reports the runs that are done") {
+  testing::temporary_folder folder;
+  auto report = folder / "report";
+  // The second policy would go on for hours.
+  auto endless = report / "async_max-steps-100000000-seed-1" / "metrics.jsonl";
+  auto asked = false;
+  auto status = app::compare(
+    {"--policies", "sync/max-steps=4,async/max-steps=100000000,ssp:1",
+     "--seeds", "1", "--workers", "2", "--batch-size", "8", "--epochs",
+     "1000000", "--target-accuracy", "1", "--train-dir", report.string()},
+    [&] {
+      return std::filesystem::exists(endless) && !std::exchange(asked, true);
+    });
+  CHECK(status == exit_status::try_again);
+  auto found = nlohmann::json::parse(text_of(report / "report.json"));
+  CHECK(found["runs_planned"] == 3);
+  REQUIRE(found["runs"].size() == 1);
+  CHECK(found["runs"][0]["policy"] == "sync/max-steps=4");
+  CHECK(count(text_of(report / "report.csv"), "\n") == 2);
+  auto page = text_of(report / "report.html");
+  CHECK(count(page, "stopped by a signal after 1 of 3 runs") == 1);
+  CHECK(page.ends_with("</html>\n"));
+}
+
+TEST_CASE("a signal between two runs of a comparison keeps the next away") {
+  testing::temporary_folder folder;
+  auto report = folder / "report";
+  auto first = report / "sync-seed-1" / "summary.json";
+  auto status = app::compare(
+    {"--policies", "sync,async", "--seeds", "2", "--workers", "2",
+     "--max-steps", "4", "--batch-size", "8", "--train-dir", report.string()},
+    [&] { return std::filesystem::exists(first); });
+  CHECK(status == exit_status::try_again);
+  auto found = nlohmann::json::parse(text_of(report / "report.json"));
+  CHECK(found["runs"].size() == 1);
+  CHECK_FALSE(std::filesystem::exists(report / "sync-seed-2"));
+}
+
+TEST_CASE("a comparison that is stopped in its first run has no report") {
+  testing::temporary_folder folder;
+  auto report = folder / "report";
+  CHECK_THROWS_WITH(
+    app::compare(
+      {"--policies", "sync", "--seeds", "2", "--workers", "2", "--max-steps",
+       "100000000", "--epochs", "1000000", "--target-accuracy", "1",
+       "--train-dir", report.string()},
+      [asked = false]() mutable { return !std::exchange(asked, true); }),
+    "stopped by a signal before a run was done; no report");
+  CHECK_FALSE(std::filesystem::exists(report / "report.json"));
 }

@@ -185,6 +185,10 @@ TEST_CASE("peers that do not fit are refused in one line", "[launch]") {
         "worker and a shard each");
   CHECK(launch_complaint(torchrun(0, 1), peers + "--evaluator") ==
         "WORLD_SIZE=1: --role auto needs an evaluator and at least one peer");
+  CHECK(launch_complaint(torchrun(0, 4),
+                         peers + "--evaluator --global-batch-size 256") ==
+        "--global-batch-size 256: must be a multiple of the number of workers, "
+        "3; the process that evaluates is none of them");
   CHECK(launch_complaint({}, "--join") ==
         "--join true: is for a node that joins peers: give --role auto "
         "--topology peers");

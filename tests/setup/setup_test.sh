@@ -96,6 +96,40 @@ cp "$scratch/right" "$scratch/brought/one.bin"
 check "a folder that somebody filled" \
   fresh says "the right bytes" fetch_one "TROUPE_DOWNLOADS=$scratch/brought"
 
+warn_of() { # CACHE BUILD
+  cache=$1 bash -c '
+    set -euo pipefail
+    cd '"$PWD"'
+    say() { echo "$*"; }
+    . cmake/setup/downloads.sh
+    . cmake/setup/parts.sh
+    warn_of_closed_cache "$1"' bash "$2"
+}
+open_to_others() {
+  [[ $(cache=$1 bash -c '. cmake/setup/parts.sh; closed_to_others "$cache"') == "" ]]
+}
+silent() {
+  local output
+  output=$("$@" 2>&1) && [[ -z $output ]] || {
+    echo "says: $output"
+    return 1
+  }
+}
+
+mkdir -p "$scratch"/{home/.cache/troupe,project/build}
+chmod 755 "$scratch" "$scratch/project"{,/build}
+chmod 700 "$scratch/home"
+if open_to_others "$scratch"; then
+  check "a cache that others cannot enter" \
+    says "only .* can run what is in $scratch/project/build: .*$scratch/home is closed to others.* TROUPE_CACHE=" \
+    warn_of "$scratch/home/.cache/troupe" "$scratch/project/build"
+  check "one that is not there yet" \
+    says "$scratch/home is closed" warn_of "$scratch/home/.cache/new" "$scratch/project/build"
+  check "a build that others cannot enter either" \
+    silent warn_of "$scratch/home/.cache/troupe" "$scratch/home"
+  check "a cache for all" silent warn_of "$scratch/project/cache" "$scratch/project/build"
+fi
+
 check "as many compilers as somebody says" \
   says '^7$' env TROUPE_JOBS=7 bash cmake/setup/jobs.sh
 check "a number that is none" \

@@ -1,9 +1,11 @@
 #include "apps/lab/compare/compare.hpp"
 
+#include "actors/runtime/wall_clock.hpp"
 #include "apps/lab/compare/contender.hpp"
 #include "apps/lab/compare/figures.hpp"
 #include "apps/lab/compare/page.hpp"
 #include "apps/lab/compare/plots.hpp"
+#include "apps/lab/compare/progress.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "config/commands/command_line.hpp"
 #include "config/schema/policies.hpp"
@@ -30,6 +32,9 @@ constexpr uint64_t usual_eval_freq = 2;
 
 /// Computations in a timeline, on average over the workers.
 constexpr size_t stretches_per_worker = 20;
+
+/// Wall seconds between two lines about a run that goes on.
+constexpr double line_interval = 10;
 
 void say(const std::string& line) {
   std::puts(line.c_str());
@@ -87,15 +92,31 @@ void scale(config::resolved& what) {
     all.training.target_accuracy = usual_target;
 }
 
-run_figures run_one(const contender& who, const config::resolved& what,
-                    const std::function<bool()>& interrupted) {
+/// None when a signal has stopped the run.
+/// @param name What lines about the run begin with.
+std::optional<run_figures> run_one(const contender& who,
+                                   const config::resolved& what,
+                                   const std::string& name,
+                                   const std::function<bool()>& interrupted) {
   std::vector<stretch> timeline;
   double timeline_end = 0;
+  double reached = 0;
+  wall_clock wall;
+  double said = 0;
   auto limit = stretches_per_worker * what.values.cluster.workers;
   virtual_run_options options;
-  options.interrupted = interrupted;
+  options.interrupted = [&] {
+    if (wall.elapsed() - said > line_interval) {
+      said = wall.elapsed();
+      char text[64];
+      std::snprintf(text, sizeof text, "at %.1f virtual s", reached);
+      say(name + ": " + text);
+    }
+    return interrupted();
+  };
   options.silent = true;
   options.watch = [&](const simulation::computation& one) {
+    reached = one.end;
     if (timeline.size() < limit)
       timeline_end = one.end;
     if (one.begin < timeline_end)
@@ -104,7 +125,7 @@ run_figures run_one(const contender& who, const config::resolved& what,
   auto end = run_in_virtual_time(what, options);
   const fs::path folder = what.values.training.train_dir;
   if (end.status == static_cast<uint8_t>(exit_status::try_again))
-    throw failure(exit_status::try_again, "stopped by a signal; no report");
+    return std::nullopt;
   auto out = read_run(folder, who.label, what.values.training.target_accuracy);
   out.failure = end.line;
   out.timeline = std::move(timeline);
@@ -160,6 +181,60 @@ std::string command_of(const std::vector<std::string>& arguments) {
   return out;
 }
 
+/// One after another, until a signal comes.
+comparison run_all(const comparison_request& request, const fs::path& folder,
+                   const std::function<bool()>& interrupted) {
+  comparison all;
+  all.planned = request.contenders.size() * request.seeds;
+  auto stopped = false;
+  auto asked = [&] {
+    auto now = interrupted && interrupted();
+    stopped = stopped || now;
+    return now;
+  };
+  size_t number = 0;
+  for (const auto& who : request.contenders)
+    for (uint64_t seed = 1; seed <= request.seeds; ++seed) {
+      auto what = resolve(request, who, seed, folder / name_of(who, seed));
+      scale(what);
+      all.target_accuracy = what.values.training.target_accuracy;
+      auto name = "[" + std::to_string(++number) + "/" +
+                  std::to_string(all.planned) + "] " + who.label + ", seed " +
+                  std::to_string(seed);
+      // A run that diverges is a result, too: the others continue.
+      auto run = run_one(who, what, name, asked);
+      if (!run)
+        return all;
+      auto line = name + ": " + line_of(*run);
+      if (seed == 1)
+        all.contenders.emplace_back().label = who.label;
+      all.contenders.back().runs.push_back(std::move(*run));
+      if (number < all.planned)
+        line += "; about " +
+                in_words(
+                  seconds_left(all, request.contenders.size(), request.seeds)) +
+                " left";
+      say(line);
+      asked();
+      if (stopped)
+        return all;
+    }
+  return all;
+}
+
+void write_report(const comparison& all, const fs::path& folder) {
+  models::replace_file(folder / "report.csv", to_csv(all));
+  models::replace_file(folder / "report.json", to_json(all));
+  std::fputs(("\n" + to_table(all) + "\n").c_str(), stdout);
+  if (can_draw()) {
+    write_page(all, folder);
+    say("report       " + (folder / "report.html").string());
+  } else {
+    say("report       " + (folder / "report.csv").string() +
+        "; for the page with plots install gnuplot (Debian: gnuplot-nox)");
+  }
+}
+
 } // namespace
 
 exit_status compare(const std::vector<std::string>& arguments,
@@ -172,37 +247,23 @@ exit_status compare(const std::vector<std::string>& arguments,
   for (const auto& who : request.contenders) // Before anything is written.
     resolve(request, who, 1, "");
   auto folder = open_folder(request);
-  comparison all;
-  all.command = command_of(arguments);
   auto runs = request.contenders.size() * request.seeds;
-  size_t done = 0;
-  auto failed = false;
-  for (const auto& who : request.contenders) {
-    auto& theirs = all.contenders.emplace_back();
-    theirs.label = who.label;
-    for (uint64_t seed = 1; seed <= request.seeds; ++seed) {
-      auto what = resolve(request, who, seed, folder / name_of(who, seed));
-      scale(what);
-      all.target_accuracy = what.values.training.target_accuracy;
-      theirs.runs.push_back(run_one(who, what, interrupted));
-      // A run that diverges is a result, too: the others continue.
-      failed = failed || !theirs.runs.back().failure.empty();
-      say("[" + std::to_string(++done) + "/" + std::to_string(runs) + "] " +
-          who.label + ", seed " + std::to_string(seed) + ": " +
-          line_of(theirs.runs.back()));
-    }
-  }
-  models::replace_file(folder / "report.csv", to_csv(all));
-  models::replace_file(folder / "report.json", to_json(all));
-  std::fputs(("\n" + to_table(all) + "\n").c_str(), stdout);
-  if (can_draw()) {
-    write_page(all, folder);
-    say("report       " + (folder / "report.html").string());
-  } else {
-    say("report       " + (folder / "report.csv").string() +
-        "; for the page with plots install gnuplot (Debian: gnuplot-nox)");
-  }
-  return failed ? exit_status::failed : exit_status::done;
+  say(std::to_string(runs) + " runs into " + folder.string() +
+      ", one after another; Ctrl-C ends them with a report of those that are "
+      "done");
+  auto all = run_all(request, folder, interrupted);
+  all.command = command_of(arguments);
+  if (all.contenders.empty())
+    throw failure(exit_status::try_again,
+                  "stopped by a signal before a run was done; no report");
+  write_report(all, folder);
+  if (all.done() < all.planned)
+    return exit_status::try_again;
+  for (const auto& one : all.contenders)
+    for (const auto& run : one.runs)
+      if (!run.failure.empty())
+        return exit_status::failed;
+  return exit_status::done;
 }
 
 } // namespace troupe::app

@@ -153,6 +153,13 @@ size_t contender_figures::reached() const {
     runs, [](const auto& run) { return run.seconds_to_target.has_value(); }));
 }
 
+size_t comparison::done() const {
+  size_t out = 0;
+  for (const auto& one : contenders)
+    out += one.runs.size();
+  return out;
+}
+
 std::string to_table(const comparison& all) {
   std::vector<std::vector<std::string>> rows{{"policy"}};
   if (all.target_accuracy)
@@ -184,7 +191,11 @@ std::string to_table(const comparison& all) {
           100 * one.of([](const run& x) { return x.best_accuracy; }).mean, 2) +
         " %");
   }
-  return aligned(rows);
+  auto out = aligned(rows);
+  if (all.done() < all.planned)
+    out += "stopped by a signal after " + std::to_string(all.done()) + " of " +
+           std::to_string(all.planned) + " runs\n";
+  return out;
 }
 
 std::string to_csv(const comparison& all) {
@@ -219,6 +230,7 @@ std::string to_json(const comparison& all) {
   };
   ordered_json out{{"command", all.command},
                    {"target_accuracy", optional(all.target_accuracy)},
+                   {"runs_planned", all.planned},
                    {"runs", ordered_json::array()}};
   for (const auto& one : all.contenders)
     for (const auto& x : one.runs) {

@@ -82,7 +82,10 @@ struct contender_figures {
 struct comparison {
   std::string command;
   std::optional<double> target_accuracy;
-  std::vector<contender_figures> contenders;
+  std::vector<contender_figures> contenders; ///< Those with runs.
+  size_t planned = 0; ///< Runs; more than there are if a signal came.
+
+  size_t done() const; ///< Runs of all contenders.
 };
 
 /// A table for a terminal.
