@@ -73,7 +73,8 @@ environment process_environment();
 std::vector<given> from_file(const std::filesystem::path& file);
 
 /// The values of the variables TROUPE_<SECTION>_<KEY>; an empty one counts as
-/// not given. Throws `usage_error` for a known section with an unknown key.
+/// not given, and what Kubernetes says about its services is passed over.
+/// Throws `usage_error` for a known section with an unknown key.
 std::vector<given> from_environment(const environment& variables);
 
 /// The settings of a run, and where each came from. Keys are named by their id,

@@ -62,6 +62,44 @@ TEST_CASE("variables of others are not ours to judge", "[precedence]") {
     {}, {{"TROUPE_CACHE", "x"}, {"TROUPE_TORCH_DIR", "y"}, {"PATH", "z"}}));
 }
 
+TEST_CASE("what Kubernetes says about a service is passed over",
+          "[precedence]") {
+  environment all;
+  for (std::string name : {"TROUPE", "TROUPE_DATA", "TROUPE_POLICY",
+                           "TROUPE_CLUSTER", "TROUPE_TRAINING_SET"})
+    for (const auto& [ending, value] :
+         environment{{"_SERVICE_HOST", "10.96.3.7"},
+                     {"_SERVICE_PORT", "4242"},
+                     {"_SERVICE_PORT_GRPC_WEB", "4242"},
+                     {"_PORT", "tcp://10.96.3.7:4242"},
+                     {"_PORT_4242_TCP", "tcp://10.96.3.7:4242"},
+                     {"_PORT_4242_TCP_PROTO", "tcp"},
+                     {"_PORT_4242_TCP_PORT", "4242"},
+                     {"_PORT_4242_TCP_ADDR", "10.96.3.7"},
+                     {"_PORT_53_UDP", "udp://10.96.3.7:53"},
+                     {"_PORT_7_SCTP_ADDR", "fd00::7"}})
+      all[name + ending] = value;
+  CHECK(resolved_from({}, all).values == resolved_from({}).values);
+  CHECK_NOTHROW(
+    resolved_from({}, {{"TROUPE_DATA_PORT", "tcp://10.96.3.7:80"}}));
+}
+
+TEST_CASE("a misspelt variable is refused, also one about ports",
+          "[precedence]") {
+  for (std::string name :
+       {"TROUPE_DATA_DIR", "TROUPE_CLUSTER_PORTS", "TROUPE_DATA_PORT",
+        "TROUPE_CLUSTER_PORT_TCP", "TROUPE_CLUSTER_SERVICE",
+        "TROUPE_TRAINING_PORT_TCP_ADDR"})
+    CHECK(complaint([&] {
+            resolved_from({}, {{name, "80"}});
+          }).starts_with("environment: unknown variable " + name));
+  // No service put it there.
+  CHECK(complaint([] {
+          resolved_from({}, {{"TROUPE_CLUSTER_PORT", "tcp://10.0.0.1:4242"}});
+        }) ==
+        "TROUPE_CLUSTER_PORT=tcp://10.0.0.1:4242: must be a whole number");
+}
+
 TEST_CASE("epochs has a default only when no limit is given", "[limits]") {
   auto limits = [](const std::string& line) {
     return resolved_from(split(line)).values.training;
