@@ -22,7 +22,7 @@ const config::verb launch_verb{
   "After -- come flags for all of them, or the command of a worker.",
   {},
   false,
-  {{"config", "FILE", "an INI file of settings", config::any_text(), {}, true},
+  {{"config", "FILE", "an INI file of settings", config::file_path(), {}, true},
    {"workers",
     "N",
     "how many; not given: those of the settings",
@@ -43,7 +43,7 @@ const config::verb launch_verb{
    {"log-dir",
     "DIR",
     "a folder for what each process prints",
-    config::any_text(),
+    config::file_path(),
     {},
     true}}};
 

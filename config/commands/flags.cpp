@@ -2,6 +2,7 @@
 
 #include "config/text/call.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/home.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 
@@ -70,6 +71,15 @@ private:
     return next;
   }
 
+  std::string path() {
+    auto typed = value();
+    try {
+      return expand_home(typed);
+    } catch (const bad_value& why) {
+      throw usage_error(flag_ + " " + shown(typed) + ": " + why.what());
+    }
+  }
+
   bool is_switch(const char* name, bool& on) {
     if (flag_ != name)
       return false;
@@ -88,11 +98,11 @@ private:
     } else if (flag_ == "--config") {
       if (result_.file)
         throw usage_error("--config is given twice");
-      result_.file = value();
+      result_.file = path();
     } else if (flag_ == "--replay") {
       if (result_.replay)
         throw usage_error("--replay is given twice");
-      result_.replay = value();
+      result_.replay = path();
     } else if (flag_ == "--set") {
       add(result_.keys, assignment(value()));
     } else if (flag_ == "--change") {

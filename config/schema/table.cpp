@@ -40,7 +40,8 @@ void add_cluster(std::vector<key>& table) {
     "only a server; with --role auto or --simulate");
   at.add("init-method", &s::init_method, scope::node, "URL",
          "where the nodes of a --role auto launch meet: env://, "
-         "tcp://HOST:PORT or file:///PATH");
+         "tcp://HOST:PORT or file:///PATH",
+         rules::init_method);
   at.add("join", &s::join, scope::node, "BOOL",
          "with --topology peers: joins a run that is under way, as a worker; "
          "the next time that the weights are dealt out it gets its part");
@@ -170,7 +171,8 @@ void add_training(std::vector<key>& table) {
          "who computes gradients: native: this process; external: one that "
          "connects to the compute-socket, such as a Python program");
   at.add("compute-socket", &s::compute_socket, scope::node, "PATH",
-         "where a worker waits for that process: a Unix socket that it makes");
+         "where a worker waits for that process: a Unix socket that it makes",
+         path);
   at.add("compute-timeout", &s::compute_timeout, scope::node, "SECONDS",
          "how long a worker waits for that process to connect, and for each "
          "gradient; then it ends",
@@ -188,11 +190,13 @@ void add_training(std::vector<key>& table) {
          "quarters of what the machine or its container has",
          from{0, 1e12});
   at.add("train-dir", &s::train_dir, scope::node, "DIR",
-         "the run directory; not given: runs/<network>-<n>, new each time");
+         "the run directory; not given: runs/<network>-<n>, new each time",
+         path);
   at.add("init", &s::init, scope::node, "FILE",
          "parameter server: the first weights, from a safetensors file or one "
          "of torch.save (.pt, .pth, .pth.tar), a state dict or a checkpoint "
-         "that holds one");
+         "that holds one",
+         path);
   at.add("init-skip", &s::init_skip, scope::node, "PATTERN[,PATTERN...]",
          "tensors that begin as usual, such as 'fc.*' where the number of "
          "classes differs",
@@ -204,7 +208,8 @@ void add_training(std::vector<key>& table) {
          rules::key_patterns);
   at.add("resume", &s::resume, scope::start, "auto|best|PATH",
          "go on from a checkpoint; auto: the newest of the train-dir, or a "
-         "fresh start when there is none; best: that of its best score")
+         "fresh start when there is none; best: that of its best score",
+         path)
     .alone = "auto";
   at.add("overwrite", &s::overwrite, scope::start, "BOOL",
          "remove the run that the train-dir holds");
@@ -255,7 +260,7 @@ void add_data(std::vector<key>& table) {
          "have the samples",
          dataset);
   at.add("data-dir", &s::data_dir, scope::node, "DIR",
-         "folder of the file-based data sets");
+         "folder of the file-based data sets", path);
   at.add("augment", &s::augment, scope::cluster, "auto|none|STEP+STEP...",
          "what is changed at random in samples for training: crop, flip, "
          "resized-crop, jitter; auto: what is usual for the data set",
@@ -341,7 +346,8 @@ void add_evaluation(std::vector<key>& table) {
          "wait for the last score when the run ends", seconds);
   at.add("follow", &s::follow, scope::node, "ps|DIR",
          "evaluator: live weights of the parameter server, or a folder of "
-         "checkpoints");
+         "checkpoints",
+         path);
 }
 
 void add_checkpoint(std::vector<key>& table) {
