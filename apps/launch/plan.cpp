@@ -3,6 +3,7 @@
 #include "config/commands/verb.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/values/address.hpp"
 
 #include <algorithm>
 #include <array>
@@ -128,9 +129,10 @@ private:
     auto out = joined(
       {node("ps"), {"--shards", std::to_string(shards_), "--rank", number}});
     if (rank > 0)
-      out = joined({out,
-                    {"--listen", config_.values.cluster.host + ":" +
-                                   std::to_string(facts_.free_port())}});
+      out = joined(
+        {out,
+         {"--listen", config::to_string(config::address{
+                        config_.values.cluster.host, facts_.free_port()})}});
     return {"ps-" + number, std::move(out)};
   }
 

@@ -177,14 +177,19 @@ std::string init_method(std::string& value) {
   });
 }
 
-std::string host(const std::string& value) {
+std::string host(std::string& value) {
+  if (value.starts_with('[') && value.ends_with(']') &&
+      value.find(':') != value.npos)
+    value = value.substr(1, value.size() - 2);
   auto odd = value.find_first_of(" \t/[]") != std::string::npos;
   return odd ? "must be a host name or an address" : "";
 }
 
 std::string host_and_port(const std::string& value) {
-  return reason(
-    [&]() -> std::string { return host(parse_address(value).host); });
+  return reason([&] {
+    auto where = parse_address(value);
+    return host(where.host);
+  });
 }
 
 std::string distribution(const std::string& value) {

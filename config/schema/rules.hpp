@@ -54,7 +54,7 @@ std::string param_groups(std::string& value);
 /// A file or folder, or a word in its place, such as `auto`.
 std::string path(std::string& value);
 std::string init_method(std::string& value);
-std::string host(const std::string& value);
+std::string host(std::string& value); ///< Without the brackets of IPv6.
 std::string host_and_port(const std::string& value);
 std::string distribution(const std::string& value);
 std::string rate(const std::string& value);  ///< A number above 0.

@@ -180,6 +180,21 @@ TEST_CASE("a network that strangers reach needs consent", "[trust]") {
     }
 }
 
+TEST_CASE("an IPv6 host may have brackets, and is shown with them", "[trust]") {
+  CHECK(resolved_from(split("--host [::1]")).values.cluster.host == "::1");
+  CHECK(resolved_from({}, {{"TROUPE_CLUSTER_HOST", "[fd00::7]"}})
+          .values.cluster.host == "fd00::7");
+  CHECK_NOTHROW(parse(split("--role ps --host [::1]")));
+  CHECK(
+    parse(split("--role ps --host [::1] --check")).text.find("[::1]:4242") !=
+    std::string::npos);
+  for (auto host : {"[::1", "::1]", "[10.0.0.1]", "[]", "[[::1]]", "[::1]:80"})
+    CHECK(complaint([&] {
+            resolved_from({"--host", host});
+          }) == "--host " + std::string{host} +
+                  ": must be a host name or an address");
+}
+
 TEST_CASE("NCCL needs consent wherever the nodes are", "[trust]") {
   auto line = complaint([&] { parse(split("--role ps --transport nccl")); });
   CHECK(line.starts_with("--transport nccl: NCCL connects over any network"));
