@@ -306,6 +306,10 @@ int main(int argc, char** argv) {
       call.text = app::list_networks();
     if (call.what == config::action::list_datasets)
       call.text = app::list_datasets();
+    if (call.what == config::action::run ||
+        call.what == config::action::evaluate)
+      for (const auto& note : call.config.notes)
+        say("network      " + note);
     if (call.what == config::action::evaluate)
       return static_cast<int>(run_evaluation(call.config));
     if (call.what == config::action::replay)

@@ -106,6 +106,9 @@ public:
   /// The deliberate changes to the earlier run; see earlier_run.hpp.
   std::vector<change> changes;
 
+  /// What this start has to say about its settings, a line each.
+  std::vector<std::string> notes;
+
   /// They are those of a run that is repeated (`--replay`).
   bool is_replay = false;
 

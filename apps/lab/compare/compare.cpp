@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 namespace troupe::app {
 
@@ -169,8 +170,11 @@ exit_status compare(const std::vector<std::string>& arguments,
     std::fputs(comparison_help().c_str(), stdout);
     return exit_status::done;
   }
+  std::set<std::string> notes;
   for (const auto& who : request.contenders) // Before anything is written.
-    resolve(request, who, 1, "");
+    for (const auto& note : resolve(request, who, 1, "").notes)
+      if (notes.insert(note).second)
+        say("network      " + note);
   auto folder = open_folder(request);
   comparison all;
   all.command = command_of(arguments);
