@@ -138,9 +138,12 @@ private:
 
   child_plan worker(uint32_t rank) const {
     auto name = "worker-" + std::to_string(rank);
+    auto number = std::to_string(rank);
     if (command_.empty())
-      return {name, node("worker")};
-    return {name, command_, environment()};
+      return {name, joined({node("worker"), {"--rank", number}})};
+    auto variables = environment();
+    variables["TROUPE_CLUSTER_RANK"] = number;
+    return {name, command_, std::move(variables)};
   }
 
   /// By which a command finds the cluster, and takes its share of the cores.
