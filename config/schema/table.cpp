@@ -24,6 +24,8 @@ void add_cluster(std::vector<key>& table) {
          "where the parameter server listens and everybody connects", host);
   at.add("port", &s::port, scope::node, "PORT",
          "its port; 0 lets the parameter server take a free one");
+  at.add("run-id", &s::run_id, scope::cluster, "NAME",
+         "a name for the run; a node that is given another one is refused");
   at.add("workers", &s::workers, scope::cluster, "N",
          "size of the cluster that training starts with", from{1, 100000});
   at.add("shards", &s::shards, scope::cluster, "K", "parameter server shards",

@@ -37,6 +37,8 @@ bool is_limit(std::string_view id) {
 bool is_free(std::string_view id, const pairs& run, relation how) {
   if (is_limit(id))
     return true;
+  if (id == "cluster.run-id") // Only where both ends know a name.
+    return how == relation::resume || !has(run, id);
   if (id == "cluster.shards")
     return how == relation::resume;
   if (id == "training.batch-size")

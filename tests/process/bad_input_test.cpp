@@ -596,6 +596,21 @@ TEST_CASE("A peer that talks nonsense") {
     worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" + on.port() + ".*");
 }
 
+TEST_CASE("A node that was meant for another run") {
+  process_fixture on;
+  auto server = on.listening_server(
+    {"--workers", "1", "--max-steps", "3", "--run-id", "night 7"});
+  auto stray = on.worker({"--run-id", "night 8"});
+  check_refusal(stray, 2,
+                "127\\.0\\.0\\.1:" + on.port() +
+                  " refuses this node: its run is 'night 7', and this node is "
+                  "for 'night 8': check --run-id, host and port");
+  auto worker = on.worker({"--run-id", "night 7"});
+  check_end(worker, 0);
+  check_end(server, 0);
+  CHECK(worker.said("connected .* as worker 0 over .*, run night 7"));
+}
+
 TEST_CASE("A node whose settings are not those of the cluster") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1"});
