@@ -18,13 +18,13 @@ constexpr std::string_view by_launcher =
   "leave it out: --role auto takes it from the launcher's variables";
 constexpr std::string_view in_metrics =
   "leave it out: each step is a line of metrics.jsonl in the run directory";
-constexpr std::string_view batch_size =
+constexpr std::string_view batch_of_each =
   "here it is --batch-size N, of each worker, or --global-batch-size N, of all";
 constexpr std::string_view weights_file =
   "here it is --init FILE, weights that torch.save wrote";
-constexpr std::string_view evaluation =
+constexpr std::string_view scoring_alone =
   "here it is --evaluate, with --init FILE or --resume PATH";
-constexpr std::string_view steps =
+constexpr std::string_view step_schedule =
   "here it is --lr-schedule 'step(every=30,factor=0.1)'";
 
 /// '_' is written as '-'.
@@ -34,12 +34,12 @@ constexpr std::array<foreign_flag, 53> foreign_flags{{
   {"--arch", "here it is --network NAME"},
   {"-j", "here it is --threads N; each process decodes its next batch while it "
          "computes"},
-  {"-b", batch_size},
+  {"-b", batch_of_each},
   {"--wd", "here it is --weight-decay X"},
   {"--learning-rate", "here it is --lr X"},
   {"-p", in_metrics},
   {"--print-freq", in_metrics},
-  {"-e", evaluation},
+  {"-e", scoring_alone},
   {"--pretrained", weights_file},
   {"--start-epoch", "leave it out: --resume goes on at the checkpoint's epoch"},
   {"--world-size", "here it is --workers N, which counts workers alone"},
@@ -57,15 +57,15 @@ constexpr std::array<foreign_flag, 53> foreign_flags{{
   {"--data", "here it is --data-dir DIR"},
   {"--opt", "here it is --optimizer NAME"},
   {"--output-dir", "here it is --train-dir DIR"},
-  {"--test-only", evaluation},
+  {"--test-only", scoring_alone},
   {"--weights", weights_file},
   {"--amp", "here it is --autocast bf16"},
   {"--fp16", "here it is --autocast bf16"},
   {"--clip-grad-norm", "here it is --clip-norm X"},
   {"--model-ema", "here it is --ema-decay X"},
   {"--model-ema-decay", "here it is --ema-decay X"},
-  {"--lr-step-size", steps},
-  {"--lr-gamma", steps},
+  {"--lr-step-size", step_schedule},
+  {"--lr-gamma", step_schedule},
   {"--lr-warmup-epochs", "here it is --warmup-epochs X"},
   {"--sync-bn",
    "leave it out: --buffers average averages the running statistics"},
@@ -97,7 +97,7 @@ constexpr std::array<foreign_flag, 53> foreign_flags{{
 }};
 
 /// "-b64" is "-b", "--dist_url=x" is "--dist-url".
-std::string name_in(std::string_view typed) {
+std::string plain_name(std::string_view typed) {
   std::string name{typed.substr(0, typed.find('='))};
   constexpr size_t short_flag = 2;
   auto is_short = name.size() > short_flag && name[1] != '-' &&
@@ -112,7 +112,7 @@ std::string name_in(std::string_view typed) {
 
 std::string hint_for_foreign(std::string_view typed) {
   auto found =
-    std::ranges::find(foreign_flags, name_in(typed), &foreign_flag::name);
+    std::ranges::find(foreign_flags, plain_name(typed), &foreign_flag::name);
   return found == foreign_flags.end() ? "" : "; " + std::string{found->here};
 }
 
