@@ -3,11 +3,14 @@
 #include "actors/recording/console.hpp"
 #include "actors/recording/metrics_tail.hpp"
 #include "config/text/one_line.hpp"
+#include "config/text/text.hpp"
 
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -133,8 +136,13 @@ void recorder_state::put(const note& at, const notes::joined& what) {
   metrics_.joined(at.step, at.time, what.who, what.life);
   if (parts_.workers > most_said && what.life.value == 1)
     return; // All are in the log.
+  std::vector<std::string> facts;
+  if (what.life.value > 1)
+    facts.push_back("life " + to_string(what.life));
+  if (auto peer = parts_.peers ? parts_.peers->of(what.who) : ""; !peer.empty())
+    facts.push_back(peer);
   say("joined       worker " + to_string(what.who) +
-      (what.life.value > 1 ? " (life " + to_string(what.life) + ")" : ""));
+      (facts.empty() ? "" : " (" + config::join(facts, ", ") + ")"));
 }
 
 void recorder_state::put(const note& at, const notes::left& what) {

@@ -6,6 +6,7 @@
 // which sends it notes.
 
 #include "actors/recording/notes.hpp"
+#include "actors/recording/peer_names.hpp"
 #include "actors/recording/tensorboard_log.hpp"
 #include "actors/runtime/wall_clock.hpp"
 #include "messages/interfaces.hpp"
@@ -34,6 +35,7 @@ struct recorder_parts {
   /// files are complete only at the end. For runs that are never resumed and in
   /// which writing is most of the work.
   bool gathers = false;
+  recording::peer_names_ptr peers{}; ///< Whose lines say host and process.
 };
 
 class recorder_state {

@@ -217,6 +217,8 @@ void parameter_server_state::enlist(inputs::enlisted what,
   scheduler_.enlist(what.who, what.life, what.data, what.leases);
   requests_.enlist(what.who, what.life, handle);
   transports_["worker-" + to_string(what.who)] = what.transport;
+  if (parts_.peers && handle)
+    parts_.peers->seated(what.who, handle.node());
   decide(std::move(what));
 }
 

@@ -16,6 +16,7 @@
 #include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
 #include "actors/modules/remote_module.hpp"
+#include "actors/recording/peer_names.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/wall_clock.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
@@ -75,6 +76,7 @@ struct parameter_server_parts {
   /// The score of the best weights that are on disk already.
   std::optional<models::best_score> best;
   recorder_actor recorder;
+  recording::peer_names_ptr peers; ///< Learns whose worker has which place.
   checkpoint_writer_actor writer;
   models::lanes across; ///< Threads that share each pass over the weights.
   uint32_t remote_shards = 0; ///< Shards in processes of their own.

@@ -91,11 +91,13 @@ admission_state::meet(const std::string& bytes) {
     welcome.set_later(early);
     return {welcome.SerializeAsString(), caf::strong_actor_ptr{}};
   }
+  const auto& from = self_->current_sender();
+  if (parts_.names && from)
+    parts_.names->said(from->node(), hello.name());
   let_in(hello, welcome);
   if (is_shard(hello))
     return {welcome.SerializeAsString(),
             caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar)};
-  const auto& from = self_->current_sender();
   auto gateway = receive(from ? from->address() : caf::actor_addr{});
   if (parts_.reception)
     offer_paths(*welcome.mutable_paths(), gateway);

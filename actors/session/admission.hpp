@@ -7,6 +7,7 @@
 // An actor; one for each parameter server shard that takes remote peers.
 
 #include "actors/links/framed_gateway.hpp"
+#include "actors/recording/peer_names.hpp"
 #include "actors/shards/shard_registrar.hpp"
 #include "config/sources/description.hpp"
 #include "messages/interfaces.hpp"
@@ -58,6 +59,8 @@ struct admission_parts {
   std::string run_directory;
 
   // For peers that have said hello:
+
+  recording::peer_names_ptr names{}; ///< Learns who they are; or null.
 
   double patience = 120;       ///< s that each has to set up its link.
   size_t most_expected = 1024; ///< Beyond this the oldest is rejected.

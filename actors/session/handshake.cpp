@@ -1,6 +1,7 @@
 #include "actors/session/handshake.hpp"
 
 #include "actors/runtime/run_clock.hpp"
+#include "messages/transport/wire/meeting.hpp"
 
 #include <caf/io/middleman.hpp>
 
@@ -10,6 +11,9 @@
 namespace troupe {
 
 namespace {
+
+/// Seconds that the reason of a failure may take.
+constexpr double to_look_again = 0.2;
 
 void greet(session_client_actor::pointer self, connection_attempts& attempts,
            const admission_actor& admission, double patience,
@@ -64,8 +68,9 @@ void handshake(session_client_actor::pointer self,
         greet(self, attempts, caf::actor_cast<admission_actor>(ptr), patience,
               bytes, then);
     }),
-          attempts.in_this_one(
-            [then](const caf::error&) { then.later("nobody answers there"); }));
+          attempts.in_this_one([host, port, then](const caf::error&) {
+            then.later(transport::why_unreachable(host, port, to_look_again));
+          }));
 }
 
 } // namespace troupe

@@ -22,6 +22,14 @@ using recording::say;
 /// Seconds between two searches for a lead: the next one may not lead for long.
 constexpr double longest_when_following = 0.5;
 
+/// What users call the run (`--run-id`); empty: they gave it no name.
+std::string run_name_of(const proto::Welcome& welcome) {
+  for (const auto& [id, value] : description_of(welcome).settings)
+    if (id == "cluster.run-id")
+      return value;
+  return "";
+}
+
 } // namespace
 
 remote_session_client_state::remote_session_client_state(
@@ -341,8 +349,9 @@ void remote_session_client_state::seated(const std::string& as) {
   note_successors();
   auto compressed =
     servers_.all().front().codec ? ", gradients compressed" : "";
+  auto name = run_name_of(welcome_);
   say("connected    to " + address() + " " + as + " over " + servers_.paths() +
-      compressed);
+      compressed + (name.empty() ? "" : ", run " + config::shown(name)));
 }
 
 // Only a lead whose nodes go on without it says where the run's files are. The

@@ -5,6 +5,7 @@
 #include "actors/runtime/unexpected.hpp"
 #include "actors/session/handshake.hpp"
 #include "config/text/failure.hpp"
+#include "config/values/address.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -164,7 +165,7 @@ void shard_session_client_state::end(const run_end& how) {
 }
 
 std::string shard_session_client_state::address() const {
-  return parts_.host + ":" + std::to_string(parts_.port);
+  return config::to_string(config::address{parts_.host, parts_.port});
 }
 
 } // namespace troupe

@@ -3,6 +3,7 @@
 #include "actors/runtime/run_clock.hpp"
 #include "actors/shards/file_places.hpp"
 #include "config/text/one_line.hpp"
+#include "config/values/address.hpp"
 #include "models/engine/tensor_memory.hpp"
 
 #include <algorithm>
@@ -282,9 +283,10 @@ void shard_registrar_state::lost(const caf::actor_addr& who,
   auto gone = std::move(shards_.extract(found).mapped());
   if (!complete_)
     return note_missing();
-  auto line = "parameter server shard " + to_string(gone.rank) + " at " +
-              gone.where.host + ":" + std::to_string(gone.where.port) +
-              " is lost (" + why + ")";
+  auto line =
+    "parameter server shard " + to_string(gone.rank) + " at " +
+    config::to_string(config::address{gone.where.host, gone.where.port}) +
+    " is lost (" + why + ")";
   if (parts_.goes_on)
     return go_on(line);
   self_->send(parts_.lead, refuse_atom_v,

@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 const config::parameter place{"path", "PATH",
                               "a run directory, its folder of checkpoints or "
                               "one checkpoint",
-                              config::any_text()};
+                              config::file_path()};
 
 const config::parameter weights{
-  "path", "PATH", "the same, or a safetensors file", config::any_text()};
+  "path", "PATH", "the same, or a safetensors file", config::file_path()};
 
 const std::array<config::verb, 4> checkpoint_verbs{{
   {"checkpoint list",
@@ -53,7 +53,7 @@ const std::array<config::verb, 4> checkpoint_verbs{{
     {"out",
      "FILE",
      "where they go; not given: NETWORK-step-N in this folder",
-     config::any_text(),
+     config::file_path(),
      {},
      true},
     {"best", "", "take best.safetensors instead of a checkpoint",

@@ -157,6 +157,18 @@ exit_status leave_with(const run_end& how) {
   return static_cast<exit_status>(how.status);
 }
 
+/// A worker or an evaluator with nothing to complain of would end without a
+/// word. The process that another computes for tells that one instead.
+void say_how_it_ended(const config::settings& settings, const run_end& how) {
+  auto is_participant = settings.what == config::role::worker ||
+                        settings.what == config::role::evaluator;
+  if (!is_participant || !how.line.empty() ||
+      settings.training.compute == config::compute_kind::external)
+    return;
+  recording::say(how.status == 0 ? "ended        the run is over"
+                                 : "ended        it was told to stop");
+}
+
 exit_status run_virtual(const config::resolved& config,
                         const app::earlier_start& earlier,
                         std::shared_ptr<const app::replay_plan> replay = {}) {
@@ -244,6 +256,8 @@ exit_status run(const config::resolved& config, app::earlier_start earlier,
         nodes);
     });
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
+  if (how.next.empty())
+    say_how_it_ended(config.values, how);
   auto directory = node.directory;
   node = {};
   if (worker)
@@ -306,6 +320,10 @@ int main(int argc, char** argv) {
       call.text = app::list_networks();
     if (call.what == config::action::list_datasets)
       call.text = app::list_datasets();
+    if (call.what == config::action::run ||
+        call.what == config::action::evaluate)
+      for (const auto& note : call.config.notes)
+        say("network      " + note);
     if (call.what == config::action::evaluate)
       return static_cast<int>(run_evaluation(call.config));
     if (call.what == config::action::replay)

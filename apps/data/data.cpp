@@ -24,7 +24,7 @@ using config::parameter;
 constexpr uint64_t most_parts = 100'000;
 
 const parameter folder{"folder", "DIR", "a folder with a data set",
-                       config::any_text()};
+                       config::file_path()};
 const parameter kind{"dataset",
                      "NAME",
                      "what the files are when their names do not say it; see "
@@ -51,7 +51,7 @@ const std::array<config::verb, 3> data_verbs{{
     {"out",
      "OUT",
      "where they go; not given: DIR-in-N-parts",
-     config::any_text(),
+     config::file_path(),
      {},
      true},
     kind}},
@@ -61,7 +61,7 @@ const std::array<config::verb, 3> data_verbs{{
    {{"name", "NAME", "a name: mnist, fashion-mnist, cifar10 or cifar100",
      config::any_text()}},
    false,
-   {{"data-dir", "DIR", "where it goes", config::any_text()},
+   {{"data-dir", "DIR", "where it goes", config::file_path()},
     {"mirror",
      "URL",
      "another place that has the files",

@@ -3,6 +3,7 @@
 #include "config/commands/verb.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/values/address.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +23,7 @@ const config::verb launch_verb{
   "After -- come flags for all of them, or the command of a worker.",
   {},
   false,
-  {{"config", "FILE", "an INI file of settings", config::any_text(), {}, true},
+  {{"config", "FILE", "an INI file of settings", config::file_path(), {}, true},
    {"workers",
     "N",
     "how many; not given: those of the settings",
@@ -43,7 +44,7 @@ const config::verb launch_verb{
    {"log-dir",
     "DIR",
     "a folder for what each process prints",
-    config::any_text(),
+    config::file_path(),
     {},
     true}}};
 
@@ -128,17 +129,21 @@ private:
     auto out = joined(
       {node("ps"), {"--shards", std::to_string(shards_), "--rank", number}});
     if (rank > 0)
-      out = joined({out,
-                    {"--listen", config_.values.cluster.host + ":" +
-                                   std::to_string(facts_.free_port())}});
+      out = joined(
+        {out,
+         {"--listen", config::to_string(config::address{
+                        config_.values.cluster.host, facts_.free_port()})}});
     return {"ps-" + number, std::move(out)};
   }
 
   child_plan worker(uint32_t rank) const {
     auto name = "worker-" + std::to_string(rank);
+    auto number = std::to_string(rank);
     if (command_.empty())
-      return {name, node("worker")};
-    return {name, command_, environment()};
+      return {name, joined({node("worker"), {"--rank", number}})};
+    auto variables = environment();
+    variables["TROUPE_CLUSTER_RANK"] = number;
+    return {name, command_, std::move(variables)};
   }
 
   /// By which a command finds the cluster, and takes its share of the cores,

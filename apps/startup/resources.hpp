@@ -28,9 +28,10 @@ models::lanes lanes_for(const config::settings& settings);
 /// the settings. To be called before the first tensor and the first thread.
 void keep_tensor_memory(const config::settings& settings);
 
-/// Whether this process could listen there. True for a host that cannot be
-/// looked up: the error comes when the socket is opened.
-bool can_listen(const std::string& host, uint16_t port);
+/// Why this process could not listen there, as the system says, and what to do;
+/// nothing if it could.
+std::optional<std::string> trouble_listening(const std::string& host,
+                                             uint16_t port);
 
 /// A port of this host that is free at the moment. Throws `run_error`.
 uint16_t find_free_port(const std::string& host);

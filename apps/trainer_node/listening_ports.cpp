@@ -12,10 +12,8 @@ namespace troupe::app {
 
 namespace {
 
-run_error no_port(const config::address& where) {
-  return run_error("cannot listen on " + config::to_string(where) +
-                   ": the port is in use or not ours; choose another, or end "
-                   "the program that has it");
+run_error no_port(const config::address& where, const std::string& why) {
+  return run_error("cannot listen on " + config::to_string(where) + ": " + why);
 }
 
 } // namespace
@@ -33,8 +31,8 @@ config::address listens_at(const config::cluster_settings& cluster) {
 }
 
 void require_port(const config::address& where) {
-  if (!can_listen(where.host, where.port))
-    throw no_port(where);
+  if (auto why = trouble_listening(where.host, where.port))
+    throw no_port(where, *why);
 }
 
 std::shared_ptr<transport::shared_memory>
@@ -74,8 +72,10 @@ listening_ports open_port(caf::actor_system& system,
   auto port =
     system.middleman().publish(admission, where.port, where.host.c_str(), true);
   if (!port)
-    throw no_port(where);
-  say("listening    on " + where.host + ":" + std::to_string(*port));
+    throw no_port(where, trouble_listening(where.host, where.port)
+                           .value_or("it was in use a moment ago; try again"));
+  say("listening    on " +
+      config::to_string(config::address{where.host, *port}));
   auto gate = spawn<accept_gate_actor, accept_gate_state>(
     system, placement::scheduled,
     accept_gate_parts{admission, where.host, *port, say});

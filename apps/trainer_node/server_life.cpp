@@ -81,10 +81,14 @@ server_actors::server_actors(
   parameter_server_parts parts, const origin& from,
   const std::shared_ptr<simulation::machine>& machine)
   : supervisor(spawn<supervisor_actor, supervisor_state>(
-      system, placement::scheduled, supervisor_parts{options.on_end})) {
+      system, placement::scheduled, supervisor_parts{options.on_end})),
+    peers(std::make_shared<recording::peer_names>()) {
+  parts.peers = peers;
+  auto records =
+    make_recorder_parts(parts.settings, from, parts.dataset, options.silent);
+  records.peers = peers;
   auto recorder = spawn<recorder_actor, recorder_state>(
-    system, placement::detached,
-    make_recorder_parts(parts.settings, from, parts.dataset, options.silent));
+    system, placement::detached, std::move(records));
   auto writer = spawn<checkpoint_writer_actor, checkpoint_writer_state>(
     system, placement::detached,
     checkpoint_writer_parts{from.checkpoints(), parts.settings.checkpoint.keep,
@@ -136,7 +140,10 @@ server_life open_server(caf::actor_system& system,
                       pings ? settings.cluster.liveness_timeout : 0, from.life,
                       all.lead, all.supervisor, assignment_of(settings, from)});
   all.guard("coordinator", coordinator);
-  return {{all.lead, coordinator}, std::move(all.actors), from.directory.path};
+  return {{all.lead, coordinator},
+          std::move(all.actors),
+          from.directory.path,
+          all.peers};
 }
 
 } // namespace troupe::app

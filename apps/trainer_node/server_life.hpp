@@ -20,6 +20,7 @@ struct server_life {
   local_server with;
   std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
   std::filesystem::path directory;           ///< The run directory.
+  recording::peer_names_ptr peers;           ///< Of the recorder's lines.
 };
 
 /// Parameter server with all its shards in this process, recorder and
@@ -39,6 +40,7 @@ public:
 
   supervisor_actor supervisor;
   lead_actor lead;
+  recording::peer_names_ptr peers;
   std::vector<caf::strong_actor_ptr> actors; ///< The supervisor first.
 };
 

@@ -83,6 +83,7 @@ void publish_admission(caf::actor_system& system,
   admission.whole = admission.weights;
   admission.server = life.with.lead;
   admission.coordinator = life.with.coordinator;
+  admission.names = life.peers;
   admission.reception = open_reception(cluster, where.host, memory != nullptr);
   admission.memory = memory;
   admission.frozen = parts.frozen;

@@ -5,6 +5,7 @@
 #include "config/report/plan.hpp"
 #include "config/report/report.hpp"
 #include "config/sources/next_life.hpp"
+#include "config/sources/small_networks.hpp"
 #include "config/sources/validate.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
@@ -27,7 +28,8 @@ struct start {
   std::optional<launch> by;
   role what = role::none;
 
-  resolved resolve_with(std::vector<given> weakest) const {
+  resolved resolve_with(const std::vector<given>& of_run) const {
+    auto weakest = of_run;
     append(weakest, all);
     auto result = resolve(weakest);
     result.values.what = what;
@@ -35,6 +37,8 @@ struct start {
       assign_role(result, by);
     else
       fit_topology(result);
+    if (decides(result.values))
+      choose_small_form(result, of_run);
     return result;
   }
 };
@@ -112,7 +116,7 @@ resolved resolve_all(command_line& flags, const environment& variables,
   if (!run)
     return result;
   auto of_run = from_run(*run, given.all, result.values.what);
-  result = given.resolve_with(std::move(of_run));
+  result = given.resolve_with(of_run);
   if (run->has_weights)
     result.changes = require_same(result, *run, flags.changes);
   return result;

@@ -1,9 +1,14 @@
 #include "config/commands/flags.hpp"
 
+#include "config/commands/foreign_flags.hpp"
 #include "config/text/call.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/home.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
+
+#include <filesystem>
+#include <system_error>
 
 namespace troupe::config {
 
@@ -18,10 +23,14 @@ using source = origin::source;
     known.push_back("--" + each.name);
   for (const auto& each : all_keys())
     known.push_back("--" + each.flag);
+  if (auto hint = hint_for_foreign(argument); !hint.empty())
+    throw usage_error("unknown flag " + in_quotes(typed) + hint);
   if (argument.starts_with("--") && argument.size() > 2)
     throw usage_error("unknown flag " + in_quotes(typed) +
                       did_you_mean(typed, known));
   auto hint = argument.starts_with('-') ? did_you_mean("-" + typed, known) : "";
+  if (std::error_code error; std::filesystem::is_directory(argument, error))
+    hint = "; a folder of data is given as --data-dir DIR";
   throw usage_error("unexpected argument " + in_quotes(argument) +
                     (hint.empty() ? "; flags begin with --" : hint));
 }
@@ -70,6 +79,15 @@ private:
     return next;
   }
 
+  std::string path() {
+    auto typed = value();
+    try {
+      return expand_home(typed);
+    } catch (const bad_value& why) {
+      throw usage_error(flag_ + " " + shown(typed) + ": " + why.what());
+    }
+  }
+
   bool is_switch(const char* name, bool& on) {
     if (flag_ != name)
       return false;
@@ -88,11 +106,11 @@ private:
     } else if (flag_ == "--config") {
       if (result_.file)
         throw usage_error("--config is given twice");
-      result_.file = value();
+      result_.file = path();
     } else if (flag_ == "--replay") {
       if (result_.replay)
         throw usage_error("--replay is given twice");
-      result_.replay = value();
+      result_.replay = path();
     } else if (flag_ == "--set") {
       add(result_.keys, assignment(value()));
     } else if (flag_ == "--change") {

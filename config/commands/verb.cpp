@@ -50,7 +50,9 @@ private:
       return out_.others.push_back(one);
     if (out_.operands.size() >= of_.operands.size() && !of_.repeats_last)
       throw usage_error("unexpected argument " + in_quotes(one));
-    out_.operands.push_back(one);
+    auto at = std::min(out_.operands.size(), of_.operands.size() - 1);
+    out_.operands.push_back(
+      read(of_.operands[at], one, one.empty() ? "\"\"" : shown(one)));
   }
 
   void take_flag(const std::string& one) {
@@ -68,11 +70,16 @@ private:
     if (is_switch(*what))
       return set_switch(*what, name, equals != one.npos);
     auto value = equals == one.npos ? next(name) : one.substr(equals + 1);
+    auto shown_value = value.empty() ? "\"\"" : shown(value);
+    out_.flags.set(what->name, read(*what, value, name + " " + shown_value));
+  }
+
+  static std::string read(const parameter& what, const std::string& value,
+                          const std::string& cited) {
     try {
-      out_.flags.set(what->name, what->range.read(value));
+      return what.range.read(value);
     } catch (const bad_value& why) {
-      throw usage_error(name + " " + (value.empty() ? "\"\"" : shown(value)) +
-                        ": " + why.what());
+      throw usage_error(cited + ": " + why.what());
     }
   }
 

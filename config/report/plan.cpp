@@ -228,6 +228,8 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
                 labelled("policy", policy_of(values)) +
                 labelled("batch", batch_of(values)) +
                 labelled("model", values.training.network);
+  for (const auto& note : all.notes)
+    result += labelled("", note);
   if (model)
     result += labelled("", traffic_of(values, *model));
   if (values.parallel.mode != parallel_mode::data_parallel)

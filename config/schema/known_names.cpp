@@ -4,6 +4,7 @@
 #include "config/text/registered.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace {
 struct name_lists {
   std::vector<std::string> networks;
   std::vector<std::string> datasets;
-  std::vector<std::string> without_files; ///< Of these.
+  std::vector<std::string> without_files;    ///< Of these.
+  std::map<std::string, std::string> images; ///< Of these, their shape.
   std::vector<registered_name> losses;
 };
 
@@ -38,7 +40,8 @@ void add_network(std::string name) {
   names().networks.push_back(std::move(name));
 }
 
-void add_dataset(std::string name, bool reads_files) {
+void add_dataset(std::string name, bool reads_files, const std::string& image) {
+  names().images[name] = image;
   if (!reads_files)
     names().without_files.push_back(name);
   names().datasets.push_back(std::move(name));
@@ -59,6 +62,11 @@ std::span<const std::string> known_networks() {
 
 std::span<const std::string> known_datasets() {
   return names().datasets;
+}
+
+std::string image_of(const std::string& dataset) {
+  auto found = names().images.find(dataset);
+  return found == names().images.end() ? "" : found->second;
 }
 
 bool reads_files(const std::string& dataset) {

@@ -14,7 +14,10 @@ namespace troupe::config {
 
 void add_network(std::string name);
 /// @param reads_files Whether its samples come from files in `data-dir`.
-void add_dataset(std::string name, bool reads_files);
+/// @param image The shape of its samples, "3x32x32"; "any" if that is not
+/// fixed.
+void add_dataset(std::string name, bool reads_files,
+                 const std::string& image = "any");
 
 /// @param is_complete Whether it has all that a loss needs.
 void add_loss(std::string name, bool is_complete);
@@ -25,6 +28,9 @@ std::span<const std::string> known_datasets();
 /// @throws usage_error if one that was added is taken, is no name, or is not
 /// complete.
 std::span<const std::string> known_losses();
+
+/// The shape of a data set's samples, as it was added; empty for others.
+std::string image_of(const std::string& dataset);
 
 /// Whether the samples of this data set, a name or a declaration, come from
 /// files in `data-dir`.

@@ -2,6 +2,7 @@
 
 #include "config/schema/known_names.hpp"
 #include "config/schema/policies.hpp"
+#include "config/text/home.hpp"
 #include "config/text/text.hpp"
 #include "config/values/address.hpp"
 #include "config/values/augmentation.hpp"
@@ -71,9 +72,11 @@ std::string policy(std::string& value) {
 
 std::string network(std::string& value) {
   if (is_file(value))
-    return network_file(value).empty()
-             ? "must name a file: script:FILE or weights:FILE"
-             : "";
+    return reason([&] {
+      return network_file(value).empty()
+               ? "must name a file: script:FILE or weights:FILE"
+               : "";
+    });
   auto known = known_networks();
   return put_name(value, known) ? ""
                                 : "is no network; --list-networks shows all" +
@@ -157,14 +160,36 @@ std::string param_groups(std::string& value) {
   });
 }
 
-std::string host(const std::string& value) {
+std::string path(std::string& value) {
+  return reason([&]() -> std::string {
+    value = expand_home(value);
+    return "";
+  });
+}
+
+std::string init_method(std::string& value) {
+  return reason([&]() -> std::string {
+    constexpr std::string_view file = "file://";
+    if (value.starts_with(file))
+      value.replace(file.size(), value.npos,
+                    expand_home(value.substr(file.size())));
+    return "";
+  });
+}
+
+std::string host(std::string& value) {
+  if (value.starts_with('[') && value.ends_with(']') &&
+      value.find(':') != value.npos)
+    value = value.substr(1, value.size() - 2);
   auto odd = value.find_first_of(" \t/[]") != std::string::npos;
   return odd ? "must be a host name or an address" : "";
 }
 
 std::string host_and_port(const std::string& value) {
-  return reason(
-    [&]() -> std::string { return host(parse_address(value).host); });
+  return reason([&] {
+    auto where = parse_address(value);
+    return host(where.host);
+  });
 }
 
 std::string distribution(const std::string& value) {
@@ -182,9 +207,10 @@ std::string delay(const std::string& value) {
   return reason([&] { return from{0, 1e9}(parse<double>(value)); });
 }
 
-std::string faults(const std::string& value) {
+std::string faults(std::string& value) {
   return reason([&]() -> std::string {
-    parse_random_faults(value);
+    if (!parse_random_faults(value))
+      value = expand_home(value);
     return "";
   });
 }

@@ -51,12 +51,15 @@ std::string metric_order(std::string& value);
 std::string key_patterns(const std::string& value);
 std::string placement(std::string& value);
 std::string param_groups(std::string& value);
-std::string host(const std::string& value);
+/// A file or folder, or a word in its place, such as `auto`.
+std::string path(std::string& value);
+std::string init_method(std::string& value);
+std::string host(std::string& value); ///< Without the brackets of IPv6.
 std::string host_and_port(const std::string& value);
 std::string distribution(const std::string& value);
 std::string rate(const std::string& value);  ///< A number above 0.
 std::string delay(const std::string& value); ///< Seconds, 0 or more.
 std::string device(std::string& value);
-std::string faults(const std::string& value); ///< A name, or random(...).
+std::string faults(std::string& value); ///< A path, or random(...).
 
 } // namespace troupe::config::rules

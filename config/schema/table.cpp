@@ -24,6 +24,8 @@ void add_cluster(std::vector<key>& table) {
          "where the parameter server listens and everybody connects", host);
   at.add("port", &s::port, scope::node, "PORT",
          "its port; 0 lets the parameter server take a free one");
+  at.add("run-id", &s::run_id, scope::cluster, "NAME",
+         "a name for the run; a node that is given another one is refused");
   at.add("workers", &s::workers, scope::cluster, "N",
          "size of the cluster that training starts with", from{1, 100000});
   at.add("shards", &s::shards, scope::cluster, "K", "parameter server shards",
@@ -40,7 +42,8 @@ void add_cluster(std::vector<key>& table) {
     "only a server; with --role auto or --simulate");
   at.add("init-method", &s::init_method, scope::node, "URL",
          "where the nodes of a --role auto launch meet: env://, "
-         "tcp://HOST:PORT or file:///PATH");
+         "tcp://HOST:PORT or file:///PATH",
+         rules::init_method);
   at.add("join", &s::join, scope::node, "BOOL",
          "with --topology peers: joins a run that is under way, as a worker; "
          "the next time that the weights are dealt out it gets its part");
@@ -175,7 +178,8 @@ void add_training(std::vector<key>& table) {
          "who computes gradients: native: this process; external: one that "
          "connects to the compute-socket, such as a Python program");
   at.add("compute-socket", &s::compute_socket, scope::node, "PATH",
-         "where a worker waits for that process: a Unix socket that it makes");
+         "where a worker waits for that process: a Unix socket that it makes",
+         path);
   at.add("compute-timeout", &s::compute_timeout, scope::node, "SECONDS",
          "how long a worker waits for that process to connect, and for each "
          "gradient; then it ends",
@@ -193,11 +197,13 @@ void add_training(std::vector<key>& table) {
          "quarters of what the machine or its container has",
          from{0, 1e12});
   at.add("train-dir", &s::train_dir, scope::node, "DIR",
-         "the run directory; not given: runs/<network>-<n>, new each time");
+         "the run directory; not given: runs/<network>-<n>, new each time",
+         path);
   at.add("init", &s::init, scope::node, "FILE",
          "parameter server: the first weights, from a safetensors file or one "
          "of torch.save (.pt, .pth, .pth.tar), a state dict or a checkpoint "
-         "that holds one");
+         "that holds one",
+         path);
   at.add("init-skip", &s::init_skip, scope::node, "PATTERN[,PATTERN...]",
          "tensors that begin as usual, such as 'fc.*' where the number of "
          "classes differs",
@@ -209,7 +215,8 @@ void add_training(std::vector<key>& table) {
          rules::key_patterns);
   at.add("resume", &s::resume, scope::start, "auto|best|PATH",
          "go on from a checkpoint; auto: the newest of the train-dir, or a "
-         "fresh start when there is none; best: that of its best score")
+         "fresh start when there is none; best: that of its best score",
+         path)
     .alone = "auto";
   at.add("overwrite", &s::overwrite, scope::start, "BOOL",
          "remove the run that the train-dir holds");
@@ -260,7 +267,7 @@ void add_data(std::vector<key>& table) {
          "have the samples",
          dataset);
   at.add("data-dir", &s::data_dir, scope::node, "DIR",
-         "folder of the file-based data sets");
+         "folder of the file-based data sets", path);
   at.add("augment", &s::augment, scope::cluster, "auto|none|STEP+STEP...",
          "what is changed at random in samples for training: crop, flip, "
          "resized-crop, jitter; auto: what is usual for the data set",
@@ -346,7 +353,8 @@ void add_evaluation(std::vector<key>& table) {
          "wait for the last score when the run ends", seconds);
   at.add("follow", &s::follow, scope::node, "ps|DIR",
          "evaluator: live weights of the parameter server, or a folder of "
-         "checkpoints");
+         "checkpoints",
+         path);
   at.add(
     "every", &s::every, scope::node, "N",
     "with --follow DIR: score each checkpoint of a step that N divides, in "

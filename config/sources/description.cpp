@@ -1,5 +1,6 @@
 #include "config/sources/description.hpp"
 
+#include "config/sources/small_networks.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/script.hpp"
@@ -36,6 +37,8 @@ bool is_limit(std::string_view id) {
 bool is_free(std::string_view id, const pairs& run, relation how) {
   if (is_limit(id))
     return true;
+  if (id == "cluster.run-id") // Only where both ends know a name.
+    return how == relation::resume || !has(run, id);
   if (id == "cluster.shards")
     return how == relation::resume;
   if (id == "training.batch-size")
@@ -60,6 +63,15 @@ bool is_same(std::string_view id, const std::string& run,
   return run == here;
 }
 
+/// A node that joins may name the network as the lead was asked for it.
+bool means_the_same(std::string_view id, const pairs& run,
+                    const std::string& here) {
+  const auto* dataset = value_of(run, "data.dataset");
+  const auto* network = value_of(run, id);
+  return id == "training.network" && dataset && network &&
+         small_form_of(here, *dataset) == *network;
+}
+
 std::string hex(uint64_t x) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx",
@@ -71,7 +83,8 @@ void compare_settings(const pairs& run, const pairs& here, relation how,
                       std::vector<difference>& out) {
   for (const auto& [id, value] : here) {
     const auto* theirs = value_of(run, id);
-    if (!theirs || is_same(id, *theirs, value) || is_free(id, run, how))
+    if (!theirs || is_same(id, *theirs, value) || is_free(id, run, how) ||
+        (how == relation::join && means_the_same(id, run, value)))
       continue;
     auto dot = id.find('.');
     out.push_back({id, "[" + id.substr(0, dot) + "] " + id.substr(dot + 1),

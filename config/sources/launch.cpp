@@ -1,6 +1,7 @@
 #include "config/sources/launch.hpp"
 
 #include "config/sources/next_life.hpp"
+#include "config/sources/service_variables.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
@@ -51,7 +52,9 @@ std::vector<given> meeting_point(const environment& all) {
   if (auto host = variable(all, "MASTER_ADDR"); !host.empty())
     result.push_back(
       {&key_of("cluster.host"), host, {source::environment, "MASTER_ADDR"}});
-  if (!variable(all, "MASTER_PORT").empty())
+  // A service of Kubernetes named `master` sets this one, too.
+  if (!variable(all, "MASTER_PORT").empty() &&
+      !is_surely_of_a_service(all, "MASTER_PORT"))
     result.push_back({&key_of("cluster.port"),
                       port_of(all),
                       {source::environment, "MASTER_PORT"}});

@@ -4,6 +4,7 @@
 #include "config/schema/policies.hpp"
 #include "config/sources/ini.hpp"
 #include "config/sources/next_life.hpp"
+#include "config/sources/service_variables.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
@@ -242,6 +243,9 @@ std::vector<given> from_environment(const environment& variables) {
     if (!variable.starts_with("TROUPE_") || variable == next_life_variable)
       continue;
     auto what = find_variable(variable);
+    if (what ? is_surely_of_a_service(variables, variable)
+             : is_of_a_service(variable, text))
+      continue;
     if (!what)
       refuse_misspelt(variable);
     else if (!text.empty())

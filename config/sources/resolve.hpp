@@ -73,7 +73,8 @@ environment process_environment();
 std::vector<given> from_file(const std::filesystem::path& file);
 
 /// The values of the variables TROUPE_<SECTION>_<KEY>; an empty one counts as
-/// not given. Throws `usage_error` for a known section with an unknown key.
+/// not given, and what Kubernetes says about its services is passed over.
+/// Throws `usage_error` for a known section with an unknown key.
 std::vector<given> from_environment(const environment& variables);
 
 /// The settings of a run, and where each came from. Keys are named by their id,
@@ -104,6 +105,9 @@ public:
 
   /// The deliberate changes to the earlier run; see earlier_run.hpp.
   std::vector<change> changes;
+
+  /// What this start has to say about its settings, a line each.
+  std::vector<std::string> notes;
 
   /// They are those of a run that is repeated (`--replay`).
   bool is_replay = false;

@@ -13,11 +13,12 @@ namespace troupe::config {
 
 namespace {
 
-/// Only the parameter server acts on these: other nodes may have other values,
-/// and a resumed run may change them.
-constexpr std::array<std::string_view, 6> of_the_server{
-  "cluster.workers",          "training.epochs", "training.max-steps",
-  "training.target-accuracy", "training.target", "evaluation.eval-freq"};
+/// Only the parameter server acts on these, or nobody: a resumed run may change
+/// them.
+constexpr std::array<std::string_view, 7> of_the_server{
+  "cluster.run-id",      "cluster.workers",          "training.epochs",
+  "training.max-steps",  "training.target-accuracy", "training.target",
+  "evaluation.eval-freq"};
 
 bool is_of_the_server(std::string_view id) {
   return std::find(of_the_server.begin(), of_the_server.end(), id) !=
@@ -103,6 +104,9 @@ std::string conflicts(const settings& own, const pairs& theirs) {
   if (all.empty())
     return "";
   const auto& [id, name, mine, value] = all.front();
+  if (id == "cluster.run-id")
+    return "its run is " + in_quotes(mine) + ", and this node is for " +
+           in_quotes(value) + ": check --run-id, host and port";
   return name + " = " + or_not_set(value) + " here, but " + or_not_set(mine) +
          " at the parameter server: leave it out here, or start the "
          "parameter server with --" +

@@ -7,6 +7,7 @@
 #include "config/sources/external_compute.hpp"
 #include "config/sources/metric_settings.hpp"
 #include "config/sources/recipe_settings.hpp"
+#include "config/sources/small_networks.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
@@ -100,7 +101,9 @@ void check_data(const resolved& all) {
            "is read from files: give their folder with --data-dir");
   auto decides =
     all.values.what == role::simulate || all.values.what == role::ps;
-  if (decides && data.image_size != data_settings{}.image_size &&
+  auto is_theirs =
+    data.image_size == small_side && has_small_images(data.dataset);
+  if (decides && data.image_size != data_settings{}.image_size && !is_theirs &&
       data.dataset != "folder" && !is_tar_shards(data.dataset))
     refuse(all, "data.image-size",
            "is for images of any size (folder, tar); those of " + data.dataset +

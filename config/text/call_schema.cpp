@@ -1,5 +1,6 @@
 #include "config/text/call_schema.hpp"
 
+#include "config/text/home.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 
@@ -75,6 +76,8 @@ std::string value_range::read(std::string_view text) const {
     if (auto word = spelt(text, words))
       return *word;
     throw bad_value(not_among(text, words));
+  case kind::path:
+    return expand_home(text);
   case kind::text:
     break;
   }
@@ -107,6 +110,10 @@ value_range one_of_words(std::vector<std::string> words) {
 
 value_range any_text() {
   return {};
+}
+
+value_range file_path() {
+  return {value_range::kind::path, 0, 0, false, {}};
 }
 
 const parameter* call_schema::find(std::string_view name) const {

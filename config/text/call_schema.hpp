@@ -26,7 +26,7 @@ inline constexpr uint64_t largest_rank = 1'000'000'000;
 
 /// Which values a parameter may have.
 struct value_range {
-  enum class kind : uint8_t { whole, number, word, text };
+  enum class kind : uint8_t { whole, number, word, text, path };
 
   kind what = kind::text;
   double least = 0;
@@ -48,6 +48,8 @@ value_range number_above(double least);
 value_range number_above(double least, double most);
 value_range one_of_words(std::vector<std::string> words);
 value_range any_text();
+/// A file or folder; `~` is the home folder (home.hpp).
+value_range file_path();
 
 struct parameter {
   std::string name;        ///< "staleness"

@@ -106,6 +106,8 @@ enum class topology_kind : uint8_t {
 struct cluster_settings {
   std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
   uint16_t port = 4242;
+  /// A name that users give the run; files compare its random identity instead.
+  std::string run_id;
   uint32_t workers =
     4; ///< N, the size of the cluster that training starts with.
   uint32_t shards = 1;          ///< Parameter server shards.

@@ -1,6 +1,7 @@
 #include "config/values/script.hpp"
 
 #include "config/text/failure.hpp"
+#include "config/text/home.hpp"
 
 #include <system_error>
 
@@ -22,7 +23,7 @@ bool is_described(std::string_view network) {
 }
 
 std::string network_file(std::string_view network) {
-  return std::string{network.substr(network.find(':') + 1)};
+  return expand_home(network.substr(network.find(':') + 1));
 }
 
 std::string described_by(const std::filesystem::path& file) {

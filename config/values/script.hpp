@@ -23,7 +23,8 @@ inline bool is_file(std::string_view network) {
   return is_script(network) || is_described(network);
 }
 
-/// The FILE. @pre is_file(network)
+/// The FILE, in this node's home folder where it begins with `~`. Throws
+/// `bad_value` if that has no meaning here. @pre is_file(network)
 std::string network_file(std::string_view network);
 
 /// weights:FILE

@@ -53,8 +53,8 @@ std::optional<number_range> find_range(std::string_view pattern) {
 
 const call_schema tar_schema{
   "tar",
-  {{"train", "FILES", "the shards to train with", any_text(), "", true},
-   {"val", "FILES", "the shards to evaluate with", any_text(), "", true}}};
+  {{"train", "FILES", "the shards to train with", file_path(), "", true},
+   {"val", "FILES", "the shards to evaluate with", file_path(), "", true}}};
 
 } // namespace
 

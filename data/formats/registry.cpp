@@ -226,7 +226,7 @@ std::vector<dataset_entry>& table() {
   static auto all = [] {
     auto own = make_registry();
     for (const auto& each : own)
-      config::add_dataset(each.name, !each.files.empty());
+      config::add_dataset(each.name, !each.files.empty(), each.image);
     return own;
   }();
   return all;
@@ -252,7 +252,7 @@ extern "C" const char troupe_datasets_are_known = 1;
 
 register_dataset::register_dataset(dataset_entry what) {
   auto& all = table();
-  config::add_dataset(what.name, !what.files.empty());
+  config::add_dataset(what.name, !what.files.empty(), what.image);
   all.push_back(std::move(what));
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -321,7 +322,7 @@ def _is_new(x: Described) -> bool:
 
 def describe(
     model: torch.nn.Module,
-    path: str | Path,
+    path: str | os.PathLike,
     param_groups: ParamGroups | None = None,
     carry: Carry | None = None,
 ) -> Path:
@@ -341,7 +342,7 @@ def describe(
             fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
             buffers below 1 MiB of layers that are not frozen are carried.
     """
-    path = Path(path)
+    path = Path(os.path.expanduser(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     safetensors.write(path, *contents(model, param_groups, carry))
     return path

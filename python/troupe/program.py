@@ -225,9 +225,9 @@ def launch(
     if log_dir is not None:
         command += ["--log-dir", os.fspath(log_dir)]
     if evaluator is not None:
-        words = [sys.executable, os.fspath(evaluator)]
+        words = [sys.executable, os.path.expanduser(evaluator)]
         command += ["--evaluator-command", shlex.join(words)]
-    command += ["--", sys.executable, os.fspath(script), *arguments]
+    command += ["--", sys.executable, os.path.expanduser(script), *arguments]
     return _wait(command)
 
 

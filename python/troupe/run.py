@@ -19,7 +19,7 @@ class Run:
     """A run directory: `Run("runs/net-1").summary["final_loss"]`."""
 
     def __init__(self, path: str | os.PathLike) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.expanduser(path))
         if not (self.path / "config.ini").is_file():
             raise Error(f"{self.path}: is no run directory, it has no config.ini")
 

@@ -25,6 +25,14 @@ constexpr bad bad_flags[] = {
    "unknown flag '--batch_size'; did you mean '--batch-size'?"},
   {"--simulat", "unknown flag '--simulat'; did you mean '--simulate'?"},
   {"--frobnicate", "unknown flag '--frobnicate'"},
+  {"-j 4", "unknown flag '-j'; here it is --threads N; each process decodes "
+           "its next batch while it computes"},
+  {"-b 256", "unknown flag '-b'; here it is --batch-size N, of each worker, or "
+             "--global-batch-size N, of all"},
+  {"--wd=1e-4", "unknown flag '--wd'; here it is --weight-decay X"},
+  {"--pretrained", "unknown flag '--pretrained'; here it is --init FILE, "
+                   "weights that torch.save wrote"},
+  {"/", "unexpected argument '/'; a folder of data is given as --data-dir DIR"},
   {"--simulate=yes", "--simulate takes no value"},
   {"--simulate --role ps",
    "--simulate and --role, or two roles, contradict each other: give one"},

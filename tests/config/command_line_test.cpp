@@ -62,6 +62,44 @@ TEST_CASE("variables of others are not ours to judge", "[precedence]") {
     {}, {{"TROUPE_CACHE", "x"}, {"TROUPE_TORCH_DIR", "y"}, {"PATH", "z"}}));
 }
 
+TEST_CASE("what Kubernetes says about a service is passed over",
+          "[precedence]") {
+  environment all;
+  for (std::string name : {"TROUPE", "TROUPE_DATA", "TROUPE_POLICY",
+                           "TROUPE_CLUSTER", "TROUPE_TRAINING_SET"})
+    for (const auto& [ending, value] :
+         environment{{"_SERVICE_HOST", "10.96.3.7"},
+                     {"_SERVICE_PORT", "4242"},
+                     {"_SERVICE_PORT_GRPC_WEB", "4242"},
+                     {"_PORT", "tcp://10.96.3.7:4242"},
+                     {"_PORT_4242_TCP", "tcp://10.96.3.7:4242"},
+                     {"_PORT_4242_TCP_PROTO", "tcp"},
+                     {"_PORT_4242_TCP_PORT", "4242"},
+                     {"_PORT_4242_TCP_ADDR", "10.96.3.7"},
+                     {"_PORT_53_UDP", "udp://10.96.3.7:53"},
+                     {"_PORT_7_SCTP_ADDR", "fd00::7"}})
+      all[name + ending] = value;
+  CHECK(resolved_from({}, all).values == resolved_from({}).values);
+  CHECK_NOTHROW(
+    resolved_from({}, {{"TROUPE_DATA_PORT", "tcp://10.96.3.7:80"}}));
+}
+
+TEST_CASE("a misspelt variable is refused, also one about ports",
+          "[precedence]") {
+  for (std::string name :
+       {"TROUPE_DATA_DIR", "TROUPE_CLUSTER_PORTS", "TROUPE_DATA_PORT",
+        "TROUPE_CLUSTER_PORT_TCP", "TROUPE_CLUSTER_SERVICE",
+        "TROUPE_TRAINING_PORT_TCP_ADDR"})
+    CHECK(complaint([&] {
+            resolved_from({}, {{name, "80"}});
+          }).starts_with("environment: unknown variable " + name));
+  // No service put it there.
+  CHECK(complaint([] {
+          resolved_from({}, {{"TROUPE_CLUSTER_PORT", "tcp://10.0.0.1:4242"}});
+        }) ==
+        "TROUPE_CLUSTER_PORT=tcp://10.0.0.1:4242: must be a whole number");
+}
+
 TEST_CASE("epochs has a default only when no limit is given", "[limits]") {
   auto limits = [](const std::string& line) {
     return resolved_from(split(line)).values.training;
@@ -140,6 +178,21 @@ TEST_CASE("a network that strangers reach needs consent", "[trust]") {
                              ": is no loopback address"));
       CHECK(line.find("--insecure-network") != std::string::npos);
     }
+}
+
+TEST_CASE("an IPv6 host may have brackets, and is shown with them", "[trust]") {
+  CHECK(resolved_from(split("--host [::1]")).values.cluster.host == "::1");
+  CHECK(resolved_from({}, {{"TROUPE_CLUSTER_HOST", "[fd00::7]"}})
+          .values.cluster.host == "fd00::7");
+  CHECK_NOTHROW(parse(split("--role ps --host [::1]")));
+  CHECK(
+    parse(split("--role ps --host [::1] --check")).text.find("[::1]:4242") !=
+    std::string::npos);
+  for (auto host : {"[::1", "::1]", "[10.0.0.1]", "[]", "[[::1]]", "[::1]:80"})
+    CHECK(complaint([&] {
+            resolved_from({"--host", host});
+          }) == "--host " + std::string{host} +
+                  ": must be a host name or an address");
 }
 
 TEST_CASE("NCCL needs consent wherever the nodes are", "[trust]") {

@@ -53,9 +53,9 @@ TEST_CASE("a run differs from itself in nothing, whatever its life",
 TEST_CASE("every setting of the cluster counts but for those that are free",
           "[description]") {
   const std::set<std::string> free{
-    "cluster.workers",     "cluster.shards",           "training.epochs",
-    "training.max-steps",  "training.target-accuracy", "training.target",
-    "evaluation.eval-freq"};
+    "cluster.run-id",  "cluster.workers",     "cluster.shards",
+    "training.epochs", "training.max-steps",  "training.target-accuracy",
+    "training.target", "evaluation.eval-freq"};
   for (const auto& key : all_keys()) {
     if (key.where != scope::cluster)
       continue;

@@ -88,9 +88,9 @@ TEST_CASE("what is given and differs is refused, whatever its source",
 
 TEST_CASE("each setting of the cluster is refused or free", "[earlier-run]") {
   const std::set<std::string> free{
-    "cluster.workers",     "cluster.shards",           "training.epochs",
-    "training.max-steps",  "training.target-accuracy", "training.target",
-    "evaluation.eval-freq"};
+    "cluster.run-id",  "cluster.workers",     "cluster.shards",
+    "training.epochs", "training.max-steps",  "training.target-accuracy",
+    "training.target", "evaluation.eval-freq"};
   auto run = run_of("");
   for (const auto& key : all_keys()) {
     if (key.where == scope::start)

@@ -237,6 +237,15 @@ TEST_CASE("the port that torchrun itself holds is left to it", "[launch]") {
         "MASTER_PORT=65536: must be at most 65535");
 }
 
+TEST_CASE("a service of Kubernetes named master is no meeting point",
+          "[launch]") {
+  auto variables = torchrun(1, 2);
+  variables["MASTER_PORT"] = "tcp://10.96.3.7:29500";
+  CHECK(launch_complaint(variables).starts_with("MASTER_PORT=tcp://"));
+  variables["MASTER_SERVICE_HOST"] = "10.96.3.7";
+  CHECK(launched(variables).values.cluster.port == cluster_settings{}.port);
+}
+
 TEST_CASE("Open MPI and Slurm launch too, torchrun within them wins",
           "[launch]") {
   environment mpi{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "3"}};

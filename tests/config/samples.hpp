@@ -10,6 +10,7 @@ inline const std::map<std::string, std::string>& samples() {
   static const std::map<std::string, std::string> all{
     {"cluster.host", "10.0.0.1"},
     {"cluster.port", "5000"},
+    {"cluster.run-id", "night 7"},
     {"cluster.workers", "7"},
     {"cluster.shards", "2"},
     {"cluster.rank", "3"},

@@ -116,6 +116,18 @@ TEST_CASE("only a different explicit value is a conflict", "[cluster]") {
         "another release?");
 }
 
+TEST_CASE("a run's name is compared where both ends give one", "[cluster]") {
+  CHECK(answer("", "--run-id night").empty());
+  CHECK(answer("--run-id night", "").empty());
+  CHECK(answer("--run-id night", "--run-id night").empty());
+  CHECK(answer("--run-id night", "--run-id Night") ==
+        "its run is 'night', and this node is for 'Night': check --run-id, "
+        "host and port");
+  // Before other differences, which a node of another run may well have.
+  CHECK(answer("--run-id a --lr 0.1", "--lr 0.2 --run-id b")
+          .starts_with("its run is 'a'"));
+}
+
 TEST_CASE("the digest changes with what shapes the weights only", "[cluster]") {
   auto plain = digest(values(""));
   CHECK(plain.size() == 16);
@@ -126,9 +138,9 @@ TEST_CASE("the digest changes with what shapes the weights only", "[cluster]") {
   CHECK(digest(values("--policy BSP --network LeNet --dataset Digits")) ==
         plain);
   for (auto line : {"--epochs 3", "--max-steps 3", "--target-accuracy 0.5",
-                    "--target loss<=1", "--best-by max(f1)", "--workers 2",
-                    "--eval-freq 3", "--device cuda", "--train-dir x",
-                    "--port 1", "--resume", "--threads 2"})
+                    "--target loss<=1", "--run-id x", "--best-by max(f1)",
+                    "--workers 2", "--eval-freq 3", "--device cuda",
+                    "--train-dir x", "--port 1", "--resume", "--threads 2"})
     CHECK(digest(values(line)) == plain);
 }
 

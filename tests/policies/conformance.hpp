@@ -51,6 +51,7 @@ inline std::string any_value(const config::parameter& of, chance& random) {
   case kind::word:
     return random.any_of(range.words);
   case kind::text:
+  case kind::path:
     break;
   }
   return of.by_default;

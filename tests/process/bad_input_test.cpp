@@ -541,6 +541,36 @@ TEST_CASE("A port that is in use") {
   CHECK(!fs::exists(on.run()));
 }
 
+TEST_CASE("A host that is none of this machine") {
+  process_fixture on;
+  const flags elsewhere{"--host", "203.0.113.7", "--insecure-network"};
+  auto server = on.server(elsewhere);
+  check_refusal(server, 1,
+                "cannot listen on 203\\.0\\.113\\.7:" + on.port() +
+                  ": Cannot assign requested address; give an address of this "
+                  "machine, or 0\\.0\\.0\\.0 for all");
+  auto shard = on.shard(
+    1, {"--shards", "2", "--listen", "203.0.113.7:0", "--insecure-network"});
+  check_refusal(shard, 1,
+                "cannot listen on 203\\.0\\.113\\.7:0: Cannot assign .*");
+}
+
+TEST_CASE("A host whose name does not resolve") {
+  process_fixture on;
+  const flags nowhere{"--host", "nowhere.invalid", "--insecure-network",
+                      "--connect-timeout", "0.5"};
+  auto server = on.server(nowhere);
+  check_refusal(server, 1,
+                "cannot listen on nowhere\\.invalid:" + on.port() +
+                  ": .*[Nn]ame.*; check the name, or give an address of this "
+                  "machine");
+  auto worker = on.worker(nowhere);
+  check_refusal(worker, 1,
+                "no parameter server at nowhere\\.invalid:" + on.port() +
+                  " within .* s \\(cannot look up nowhere\\.invalid: "
+                  ".*[Nn]ame.*\\); check \\[cluster\\] host and port.*");
+}
+
 TEST_CASE("A peer that never answers") {
   process_fixture on;
   socket_guard mute{listen_on(on.port())};
@@ -566,6 +596,21 @@ TEST_CASE("A peer that talks nonsense") {
   });
   check_refusal(
     worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" + on.port() + ".*");
+}
+
+TEST_CASE("A node that was meant for another run") {
+  process_fixture on;
+  auto server = on.listening_server(
+    {"--workers", "1", "--max-steps", "3", "--run-id", "night 7"});
+  auto stray = on.worker({"--run-id", "night 8"});
+  check_refusal(stray, 2,
+                "127\\.0\\.0\\.1:" + on.port() +
+                  " refuses this node: its run is 'night 7', and this node is "
+                  "for 'night 8': check --run-id, host and port");
+  auto worker = on.worker({"--run-id", "night 7"});
+  check_end(worker, 0);
+  check_end(server, 0);
+  CHECK(worker.said("connected .* as worker 0 over .*, run night 7"));
 }
 
 TEST_CASE("A node whose settings are not those of the cluster") {

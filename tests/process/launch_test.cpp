@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <regex>
 #include <set>
 #include <thread>
 
@@ -83,7 +85,13 @@ TEST_CASE("one command runs a cluster, and says who says what") {
   CHECK(it.on.summary()["samples_applied"] == 4 * digits);
   CHECK(it.on.summary()["final_accuracy"] > 0.5);
   CHECK_THAT(it.process.out(), ContainsSubstring("[ps] joined       worker 1"));
-  CHECK_THAT(it.process.out(), ContainsSubstring("[worker-0] "));
+  for (std::string rank : {"0", "1"}) {
+    auto name = "\\[worker-" + rank + "\\] ";
+    CHECK(it.process.said(name + "connected +to [^ ]+ as worker " + rank));
+    CHECK(it.process.said(name + "ended +the run is over"));
+    CHECK(it.process.said("\\[ps\\] joined +worker " + rank +
+                          " \\([^ ]+, pid \\d+\\)"));
+  }
   CHECK_THAT(it.process.out(), ContainsSubstring("[evaluator] "));
   auto logs = files_below(it.on.home() / "logs");
   CHECK(logs == std::vector<std::string>{"evaluator.log", "ps.log",
@@ -108,6 +116,12 @@ TEST_CASE("a worker that dies is started again, as often as was said") {
   it.process.signal(SIGTERM);
   CHECK(it.process.wait() == 75);
   CHECK(it.on.summary()["status"] == "stopped");
+  auto said = it.process.out();
+  const std::regex place{"\\[worker-(\\d)\\] connected [^\n]* worker (\\d)"};
+  auto places = std::sregex_iterator{said.begin(), said.end(), place};
+  CHECK(std::distance(places, {}) >= 3);
+  for (; places != std::sregex_iterator{}; ++places)
+    CHECK((*places)[1] == (*places)[2]);
   check_replayed(it.on);
 }
 

@@ -269,3 +269,17 @@ TEST_CASE("workers killed again and again leave nothing at the server") {
   CHECK(on.summary()["gradients_refused"] == 0);
   check_replayed(on);
 }
+
+TEST_CASE("A cluster meets at an IPv6 address, with brackets or without") {
+  if (!std::ifstream{"/proc/net/if_inet6"})
+    SKIP("this machine has no IPv6");
+  process_fixture on;
+  const flags loopback{"--host", "[::1]", "--max-steps", "3"};
+  auto server = on.listening_server(loopback + flags{"--workers", "2"});
+  CHECK(server.said("listening +on \\[::1\\]:" + on.port()));
+  auto first = on.worker({"--host", "::1"});
+  auto second = on.worker({"--host", "[::1]"});
+  for (auto* one : {&server, &first, &second})
+    check_end(*one, 0);
+  CHECK(first.said("connected +to \\[::1\\]:" + on.port()));
+}

@@ -30,12 +30,12 @@ const config::verb verb{
   {{"log", "LOG",
     "an event log: tape-<life>.pb, which a run with --tape leaves in its "
     "directory",
-    config::any_text()}},
+    config::file_path()}},
   true,
   {{"json",
     "FILE",
     "also write all figures to a file",
-    config::any_text(),
+    config::file_path(),
     {},
     true}}};
 

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 namespace troupe::app {
 
@@ -244,8 +245,11 @@ exit_status compare(const std::vector<std::string>& arguments,
     std::fputs(comparison_help().c_str(), stdout);
     return exit_status::done;
   }
+  std::set<std::string> notes;
   for (const auto& who : request.contenders) // Before anything is written.
-    resolve(request, who, 1, "");
+    for (const auto& note : resolve(request, who, 1, "").notes)
+      if (notes.insert(note).second)
+        say("network      " + note);
   auto folder = open_folder(request);
   auto runs = request.contenders.size() * request.seeds;
   say(std::to_string(runs) + " runs into " + folder.string() +

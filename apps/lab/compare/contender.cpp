@@ -87,7 +87,7 @@ config::verb make_verb() {
       "DIR",
       "where it all goes; not given: "
       "runs/compare-<n>",
-      any_text(),
+      file_path(),
       {},
       true}},
     true};

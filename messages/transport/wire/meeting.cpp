@@ -1,5 +1,7 @@
 #include "messages/transport/wire/meeting.hpp"
 
+#include "config/values/address.hpp"
+
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -55,7 +57,9 @@ address_list look_up(const std::string& host, uint16_t port, int flags) {
   if (auto err =
         getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
       err != 0)
-    throw path_error{"cannot look up " + host + ": " + gai_strerror(err)};
+    throw path_error{
+      "cannot look up " + host + ": " +
+      (err == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(err))};
   return {found, &freeaddrinfo};
 }
 
@@ -137,7 +141,23 @@ socket connect_stream(const std::string& host, uint16_t port, double patience) {
     waits(fd.get(), true);
     return socket{std::move(fd)};
   }
-  throw system_error("cannot connect to " + host + ":" + std::to_string(port));
+  throw system_error("cannot connect to " +
+                     config::to_string(config::address{host, port}));
+}
+
+std::string why_unreachable(const std::string& host, uint16_t port,
+                            double patience) try {
+  const std::string silent = "nobody answers there";
+  auto all = look_up(host, port, 0);
+  for (const auto* one = all.get(); one != nullptr; one = one->ai_next) {
+    auto fd = open_socket(one->ai_family, SOCK_NONBLOCK);
+    if (connects(fd.get(), *one, patience) || errno == ECONNREFUSED ||
+        errno == ETIMEDOUT)
+      return silent;
+  }
+  return std::strerror(errno);
+} catch (const path_error& why) {
+  return why.what();
 }
 
 socket connect_unix(const std::string& name) {

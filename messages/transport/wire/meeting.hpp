@@ -28,6 +28,12 @@ std::string random_name();
 /// Connects to an address within `patience` seconds. Throws `path_error`.
 socket connect_stream(const std::string& host, uint16_t port, double patience);
 
+/// Why a peer that has just failed to connect could not, as the system says:
+/// the name does not resolve, there is no way to the host, or nobody answers.
+/// Tries each address of the host for `patience` seconds.
+std::string why_unreachable(const std::string& host, uint16_t port,
+                            double patience);
+
 /// Connects to an abstract Unix socket of a process of the same user.
 socket connect_unix(const std::string& name);
 
