@@ -60,7 +60,7 @@ TEST_CASE("a leading ~ is the home folder, and no other", "[home]") {
   CHECK(expand_home("~/runs") == "/runs");
 }
 
-TEST_CASE("~ with a name is the home of that user", "[home]") {
+TEST_CASE("a ~ with a name is the home of that user", "[home]") {
   at_home here;
   const auto* root = getpwnam("root");
   REQUIRE(root != nullptr);

@@ -13,6 +13,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <sstream>
 
@@ -27,7 +28,10 @@ namespace {
 using fate = disk_image::fate;
 
 /// Chances that each moment gets to lose something else.
-constexpr int times = TROUPE_POWER_TIMES;
+const int times = [] {
+  const auto* wish = std::getenv("TROUPE_POWER_TIMES");
+  return wish != nullptr ? std::stoi(wish) : TROUPE_POWER_TIMES;
+}();
 
 /// Where a test may make and remove thousands of files.
 fs::path fast_folder() {
