@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 namespace troupe::app {
 
@@ -22,10 +21,7 @@ namespace {
 constexpr std::chrono::seconds pause{5};
 
 int open_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (auto number : {SIGINT, SIGTERM, SIGUSR1})
-    sigaddset(&set, number);
+  auto set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN); // A lost peer must not end the process.
   std::signal(SIGXFSZ, SIG_IGN); // A limit is reported as an error, too.
@@ -58,12 +54,17 @@ void signal_pump::end(const run_end& how) {
 
 bool signal_pump::arrived() {
   pollfd what{signals_, POLLIN, 0};
-  if (poll(&what, 1, 0) <= 0)
-    return false;
+  return poll(&what, 1, 0) > 0 && take_signal();
+}
+
+/// Whether there was one.
+bool signal_pump::take_signal() {
   signalfd_siginfo info{};
   if (read(signals_, &info, sizeof info) != sizeof info)
     return false;
-  if (std::exchange(asked_, true) && info.ssi_signo == SIGINT)
+  auto number = static_cast<int>(info.ssi_signo);
+  auto what = asked_.take(number, std::chrono::steady_clock::now());
+  if (what == stop_requests::meaning::haste && number == SIGINT)
     std::_Exit(static_cast<int>(exit_status::interrupted));
   return true;
 }
@@ -87,13 +88,8 @@ run_end signal_pump::wait(const std::function<void()>& stop,
       std::unique_lock guard{mutex_};
       return how_;
     }
-    signalfd_siginfo info{};
-    if (read(signals_, &info, sizeof info) != sizeof info)
-      continue;
-    auto again = std::exchange(asked_, true);
-    if (again && info.ssi_signo == SIGINT)
-      std::_Exit(static_cast<int>(exit_status::interrupted));
-    if (!again)
+    auto again = asked_.any();
+    if (take_signal() && !again)
       stop();
   }
 }

@@ -2,6 +2,7 @@
 // Turns signals into a request to stop the run. Owned by main; `end` may be
 // called from any thread, everything else only from the main thread.
 
+#include "apps/startup/stop_signals.hpp"
 #include "messages/types.hpp"
 
 #include <functional>
@@ -13,8 +14,8 @@ namespace troupe::app {
 /// constructed before the first other thread, because threads inherit the set
 /// of blocked signals.
 ///
-/// The first SIGINT, SIGTERM or SIGUSR1 asks the run to stop; a second SIGINT
-/// ends the process at once, with status 130.
+/// The first SIGINT, SIGTERM, SIGUSR1 or SIGHUP asks the run to stop; a second
+/// SIGINT of a person ends the process at once, with status 130.
 class signal_pump {
 public:
   signal_pump();
@@ -29,7 +30,7 @@ public:
   bool arrived();
 
   /// Whether `wait` has seen one.
-  bool seen() const { return asked_; }
+  bool seen() const { return asked_.any(); }
 
   /// Waits for the end; calls `stop` at the first signal, and `now_and_then`
   /// every few seconds.
@@ -37,10 +38,12 @@ public:
                const std::function<void()>& now_and_then);
 
 private:
+  bool take_signal();
+
   int signals_;
   int ended_;
   std::mutex mutex_;
-  bool asked_ = false; ///< The first signal has arrived.
+  stop_requests asked_;
   bool over_ = false;
   run_end how_;
 };

@@ -4,6 +4,7 @@
 #include "apps/launch/plan.hpp"
 #include "apps/startup/cores.hpp"
 #include "apps/startup/resources.hpp"
+#include "apps/startup/stop_signals.hpp"
 #include "config/text/text.hpp"
 
 #include <poll.h>
@@ -38,14 +39,12 @@ constexpr auto for_last_words = std::chrono::seconds(2);
 /// A node ends with such lines when it fails: at most three.
 constexpr std::string_view last_word = "trainer_node: ";
 
-/// SIGINT and SIGTERM as something that can be read.
+/// The signals as something that can be read.
 class signals {
 public:
   signals() {
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (auto number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
-      sigaddset(&wanted, number);
+    auto wanted = stop_signals();
+    sigaddset(&wanted, SIGCHLD);
     sigprocmask(SIG_BLOCK, &wanted, nullptr);
     file_ =
       transport::descriptor{signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK)};
@@ -53,17 +52,20 @@ public:
 
   int file() const { return file_.get(); }
 
-  /// How many asked this process to stop since the last call.
-  int taken() const {
-    auto out = 0;
+  /// Those that asked this process to stop since the last call.
+  std::vector<stop_requests::meaning> taken() {
+    std::vector<stop_requests::meaning> out;
     signalfd_siginfo one{};
     while (read(file_.get(), &one, sizeof one) == sizeof one)
-      out += one.ssi_signo != SIGCHLD;
+      if (one.ssi_signo != SIGCHLD)
+        out.push_back(
+          asked_.take(static_cast<int>(one.ssi_signo), clock::now()));
     return out;
   }
 
 private:
   transport::descriptor file_;
+  stop_requests asked_;
 };
 
 class launcher {
@@ -85,8 +87,8 @@ public:
       for (auto& one : all_)
         look_at(one);
       show_live();
-      if (auto more = signals_.taken(); more > 0)
-        stop(more);
+      for (auto what : signals_.taken())
+        stop(what);
       if (!lead_status_ && nobody_works())
         give_up();
       if (lead_status_ && clock::now() > deadline_)
@@ -250,14 +252,15 @@ private:
       all_.front().process->signal(SIGTERM);
   }
 
-  void stop(int times) {
-    if (stopping_ || times > 1) {
+  void stop(stop_requests::meaning what) {
+    if (what == stop_requests::meaning::haste) {
       for (auto& one : all_)
         if (!one.done)
           one.process->signal(SIGKILL);
       std::_Exit(static_cast<int>(exit_status::interrupted));
     }
-    stopping_ = true;
+    if (std::exchange(stopping_, true))
+      return;
     if (!all_.front().done)
       all_.front().process->signal(SIGTERM);
   }

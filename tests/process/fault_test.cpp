@@ -274,17 +274,19 @@ TEST_CASE("A second Ctrl-C ends the parameter server at once") {
   evaluator.signal(SIGSTOP); // The server would wait for its score.
   server.signal(SIGINT);
   server.await("stopping ");
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
   server.signal(SIGINT);
   check_end(server, 130);
   evaluator.kill();
 }
 
 TEST_CASE("A run in one process stops at each of the signals") {
-  for (auto number : {SIGINT, SIGTERM, SIGUSR1}) {
+  for (auto number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
     process_fixture on;
     auto all = on.simulate({"--workers", "2", "--epochs", "1000"});
     on.await(all, "training", is_step(2));
     all.signal(number);
+    all.signal(number); // As of a supervisor, to the process and its group.
     check_end(all, 75);
     CHECK(on.summary()["status"] == "stopped");
     CHECK(checkpoints_of(on.run()).size() >= 1);

@@ -121,6 +121,7 @@ child::child(const std::vector<std::string>& command, fs::path stem,
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent)
     ::_exit(126);
+  ::signal(SIGHUP, how.under_nohup ? SIG_IGN : SIG_DFL);
   redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
   redirect(STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_TRUNC);
   redirect(STDERR_FILENO, err, O_WRONLY | O_CREAT | O_TRUNC);

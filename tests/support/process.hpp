@@ -37,6 +37,7 @@ struct child_options {
   std::optional<uint64_t> most_files;             ///< Limit of open files.
   std::optional<uint64_t> address_space;          ///< bytes
   std::optional<int> output; ///< stdout and stderr, instead of files.
+  bool under_nohup = false;  ///< SIGHUP is ignored.
 };
 
 /// A process. What it prints goes to <stem>.out and <stem>.err.
