@@ -170,10 +170,10 @@ void say_how_it_ended(const config::settings& settings, const run_end& how) {
 }
 
 exit_status run_virtual(const config::resolved& config,
+                        app::signal_pump& signals,
                         const app::earlier_start& earlier,
                         std::shared_ptr<const app::replay_plan> replay = {}) {
   app::prefer_large_pages();
-  app::signal_pump signals;
   app::virtual_run_options options;
   options.replay = std::move(replay);
   options.earlier = earlier;
@@ -183,15 +183,16 @@ exit_status run_virtual(const config::resolved& config,
   return leave_with(app::run_in_virtual_time(config, options));
 }
 
-exit_status run_replay(const config::invocation& call) {
+exit_status run_replay(const config::invocation& call,
+                       app::signal_pump& signals) {
   auto plan = app::plan_replay(
     call, [](const std::string& line) { std::cout << line << std::endl; });
-  return run_virtual(plan->config, {}, plan);
+  return run_virtual(plan->config, signals, {}, plan);
 }
 
-exit_status run_evaluation(const config::resolved& config) {
+exit_status run_evaluation(const config::resolved& config,
+                           app::signal_pump& signals) {
   app::keep_tensor_memory(config.values);
-  app::signal_pump signals;
   return app::evaluate(config, [&] { return signals.arrived(); });
 }
 
@@ -220,13 +221,12 @@ private:
   app::node node_;
 };
 
-exit_status run(const config::resolved& config, app::earlier_start earlier,
-                char** arguments) {
+exit_status run(const config::resolved& config, app::signal_pump& signals,
+                app::earlier_start earlier, char** arguments) {
   require_files(config.values);
   init_messages();
   caf::actor_system_config settings;
   configure(settings, config.values);
-  app::signal_pump signals;
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
   app::joint_end both{[&](const run_end& how) {
@@ -243,6 +243,7 @@ exit_status run(const config::resolved& config, app::earlier_start earlier,
       },
       nodes);
   });
+  signals.begun();
   std::optional<own_worker> worker;
   if (peer)
     or_leave([&] {
@@ -274,8 +275,11 @@ exit_status run(const config::resolved& config, app::earlier_start earlier,
       leave_now(leave_with(how));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (!goes_on || signals.seen() || signals.arrived())
+  if (!goes_on)
     return leave_with(how);
+  if (signals.seen() || signals.arrived())
+    return leave_with({static_cast<uint8_t>(exit_status::try_again),
+                       "stopped by a signal between two lives of the run"});
   recording::say("goes on      " + how.line);
   recording::console::standard_output().flush();
   app::begin_next_life(how, *nodes, directory, arguments);
@@ -309,6 +313,7 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "checkpoint")
       return static_cast<int>(app::checkpoint_verb({argv + 2, argv + argc}));
+    app::signal_pump signals;
     app::require_run_is_here(app::this_life());
     app::earlier_start earlier;
     auto call = config::parse_command_line(
@@ -325,18 +330,19 @@ int main(int argc, char** argv) {
       for (const auto& note : call.config.notes)
         say("network      " + note);
     if (call.what == config::action::evaluate)
-      return static_cast<int>(run_evaluation(call.config));
+      return static_cast<int>(run_evaluation(call.config, signals));
     if (call.what == config::action::replay)
-      return static_cast<int>(run_replay(call));
+      return static_cast<int>(run_replay(call, signals));
     if (call.what != config::action::run) {
       std::cout << call.text;
       return 0;
     }
     auto meeting = app::meet_by_file(call.config);
     app::keep_tensor_memory(call.config.values);
-    return static_cast<int>(is_virtual(call.config.values)
-                              ? run_virtual(call.config, earlier)
-                              : run(call.config, std::move(earlier), argv));
+    return static_cast<int>(
+      is_virtual(call.config.values)
+        ? run_virtual(call.config, signals, earlier)
+        : run(call.config, signals, std::move(earlier), argv));
   } catch (const std::exception& err) {
     return static_cast<int>(complain_of(err));
   }

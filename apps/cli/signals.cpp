@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 
 namespace troupe::app {
 
@@ -28,17 +29,52 @@ int open_signals() {
   return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+void notify(int event) {
+  uint64_t one = 1;
+  if (write(event, &one, sizeof one) < 0)
+    std::abort();
+}
+
 } // namespace
 
 signal_pump::signal_pump()
-  : signals_(open_signals()), ended_(eventfd(0, EFD_CLOEXEC)) {
-  if (signals_ < 0 || ended_ < 0)
+  : signals_(open_signals()), ended_(eventfd(0, EFD_CLOEXEC)),
+    watched_(eventfd(0, EFD_CLOEXEC)) {
+  if (signals_ < 0 || ended_ < 0 || watched_ < 0)
     throw run_error("cannot watch for signals: no file descriptors left");
+  try {
+    watch_ = std::thread{[this] {
+      watch_start();
+    }};
+  } catch (const std::system_error&) {
+    // Without a thread for it, a signal waits until the run has begun.
+  }
 }
 
 signal_pump::~signal_pump() {
+  begun();
   close(signals_);
   close(ended_);
+  close(watched_);
+}
+
+// Whatever the start does, it may be interrupted as by a loss of power.
+void signal_pump::watch_start() const {
+  pollfd what[] = {{signals_, POLLIN, 0}, {watched_, POLLIN, 0}};
+  while (poll(what, 2, -1) < 0)
+    continue;
+  if (what[1].revents != 0)
+    return;
+  std::fputs("trainer_node: stopped by a signal before the run began\n",
+             stderr);
+  std::_Exit(static_cast<int>(exit_status::try_again));
+}
+
+void signal_pump::begun() {
+  if (!watch_.joinable())
+    return;
+  notify(watched_);
+  watch_.join();
 }
 
 void signal_pump::end(const run_end& how) {
@@ -47,12 +83,11 @@ void signal_pump::end(const run_end& how) {
     return;
   over_ = true;
   how_ = how;
-  uint64_t one = 1;
-  if (write(ended_, &one, sizeof one) < 0)
-    std::abort();
+  notify(ended_);
 }
 
 bool signal_pump::arrived() {
+  begun();
   pollfd what{signals_, POLLIN, 0};
   return poll(&what, 1, 0) > 0 && take_signal();
 }
@@ -72,6 +107,7 @@ bool signal_pump::take_signal() {
 run_end signal_pump::wait(const std::function<void()>& stop,
                           const std::function<void()>& now_and_then) {
   using clock = std::chrono::steady_clock;
+  begun();
   auto next = clock::now() + pause;
   for (;;) {
     pollfd what[] = {{signals_, POLLIN, 0}, {ended_, POLLIN, 0}};

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <mutex>
+#include <thread>
 
 namespace troupe::app {
 
@@ -15,7 +16,9 @@ namespace troupe::app {
 /// of blocked signals.
 ///
 /// The first SIGINT, SIGTERM, SIGUSR1 or SIGHUP asks the run to stop; a second
-/// SIGINT of a person ends the process at once, with status 130.
+/// SIGINT of a person ends the process at once, with status 130. While a run
+/// starts there is nothing to stop yet: until it has `begun`, or somebody looks
+/// (`arrived`, `wait`), a signal ends the process with one line and status 75.
 class signal_pump {
 public:
   signal_pump();
@@ -25,6 +28,9 @@ public:
 
   /// Reports the end of the run. Thread-safe; only the first call counts.
   void end(const run_end& how);
+
+  /// From now on a signal waits until somebody looks.
+  void begun();
 
   /// Whether a signal to stop the run has arrived. Does not block.
   bool arrived();
@@ -38,10 +44,13 @@ public:
                const std::function<void()>& now_and_then);
 
 private:
+  void watch_start() const;
   bool take_signal();
 
   int signals_;
   int ended_;
+  int watched_; ///< Ends the watch over the start.
+  std::thread watch_;
   std::mutex mutex_;
   stop_requests asked_;
   bool over_ = false;

@@ -230,12 +230,13 @@ private:
       server_failed(one, status);
     if (&one == &all_.front()) {
       lead_status_ = status;
-      deadline_ = clock::now() + patience_after(status);
+      deadline_ = clock::now() + patience_after(one, status);
     }
   }
 
-  static clock::duration patience_after(int status) {
-    if (status == 0 || status == 75)
+  /// A lead that ends without a word has told the others.
+  static clock::duration patience_after(const node& lead, int status) {
+    if (status == 0 || (status == 75 && lead.last_words.empty()))
       return patience;
     return status == 2 ? clock::duration::zero() : for_last_words;
   }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -52,7 +51,8 @@ run_error not_here(const config::next_life& next, const std::string& why) {
     "give all nodes a folder that they share");
 }
 
-/// Ports and locks are for the next life.
+/// Ports and locks are for the next life. Signals stay blocked: one that comes
+/// now is for that life, too.
 void close_all_at_exec() {
   for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
     if (auto fd = std::atoi(entry.path().filename().c_str());
@@ -122,9 +122,6 @@ void begin_next_life(const run_end& how, const known_nodes& known,
     life.directory = absolute(directory);
   auto place = place_in(how, known, life);
   setenv(config::next_life_variable, config::print(place).c_str(), 1);
-  sigset_t none;
-  sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, nullptr);
   close_all_at_exec();
   execv("/proc/self/exe", arguments);
   throw run_error(std::string{"cannot begin anew: "} + std::strerror(errno));

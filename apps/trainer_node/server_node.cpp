@@ -242,10 +242,13 @@ node start_server(caf::actor_system& system, const config::resolved& given,
     return node{[] {
     }};
   };
-  if (!decide_autocast(system, config, data, from, where, options.interrupted,
-                       tell))
+  auto stopped = [&] {
     return unstarted({static_cast<uint8_t>(exit_status::try_again),
                       "stopped by a signal before the run began"});
+  };
+  if (!decide_autocast(system, config, data, from, where, options.interrupted,
+                       tell))
+    return stopped();
   auto parts = make_server_parts(config, data, from);
   if (replay) {
     const auto& begin = replay->event_log->begin();
@@ -265,6 +268,8 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   }
   if (replay)
     fetch_best(*replay, from.directory.path);
+  if (options.interrupted && options.interrupted())
+    return stopped(); // From now on a signal stops the run.
   settle(from, parts, tell);
 
   computing_parts computing{settings,

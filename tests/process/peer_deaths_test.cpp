@@ -9,6 +9,20 @@
 
 using namespace troupe::testing;
 
+namespace {
+
+/// Whether the process has blocked SIGTERM, to read it.
+bool waits_for_signals(pid_t process) {
+  auto status = slurp("/proc/" + std::to_string(process) + "/status");
+  auto at = status.find("SigBlk:");
+  if (at == std::string::npos)
+    return false;
+  auto mask = std::stoull(status.substr(at + 7, 18), nullptr, 16);
+  return (mask >> (SIGTERM - 1) & 1) != 0;
+}
+
+} // namespace
+
 TEST_CASE("peers go on without those that die") {
   const flags what{"--epochs", "12", "--checkpoint-freq", "10", "--lr", "0.02"};
   for (std::string policy : {"sync", "async"}) {
@@ -79,6 +93,31 @@ TEST_CASE("peers go on without one that is stopped, which ends when it wakes") {
   check_end(all[0], 0);
   check_end(all[2], 0);
   check_completed(on, 12);
+}
+
+TEST_CASE(
+  "a signal between two lives of peers stops them, as one at the start") {
+  process_fixture on;
+  auto all = start_peers(
+    on, 3,
+    {"--policy", "sync", "--epochs", "100000", "--checkpoint-freq", "10"});
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+  all[2].kill();
+  for (auto rank : {0, 1})
+    all[rank].await("goes on ");
+  for (auto rank : {0, 1})
+    all[rank].signal(SIGTERM);
+  for (auto rank : {0, 1}) {
+    check_end(all[rank], 75);
+    CHECK(std::ranges::count(all[rank].err(), '\n') <= 1);
+  }
+  auto alone =
+    start_peer(on, 1, 2, {}, "file://" + (on.home() / "meet").string());
+  eventually("its start", [&] { return waits_for_signals(alone.pid()); });
+  alone.signal(SIGTERM);
+  check_end(alone, 75);
+  CHECK(alone.err() ==
+        "trainer_node: stopped by a signal before the run began\n");
 }
 
 TEST_CASE("peers go on without rank 0, and without who leads after it") {
