@@ -5,6 +5,8 @@
 #include "apps/startup/cores.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/startup/stop_signals.hpp"
+#include "config/sources/next_life.hpp"
+#include "config/sources/train_dir.hpp"
 #include "config/text/text.hpp"
 
 #include <poll.h>
@@ -15,6 +17,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <list>
 #include <string_view>
@@ -38,6 +42,26 @@ constexpr auto for_last_words = std::chrono::seconds(2);
 
 /// A node ends with such lines when it fails: at most three.
 constexpr std::string_view last_word = "trainer_node: ";
+
+/// The last life in a run's directory, which differs for each; empty if it has
+/// none.
+std::string life_in(const std::filesystem::path& folder) {
+  std::string out;
+  std::getline(std::ifstream{folder / "lives"}, out);
+  return out;
+}
+
+/// Whether the last life of the run has written a checkpoint.
+bool has_checkpoint_since_life(const std::filesystem::path& folder) {
+  std::error_code none;
+  auto begun = last_write_time(folder / "lives", none);
+  auto all = std::filesystem::directory_iterator{folder / "checkpoints", none};
+  return std::any_of(
+    begin(all), end(all), [&](const std::filesystem::directory_entry& one) {
+      return one.path().filename().string().starts_with("step-") &&
+             one.last_write_time(none) >= begun;
+    });
+}
 
 /// The signals as something that can be read.
 class signals {
@@ -163,17 +187,30 @@ private:
 
   void start(node& one) {
     auto plan = one.plan;
-    if (one.is_server && one.starts > 0)
-      plan.command.insert(plan.command.end(), {"--resume", "auto"});
+    auto is_lead = &one == &all_.front();
+    if (is_lead && one.starts == 0)
+      before_ = life_in(plan_.train_dir);
+    else if (is_lead && goes_on())
+      plan.environment[config::restart_variable] = plan_.train_dir.string();
     auto log =
       plan_.logs.empty() ? plan_.logs : plan_.logs / (plan.name + ".log");
     // A narrow one would be no use behind the prefix.
     auto columns = terminal_width();
     auto before = prefix_of(one).size();
-    auto draws = &one == &all_.front() && columns > 2 * before;
+    auto draws = is_lead && columns > 2 * before;
     one.process.emplace(plan, log, draws ? columns - before : 0);
     ++one.starts;
     one.last_words.clear();
+  }
+
+  /// Whether a server that is started again goes on with its own run. It may
+  /// have died before it had one; a run that it was told to take over or to
+  /// remove is another.
+  bool goes_on() const {
+    auto life = life_in(plan_.train_dir);
+    return !life.empty() && life != before_ &&
+           (!plan_.begins_with_another ||
+            has_checkpoint_since_life(plan_.train_dir));
   }
 
   bool over() const { return std::ranges::all_of(all_, &node::done); }
@@ -217,8 +254,7 @@ private:
   void has_ended(node& one, int status) {
     auto in_order = status == 0 || status == 2 || status == 75;
     auto again = !in_order && !stopping_ && !gave_up_ && !lead_status_ &&
-                 one.starts <= plan_.restarts &&
-                 (!one.is_server || plan_.server_resumes);
+                 one.starts <= plan_.restarts;
     if (!told_ && (!in_order || (status == 2 && !one.is_server)))
       say(one, "ended with status " + std::to_string(status) +
                  (again ? ": is started again" : ""));
@@ -291,6 +327,7 @@ private:
 
   const launch_plan& plan_;
   signals signals_;
+  std::string before_; ///< The life that the train-dir had before.
   std::list<node> all_;
   std::optional<int> lead_status_; ///< Once the lead has ended for good.
   clock::time_point deadline_;
@@ -310,6 +347,9 @@ exit_status launch(const std::vector<std::string>& arguments) {
   facts.program = std::filesystem::read_symlink("/proc/self/exe");
   facts.cores = std::max(1u, std::thread::hardware_concurrency());
   facts.variables = config::process_environment();
+  facts.make_folder = [](const std::string& network) {
+    return config::make_run_folder(network);
+  };
   facts.free_port = [] {
     return find_free_port("127.0.0.1");
   };

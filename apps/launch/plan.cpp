@@ -98,7 +98,14 @@ public:
     launch_plan out;
     const auto& all = config_.values;
     out.restarts = static_cast<uint32_t>(call_.flags.whole("max-restarts"));
-    out.server_resumes = !all.training.train_dir.empty();
+    out.begins_with_another =
+      all.training.overwrite || all.training.resume.has_value();
+    if (out.restarts > 0)
+      out.train_dir = all.training.train_dir;
+    if (out.restarts > 0 && out.train_dir.empty()) {
+      out.train_dir = facts_.make_folder(all.training.network);
+      flags_ = joined({flags_, {"--train-dir", out.train_dir.string()}});
+    }
     if (call_.flags.has("log-dir"))
       out.logs = call_.flags.text("log-dir");
     for (uint32_t rank = 0; rank < shards_; ++rank)

@@ -16,9 +16,11 @@ struct launch_plan {
   std::vector<child_plan> servers; ///< Rank 0, which ends the run, is first.
   std::vector<child_plan> others;  ///< Workers, then the evaluator.
   uint32_t restarts = 0;           ///< Of each process.
-  /// Whether the server may be started again: it goes on from its checkpoint,
-  /// and for that its folder must be known.
-  bool server_resumes = false;
+  /// Of the run, if processes may be started again: the server goes on there.
+  std::filesystem::path train_dir;
+  /// Whether the server is told to go on with a run, or to remove one: then it
+  /// is started in the same way until it has a checkpoint of its own.
+  bool begins_with_another = false;
   std::filesystem::path logs; ///< Folder; empty: none.
 };
 
@@ -28,6 +30,8 @@ struct launch_facts {
   uint32_t cores = 1;
   config::environment variables{};
   std::function<uint16_t()> free_port; ///< On loopback.
+  /// Makes a folder for a run of this network.
+  std::function<std::filesystem::path(const std::string&)> make_folder;
 };
 
 /// Reads the arguments after `launch`. Nothing when help was asked for, which

@@ -55,6 +55,7 @@ start gather(command_line& flags, const environment& variables) {
   }
   append(out.all, from_environment(variables));
   append(out.all, std::move(flags.keys));
+  append(out.all, restart_settings(variables));
   if (auto next = read_next_life(variables)) {
     out.by = launch_of(*next);
     append(out.all, settings_of(*next));

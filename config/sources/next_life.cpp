@@ -76,6 +76,19 @@ std::optional<next_life> read_next_life(const environment& variables) {
   }
 }
 
+std::vector<given> restart_settings(const environment& variables) {
+  auto found = variables.find(restart_variable);
+  if (found == variables.end() || found->second.empty())
+    return {};
+  auto by_launch = [](const char* id, const std::string& text) {
+    return given{
+      &key_of(id), text, {origin::source::environment, restart_variable}};
+  };
+  return {by_launch("training.resume", "auto"),
+          by_launch("training.overwrite", "false"),
+          by_launch("training.train-dir", found->second)};
+}
+
 launch launch_of(const next_life& what) {
   launch out;
   out.rank = what.rank;

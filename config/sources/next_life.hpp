@@ -38,6 +38,14 @@ struct next_life {
   run_life before{};
 };
 
+/// The environment variable by which `launch` has a parameter server that died
+/// go on with its run: the run's directory.
+inline constexpr const char* restart_variable = "TROUPE_RESTART";
+
+/// What such a server is given, above all else, whatever its first start was
+/// told. Nothing if this is no restart.
+std::vector<given> restart_settings(const environment& variables);
+
 /// The environment variable that says it.
 inline constexpr const char* next_life_variable = "TROUPE_NEXT_LIFE";
 

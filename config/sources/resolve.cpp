@@ -240,7 +240,8 @@ std::vector<given> from_file(const std::filesystem::path& file) {
 std::vector<given> from_environment(const environment& variables) {
   std::vector<given> result;
   for (const auto& [variable, text] : variables) {
-    if (!variable.starts_with("TROUPE_") || variable == next_life_variable)
+    if (!variable.starts_with("TROUPE_") || variable == next_life_variable ||
+        variable == restart_variable)
       continue;
     auto what = find_variable(variable);
     if (what ? is_surely_of_a_service(variables, variable)

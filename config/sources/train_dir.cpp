@@ -336,6 +336,12 @@ std::optional<fs::path> kept_description(const fs::path& folder) {
   return std::nullopt;
 }
 
+fs::path make_run_folder(const std::string& network, const fs::path& root) {
+  auto runs = root / "runs";
+  return guarded("cannot make a run directory in", runs,
+                 [&] { return make_next(runs, short_name(network)); });
+}
+
 void remove_run(const fs::path& folder) {
   guarded("cannot remove the run in", folder, [&] {
     if (fs::is_directory(folder / "checkpoints"))
@@ -363,11 +369,8 @@ run_directory open_run_directory(const training_settings& training,
                                  std::shared_ptr<const run_lock> held) {
   require_resumable(training, root);
   if (training.train_dir.empty()) {
-    auto runs = root / "runs";
-    return guarded("cannot make a run directory in", runs, [&] {
-      auto made = make_next(runs, short_name(training.network));
-      return run_directory{made, false, false, run_lock::take(made)};
-    });
+    auto made = make_run_folder(training.network, root);
+    return {made, false, false, run_lock::take(made)};
   }
   auto folder = root / training.train_dir;
   return guarded("cannot use train-dir", folder,

@@ -45,6 +45,11 @@ inline constexpr const char* described_folder = "described";
 std::optional<std::filesystem::path>
 kept_description(const std::filesystem::path& folder);
 
+/// Makes the next free `runs/<network>-<n>`, as for a run without a train-dir.
+/// Throws `run_error`.
+std::filesystem::path make_run_folder(const std::string& network,
+                                      const std::filesystem::path& root = {});
+
 /// Removes the files that Troupe writes into a run directory, and folders that
 /// become empty. Other files stay. Throws `run_error`.
 void remove_run(const std::filesystem::path& folder);

@@ -72,6 +72,21 @@ TEST_CASE("peers are workers and shards", "[launch]") {
   CHECK(here.values.cluster.shards == 3);
 }
 
+TEST_CASE("a server that is started again goes on, whatever it was told first",
+          "[launch]") {
+  for (std::string told :
+       {"", "--overwrite", "--resume old", "--train-dir new --overwrite"}) {
+    INFO(told);
+    auto again =
+      parse(split("--role ps " + told), {{restart_variable, "/runs/a b"}})
+        .config;
+    CHECK(again.values.training.resume == "auto");
+    CHECK_FALSE(again.values.training.overwrite);
+    CHECK(again.values.training.train_dir == "/runs/a b");
+  }
+  CHECK(restart_settings({}).empty());
+}
+
 TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
   next_life next;
   next.rank = 1;

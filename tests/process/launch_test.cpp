@@ -5,6 +5,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -136,6 +138,22 @@ TEST_CASE("a server that dies goes on from its checkpoint") {
   it.process.signal(SIGINT);
   CHECK(it.process.wait() == 75);
   check_replayed(it.on);
+}
+
+TEST_CASE(
+  "a server that is started again goes on with its run, whatever it was "
+  "told, until its terminal is closed") {
+  launched it{{"--max-restarts", "1"},
+              endless + flags{"--threads", "1", "--overwrite"}};
+  it.process.await("checkpoint +step-");
+  kill(it.find("ps"), SIGKILL);
+  it.process.await("\\[ps\\] ended with status 137: is started again");
+  it.process.await("\\[ps\\] resumed +from step [1-9]");
+  for (auto number : {SIGHUP, SIGCONT, SIGHUP})
+    it.process.signal(number);
+  CHECK(it.process.wait() == 75);
+  auto run = it.on.home() / "runs/lenet-1"; // It was told none.
+  CHECK(committed_of(read_metrics(run)).resumes == 1);
 }
 
 TEST_CASE("without its launcher nothing is left") {
