@@ -202,4 +202,8 @@ void child::signal(int number) const {
     kill(-pid_, number);
 }
 
+void child::kill_rest() const {
+  kill(-pid_, SIGKILL);
+}
+
 } // namespace troupe::app

@@ -51,8 +51,12 @@ public:
   /// Its exit status once it has ended, or 128 + the number of a signal.
   std::optional<int> ended();
 
-  /// To it, and to what it has started.
+  /// To it, and to what it has started, as long as it runs.
   void signal(int number) const;
+
+  /// Kills what it has left behind. To be called once it has ended, and at
+  /// once: later its number may be another's.
+  void kill_rest() const;
 
 private:
   void pass_on(const std::string& drawn,

@@ -1,6 +1,7 @@
 #include "apps/launch/launch.hpp"
 
 #include "actors/recording/progress.hpp"
+#include "apps/launch/orphans.hpp"
 #include "apps/launch/plan.hpp"
 #include "apps/startup/cores.hpp"
 #include "apps/startup/resources.hpp"
@@ -39,6 +40,9 @@ constexpr auto patience = std::chrono::seconds(15);
 
 /// The same for a server that has failed: the others wait for it in vain.
 constexpr auto for_last_words = std::chrono::seconds(2);
+
+/// The same for what all of them have left behind.
+constexpr auto patience_with_orphans = std::chrono::seconds(1);
 
 /// A node ends with such lines when it fails: at most three.
 constexpr std::string_view last_word = "trainer_node: ";
@@ -106,11 +110,19 @@ public:
   }
 
   exit_status run() {
+    auto how = run_all();
+    end_orphans();
+    return how;
+  }
+
+private:
+  exit_status run_all() {
     while (!over()) {
       wait();
       for (auto& one : all_)
         look_at(one);
       show_live();
+      reap_orphans([this](pid_t pid) { return is_ours(pid); });
       for (auto what : signals_.taken())
         stop(what);
       if (!lead_status_ && nobody_works())
@@ -124,7 +136,6 @@ public:
     return out;
   }
 
-private:
   struct node {
     child_plan plan;
     bool is_server;
@@ -213,6 +224,12 @@ private:
             has_checkpoint_since_life(plan_.train_dir));
   }
 
+  bool is_ours(pid_t pid) const {
+    return std::ranges::any_of(all_, [pid](const node& one) {
+      return one.process && one.process->pid() == pid;
+    });
+  }
+
   bool over() const { return std::ranges::all_of(all_, &node::done); }
 
   static bool is_worker(const node& one) {
@@ -258,8 +275,10 @@ private:
     if (!told_ && (!in_order || (status == 2 && !one.is_server)))
       say(one, "ended with status " + std::to_string(status) +
                  (again ? ": is started again" : ""));
-    if (again)
+    if (again) {
+      one.process->kill_rest(); // It may have ports, or a device.
       return start(one);
+    }
     one.done = true;
     one.failed = status != 0;
     if (one.is_server && status != 0 && status != 75 && !lead_status_)
@@ -294,6 +313,7 @@ private:
       for (auto& one : all_)
         if (!one.done)
           one.process->signal(SIGKILL);
+      kill_orphans(SIGKILL);
       std::_Exit(static_cast<int>(exit_status::interrupted));
     }
     if (std::exchange(stopping_, true))
@@ -323,6 +343,18 @@ private:
         one.process->signal(told_ ? SIGKILL : SIGTERM);
     told_ = true;
     deadline_ = clock::now() + patience;
+  }
+
+  /// They are told to end, then they are killed, and what these leave.
+  void end_orphans() {
+    auto end = clock::now() + patience_with_orphans;
+    kill_orphans(SIGTERM);
+    while (has_orphans() && clock::now() < end + patience_with_orphans) {
+      if (clock::now() > end)
+        kill_orphans(SIGKILL);
+      reap_orphans([](pid_t) { return false; });
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
 
   const launch_plan& plan_;
@@ -359,6 +391,7 @@ exit_status launch(const std::vector<std::string>& arguments) {
     std::cout << help;
     return exit_status::done;
   }
+  adopt_orphans();
   return launcher{*plan}.run();
 }
 

@@ -37,6 +37,19 @@ std::string command_of(pid_t pid) {
   return out;
 }
 
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> out;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc"})
+    if (auto pid = std::atoi(entry.path().filename().c_str()); pid > 0)
+      out.push_back(pid);
+  return out;
+}
+
+bool is_zombie(pid_t pid) {
+  auto status = slurp("/proc/" + std::to_string(pid) + "/status");
+  return status.find("State:\tZ") != std::string::npos;
+}
+
 bool is_gone(pid_t pid) {
   auto command = command_of(pid);
   return command.empty() || command.find("trainer_node") == std::string::npos;
@@ -47,12 +60,15 @@ const flags endless{"--epochs", "100000", "--checkpoint-freq", "10"};
 
 struct launched {
   explicit launched(const flags& own, const flags& rest = {},
-                    const flags& of_nodes = {"--epochs", "4"})
-    : process(on.start(
-        "launch", flags{"launch", "--workers", "2"} + own + flags{"--"} +
-                    (rest.empty() ? flags{"--train-dir", on.run().string()} +
-                                      on.of_writer() + of_nodes
-                                  : rest))) {
+                    const flags& of_nodes = {"--epochs", "4"},
+                    const child_options& how = {})
+    : process(
+        on.start("launch",
+                 flags{"launch", "--workers", "2"} + own + flags{"--"} +
+                   (rest.empty() ? flags{"--train-dir", on.run().string()} +
+                                     on.of_writer() + of_nodes
+                                 : rest),
+                 how)) {
     // nop
   }
 
@@ -154,6 +170,27 @@ TEST_CASE(
   CHECK(it.process.wait() == 75);
   auto run = it.on.home() / "runs/lenet-1"; // It was told none.
   CHECK(committed_of(read_metrics(run)).resumes == 1);
+}
+
+TEST_CASE("what a worker has left behind ends with the launch, which reaps it, "
+          "and which nohup keeps") {
+  child_options how;
+  how.under_nohup = true;
+  launched it{{},
+              {"/bin/sh", "-c",
+               "(sh -c 'sleep 0.2; echo an orphan ends' &); sleep 987 & "
+               "setsid sleep 986 & sleep 2; exit 1"},
+              {},
+              how};
+  it.process.await("an orphan ends");
+  it.process.signal(SIGHUP);
+  eventually("no zombie", [&] {
+    return std::ranges::none_of(children_of(it.process.pid()), is_zombie);
+  });
+  CHECK(it.process.running());
+  CHECK(it.process.wait() == 1); // Not that of a launch that was stopped.
+  for (auto pid : all_processes())
+    CHECK(command_of(pid).find("sleep 98") == std::string::npos);
 }
 
 TEST_CASE("without its launcher nothing is left") {

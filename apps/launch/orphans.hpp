@@ -1,0 +1,26 @@
+#pragma once
+// Processes that the children of this one have left behind. They become its
+// own children, as those of process 1 of a container do in any case, so that it
+// can reap them when they end, and end them with itself. For one thread.
+
+#include <sys/types.h>
+
+#include <functional>
+
+namespace troupe::app {
+
+/// From now on.
+void adopt_orphans();
+
+/// Whether there is any child at all. To be called, as `kill_orphans`, when
+/// those that are no orphans have been reaped.
+bool has_orphans();
+
+/// Reaps those that have ended. @param is_ours Whether a child is not one of
+/// them: its end is somebody else's to notice.
+void reap_orphans(const std::function<bool(pid_t)>& is_ours);
+
+/// Sends the signal to all children.
+void kill_orphans(int signal);
+
+} // namespace troupe::app
