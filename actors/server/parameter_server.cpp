@@ -1,5 +1,6 @@
 #include "actors/server/parameter_server.hpp"
 
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/server/restore.hpp"
 #include "config/text/failure.hpp"
@@ -100,10 +101,17 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     },
     [this](enlist_atom, worker_id who, incarnation life,
            const std::string& transport, const owned_data& data,
-           uint32_t leases, const worker_actor& handle) {
-      in_order([this,
-                what = inputs::enlisted{who, life, transport, data, leases},
-                handle] { enlist(what, handle); });
+           uint32_t leases, const worker_actor& handle) -> caf::result<void> {
+      auto asks = self_->make_response_promise<void>();
+      in_order([this, asks, handle,
+                what = inputs::enlisted{who, life, transport, data,
+                                        leases}]() mutable {
+        if (ending_.has_failed()) // The worker's place is in the next life.
+          return asks.deliver(life_is_over());
+        enlist(what, handle);
+        asks.deliver();
+      });
+      return asks;
     },
     [this](join_atom, const std::vector<worker_id>& who) {
       in_order([this, who] { join(who); });
@@ -424,7 +432,9 @@ void parameter_server_state::stop_workers(const std::string& reason) {
     self_->run_delayed(caf::timespan{0}, [this] { go_on(); });
   if (parts_.modules)
     parts_.modules->end();
-  self_->send(coordinator_, ending_atom_v);
+  // When a life has failed, the nodes find the next one by themselves.
+  if (!ending_.has_failed() || !outlived_by_nodes(parts_.settings))
+    self_->send(coordinator_, ending_atom_v);
 }
 
 void parameter_server_state::finish_work() {

@@ -100,6 +100,12 @@ struct parameter_server_parts {
   double save_timeout = 300;  ///< s that the last checkpoint may take.
 };
 
+/// Whether the nodes of the run outlive a life of the server that has failed.
+/// Peers fail together, so that whoever has started them starts all again.
+inline bool outlived_by_nodes(const config::settings& settings) {
+  return settings.what == config::role::ps && !config::is_peer(settings);
+}
+
 class parameter_server_state {
 public:
   using pointer = lead_actor::stateful_pointer<parameter_server_state>;

@@ -45,9 +45,9 @@ public:
   void fail(std::string line) {
     if (closed_)
       return;
+    status_ = "failed"; // The workers are not told that the run is over.
     if (!std::exchange(begun_, true))
       calls_.stop_workers(line);
-    status_ = "failed";
     line_ = std::move(line);
     scored_ = true;
     saved_ = true;

@@ -102,7 +102,10 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
           gathered_.push_back(seat.worker);
         start_if_due();
       },
-      [promise](const caf::error&) mutable { promise.deliver(run_is_over()); });
+      [this, promise](const caf::error&) mutable {
+        auto only_life = parts_.outlived && !ending_;
+        promise.deliver(only_life ? life_is_over() : run_is_over());
+      });
   return promise;
 }
 
@@ -246,6 +249,11 @@ void coordinator_state::close(const run_end& how) {
     leave_by_ = now() + grace;
     for (auto& asks : std::exchange(fetching_, {}))
       asks.deliver(run_is_over());
+  }
+  if (!ended_ && parts_.outlived && how.failed()) {
+    // They notice by themselves, and wait for the next life.
+    workers_.clear(), ranks_.clear(), evaluators_.clear(), paused_.clear();
+  } else if (!ended_) {
     run_end told;
     told.accuracy = how.accuracy;
     if (told.next = how.next; !told.next.empty())

@@ -28,6 +28,9 @@ struct coordinator_parts {
   supervisor_actor supervisor;
   /// Where workers have files of their own: which rank has which data.
   std::optional<cores::part_assignment> assignment{};
+  /// Whether the nodes outlive this life of the server: then they are not told
+  /// of its end when it has failed, and wait for the next one.
+  bool outlived = false;
 };
 
 class coordinator_state {

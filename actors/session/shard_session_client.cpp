@@ -47,7 +47,7 @@ shard_session_client_state::make_behavior() {
     [](fetch_atom, const payload_shape&) -> last_version {
       return run_is_over();
     },
-    [this](ended_atom, const run_end& how) { end(how); },
+    [this](ended_atom, const run_end& how) { told(how); },
     [this](stop_atom) { stop(); },
   };
 }
@@ -104,6 +104,16 @@ void shard_session_client_state::stop() {
   if (!registrar_ || std::exchange(stops_, true))
     return end({static_cast<uint8_t>(exit_status::try_again), {}});
   self_->send(registrar_, leave_atom_v, parts_.rank);
+}
+
+// A life that has failed is not the end of the run.
+void shard_session_client_state::told(const run_end& how) {
+  if (!parts_.waits_after_failure || !how.failed() || !registrar_ || stops_)
+    return end(how);
+  say("waiting      for the next life of the lead shard at " + address() +
+      ", of which this one has failed: " + how.line);
+  self_->demonitor(registrar_);
+  lost();
 }
 
 // The shard may not have come to the lead's last message yet, which says how

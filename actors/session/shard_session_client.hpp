@@ -40,6 +40,8 @@ struct shard_session_client_parts {
   /// How the node ends when the lead is lost, or has not come; empty, or
   /// nothing: it waits for a lead.
   std::function<std::optional<run_end>(const std::string& why)> without_lead{};
+  /// Whether a lead that has failed is waited for, as one that is lost.
+  bool waits_after_failure = false;
 };
 
 class shard_session_client_state {
@@ -67,6 +69,7 @@ private:
              const shard_registrar_actor& registrar);
   void enlist(const shard_registrar_actor& registrar);
   void stop();
+  void told(const run_end& how);
   void lost();
   void drop_shard();
   void refused(const caf::error& why);

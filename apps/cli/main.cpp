@@ -5,6 +5,7 @@
 #include "actors/modules/training.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/runtime/inline_execution.hpp"
+#include "actors/server/parameter_server.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
 #include "apps/cli/joint_end.hpp"
 #include "apps/cli/leash.hpp"
@@ -54,8 +55,8 @@ using namespace troupe;
 /// that one is waited for until a signal comes.
 constexpr auto grace = std::chrono::seconds(3);
 
-/// The same for a node that goes on and has nobody to tell: what is left ends
-/// with its program.
+/// The same for a node that has nobody to tell: what is left ends with its
+/// program.
 constexpr auto brief_grace = std::chrono::milliseconds(300);
 
 void configure(caf::actor_system_config& target,
@@ -265,8 +266,11 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
     worker->stop();
   auto goes_on = !how.next.empty();
   auto tells_others = config.values.cluster.rank == 0u;
-  auto deadline = std::chrono::steady_clock::now() +
-                  (goes_on && !tells_others ? brief_grace : grace);
+  // A life that has failed has told nobody: its nodes look for the next one.
+  auto outlived = outlived_by_nodes(config.values);
+  auto has_told = goes_on ? tells_others : !outlived || !how.failed();
+  auto deadline =
+    std::chrono::steady_clock::now() + (has_told ? grace : brief_grace);
   while (system.registry().running() > 0 || (worker && worker->running() > 0)) {
     auto late = std::chrono::steady_clock::now() > deadline;
     if (late && goes_on)

@@ -138,7 +138,8 @@ server_life open_server(caf::actor_system& system,
     system, placement::scheduled,
     coordinator_parts{membership_rules_of(settings),
                       pings ? settings.cluster.liveness_timeout : 0, from.life,
-                      all.lead, all.supervisor, assignment_of(settings, from)});
+                      all.lead, all.supervisor, assignment_of(settings, from),
+                      outlived_by_nodes(settings)});
   all.guard("coordinator", coordinator);
   return {{all.lead, coordinator},
           std::move(all.actors),

@@ -120,6 +120,7 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.without_lead = [nodes](const std::string& why) {
     return nodes->without_lead(why);
   };
+  parts.waits_after_failure = !config::is_peer(settings);
   parts.make = [&system, settings,
                 supervisor](const proto::Welcome& welcome,
                             const shard_registrar_actor& registrar,

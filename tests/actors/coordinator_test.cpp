@@ -1,3 +1,4 @@
+#include "actors/runtime/run_is_over.hpp"
 #include "actors/session/coordinator.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/members.hpp"
@@ -13,10 +14,11 @@ using registered = answer_ptr<registration>;
 
 /// A coordinator with stand-ins for everybody around it.
 struct office {
-  explicit office(
-    uint32_t workers, double join_timeout = 60,
-    const std::optional<cores::part_assignment>& assignment = {}) {
+  explicit office(uint32_t workers, double join_timeout = 60,
+                  const std::optional<cores::part_assignment>& assignment = {},
+                  bool outlived = false) {
     coordinator_parts parts;
+    parts.outlived = outlived;
     parts.rules = {workers, join_timeout};
     parts.assignment = assignment;
     if (assignment)
@@ -292,6 +294,25 @@ TEST_CASE("at the end workers are told to stop, then evaluators, then the "
   }
   REQUIRE(it.supervisor->ended.size() == 1);
   CHECK(it.supervisor->ended[0].status == 1);
+  CHECK(it.supervisor->ended[0].line == "disk full");
+  CHECK_FALSE(it.actors.alive(it.coordinator));
+}
+
+TEST_CASE("nobody is told that the run is over when only a life has failed") {
+  office it{2, 60, {}, true};
+  auto worker = it.new_worker();
+  auto evaluator = make_evaluator_stand_in(it.actors);
+  it.enter(worker);
+  it.actors.ask<incarnation>(it.coordinator, register_atom_v, evaluator.handle);
+  it.lead->holds = true;
+  auto late = it.enter(it.new_worker());
+  it.lead->enlistments.back().promise.deliver(life_is_over());
+  it.actors.run();
+  CHECK(late->code() == errc::peer_lost); // It tries again.
+  it.actors.tell(it.coordinator, ended_atom_v, run_end{1, "disk full"});
+  CHECK(worker->stopped.empty());
+  CHECK(evaluator->stopped.empty());
+  REQUIRE(it.supervisor->ended.size() == 1);
   CHECK(it.supervisor->ended[0].line == "disk full");
   CHECK_FALSE(it.actors.alive(it.coordinator));
 }

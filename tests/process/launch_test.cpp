@@ -73,11 +73,13 @@ struct launched {
   }
 
   /// The process of this role that the launcher has started.
+  /// @param role And what follows it, as a pattern.
   pid_t find(const std::string& role) {
     pid_t out = 0;
+    std::regex wanted{"--role " + role};
     eventually("a " + role, [&] {
       for (auto one : children_of(process.pid()))
-        if (command_of(one).find("--role " + role) != std::string::npos)
+        if (std::regex_search(command_of(one), wanted))
           out = one;
       return out != 0;
     });
@@ -170,6 +172,21 @@ TEST_CASE(
   CHECK(it.process.wait() == 75);
   auto run = it.on.home() / "runs/lenet-1"; // It was told none.
   CHECK(committed_of(read_metrics(run)).resumes == 1);
+}
+
+TEST_CASE("a launch goes on when it has lost a shard") {
+  launched it{{"--ps", "2", "--max-restarts", "1"}, {}, endless};
+  it.process.await("checkpoint +step-");
+  kill(it.find("ps .*--rank 1 "), SIGKILL);
+  it.process.await("\\[ps-1\\] ended with status 137: is started again");
+  it.process.await("\\[ps-0\\] ended with status 1: is started again");
+  it.process.await("\\[ps-0\\] resumed +from step");
+  auto from = it.on.metrics().size();
+  eventually("more steps", [&] { return it.on.metrics().size() > from + 20; });
+  CHECK_FALSE(it.process.said("\\[worker-[01]\\] ended"));
+  it.process.signal(SIGTERM);
+  CHECK(it.process.wait() == 75);
+  check_replayed(it.on);
 }
 
 TEST_CASE("what a worker has left behind ends with the launch, which reaps it, "
