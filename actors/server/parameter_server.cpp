@@ -288,11 +288,21 @@ void parameter_server_state::stop() {
   });
 }
 
-// Shards are lost. A run that was told to stop does not go on.
+// Shards are lost, whose part of a step would be waited for in vain, or all
+// workers. A run that was told to stop does not go on.
 void parameter_server_state::regroup(const run_end& how) {
+  if (how.next.empty())
+    return in_order([this, line = how.line] { give_up(line); });
   if (!ending_.is_closed() && !told_to_stop_)
     next_.lost_all_but(how.next, how.line);
   fail_for_others(next_.all().empty() ? how.line : next_.line());
+}
+
+void parameter_server_state::give_up(const std::string& line) {
+  if (ending_.begun())
+    return;
+  decide(inputs::stopped{});
+  ending_.give_up(line);
 }
 
 // The last version is scored in the next life.

@@ -138,6 +138,7 @@ private:
   void set_evaluators(uint32_t evaluators);
   void stop();
   void regroup(const run_end& how);
+  void give_up(const std::string& line);
   void deal_anew();
   void fail_for_others(const std::string& line);
 

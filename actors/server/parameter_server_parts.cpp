@@ -254,7 +254,7 @@ void parameter_server_state::write_summary() {
 
 void parameter_server_state::leave_run() {
   auto status = exit_status::done;
-  if (ending_.has_failed())
+  if (ending_.has_failed() || !ending_.line().empty())
     status = exit_status::failed;
   else if (ending_.status() == "stopped")
     status = exit_status::try_again;

@@ -40,6 +40,14 @@ public:
     settle();
   }
 
+  /// The run can do nothing more: it has failed, but what it has is kept.
+  void give_up(std::string line) {
+    if (begun_)
+      return;
+    line_ = std::move(line);
+    begin("stopped", line_);
+  }
+
   /// Ends the run at once, without checkpoint and score: the failure may have
   /// spoilt them.
   void fail(std::string line) {

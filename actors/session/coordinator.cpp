@@ -1,6 +1,8 @@
 #include "actors/session/coordinator.hpp"
 
+#include "actors/recording/console.hpp"
 #include "actors/runtime/run_is_over.hpp"
+#include "config/text/value.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +22,7 @@ constexpr double ticks = 4;
 
 coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    membership_(parts_.rules, 0) {
+    membership_(parts_.rules, 0), expected_(parts_.rules.kept) {
   // nop
 }
 
@@ -63,7 +65,7 @@ coordinator_state::admit(const registration_request& wish,
   if (ending_)
     return run_is_over();
   give_back_seat_of(who, "its link broke");
-  std::erase(paused_, who);
+  std::erase_if(paused_, [&](const paused_one& x) { return x.handle == who; });
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   if (!parts_.assignment)
     return admit_to(rank, wish, who);
@@ -90,6 +92,7 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
   if (wish.takes_last)
     self_->send(parts_.lead, fetch_atom_v);
   workers_[seat.worker] = {who, seat.life, wish.awaits_score};
+  expected_.came(seat.worker);
   ranks_[who.address()] = seat.worker;
   auto promise = self_->make_response_promise<registration>();
   self_
@@ -110,20 +113,25 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
 }
 
 // Only its link broke, not the connection, so nothing reported that it left.
-void coordinator_state::give_back_seat_of(const worker_actor& who,
-                                          const std::string& reason) {
-  if (auto found = ranks_.find(who.address()); found != ranks_.end())
-    leave(found->second, workers_.at(found->second).life, reason);
+std::optional<worker_id>
+coordinator_state::give_back_seat_of(const worker_actor& who,
+                                     const std::string& reason) {
+  auto found = ranks_.find(who.address());
+  if (found == ranks_.end())
+    return std::nullopt;
+  auto rank = found->second;
+  leave(rank, workers_.at(rank).life, reason);
+  return rank;
 }
 
 void coordinator_state::pause(const worker_actor& who) {
   if (!who || ending_)
     return;
-  give_back_seat_of(who, "its loop was left");
-  if (std::ranges::find(paused_, who) != paused_.end())
+  auto rank = give_back_seat_of(who, "its loop was left");
+  if (std::ranges::find(paused_, who, &paused_one::handle) != paused_.end())
     return;
   self_->monitor(who);
-  paused_.push_back(who);
+  paused_.push_back({who, rank});
 }
 
 incarnation coordinator_state::admit(const evaluator_actor& who) {
@@ -137,7 +145,7 @@ incarnation coordinator_state::admit(const evaluator_actor& who) {
 }
 
 void coordinator_state::leave(worker_id who, incarnation life,
-                              const std::string& reason) {
+                              const std::string& reason, cores::departure how) {
   if (!membership_.leave(who, life))
     return;
   const auto& handle = workers_.at(who).handle;
@@ -145,7 +153,9 @@ void coordinator_state::leave(worker_id who, incarnation life,
   ranks_.erase(handle.address());
   workers_.erase(who);
   std::erase(gathered_, who);
+  expected_.left(who, how);
   self_->send(parts_.lead, leave_atom_v, who, life, reason);
+  look_for_members("worker " + to_string(who) + ", " + reason);
 }
 
 void coordinator_state::expel(worker_id who, incarnation life,
@@ -154,21 +164,30 @@ void coordinator_state::expel(worker_id who, incarnation life,
     return;
   self_->send(workers_.at(who).handle, stop_atom_v,
               run_end{1, "worker " + to_string(who) + " " + reason});
-  leave(who, life, reason);
+  leave(who, life, reason, cores::departure::failed);
 }
 
 void coordinator_state::lost(const caf::actor_addr& who,
                              const caf::error& why) {
+  auto ended = !why || why == caf::exit_reason::user_shutdown;
+  auto is_paused = [&](const paused_one& x) {
+    return x.handle.address() == who;
+  };
   auto is_lost = [&](const auto& handle) {
     return handle.address() == who;
   };
   if (auto found = ranks_.find(who); found != ranks_.end()) {
     auto id = found->second;
-    leave(id, workers_.at(id).life,
-          why && why != caf::exit_reason::user_shutdown ? "connection lost"
-                                                        : "it ended");
-  } else if (std::erase_if(paused_, is_lost) != 0) {
-    // It had no place.
+    leave(id, workers_.at(id).life, ended ? "it ended" : "connection lost",
+          ended ? cores::departure::ended : cores::departure::lost);
+  } else if (auto one = std::ranges::find_if(paused_, is_paused);
+             one != paused_.end()) {
+    auto rank = one->rank;
+    paused_.erase(one);
+    if (rank && ended && !workers_.contains(*rank)) {
+      expected_.left(*rank, cores::departure::ended);
+      look_for_members("worker " + to_string(*rank) + ", it ended");
+    }
   } else if (std::erase_if(evaluators_, is_lost) != 0) {
     self_->send(parts_.lead, evaluators_atom_v,
                 static_cast<uint32_t>(evaluators_.size()));
@@ -184,6 +203,37 @@ void coordinator_state::start_if_due() {
     return;
   if (!gathered_.empty())
     self_->send(parts_.lead, join_atom_v, std::exchange(gathered_, {}));
+}
+
+// A run without workers does nothing. Where nobody may come it is given up;
+// others have some time, since somebody may watch over them, and start those
+// anew that have failed.
+void coordinator_state::look_for_members(const std::string& last) {
+  auto beside_shards = parts_.rules.kept > 0;
+  if ((!beside_shards && !parts_.outlived) || !has_nobody())
+    return;
+  if (beside_shards)
+    return give_up("all workers have ended (the last: " + last + ")");
+  auto patience = config::print(parts_.rules.join_timeout);
+  recording::say("waiting      for a worker, for " + patience +
+                 " s: all have failed (the last: " + last + ")");
+  self_->run_delayed(to_timespan(parts_.rules.join_timeout),
+                     [this, last, patience, seen = membership_.change()] {
+                       if (has_nobody() && membership_.change() == seen)
+                         give_up("all workers have failed (the last: " + last +
+                                 "), and none has come for " + patience + " s");
+                     });
+}
+
+/// Neither there, nor to be waited for.
+bool coordinator_state::has_nobody() const {
+  return workers_.empty() && expected_.none() && !ending_ && !ended_;
+}
+
+void coordinator_state::give_up(const std::string& why) {
+  self_->send(parts_.lead, ended_atom_v,
+              run_end{1, why + ": the run cannot go on; start it again with "
+                               "--resume auto when the cause is removed"});
 }
 
 // -- liveness -----------------------------------------------------------------
@@ -225,7 +275,7 @@ void coordinator_state::stop_workers() {
     if (!who.awaits_score)
       self_->send(who.handle, stop_atom_v, run_end{});
   for (const auto& who : paused_)
-    self_->send(who, stop_atom_v, run_end{});
+    self_->send(who.handle, stop_atom_v, run_end{});
 }
 
 void coordinator_state::take_last(last_one what) {

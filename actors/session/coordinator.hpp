@@ -6,6 +6,7 @@
 //
 // An actor beside the parameter server, in the same process.
 
+#include "actors/core/expected_workers.hpp"
 #include "actors/core/membership.hpp"
 #include "actors/core/part_assignment.hpp"
 #include "actors/runtime/run_clock.hpp"
@@ -13,6 +14,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,12 @@ private:
     bool awaits_score = false;
   };
 
+  /// Connected, and without a place.
+  struct paused_one {
+    worker_actor handle;
+    std::optional<worker_id> rank; ///< That it had.
+  };
+
   /// What the run ends with.
   struct last_one {
     version what;
@@ -63,12 +71,17 @@ private:
                                      const registration_request& wish,
                                      const worker_actor& who);
   incarnation admit(const evaluator_actor& who);
-  void give_back_seat_of(const worker_actor& who, const std::string& reason);
+  std::optional<worker_id> give_back_seat_of(const worker_actor& who,
+                                             const std::string& reason);
   void pause(const worker_actor& who);
-  void leave(worker_id who, incarnation life, const std::string& reason);
+  void leave(worker_id who, incarnation life, const std::string& reason,
+             cores::departure how = cores::departure::lost);
   void expel(worker_id who, incarnation life, const std::string& reason);
   void lost(const caf::actor_addr& who, const caf::error& why);
   void start_if_due();
+  void look_for_members(const std::string& last);
+  bool has_nobody() const;
+  void give_up(const std::string& why);
   void tick();
   void ping();
   void stop_workers();
@@ -88,8 +101,9 @@ private:
   std::map<caf::actor_addr, worker_id> ranks_; ///< By address.
   std::vector<worker_id> gathered_; ///< Joined before training starts.
   std::vector<evaluator_actor> evaluators_;
-  std::vector<worker_actor> paused_; ///< Connected, and without a place.
-  double tick_due_ = 0;              ///< When the next tick is due.
+  std::vector<paused_one> paused_;
+  cores::expected_workers expected_;
+  double tick_due_ = 0; ///< When the next tick is due.
   /// What the run ends with, and who waits for it.
   std::optional<last_one> last_;
   std::vector<

@@ -324,6 +324,7 @@ void remote_session_client_state::seat(const worker_actor& who,
               wish, who)
     .then(in_this_attempt([this, who](const registration& as) {
             seated("as worker " + to_string(as.worker));
+            place_ = as;
             if (parts_.on_place)
               parts_.on_place(welcome_, places_.current(), as.worker);
             self_->send(who, attach_atom_v, link_, as,
@@ -441,10 +442,25 @@ void remote_session_client_state::retry(const std::string& why) try {
   end({static_cast<uint8_t>(err.status()), err.what()});
 }
 
+// The coordinator hears first of a worker that fails: one that is only gone may
+// come again, and is waited for.
 void remote_session_client_state::end(const run_end& how) {
+  constexpr double to_say_so = 1; // s
   attempts_.end();
+  auto says_so = how.failed() && coordinator_ && place_.life.value > 0;
+  if (says_so)
+    self_
+      ->request(coordinator_, to_timespan(to_say_so), leave_atom_v,
+                place_.worker, place_.life, "it failed: " + how.line)
+      .then([this, how] { quit(how); },
+            [this, how](const caf::error&) { quit(how); });
   drop_links();
   end_participant();
+  if (!says_so)
+    quit(how);
+}
+
+void remote_session_client_state::quit(const run_end& how) {
   self_->send(parts_.supervisor, ended_atom_v, how);
   self_->quit();
 }

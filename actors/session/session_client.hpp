@@ -190,6 +190,7 @@ private:
   void refused(const caf::error& why);
   void retry(const std::string& why);
   void end(const run_end& how);
+  void quit(const run_end& how);
   bool is_worker() const;
   std::string address() const;
 
@@ -216,6 +217,7 @@ private:
   payload frozen_;              ///< What that run does not train; or empty.
   std::string frozen_of_;       ///< The run that it belongs to.
   bool paused_ = false;         ///< The worker's process is out of its loop.
+  registration place_;          ///< The last that the worker had.
   /// Of the participant that waits for what the run ends with.
   std::optional<
     caf::typed_response_promise<version, std::vector<push_id>, payload>>

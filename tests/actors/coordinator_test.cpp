@@ -16,10 +16,11 @@ using registered = answer_ptr<registration>;
 struct office {
   explicit office(uint32_t workers, double join_timeout = 60,
                   const std::optional<cores::part_assignment>& assignment = {},
-                  bool outlived = false) {
+                  bool outlived = false, uint32_t kept = 0) {
     coordinator_parts parts;
     parts.outlived = outlived;
     parts.rules = {workers, join_timeout};
+    parts.rules.kept = kept;
     parts.assignment = assignment;
     if (assignment)
       parts.rules.max_ranks = workers;
@@ -315,6 +316,72 @@ TEST_CASE("nobody is told that the run is over when only a life has failed") {
   REQUIRE(it.supervisor->ended.size() == 1);
   CHECK(it.supervisor->ended[0].line == "disk full");
   CHECK_FALSE(it.actors.alive(it.coordinator));
+}
+
+TEST_CASE(
+  "a run whose workers have all failed ends if no other comes in time") {
+  office it{2, 10, {}, true};
+  auto one = seat_of(it.enter(it.new_worker()));
+  auto other = it.new_worker();
+  auto seat = seat_of(it.enter(other));
+  auto fails = [&](const registration& who) {
+    it.actors.tell(it.coordinator, leave_atom_v, who.worker, who.life,
+                   std::string{"it failed: no memory"});
+  };
+  fails(one);
+  auto waits_on = [&] {
+    it.actors.advance(100);
+    return it.lead->ended.empty();
+  };
+  SECTION("but not if one has left in another way") {
+    it.actors.kill(other.handle);
+    CHECK(waits_on());
+    return;
+  }
+  SECTION("but not if one pauses") {
+    it.actors.tell(it.coordinator, detach_atom_v, other.handle);
+    CHECK(waits_on());
+    return;
+  }
+  fails(seat);
+  SECTION("but not if one does") {
+    it.actors.advance(8);
+    auto third = it.new_worker();
+    it.enter(third);
+    CHECK(waits_on());
+    return;
+  }
+  it.actors.advance(9);
+  CHECK(it.lead->ended.empty());
+  it.actors.advance(2);
+  REQUIRE(it.lead->ended.size() == 1);
+  CHECK(it.lead->ended[0].status == 1);
+  CHECK(it.lead->ended[0].next.empty());
+  CHECK(it.lead->ended[0].line ==
+        "all workers have failed (the last: worker 1, it failed: no memory), "
+        "and none has come for 10 s: the run cannot go on; start it again "
+        "with --resume auto when the cause is removed");
+}
+
+TEST_CASE("peers end at once when all their workers have ended") {
+  office it{2, 60, {}, false, 2};
+  auto one = it.new_worker();
+  auto seat = seat_of(it.enter(one, rank(0)));
+  it.actors.tell(it.coordinator, leave_atom_v, seat.worker, seat.life,
+                 std::string{"it failed"});
+  CHECK(it.lead->ended.empty()); // The other has not come yet.
+  auto other = it.new_worker();
+  it.enter(other, rank(1));
+  SECTION("also if the last one has left its loop before") {
+    it.actors.tell(it.coordinator, detach_atom_v, other.handle);
+    CHECK(it.lead->ended.empty());
+  }
+  SECTION("as in its loop") {
+    // nop
+  }
+  caf::anon_send_exit(other.handle, caf::exit_reason::user_shutdown);
+  it.actors.run();
+  CHECK(it.lead->ended.size() == 1);
 }
 
 TEST_CASE("a worker that awaits the last score is told of the end with it") {

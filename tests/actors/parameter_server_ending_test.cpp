@@ -321,6 +321,20 @@ TEST_CASE("a signal ends the run with a checkpoint and a summary") {
   CHECK(play.coordinator->ended.at(0).status == 75);
 }
 
+TEST_CASE(
+  "a run without workers is given up with a checkpoint, and has failed") {
+  server_fixture play;
+  play.open(2);
+  play.step();
+  play.actors.tell(play.lead, ended_atom_v, run_end{1, "all have failed"});
+  REQUIRE(play.writer->snapshots.size() == 1);
+  CHECK(play.summary().status == "stopped");
+  const auto& how = play.coordinator->ended.at(0);
+  CHECK(how.status == 1);
+  CHECK(how.line == "all have failed");
+  CHECK(how.next.empty());
+}
+
 TEST_CASE("who leaves while the run ends changes nothing any more") {
   server_fixture play;
   play.open(2);

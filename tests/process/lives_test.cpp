@@ -1,6 +1,7 @@
 // What becomes of a run when a life of its server fails, when nobody computes
 // any more, and while its server starts.
 
+#include "tests/data/image_files.hpp"
 #include "tests/process/peers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,6 +14,20 @@ namespace {
 
 const flags endless{"--epochs", "100000", "--checkpoint-freq", "10",
                     "--lr",     "0.01",   "--workers",         "2"};
+
+/// Two classes of eight images, of which one cannot be read.
+void write_damaged(const std::filesystem::path& folder) {
+  using namespace troupe::test;
+  auto image = png_file(28, 28, 3, slopes(28, 28, 3));
+  for (std::string part : {"train", "val"})
+    for (std::string kind : {"dark", "light"}) {
+      std::filesystem::create_directories(folder / part / kind);
+      for (int i = 0; i < 8; ++i)
+        spill(folder / part / kind / (std::to_string(i) + ".png"),
+              {image.begin(), image.end()});
+    }
+  spill(folder / "train/dark/7.png", std::string(40, 'x'));
+}
 
 } // namespace
 
@@ -35,4 +50,17 @@ TEST_CASE("workers and shards of a life that failed wait for the next one") {
   check_end(lead, 75);
   check_ends_of(workers, 0);
   check_replayed(on);
+}
+
+TEST_CASE("peers whose workers have all failed say so, and end") {
+  process_fixture on;
+  write_damaged(on.home() / "data");
+  auto all = start_peers(on, 2,
+                         {"--dataset", "folder", "--data-dir",
+                          (on.home() / "data").string(), "--image-size", "28",
+                          "--network", "resnet20", "--batch-size", "8",
+                          "--policy", "sync"});
+  check_ends_of(all, 1);
+  CHECK(all[0].err().find("all workers have ended") != std::string::npos);
+  CHECK(on.summary()["status"] == "stopped");
 }

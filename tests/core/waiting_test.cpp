@@ -1,0 +1,39 @@
+// For whom, and for how long, others are waited for.
+
+#include "actors/core/expected_workers.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace troupe;
+using namespace troupe::cores;
+
+TEST_CASE("a worker that has left may come again, unless it has failed") {
+  expected_workers uut{0};
+  CHECK(uut.none());
+  for (auto how : {departure::lost, departure::ended}) {
+    uut.came(worker_id{3});
+    uut.left(worker_id{3}, how);
+    CHECK_FALSE(uut.none());
+  }
+  uut.came(worker_id{3});
+  CHECK(uut.none());
+  uut.left(worker_id{3}, departure::failed);
+  uut.left(worker_id{0}, departure::lost);
+  CHECK_FALSE(uut.none());
+  uut.left(worker_id{0}, departure::failed);
+  CHECK(uut.none());
+}
+
+TEST_CASE("a worker beside a shard may come until it has ended") {
+  expected_workers uut{2};
+  uut.came(worker_id{0});
+  uut.left(worker_id{0}, departure::ended);
+  CHECK_FALSE(uut.none()); // The other has not come yet.
+  uut.came(worker_id{1});
+  uut.left(worker_id{1}, departure::lost);
+  uut.came(worker_id{2});
+  uut.left(worker_id{2}, departure::lost);
+  CHECK_FALSE(uut.none());
+  uut.left(worker_id{1}, departure::failed);
+  CHECK(uut.none()); // Who has joined is not waited for.
+}
