@@ -7,15 +7,16 @@
 namespace troupe::cores {
 
 backoff::backoff(const backoff_rules& rules, counter_random random, double now)
-  : rules_(rules), random_(random), began_(now), delay_(rules.first) {
+  : rules_(rules), random_(random), end_(rules.give_up, now),
+    delay_(rules.first) {
   // nop
 }
 
 std::optional<double> backoff::next(double now) {
   if (failures_++ == 0 && waiting_)
-    began_ = now;
+    end_.progress(now);
   waiting_ = false;
-  auto left = began_ + rules_.give_up - now;
+  auto left = end_.left(now);
   if (left <= 0 || (mutation(bug::gives_up_at_once) && failures_ > 1))
     return std::nullopt;
   auto base = std::min(delay_, rules_.cap);

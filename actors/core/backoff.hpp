@@ -5,6 +5,7 @@
 // clients, for example) keeps its own. Not thread-safe.
 
 #include "actors/core/counter_random.hpp"
+#include "actors/core/progress_deadline.hpp"
 
 #include <optional>
 
@@ -33,6 +34,10 @@ public:
   /// time is reached.
   std::optional<double> next(double now);
 
+  /// What is tried is on its way, and has come so far: as long as that changes,
+  /// the total time begins anew. Returns whether it has.
+  bool reached(uint64_t point, double now) { return end_.reached(point, now); }
+
   /// A try has succeeded: the next failure begins a new series.
   void reset();
 
@@ -42,7 +47,7 @@ public:
 private:
   backoff_rules rules_;
   counter_random random_;
-  double began_;
+  progress_deadline end_;
   double delay_;
   uint32_t failures_ = 0;
   bool waiting_ = false; ///< No failure in this series yet.

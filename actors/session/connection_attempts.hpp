@@ -66,6 +66,10 @@ public:
     return backoff_.next(now);
   }
 
+  /// The other side still starts, and has come so far: as long as that changes,
+  /// the time to give up begins anew. Returns whether it has.
+  bool starts(uint64_t work, double now) { return backoff_.reached(work, now); }
+
   /// The attempt got a place.
   void succeeded() {
     under_way_ = false;

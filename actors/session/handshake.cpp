@@ -30,6 +30,8 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
           errc::protocol_mismatch, std::string{"the welcome cannot be read"}));
       else if (welcome.measure() && then.measure)
         then.measure(welcome);
+      else if (welcome.later() && welcome.start_work() > 0 && then.starts)
+        then.starts(welcome.start_work()), then.later(welcome.refusal());
       else if (welcome.later())
         then.later(welcome.refusal());
       else if (!welcome.accepted() || !inside)

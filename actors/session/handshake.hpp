@@ -29,6 +29,8 @@ struct handshake_outcomes {
   /// The peer wants to know first what bfloat16 does to this node's speed.
   /// Only workers are asked.
   std::function<void(const proto::Welcome&)> measure = nullptr;
+  /// The peer still starts, and has done so much for that; `later` follows.
+  std::function<void(uint64_t work)> starts = nullptr;
 };
 
 /// Starts a handshake in the current attempt. `patience`: seconds for each of

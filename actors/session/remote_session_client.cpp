@@ -101,8 +101,9 @@ void remote_session_client_state::shake_hands_with(size_t index) {
                drop_links();
                retry(why);
              },
-             [this](const proto::Welcome& welcome) {
-               measure(welcome);
+             [this](const proto::Welcome& welcome) { measure(welcome); },
+             [this](uint64_t work) {
+               attempts_.starts(work, clock_.elapsed(self_));
              }});
 }
 

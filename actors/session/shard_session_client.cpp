@@ -62,8 +62,10 @@ void shard_session_client_state::connect() {
                enter(welcome, caf::actor_cast<shard_registrar_actor>(inside));
              },
              [this](const caf::error& why) { refused(why); },
-             [this](const std::string& why) {
-               retry(why);
+             [this](const std::string& why) { retry(why); }, nullptr,
+             [this](uint64_t work) {
+               if (attempts_.starts(work, clock_.elapsed(self_)))
+                 lost_at_.reset(); // A lead that goes on lives.
              }});
 }
 
@@ -71,9 +73,11 @@ void shard_session_client_state::enter(
   const proto::Welcome& welcome, const shard_registrar_actor& registrar) try {
   shard_ = parts_.make(welcome, registrar, session_client_actor{self_});
   attempts_.asks(self_, caf::actor_cast<caf::strong_actor_ptr>(registrar));
+  // It may read this shard's state first, which takes as long as it takes; a
+  // lead that is lost meanwhile is noticed.
   self_
-    ->request(registrar, to_timespan(patience_with_a_peer), register_atom_v,
-              parts_.rank, shard_->host, shard_->port, shard_->handle)
+    ->request(registrar, caf::infinite, register_atom_v, parts_.rank,
+              shard_->host, shard_->port, shard_->handle)
     .then(attempts_.in_this_one([this, registrar] {
       attempts_.answered(self_);
       enlist(registrar);

@@ -44,7 +44,8 @@ std::string shard_roster::missing() const {
 
 shard_registrar_state::shard_registrar_state(pointer self,
                                              shard_registrar_parts parts)
-  : self_(self), parts_(std::move(parts)) {
+  : self_(self), parts_(std::move(parts)), clock_(self),
+    arrivals_(parts_.patience, 0) {
   note_missing();
 }
 
@@ -60,13 +61,9 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
     lost(down.source, down.reason ? text_of(down.reason) : "it has ended");
   });
   if (parts_.patience > 0)
-    self_->run_delayed(to_timespan(parts_.patience), [this] {
-      if (!complete_)
-        go_on(parts_.roster->missing() + " did not come");
-    });
+    watch_arrivals();
   if (parts_.liveness_timeout > 0)
-    self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 3),
-                        tick_atom_v);
+    ping();
   return {
     [this](register_atom, shard_id rank, const std::string& host, uint16_t port,
            const remote_shard_actor& who) {
@@ -106,6 +103,8 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   in.rank = rank;
   in.where = {host, port};
   in.handle = who;
+  in.heard = clock_.elapsed(self_);
+  arrivals_.progress(in.heard);
   self_->send(who, begin_atom_v,
               caf::actor_cast<caf::strong_actor_ptr>(parts_.lead), id,
               begins.state, begins.flat.shape());
@@ -123,14 +122,21 @@ auto shard_registrar_state::speaker(shard_id rank) -> shard* {
   const auto& from = self_->current_sender();
   auto is_he = found != shards_.end() && from &&
                found->second.handle.address() == from->address();
-  return is_he ? &found->second : nullptr;
+  if (!is_he)
+    return nullptr;
+  found->second.heard = clock_.elapsed(self_);
+  return &found->second;
 }
 
 void shard_registrar_state::credit(shard_id rank, transfer_id id,
                                    uint64_t received) {
   auto* from = speaker(rank);
-  if (from != nullptr && !from->outgoing.credit(id, received, to(from->handle)))
-    lost(from->handle.address(), "impossible credit");
+  if (from == nullptr)
+    return;
+  if (!from->outgoing.credit(id, received, to(from->handle)))
+    return lost(from->handle.address(), "impossible credit");
+  if (received > std::exchange(from->received, received))
+    arrivals_.progress(from->heard);
 }
 
 void shard_registrar_state::note_missing() {
@@ -149,6 +155,7 @@ void shard_registrar_state::ready(shard_id rank) {
   if (from == nullptr || complete_)
     return;
   from->ready = true;
+  arrivals_.progress(from->heard);
   note_missing();
   auto all = shards_.size() == ranges().size() &&
              std::ranges::all_of(
@@ -296,6 +303,16 @@ void shard_registrar_state::lost(const caf::actor_addr& who,
                      "and the shards that have ended");
 }
 
+void shard_registrar_state::watch_arrivals() {
+  auto now = clock_.elapsed(self_);
+  if (complete_)
+    return;
+  if (arrivals_.over(now))
+    return go_on(parts_.roster->missing() + " did not come");
+  self_->run_delayed(to_timespan(arrivals_.left(now)),
+                     [this] { watch_arrivals(); });
+}
+
 // Whoever dies at the same time is waited for.
 void shard_registrar_state::go_on(const std::string& why) {
   constexpr double for_others = 0.25; // s
@@ -311,14 +328,32 @@ void shard_registrar_state::go_on(const std::string& why) {
   });
 }
 
+// Pieces of a state may lie before an answer, and are signs of life, too.
 void shard_registrar_state::ping() {
+  constexpr double ticks = 4; // Within the liveness timeout.
+  auto now = clock_.elapsed(self_);
+  std::vector<caf::actor_addr> silent;
+  for (const auto& [_, one] : shards_)
+    if (now - one.heard > parts_.liveness_timeout)
+      silent.push_back(one.handle.address());
+  for (const auto& who : silent)
+    lost(who, "it does not answer");
   for (const auto& [rank, one] : shards_)
     self_
       ->request(one.handle, to_timespan(parts_.liveness_timeout), ping_atom_v)
-      .then([] {}, [this, who = one.handle.address()](
-                     const caf::error&) { lost(who, "it does not answer"); });
-  self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / 3),
+      .then(
+        [this, rank = rank, who = one.handle.address()] { heard(rank, who); },
+        [](const caf::error&) {
+          // If it does not answer, its silence is noticed anyway.
+        });
+  self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / ticks),
                       tick_atom_v);
+}
+
+void shard_registrar_state::heard(shard_id rank, const caf::actor_addr& who) {
+  auto found = shards_.find(rank);
+  if (found != shards_.end() && found->second.handle.address() == who)
+    found->second.heard = clock_.elapsed(self_);
 }
 
 // Where they go on, all must hear of it before this process begins anew: what

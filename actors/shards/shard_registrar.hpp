@@ -6,7 +6,9 @@
 // An actor in the process of the lead, so that the lead's mailbox stays free of
 // tensors.
 
+#include "actors/core/progress_deadline.hpp"
 #include "actors/links/outgoing.hpp"
+#include "actors/runtime/run_clock.hpp"
 #include "actors/shards/shard_beginning.hpp"
 #include "actors/shards/shard_fetch.hpp"
 #include "messages/interfaces.hpp"
@@ -56,7 +58,8 @@ struct shard_registrar_parts {
   double liveness_timeout = 15; ///< s of silence until a shard is lost.
   /// Whether the nodes that are left go on together when some are lost.
   bool goes_on = false;
-  /// s until those that have not come count as lost; 0: never.
+  /// s in which no shard comes, nor more of its state to one, until those that
+  /// are missing count as lost; 0: never.
   double patience = 0;
 };
 
@@ -77,6 +80,8 @@ private:
     shard_roster::address where;
     remote_shard_actor handle;
     bool ready = false;
+    uint64_t received = 0; ///< Bytes of its state.
+    double heard = 0;      ///< When it last gave a sign of life.
     outgoing_payloads outgoing;
   };
 
@@ -116,7 +121,9 @@ private:
                    std::span<const std::byte> bytes);
   void lost(const caf::actor_addr& who, const std::string& why);
   void go_on(const std::string& why);
+  void watch_arrivals();
   void ping();
+  void heard(shard_id rank, const caf::actor_addr& who);
   void stop(const run_end& how);
   void left(const caf::actor_addr& who);
 
@@ -128,6 +135,8 @@ private:
 
   pointer self_;
   shard_registrar_parts parts_;
+  run_clock clock_;
+  cores::progress_deadline arrivals_; ///< Of what is missing.
   std::map<shard_id, shard> shards_;
   bool complete_ = false;
   bool goes_on_ = false;              ///< The lead will be told so.

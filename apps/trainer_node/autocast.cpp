@@ -3,7 +3,6 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/session/bfloat16_survey.hpp"
 #include "apps/startup/resources.hpp"
-#include "apps/trainer_node/listening_ports.hpp"
 #include "config/text/value.hpp"
 #include "messages/run_record.hpp"
 #include "models/engine/bfloat16_gain.hpp"
@@ -44,16 +43,15 @@ gains measured_here(const config::settings& settings, const run_data& data) {
 }
 
 gains asked_for(caf::actor_system& system, const config::resolved& config,
-                const run_data& data, const origin& from,
-                config::address& where,
+                const run_data& data, const origin& from, front_door& door,
                 const std::function<bool()>& interrupted, const speech& say) {
   auto answers = std::make_shared<bfloat16_answers>();
   auto survey = spawn<admission_actor, bfloat16_survey_state>(
     system, placement::scheduled,
     bfloat16_survey_parts{make_server_parts(config, data, from).description,
                           answers});
-  auto ports = open_port(system, survey, where, say);
-  where.port = ports.port;
+  door.lead_to(survey);
+  say("listening    on " + config::to_string(door.where()));
   say("autocast     is decided when " +
       std::to_string(config.values.cluster.workers) +
       " workers have measured bfloat16");
@@ -67,7 +65,7 @@ gains asked_for(caf::actor_system& system, const config::resolved& config,
     std::this_thread::sleep_for(until_next_look);
     stopped = interrupted && interrupted();
   }
-  ports.close();
+  door.lead_to({});
   caf::anon_send_exit(survey, caf::exit_reason::user_shutdown);
   return stopped ? std::nullopt : gains{answers->gains()};
 }
@@ -98,8 +96,7 @@ kept_of(const models::loaded_checkpoint& checkpoint) {
 } // namespace
 
 bool decide_autocast(caf::actor_system& system, config::resolved& config,
-                     const run_data& data, const origin& from,
-                     config::address& where,
+                     const run_data& data, const origin& from, front_door* door,
                      const std::function<bool()>& interrupted,
                      const speech& say) {
   const auto& settings = config.values;
@@ -117,7 +114,7 @@ bool decide_autocast(caf::actor_system& system, config::resolved& config,
   }
   auto all = settings.what == config::role::simulate
                ? measured_here(settings, data)
-               : asked_for(system, config, data, from, where, interrupted, say);
+               : asked_for(system, config, data, from, *door, interrupted, say);
   if (!all)
     return false;
   decided = autocast_for(*all);

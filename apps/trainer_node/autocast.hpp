@@ -3,10 +3,10 @@
 // exist, so that config.ini, checkpoints and the event log say what was
 // decided. Called by main while a parameter server starts; not thread-safe.
 
+#include "apps/trainer_node/front_door.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "config/sources/resolve.hpp"
-#include "config/values/address.hpp"
 
 #include <functional>
 #include <optional>
@@ -18,15 +18,14 @@ namespace troupe::app {
 /// else by the workers, which are waited for. Never under the virtual clock,
 /// where a run must not depend on a measurement.
 ///
-/// `config` is changed. `where`: the address of the admission, of which the
-/// port is filled in if it was 0.
+/// `config` is changed.
 ///
+/// @param door Where workers come; null if they are in this process.
 /// @param interrupted Whether the user has asked the process to stop.
 /// @returns False if it was interrupted before the decision.
-/// @throws failure if the network cannot be made, or the port not be opened.
+/// @throws failure if the network cannot be made.
 bool decide_autocast(caf::actor_system& system, config::resolved& config,
-                     const run_data& data, const origin& from,
-                     config::address& where,
+                     const run_data& data, const origin& from, front_door* door,
                      const std::function<bool()>& interrupted,
                      const speech& say);
 

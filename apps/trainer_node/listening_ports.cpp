@@ -74,8 +74,6 @@ listening_ports open_port(caf::actor_system& system,
   if (!port)
     throw no_port(where, trouble_listening(where.host, where.port)
                            .value_or("it was in use a moment ago; try again"));
-  say("listening    on " +
-      config::to_string(config::address{where.host, *port}));
   auto gate = spawn<accept_gate_actor, accept_gate_state>(
     system, placement::scheduled,
     accept_gate_parts{admission, where.host, *port, say});
@@ -90,6 +88,8 @@ listening_ports publish(caf::actor_system& system,
                         const admission_actor& admission,
                         const config::address& where, const speech& say) {
   auto out = open_port(system, admission, where, say);
+  say("listening    on " +
+      config::to_string(config::address{where.host, out.port}));
   put_under(supervisor, "admission", admission);
   put_under(supervisor, "accept gate", out.gate);
   return out;

@@ -47,8 +47,8 @@ listening_ports open_port(caf::actor_system& system,
                           const admission_actor& admission,
                           const config::address& where, const speech& say);
 
-/// The same for the whole life of the process: the admission and its gate are
-/// put under the supervisor.
+/// The same for the whole life of the process, with a line: the admission and
+/// its gate are put under the supervisor.
 listening_ports publish(caf::actor_system& system,
                         const supervisor_actor& supervisor,
                         const admission_actor& admission,

@@ -11,6 +11,7 @@
 #include "apps/trainer_node/autocast.hpp"
 #include "apps/trainer_node/external_process.hpp"
 #include "apps/trainer_node/faulty_cluster.hpp"
+#include "apps/trainer_node/front_door.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
 #include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
@@ -24,6 +25,7 @@
 #include "messages/run_record.hpp"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace troupe::app {
@@ -68,7 +70,7 @@ make_replay_driver_parts(const replay_plan& plan,
 void publish_admission(caf::actor_system& system,
                        const parameter_server_parts& parts,
                        const computing_parts& computing,
-                       const server_life& life, const config::address& where,
+                       const server_life& life, front_door& door,
                        const models::flat_layout& layout,
                        const std::shared_ptr<transport::shared_memory>& memory,
                        const gpu_paths& gpus) {
@@ -84,7 +86,8 @@ void publish_admission(caf::actor_system& system,
   admission.server = life.with.lead;
   admission.coordinator = life.with.coordinator;
   admission.names = life.peers;
-  admission.reception = open_reception(cluster, where.host, memory != nullptr);
+  admission.reception =
+    open_reception(cluster, door.where().host, memory != nullptr);
   admission.memory = memory;
   admission.frozen = parts.frozen;
   admission.nccl = gpus.nccl;
@@ -122,10 +125,10 @@ void publish_admission(caf::actor_system& system,
   }
   admission.parameters = admission.weights.count - statistics_of(layout);
   admission.codec = codec_of(parts.settings, admission.weights, layout);
-  publish(system, supervisor,
-          spawn<admission_actor, admission_state>(system, placement::scheduled,
-                                                  std::move(admission)),
-          where, say);
+  door.leave_to(spawn<admission_actor, admission_state>(
+                  system, placement::scheduled, std::move(admission)),
+                supervisor);
+  say("listening    on " + config::to_string(door.where()));
 }
 
 /// The program that computes the gradients of a replay once more, if the
@@ -218,15 +221,15 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   const auto& settings = config.values;
   auto simulate = settings.what == config::role::simulate;
   auto tell = voice_of(options);
+  std::optional<front_door> door;
+  if (!simulate)
+    door.emplace(system, listens_at(settings.cluster), say);
   auto data = load_data(settings);
   for (const auto& set : {data.sets.train, data.sets.test})
     if (set && !set->without().empty())
       tell("left out     " +
            std::string{set == data.sets.train ? "train" : "test"} + ": " +
            set->without());
-  auto where = listens_at(settings.cluster);
-  if (!simulate)
-    require_port(where);
   auto replay = options.replay;
   if (replay)
     require_same_run(*replay, make_server_parts(config, data, {}));
@@ -246,8 +249,8 @@ node start_server(caf::actor_system& system, const config::resolved& given,
     return unstarted({static_cast<uint8_t>(exit_status::try_again),
                       "stopped by a signal before the run began"});
   };
-  if (!decide_autocast(system, config, data, from, where, options.interrupted,
-                       tell))
+  if (!decide_autocast(system, config, data, from, door ? &*door : nullptr,
+                       options.interrupted, tell))
     return stopped();
   auto parts = make_server_parts(config, data, from);
   if (replay) {
@@ -311,7 +314,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   } else if (simulate) {
     start_members(system, computing, packs, parts.modules, with);
   } else {
-    publish_admission(system, parts, computing, life, where, layout, memory,
+    publish_admission(system, parts, computing, life, *door, layout, memory,
                       gpus);
   }
   return {[lead = with.lead] { anon_send(lead, stop_atom_v); },

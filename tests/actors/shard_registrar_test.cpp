@@ -331,6 +331,23 @@ TEST_CASE("nodes that are lost at the same time are left out together") {
   CHECK((it.lead->ended[0].next == std::vector{shard_id{0}}));
 }
 
+TEST_CASE(
+  "who is missing in the next life is waited for while a state arrives") {
+  registry_office it{true, 5};
+  it.enter(first, it.one);
+  auto has_got = [&](uint64_t bytes) {
+    it.say(it.one, credit_atom_v, first, transfer_id{first.value}, bytes);
+  };
+  it.actors.advance(4);
+  has_got(40);
+  it.actors.advance(4);
+  CHECK(it.lead->ended.empty());
+  has_got(40); // It goes on no more.
+  it.actors.advance(2);
+  REQUIRE(it.lead->ended.size() == 1);
+  CHECK((it.lead->ended[0].next == std::vector{shard_id{0}}));
+}
+
 TEST_CASE("who does not come to the next life is left out of the one after") {
   registry_office it{true, 5};
   it.enter(second, it.two);

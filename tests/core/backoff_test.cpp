@@ -76,6 +76,21 @@ TEST_CASE("jitter takes off at most its share and differs between clients") {
   CHECK_THAT(highest, WithinAbs(1.0, 0.01));
 }
 
+TEST_CASE("what goes on is not given up") {
+  backoff retry{regular, {}, 0};
+  CHECK(retry.next(0));
+  auto give_up = regular.give_up;
+  double now = 0;
+  for (uint64_t point = 1; point < 20; ++point) {
+    now += give_up / 2;
+    CHECK(retry.reached(point, now));
+    CHECK(retry.next(now));
+  }
+  CHECK_FALSE(retry.reached(19, now + give_up / 2));
+  CHECK(retry.next(now + give_up * 0.9));
+  CHECK_FALSE(retry.next(now + give_up * 1.1));
+}
+
 TEST_CASE("a counter-based generator is a function of seed and counter") {
   counter_random a{42};
   counter_random b{42, 2};

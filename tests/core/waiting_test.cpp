@@ -1,6 +1,7 @@
 // For whom, and for how long, others are waited for.
 
 #include "actors/core/expected_workers.hpp"
+#include "actors/core/progress_deadline.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -36,4 +37,16 @@ TEST_CASE("a worker beside a shard may come until it has ended") {
   CHECK_FALSE(uut.none());
   uut.left(worker_id{1}, departure::failed);
   CHECK(uut.none()); // Who has joined is not waited for.
+}
+
+TEST_CASE("only progress extends a deadline") {
+  progress_deadline uut{10, 100};
+  CHECK(uut.left(104) == 6);
+  CHECK_FALSE(uut.over(109.9));
+  CHECK(uut.reached(5, 109));
+  CHECK_FALSE(uut.over(118.9));
+  CHECK_FALSE(uut.reached(5, 118)); // It is still there.
+  CHECK(uut.over(119));
+  uut.progress(119);
+  CHECK_FALSE(uut.over(119));
 }

@@ -29,6 +29,20 @@ void write_damaged(const std::filesystem::path& folder) {
   spill(folder / "train/dark/7.png", std::string(40, 'x'));
 }
 
+/// Digits as IDX files, 32 of each part.
+void write_idx(const std::filesystem::path& folder) {
+  using namespace troupe::test;
+  std::filesystem::create_directories(folder);
+  auto put = [&](const std::string& name, const bytes& content) {
+    spill(folder / name, {content.begin(), content.end()});
+  };
+  for (std::string part : {"train", "t10k"}) {
+    put(part + "-images-idx3-ubyte",
+        images_file(32, 28, 28, bytes(32 * 28 * 28, 9)));
+    put(part + "-labels-idx1-ubyte", labels_file(32, bytes(32, 3)));
+  }
+}
+
 } // namespace
 
 TEST_CASE("workers and shards of a life that failed wait for the next one") {
@@ -63,4 +77,25 @@ TEST_CASE("peers whose workers have all failed say so, and end") {
   check_ends_of(all, 1);
   CHECK(all[0].err().find("all workers have ended") != std::string::npos);
   CHECK(on.summary()["status"] == "stopped");
+}
+
+TEST_CASE(
+  "workers wait for a server that reads its data, as long as it goes on") {
+  process_fixture on;
+  write_idx(on.home() / "data");
+  const flags what{"--dataset", "mnist", "--data-dir",
+                   (on.home() / "data").string()};
+  child_options slow;
+  slow.environment = {{"LD_PRELOAD", TROUPE_TROUBLED_FILES},
+                      {"TROUBLE_SLOW", "train-images"}};
+  auto server =
+    on.start("ps",
+             flags{"--role", "ps", "--port", on.port(), "--train-dir",
+                   on.run().string(), "--epochs", "1", "--workers", "1"} +
+               what,
+             slow);
+  auto worker = on.worker(what + flags{"--connect-timeout", "1.5"});
+  worker.await("it reads its data and has not begun yet");
+  check_end(worker, 0);
+  check_end(server, 0);
 }
