@@ -65,7 +65,7 @@ void shard_session_client_state::connect() {
              [this](const std::string& why) { retry(why); }, nullptr,
              [this](uint64_t work) {
                if (attempts_.starts(work, clock_.elapsed(self_)))
-                 lost_at_.reset(); // A lead that goes on lives.
+                 note_lead();
              }});
 }
 
@@ -94,7 +94,7 @@ void shard_session_client_state::enter(
 void shard_session_client_state::enlist(
   const shard_registrar_actor& registrar) {
   attempts_.succeeded();
-  lost_at_.reset();
+  note_lead();
   registrar_ = registrar;
   self_->monitor(registrar);
   say("connected    to " + address() + " as parameter server shard " +
@@ -157,6 +157,8 @@ void shard_session_client_state::retry(const std::string& why) {
   auto now = clock_.elapsed(self_);
   auto delay = attempts_.failed(now);
   auto is_dead = !delay || (lost_at_ && now - *lost_at_ > for_its_return);
+  if (is_dead && waits_for_lock(why))
+    return;
   if (is_dead && parts_.without_lead)
     if (auto how = parts_.without_lead(lost_at_ ? connection_lost : why))
       return end(*how);
@@ -169,6 +171,39 @@ void shard_session_client_state::retry(const std::string& why) {
   if (attempts_.is_news(now, parts_.begins_anew ? time_to_begin_anew : 0))
     say("waiting      for the lead shard at " + address() + ": " + why);
   self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+}
+
+// Who holds the lock lives, or its file server does not know yet that it does
+// not. Beside it nobody may lead, and should it wake, it is the lead again.
+bool shard_session_client_state::waits_for_lock(const std::string& why) {
+  constexpr double between_looks = 0.5; // s
+  auto holder = parts_.holder_of_lock ? parts_.holder_of_lock() : std::nullopt;
+  auto now = clock_.elapsed(self_);
+  if (!holder) {
+    locked_since_.reset();
+    return false;
+  }
+  if (locked_since_ && now - *locked_since_ > parts_.patience_with_lock) {
+    end({1, "the lead shard at " + address() + " is lost (" + why + "), and " +
+              *holder +
+              " still holds the lock of the run: end it, and start the run "
+              "again with --resume auto"});
+    return true;
+  }
+  if (!locked_since_)
+    say("waiting      for the lead shard at " + address() + " (" + why +
+        "), or for the lock of the run, which " + *holder + " holds: for " +
+        std::to_string(static_cast<int>(parts_.patience_with_lock)) +
+        " s at most");
+  locked_since_ = locked_since_.value_or(now);
+  self_->delayed_send(self_, to_timespan(between_looks), tick_atom_v);
+  return true;
+}
+
+// The lead is there, or goes on with its start.
+void shard_session_client_state::note_lead() {
+  lost_at_.reset();
+  locked_since_.reset();
 }
 
 void shard_session_client_state::end(const run_end& how) {

@@ -40,6 +40,10 @@ struct shard_session_client_parts {
   /// How the node ends when the lead is lost, or has not come; empty, or
   /// nothing: it waits for a lead.
   std::function<std::optional<run_end>(const std::string& why)> without_lead{};
+  /// Who holds the lock of the run, if the lead may still be the one that does:
+  /// then it is waited for; may be empty.
+  std::function<std::optional<std::string>()> holder_of_lock{};
+  double patience_with_lock = 0; ///< s that it may be held.
   /// Whether a lead that has failed is waited for, as one that is lost.
   bool waits_after_failure = false;
 };
@@ -74,6 +78,8 @@ private:
   void drop_shard();
   void refused(const caf::error& why);
   void retry(const std::string& why);
+  bool waits_for_lock(const std::string& why);
+  void note_lead();
   void end(const run_end& how);
   std::string address() const;
 
@@ -85,6 +91,8 @@ private:
   std::optional<open_shard> shard_;
   bool stops_ = false;            ///< This node was told to stop.
   std::optional<double> lost_at_; ///< When it has lost its lead.
+  /// Since when the lead is dead, but for its lock.
+  std::optional<double> locked_since_;
 };
 
 } // namespace troupe

@@ -59,6 +59,9 @@ constexpr auto grace = std::chrono::seconds(3);
 /// program.
 constexpr auto brief_grace = std::chrono::milliseconds(300);
 
+/// Seconds, for what somebody else ends.
+constexpr double endless = 1e6;
+
 void configure(caf::actor_system_config& target,
                const config::settings& settings) {
   auto seconds = [](double x) {
@@ -205,6 +208,8 @@ public:
   own_worker(config::resolved config, const app::end_callback& on_end,
              const app::known_nodes_ptr& nodes) {
     config.values.what = config::role::worker;
+    // It looks for its lead as long as its shard, which knows when to end.
+    config.values.cluster.connect_timeout = endless;
     configure(settings_, config.values);
     system_.emplace(settings_);
     system_->await_actors_before_shutdown(false);
@@ -260,7 +265,7 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   if (how.next.empty())
     say_how_it_ended(config.values, how);
-  auto directory = node.directory;
+  app::run_in_hand own{node.directory, node.lock};
   node = {};
   if (worker)
     worker->stop();
@@ -286,7 +291,7 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
                        "stopped by a signal between two lives of the run"});
   recording::say("goes on      " + how.line);
   recording::console::standard_output().flush();
-  app::begin_next_life(how, *nodes, directory, arguments);
+  app::begin_next_life(how, *nodes, own, arguments);
 }
 
 void say(const std::string& line) {

@@ -50,7 +50,8 @@ void known_nodes::note(const proto::Welcome& welcome,
 // The lead holds the lock now. A node that does not notice would take it beside
 // a lead that lives: its file system has no locks, or keeps them within a host.
 void known_nodes::look_at_lock() {
-  auto state = config::run_lock::look(life_.directory).state;
+  auto [state, holder] = config::run_lock::look(life_.directory);
+  holder_ = holder;
   cannot_lead_.clear();
   auto folder = life_.directory.string();
   if (state == config::lock_state::free)
@@ -67,6 +68,21 @@ void known_nodes::look_at_lock() {
 
 bool known_nodes::is_lead() const {
   return rank_ == shard_id{0};
+}
+
+std::optional<std::string> known_nodes::holder_of_lock() const {
+  std::unique_lock guard{mutex_};
+  auto folder = life_.directory;
+  auto expected = holder_;
+  auto trusted = cannot_lead_.empty() && !folder.empty();
+  guard.unlock(); // A file server may take its time.
+  if (!trusted)
+    return std::nullopt;
+  auto [state, holder] = config::run_lock::look(folder);
+  if (state != config::lock_state::held ||
+      (!expected.empty() && holder != expected))
+    return std::nullopt;
+  return holder;
 }
 
 std::optional<run_end> known_nodes::without_lead(const std::string& why) const {

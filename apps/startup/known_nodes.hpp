@@ -34,6 +34,11 @@ public:
   /// @param why For the user.
   std::optional<run_end> without_lead(const std::string& why) const;
 
+  /// Who holds the lock of the run, if that is still the lead of this life, as
+  /// far as is known: then nobody else may lead. Nothing if the lock is free,
+  /// or the run's files are not here.
+  std::optional<std::string> holder_of_lock() const;
+
   /// The last life that this node had a part in.
   config::run_life life() const;
 
@@ -52,6 +57,7 @@ private:
   config::run_life life_;
   uint32_t peers_ = 1;
   std::optional<shard_id> rank_;
+  std::string holder_;      ///< Of the lock, when this node was let in.
   std::string cannot_lead_; ///< Why; empty if it can.
 };
 

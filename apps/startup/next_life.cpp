@@ -51,13 +51,17 @@ run_error not_here(const config::next_life& next, const std::string& why) {
     "give all nodes a folder that they share");
 }
 
-/// Ports and locks are for the next life. Signals stay blocked: one that comes
-/// now is for that life, too.
-void close_all_at_exec() {
+/// Ports are for the next life, and so is the lock, which nobody can take in
+/// between. Signals stay blocked: one that comes now is for that life, too.
+[[noreturn]] void replace_program(const run_in_hand& run, char** arguments) {
   for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
     if (auto fd = std::atoi(entry.path().filename().c_str());
         fd > STDERR_FILENO)
       fcntl(fd, F_SETFD, FD_CLOEXEC);
+  if (run.lock)
+    run.lock->hand_over();
+  execv("/proc/self/exe", arguments);
+  throw run_error(std::string{"cannot begin anew: "} + std::strerror(errno));
 }
 
 } // namespace
@@ -76,9 +80,21 @@ double time_to_come(const config::settings& settings) {
   return std::max(least, settings.cluster.liveness_timeout);
 }
 
+// A node without the run's files does not see that its lead waits for the lock.
 double connect_timeout_of(const config::settings& settings) {
-  return this_life() ? time_to_come(settings)
-                     : settings.cluster.connect_timeout;
+  auto next = this_life();
+  if (!next)
+    return settings.cluster.connect_timeout;
+  std::error_code error;
+  const auto& folder = next->before.directory;
+  auto sees_lock = folder.empty() || std::filesystem::exists(folder, error);
+  return time_to_come(settings) +
+         (sees_lock ? 0 : patience_with_lock(settings));
+}
+
+double patience_with_lock(const config::settings& settings) {
+  constexpr double least = 120;
+  return std::max(least, settings.cluster.connect_timeout);
 }
 
 std::shared_ptr<const config::run_lock>
@@ -116,15 +132,13 @@ void require_same_run(const config::next_life& next,
 }
 
 void begin_next_life(const run_end& how, const known_nodes& known,
-                     const std::filesystem::path& directory, char** arguments) {
+                     const run_in_hand& run, char** arguments) {
   auto life = known.life();
-  if (!directory.empty())
-    life.directory = absolute(directory);
+  if (!run.directory.empty())
+    life.directory = absolute(run.directory);
   auto place = place_in(how, known, life);
   setenv(config::next_life_variable, config::print(place).c_str(), 1);
-  close_all_at_exec();
-  execv("/proc/self/exe", arguments);
-  throw run_error(std::string{"cannot begin anew: "} + std::strerror(errno));
+  replace_program(run, arguments);
 }
 
 } // namespace troupe::app

@@ -34,6 +34,10 @@ double time_to_come(const config::settings& settings);
 /// Seconds that a node looks for its lead.
 double connect_timeout_of(const config::settings& settings);
 
+/// Seconds that the lock of a run may live longer than its holder: where its
+/// host is lost, a file server keeps it for some 90 s.
+double patience_with_lock(const config::settings& settings);
+
 /// Takes the lock of an existing run directory. In a next life others may look
 /// at it just then, so it waits a little. Throws `failure`, also if this
 /// process is to lead the next life of a run and another leads it since, or the
@@ -50,11 +54,15 @@ void require_run_is_here(const std::optional<config::next_life>& next);
 /// @param run_id Of the checkpoint that was found there.
 void require_same_run(const config::next_life& next, const std::string& run_id);
 
+/// What a process has of its run when it begins anew.
+struct run_in_hand {
+  std::filesystem::path directory; ///< Empty: its files are not this process's.
+  std::shared_ptr<const config::run_lock> lock; ///< It is handed over; or null.
+};
+
 /// Begins the program anew, with the same arguments. @param how Names the nodes
-/// of the next life. @param directory Of the run's files; empty if they are not
-/// this process's. Throws `run_error` when it cannot.
+/// of the next life. Throws `run_error` when it cannot.
 [[noreturn]] void begin_next_life(const run_end& how, const known_nodes& known,
-                                  const std::filesystem::path& directory,
-                                  char** arguments);
+                                  const run_in_hand& run, char** arguments);
 
 } // namespace troupe::app

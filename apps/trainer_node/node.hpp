@@ -9,6 +9,7 @@
 #include "apps/startup/earlier_start.hpp"
 #include "apps/startup/known_nodes.hpp"
 #include "config/sources/resolve.hpp"
+#include "config/sources/run_lock.hpp"
 #include "messages/interfaces.hpp"
 
 #include <filesystem>
@@ -23,6 +24,8 @@ struct node {
   std::function<void()> stop; ///< The effect of a first Ctrl-C.
   /// Where the run's files are, if this process writes them.
   std::filesystem::path directory = {};
+  /// Of that directory; or null. It outlives the actors, for a next life.
+  std::shared_ptr<const config::run_lock> lock = {};
 
   // For a cluster with faults; otherwise empty:
 

@@ -318,7 +318,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
                       gpus);
   }
   return {[lead = with.lead] { anon_send(lead, stop_atom_v); },
-          from.directory.path};
+          from.directory.path, from.directory.lock};
 }
 
 } // namespace troupe::app

@@ -120,6 +120,11 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.without_lead = [nodes](const std::string& why) {
     return nodes->without_lead(why);
   };
+  if (survives_losses(settings))
+    parts.holder_of_lock = [nodes] {
+      return nodes->holder_of_lock();
+    };
+  parts.patience_with_lock = patience_with_lock(settings);
   parts.waits_after_failure = !config::is_peer(settings);
   parts.make = [&system, settings,
                 supervisor](const proto::Welcome& welcome,

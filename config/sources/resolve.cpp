@@ -4,6 +4,7 @@
 #include "config/schema/policies.hpp"
 #include "config/sources/ini.hpp"
 #include "config/sources/next_life.hpp"
+#include "config/sources/run_lock.hpp"
 #include "config/sources/service_variables.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
@@ -241,7 +242,7 @@ std::vector<given> from_environment(const environment& variables) {
   std::vector<given> result;
   for (const auto& [variable, text] : variables) {
     if (!variable.starts_with("TROUPE_") || variable == next_life_variable ||
-        variable == restart_variable)
+        variable == restart_variable || variable == run_lock_variable)
       continue;
     auto what = find_variable(variable);
     if (what ? is_surely_of_a_service(variables, variable)

@@ -5,12 +5,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -72,6 +74,23 @@ bool keeps_others_out(const char* path) {
   return child < 0 || status == 0; // Without a child nothing is known.
 }
 
+/// The descriptor that the program before has left; negative if it has not, or
+/// it is of another file.
+int handed_over(const char* path) {
+  const auto* text = std::getenv(run_lock_variable);
+  if (text == nullptr)
+    return -1;
+  auto file = std::atoi(text);
+  unsetenv(run_lock_variable);
+  struct stat ours {};
+  struct stat named {};
+  if (fstat(file, &ours) != 0 || stat(path, &named) != 0 ||
+      ours.st_dev != named.st_dev || ours.st_ino != named.st_ino)
+    return -1;
+  fcntl(file, F_SETFD, FD_CLOEXEC);
+  return file;
+}
+
 bool lock_within(int file, double patience) {
   using namespace std::chrono_literals;
   auto end =
@@ -91,7 +110,9 @@ run_lock::take(const std::filesystem::path& folder, double patience,
                const std::function<void(const run_lock&)>& check) {
   auto path = folder / file_name;
   std::shared_ptr<run_lock> out{new run_lock};
-  out->file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  out->file_ = handed_over(path.c_str());
+  if (out->file_ < 0)
+    out->file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (out->file_ < 0)
     throw run_error("cannot open " + path.string() + ": " +
                     text_of_error(errno));
@@ -132,6 +153,11 @@ lock_view run_lock::look(const std::filesystem::path& folder) {
     out.state = errno == EWOULDBLOCK ? lock_state::held : lock_state::absent;
   close(file);
   return out;
+}
+
+void run_lock::hand_over() const {
+  setenv(run_lock_variable, std::to_string(file_).c_str(), 1);
+  fcntl(file_, F_SETFD, 0);
 }
 
 run_lock::~run_lock() {

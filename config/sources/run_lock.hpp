@@ -20,6 +20,10 @@
 
 namespace troupe::config {
 
+/// The environment variable by which a process hands its lock over to the
+/// program that replaces its own.
+inline constexpr const char* run_lock_variable = "TROUPE_RUN_LOCK";
+
 /// What another process sees of a run's lock.
 enum class lock_state : uint8_t {
   held = 1, ///< By somebody, and this process notices.
@@ -57,6 +61,11 @@ public:
 
   /// Whether this process has taken the lock before, as its last holder.
   bool was_ours() const noexcept { return was_ours_; }
+
+  /// Leaves the lock to the program that this process is to be replaced with:
+  /// `take` finds it there, and nobody can take it in between. Called by main's
+  /// thread.
+  void hand_over() const;
 
 private:
   run_lock() = default;

@@ -1,12 +1,16 @@
-// Two processes that would lead one run: where a file system has no locks, or
-// grants them to everybody, and where a lead was stopped for long.
+// Who leads a run when its lead is lost or stopped, and two processes that
+// would lead it: where a file system has no locks, or grants them to everybody,
+// keeps them for long, and where a lead was stopped.
 
 #include "tests/process/peers.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 using namespace troupe::testing;
 
@@ -20,6 +24,46 @@ child_options with_locks(const std::string& kind) {
   out.environment = {{"LD_PRELOAD", TROUPE_TROUBLED_FILES},
                      {"TROUBLE_LOCKS", kind}};
   return out;
+}
+
+/// A copy of the process's descriptor of the run's lock: it lives as long as
+/// this one, as on a file server that does not know yet that a host is lost.
+class lingering_lock {
+public:
+  explicit lingering_lock(pid_t process) {
+    auto folder = "/proc/" + std::to_string(process) + "/fd";
+    for (const auto& entry : std::filesystem::directory_iterator{folder})
+      if (std::error_code none;
+          read_symlink(entry.path(), none).filename() == "run.lock")
+        take(process, std::stoi(entry.path().filename().string()));
+  }
+
+  ~lingering_lock() { end(); }
+
+  bool held() const { return file_ >= 0; }
+
+  void end() {
+    if (file_ >= 0)
+      ::close(std::exchange(file_, -1));
+  }
+
+private:
+  void take(pid_t process, int number) {
+    auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+    file_ = static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, number, 0));
+    ::close(pidfd);
+  }
+
+  int file_ = -1;
+};
+
+/// Ends the run of these nodes, and checks that its updates are in order.
+void check_stops(process_fixture& on, std::vector<child>& all) {
+  for (auto& one : all)
+    one.signal(SIGTERM);
+  check_ends_of(all, 75);
+  CHECK_NOTHROW(committed_of(on.metrics()));
+  check_replayed(on);
 }
 
 } // namespace
@@ -77,4 +121,21 @@ TEST_CASE("a server that was stopped ends when another leads its run since") {
   CHECK_NOTHROW(committed_of(on.metrics()));
   CHECK(on.summary()["status"] == "stopped");
   worker.kill();
+}
+
+TEST_CASE("the next lead waits for a lock that outlives its holder") {
+  process_fixture on{recorded};
+  auto all = start_peers(on, 3, endless);
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+  lingering_lock lock{all[0].pid()};
+  REQUIRE(lock.held());
+  all[0].kill();
+  for (auto rank : {1, 2})
+    all[rank].await("or for the lock of the run, which process [0-9]+ on .* "
+                    "holds: for 120 s at most");
+  lock.end();
+  on.await(all[1], "the next life", is_kind("resumed"));
+  all.erase(all.begin());
+  check_stops(on, all);
+  CHECK(on.summary()["workers"] == 2);
 }

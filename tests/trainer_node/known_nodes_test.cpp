@@ -93,7 +93,9 @@ TEST_CASE("a node leads only a run whose lock it sees") {
   uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{1});
   CHECK(uut.without_lead("it is gone")->next.size() == 2);
   CHECK(uut.life().directory == folder.path());
+  CHECK(uut.holder_of_lock()->starts_with("process "));
   first.reset();
+  CHECK_FALSE(uut.holder_of_lock());
   // Where a lock that is held looks free, others may lead at the same time.
   uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{1});
   auto how = uut.without_lead("it is gone");
@@ -103,9 +105,20 @@ TEST_CASE("a node leads only a run whose lock it sees") {
                        "run: it does not see that rank 0 holds the lock of " +
                        folder.path().string()) != std::string::npos);
   CHECK(uut.life().directory.empty());
+  CHECK_FALSE(uut.holder_of_lock());
   // The node after it may see more.
   uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{2});
   CHECK(uut.without_lead("it is gone")->next.size() == 2);
+}
+
+TEST_CASE("whoever leads since has the lock, and not the lead that was lost") {
+  temporary_folder folder;
+  auto first = config::run_lock::take(folder.path());
+  known_nodes uut{of_lead(), {}};
+  uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{1});
+  CHECK(uut.holder_of_lock());
+  std::ofstream{folder.path() / "run.lock"} << "process 1 on another-host\n";
+  CHECK_FALSE(uut.holder_of_lock());
 }
 
 TEST_CASE("a node that cannot lead in one life cannot in the next") {
