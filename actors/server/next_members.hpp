@@ -35,6 +35,13 @@ public:
             ", go on from the newest checkpoint";
   }
 
+  /// The server begins anew, with shards that wait for it.
+  void begin_anew(const std::string& why) {
+    take({shard_id{0}});
+    line_ = why + " while this process stood still; it goes on from the newest "
+                  "checkpoint";
+  }
+
   /// All go on, so that those that have joined get shards.
   void deal_anew() {
     std::vector<shard_id> peers;

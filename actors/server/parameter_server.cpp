@@ -289,12 +289,16 @@ void parameter_server_state::stop() {
 }
 
 // Shards are lost, whose part of a step would be waited for in vain, or all
-// workers. A run that was told to stop does not go on.
+// workers. A run that was told to stop does not go on, nor does a server that
+// nobody would find at its next port.
 void parameter_server_state::regroup(const run_end& how) {
   if (how.next.empty())
     return in_order([this, line = how.line] { give_up(line); });
-  if (!ending_.is_closed() && !told_to_stop_)
+  auto goes_on = !ending_.is_closed() && !told_to_stop_;
+  if (goes_on && !outlived_by_nodes(parts_.settings))
     next_.lost_all_but(how.next, how.line);
+  else if (goes_on && parts_.settings.cluster.port > 0)
+    next_.begin_anew(how.line);
   fail_for_others(next_.all().empty() ? how.line : next_.line());
 }
 

@@ -22,7 +22,8 @@ constexpr double ticks = 4;
 
 coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    membership_(parts_.rules, 0), expected_(parts_.rules.kept) {
+    membership_(parts_.rules, 0), expected_(parts_.rules.kept),
+    pauses_(tick_interval()) {
   // nop
 }
 
@@ -243,9 +244,8 @@ void coordinator_state::give_up(const std::string& why) {
 void coordinator_state::tick() {
   if (ending_ || parts_.liveness_timeout == 0)
     return;
-  if (auto late = now() - tick_due_; late > tick_interval() / ticks)
-    membership_.excuse(late, now());
-  tick_due_ = now() + tick_interval();
+  if (auto still = pauses_.tick(now()); still > 0)
+    membership_.excuse(still, now());
   for (const auto& seat : membership_.silent(now(), parts_.liveness_timeout))
     leave(seat.worker, seat.life, "silent");
   ping();

@@ -9,6 +9,7 @@
 #include "actors/core/expected_workers.hpp"
 #include "actors/core/membership.hpp"
 #include "actors/core/part_assignment.hpp"
+#include "actors/core/pause_watch.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "messages/interfaces.hpp"
 
@@ -103,7 +104,7 @@ private:
   std::vector<evaluator_actor> evaluators_;
   std::vector<paused_one> paused_;
   cores::expected_workers expected_;
-  double tick_due_ = 0; ///< When the next tick is due.
+  cores::pause_watch pauses_;
   /// What the run ends with, and who waits for it.
   std::optional<last_one> last_;
   std::vector<

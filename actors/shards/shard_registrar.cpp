@@ -40,12 +40,23 @@ std::string shard_roster::missing() const {
   return out;
 }
 
+namespace {
+
+/// Between two pings, as a share of the liveness timeout.
+constexpr double ping_share = 0.25;
+
+/// A pause of this share of the liveness timeout may have cost connections.
+constexpr double long_pause_share = 0.5;
+
+} // namespace
+
 // -- the actor ----------------------------------------------------------------
 
 shard_registrar_state::shard_registrar_state(pointer self,
                                              shard_registrar_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    arrivals_(parts_.patience, 0) {
+    arrivals_(parts_.patience, 0),
+    pauses_(parts_.liveness_timeout * ping_share) {
   note_missing();
 }
 
@@ -298,6 +309,11 @@ void shard_registrar_state::lost(const caf::actor_addr& who,
     " is lost (" + why + ")";
   if (parts_.goes_on)
     return go_on(line);
+  if (stood_still()) {
+    run_end how{1, line};
+    how.next.push_back(shard_id{0}); // The lead alone is in this process.
+    return self_->send(parts_.lead, ended_atom_v, how);
+  }
   self_->send(parts_.lead, refuse_atom_v,
               line + "; start the parameter server again with --resume auto, "
                      "and the shards that have ended");
@@ -307,13 +323,25 @@ void shard_registrar_state::watch_arrivals() {
   auto now = clock_.elapsed(self_);
   if (complete_)
     return;
+  if (stood_still())
+    arrivals_.progress(now);
   if (arrivals_.over(now))
     return go_on(parts_.roster->missing() + " did not come");
   self_->run_delayed(to_timespan(arrivals_.left(now)),
                      [this] { watch_arrivals(); });
 }
 
-// Whoever dies at the same time is waited for.
+// Its timer may be about to say so.
+bool shard_registrar_state::stood_still() const {
+  auto now = clock_.elapsed(self_);
+  return parts_.liveness_timeout > 0 &&
+         (now < excused_until_ ||
+          pauses_.overdue(now) > parts_.liveness_timeout * long_pause_share);
+}
+
+// Whoever dies at the same time is waited for. When this process stood still,
+// its connections say nothing about the others: all of them are expected, and
+// the next life goes without those that do not come.
 void shard_registrar_state::go_on(const std::string& why) {
   constexpr double for_others = 0.25; // s
   if (std::exchange(goes_on_, true))
@@ -321,17 +349,24 @@ void shard_registrar_state::go_on(const std::string& why) {
   self_->run_delayed(to_timespan(for_others), [this, why] {
     run_end how{1, why};
     how.next.push_back(shard_id{0});
-    for (const auto& [rank, one] : shards_)
-      if (one.ready)
-        how.next.push_back(rank);
+    for (uint32_t k = 1; k <= ranges().size(); ++k)
+      if (auto found = shards_.find(shard_id{k});
+          stood_still() || (found != shards_.end() && found->second.ready))
+        how.next.push_back(shard_id{k});
     self_->send(parts_.lead, ended_atom_v, how);
   });
 }
 
-// Pieces of a state may lie before an answer, and are signs of life, too.
+// Pieces of a state may lie before an answer, and are signs of life, too. The
+// answers of the time in which this process stood still are in its mailbox.
 void shard_registrar_state::ping() {
-  constexpr double ticks = 4; // Within the liveness timeout.
   auto now = clock_.elapsed(self_);
+  if (auto still = pauses_.tick(now); still > 0) {
+    if (still > parts_.liveness_timeout * long_pause_share)
+      excused_until_ = now + parts_.liveness_timeout;
+    for (auto& [_, one] : shards_)
+      one.heard += still;
+  }
   std::vector<caf::actor_addr> silent;
   for (const auto& [_, one] : shards_)
     if (now - one.heard > parts_.liveness_timeout)
@@ -346,8 +381,7 @@ void shard_registrar_state::ping() {
         [](const caf::error&) {
           // If it does not answer, its silence is noticed anyway.
         });
-  self_->delayed_send(self_, to_timespan(parts_.liveness_timeout / ticks),
-                      tick_atom_v);
+  self_->delayed_send(self_, to_timespan(pauses_.interval()), tick_atom_v);
 }
 
 void shard_registrar_state::heard(shard_id rank, const caf::actor_addr& who) {
@@ -361,8 +395,11 @@ void shard_registrar_state::heard(shard_id rank, const caf::actor_addr& who) {
 void shard_registrar_state::stop(const run_end& how) {
   constexpr double most = 2; // s
   auto all = std::exchange(shards_, {});
+  auto told = how;
+  if (!parts_.goes_on)
+    told.next.clear(); // They wait for the lead, which is alone in it.
   for (const auto& [_, one] : all) {
-    self_->send(one.handle, stop_atom_v, how);
+    self_->send(one.handle, stop_atom_v, told);
     if (!how.next.empty())
       leaving_.insert(one.handle.address());
   }

@@ -6,6 +6,7 @@
 // An actor in the process of the lead, so that the lead's mailbox stays free of
 // tensors.
 
+#include "actors/core/pause_watch.hpp"
 #include "actors/core/progress_deadline.hpp"
 #include "actors/links/outgoing.hpp"
 #include "actors/runtime/run_clock.hpp"
@@ -122,6 +123,7 @@ private:
   void lost(const caf::actor_addr& who, const std::string& why);
   void go_on(const std::string& why);
   void watch_arrivals();
+  bool stood_still() const;
   void ping();
   void heard(shard_id rank, const caf::actor_addr& who);
   void stop(const run_end& how);
@@ -137,6 +139,8 @@ private:
   shard_registrar_parts parts_;
   run_clock clock_;
   cores::progress_deadline arrivals_; ///< Of what is missing.
+  cores::pause_watch pauses_;
+  double excused_until_ = 0; ///< After this process stood still.
   std::map<shard_id, shard> shards_;
   bool complete_ = false;
   bool goes_on_ = false;              ///< The lead will be told so.

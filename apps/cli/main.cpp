@@ -291,6 +291,8 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
                        "stopped by a signal between two lives of the run"});
   recording::say("goes on      " + how.line);
   recording::console::standard_output().flush();
+  if (outlived)
+    app::begin_again(own, arguments);
   app::begin_next_life(how, *nodes, own, arguments);
 }
 

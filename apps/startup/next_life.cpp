@@ -141,4 +141,9 @@ void begin_next_life(const run_end& how, const known_nodes& known,
   replace_program(run, arguments);
 }
 
+void begin_again(const run_in_hand& run, char** arguments) {
+  setenv(config::restart_variable, absolute(run.directory).c_str(), 1);
+  replace_program(run, arguments);
+}
+
 } // namespace troupe::app

@@ -60,6 +60,10 @@ struct run_in_hand {
   std::shared_ptr<const config::run_lock> lock; ///< It is handed over; or null.
 };
 
+/// Begins the program anew, as a parameter server that goes on with this run.
+/// Throws `run_error` when it cannot.
+[[noreturn]] void begin_again(const run_in_hand& run, char** arguments);
+
 /// Begins the program anew, with the same arguments. @param how Names the nodes
 /// of the next life. Throws `run_error` when it cannot.
 [[noreturn]] void begin_next_life(const run_end& how, const known_nodes& known,

@@ -39,7 +39,8 @@ struct next_life {
 };
 
 /// The environment variable by which `launch` has a parameter server that died
-/// go on with its run: the run's directory.
+/// go on with its run, and one that begins anew has itself: the run's
+/// directory.
 inline constexpr const char* restart_variable = "TROUPE_RESTART";
 
 /// What such a server is given, above all else, whatever its first start was

@@ -18,6 +18,7 @@ namespace {
 /// Has said nothing yet, and keeps what it is told.
 struct shard_notes {
   uint64_t credit = 0;
+  bool silent = false;
   std::optional<run_end> end;
 };
 
@@ -27,7 +28,7 @@ shard_stand_in make_shard(actor_fixture& actors) {
   shard_stand_in out;
   auto seen = out.seen;
   using weights = caf::result<release_header, payload>;
-  out.handle = actors.stand_in<remote_shard_actor>([seen](auto*) {
+  out.handle = actors.stand_in<remote_shard_actor>([seen](auto* self) {
     auto no = [] {
       return caf::make_error(errc::failed);
     };
@@ -52,7 +53,11 @@ shard_stand_in make_shard(actor_fixture& actors) {
       [](release_atom, const request_id&, const release_header&) {},
       [](leave_atom, worker_id, incarnation) {},
       [](state_atom, transfer_id, const state_request&) {},
-      [](ping_atom) {},
+      [seen, self](ping_atom) -> caf::result<void> {
+        if (seen->silent)
+          return self->template make_response_promise<void>();
+        return caf::unit;
+      },
       [](ending_atom) {},
       [seen](stop_atom, const run_end& how) { seen->end = how; },
     };
@@ -68,15 +73,20 @@ constexpr transfer_id wanted{7};
 /// state is the weights and one slot; the lead has the last 3.
 struct registry_office {
   /// @param goes_on As in `shard_registrar_parts`.
-  explicit registry_office(bool goes_on = false, double patience = 0) {
+  explicit registry_office(bool goes_on = false, double patience = 0,
+                           double liveness = 0) {
     auto made = [this](shard_id rank) {
       if (!readable)
         throw run_error("optimizer.safetensors: it is gone");
       return shard_beginning{{}, constant_payload(rank == first ? 20 : 10, 0)};
     };
     registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
-      shard_registrar_parts{
-        lead.handle, {{{0, 10}, {10, 5}}, made}, roster, 0, goes_on, patience});
+      shard_registrar_parts{lead.handle,
+                            {{{0, 10}, {10, 5}}, made},
+                            roster,
+                            liveness,
+                            goes_on,
+                            patience});
   }
 
   void enter(shard_id rank, const shard_stand_in& who) {
@@ -329,6 +339,39 @@ TEST_CASE("nodes that are lost at the same time are left out together") {
   it.actors.advance(1);
   REQUIRE(it.lead->ended.size() == 1);
   CHECK((it.lead->ended[0].next == std::vector{shard_id{0}}));
+}
+
+TEST_CASE("a registrar that stood still takes no lost connection for a death") {
+  for (auto goes_on : {true, false}) {
+    registry_office it{goes_on, 0, 8};
+    it.open();
+    it.actors.advance(20);
+    it.actors.oversleep(30);
+    CHECK(it.lead->ended.empty());
+    CHECK(it.lead->refused.empty());
+    it.actors.kill(it.one.handle);
+    it.actors.advance(1);
+    CHECK(it.lead->refused.empty());
+    REQUIRE(it.lead->ended.size() == 1);
+    using shards = std::vector<shard_id>;
+    CHECK(
+      (it.lead->ended[0].next ==
+       (goes_on ? shards{shard_id{0}, first, second} : shards{shard_id{0}})));
+  }
+}
+
+TEST_CASE("a shard that is silent is lost") {
+  registry_office it{false, 0, 8};
+  it.open();
+  it.actors.advance(20);
+  CHECK(it.lead->refused.empty());
+  it.one->silent = true;
+  it.actors.advance(6);
+  CHECK(it.lead->refused.empty());
+  it.actors.advance(8);
+  REQUIRE(it.lead->refused.size() == 1);
+  CHECK(it.lead->refused[0].find("shard 1 at here:1 is lost (it does not "
+                                 "answer)") != std::string::npos);
 }
 
 TEST_CASE(

@@ -1,6 +1,7 @@
 // For whom, and for how long, others are waited for.
 
 #include "actors/core/expected_workers.hpp"
+#include "actors/core/pause_watch.hpp"
 #include "actors/core/progress_deadline.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -49,4 +50,16 @@ TEST_CASE("only progress extends a deadline") {
   CHECK(uut.over(119));
   uut.progress(119);
   CHECK_FALSE(uut.over(119));
+}
+
+TEST_CASE(
+  "a timer that comes late tells for how long its process stood still") {
+  pause_watch uut{4};
+  CHECK(uut.tick(4) == 0);
+  CHECK(uut.tick(8.75) == 0); // As a busy machine is late.
+  CHECK(uut.overdue(12.5) < 0);
+  CHECK(uut.tick(12.75) == 0);
+  CHECK(uut.overdue(46.75) == 30);
+  CHECK(uut.tick(46.75) == 30);
+  CHECK(uut.tick(50.75) == 0);
 }

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <thread>
 #include <utility>
 
 using namespace troupe::testing;
@@ -18,6 +20,8 @@ namespace {
 
 const flags endless{"--policy",          "sync", "--epochs",           "100000",
                     "--checkpoint-freq", "10",   "--liveness-timeout", "2"};
+
+constexpr std::chrono::seconds longer_than_liveness{3};
 
 child_options with_locks(const std::string& kind) {
   child_options out;
@@ -138,4 +142,38 @@ TEST_CASE("the next lead waits for a lock that outlives its holder") {
   all.erase(all.begin());
   check_stops(on, all);
   CHECK(on.summary()["workers"] == 2);
+}
+
+TEST_CASE("a rank 0 that stood still leads all others when it wakes") {
+  process_fixture on{recorded};
+  auto all = start_peers(on, 3, endless);
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"));
+  all[0].signal(SIGSTOP);
+  std::this_thread::sleep_for(longer_than_liveness);
+  auto before = on.metrics().size();
+  all[0].signal(SIGCONT);
+  on.await(all[0], "the next life", is_kind("resumed"), before);
+  on.await(all[0], "a checkpoint", is_kind("checkpoint"), before + 1);
+  check_stops(on, all);
+  CHECK(on.summary()["workers"] == 3);
+}
+
+TEST_CASE("a server, its shards and its workers go on when all stood still") {
+  process_fixture on{recorded};
+  sharded_server server{on, 2, endless + flags{"--workers", "1"}};
+  auto worker = on.worker();
+  on.await(server.lead, "a checkpoint", is_kind("checkpoint"));
+  auto all = {&server.lead, &server.others[0], &worker};
+  for (auto* one : all)
+    one->signal(SIGSTOP);
+  std::this_thread::sleep_for(longer_than_liveness);
+  auto before = on.metrics().size();
+  for (auto* one : all)
+    one->signal(SIGCONT);
+  on.await(server.lead, "a checkpoint", is_kind("checkpoint"), before + 1);
+  for (auto* one : all)
+    CHECK(one->running());
+  server.lead.signal(SIGTERM);
+  check_end(server.lead, 75);
+  check_replayed(on);
 }
