@@ -35,6 +35,9 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   const auto& policy = policies[number % std::size(policies)];
   auto workers = 2 + number / 7 % 5;
   auto steps = policy.one_by_one ? 70 * workers : 70;
+  auto ends_with_epoch = number % 5 == 2;
+  if (ends_with_epoch)
+    steps = 100'000;
   std::vector<std::string> result{
     "--simulate",
     "--clock",
@@ -65,6 +68,8 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     "random(seed=" + std::to_string(number) +
       ",faults=" + std::to_string(7 + number % 8) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
+  if (ends_with_epoch)
+    result.insert(result.end(), {"--epochs", "1"});
   if (number % 3 == 1)
     result.insert(result.end(), {"--hang-timeout", "3"});
   if (number % 4 == 1)
