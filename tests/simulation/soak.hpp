@@ -35,21 +35,14 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   const auto& policy = policies[number % std::size(policies)];
   auto workers = 2 + number / 7 % 5;
   auto steps = policy.one_by_one ? 70 * workers : 70;
-  auto ends_with_epoch = number % 5 == 2;
-  if (ends_with_epoch)
-    steps = 100'000;
+  // With samples, of which the last may be late: these take longer.
+  auto ends_with_epoch = number % 50 == 2;
   std::vector<std::string> result{
     "--simulate",
     "--clock",
     "virtual",
-    "--gradients",
-    "none",
     "--workers",
     std::to_string(workers),
-    "--max-steps",
-    std::to_string(steps),
-    "--batch-size",
-    "8",
     "--seed",
     std::to_string(number),
     "--compute-time",
@@ -69,7 +62,10 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
       ",faults=" + std::to_string(7 + number % 8) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
   if (ends_with_epoch)
-    result.insert(result.end(), {"--epochs", "1"});
+    result.insert(result.end(), {"--epochs", "1", "--batch-size", "64"});
+  else
+    result.insert(result.end(), {"--gradients", "none", "--max-steps",
+                                 std::to_string(steps), "--batch-size", "8"});
   if (number % 3 == 1)
     result.insert(result.end(), {"--hang-timeout", "3"});
   if (number % 4 == 1)
