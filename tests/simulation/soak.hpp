@@ -36,7 +36,7 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   auto workers = 2 + number / 7 % 5;
   auto steps = policy.one_by_one ? 70 * workers : 70;
   // With samples, of which the last may be late: these take longer.
-  auto ends_with_epoch = number % 50 == 2;
+  auto ends_with_epoch = number % 25 == 2;
   std::vector<std::string> result{
     "--simulate",
     "--clock",
