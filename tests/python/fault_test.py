@@ -169,7 +169,7 @@ class Hangs(Kills):
         who = server.await_line(r"left +worker (\d): hangs: no gradient for [\d.]+ s\n").group(1)
         self.go_on(workers[:1])
         os.kill(hanging, signal.SIGCONT)
-        server.await_line(rf"joined +worker {who} \(life 2\)")
+        server.await_line(rf"joined +worker {who} \(life 2\b")
         self.go_on(workers)
         self.stop(server, *(process for process, _ in workers))
         self.check_samples(self.folder / "run" / "tape-1.pb", unreported=1)
