@@ -71,7 +71,7 @@ void backup::close_if_due(decision& out) {
   if (enough && cancels_)
     out.cancel = round_.computing_on(closing);
   else if (enough && brings_in_phase_)
-    out.cancel = round_.late_in_a_row(patience);
+    out.cancel = round_.late_in_a_row(closing, patience);
 }
 
 std::vector<worker_id> backup::waiting_for() const {

@@ -9,10 +9,11 @@ namespace troupe::policies {
 
 // -- properties ---------------------------------------------------------------
 
-std::vector<worker_id> step_round::late_in_a_row(uint32_t times) const {
+std::vector<worker_id> step_round::late_in_a_row(version v,
+                                                 uint32_t times) const {
   std::vector<worker_id> result;
   for (auto& [who, m] : members_)
-    if (m.now == state::computing && m.late >= times)
+    if (m.now == state::computing && m.reads == v && m.late >= times)
       result.push_back(who);
   return result;
 }

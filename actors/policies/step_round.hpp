@@ -30,12 +30,12 @@ public:
   /// that have left.
   size_t gradients() const { return gradients_.size(); }
 
-  /// The members that compute, and whose last gradients, so many or more in a
-  /// row, were dropped as late; ordered by id.
-  std::vector<worker_id> late_in_a_row(uint32_t times) const;
-
   /// The members that compute on version `v`, ordered by id.
   std::vector<worker_id> computing_on(version v) const;
+
+  /// Of these, those whose last gradients, so many or more in a row, were
+  /// dropped as late.
+  std::vector<worker_id> late_in_a_row(version v, uint32_t times) const;
 
   /// The members that compute, if somebody waits for them; else none.
   std::vector<worker_id> waiting_for() const;

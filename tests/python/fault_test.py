@@ -170,7 +170,8 @@ class Hangs(Kills):
         self.go_on(workers[:1])
         os.kill(hanging, signal.SIGCONT)
         server.await_line(rf"joined +worker {who} \(life 2\b")
-        self.go_on(workers)
+        for _ in range(6):  # Some epochs.
+            self.go_on(workers)
         self.stop(server, *(process for process, _ in workers))
         self.check_samples(self.folder / "run" / "tape-1.pb", unreported=1)
 
