@@ -35,8 +35,9 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   const auto& policy = policies[number % std::size(policies)];
   auto workers = 2 + number / 7 % 5;
   auto steps = policy.one_by_one ? 70 * workers : 70;
-  // With samples, of which the last may be late: these take longer.
-  auto ends_with_epoch = number % 25 == 2;
+  // With samples, of which the last may be late: these take longer. The checker
+  // does not see who rests, which changes the clocks of ssp.
+  auto ends_with_epoch = number % 25 == 2 && policy.policy[1] != "ssp";
   std::vector<std::string> result{
     "--simulate",
     "--clock",

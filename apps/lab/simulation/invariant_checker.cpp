@@ -271,12 +271,10 @@ void invariant_checker::come_too_late(known_lease& which) {
     add(which.what, late_);
 }
 
-// Of those that compute. Whoever waits is ahead of one of them, or rests since
-// there are no samples for it.
 uint64_t invariant_checker::slowest() const {
   auto result = std::numeric_limits<uint64_t>::max();
   for (const auto& [who, one] : members_)
-    if (one.is_member && !one.waits)
+    if (one.is_member)
       result = std::min(result, one.clock);
   return result == std::numeric_limits<uint64_t>::max() ? 0 : result;
 }
@@ -453,7 +451,6 @@ void invariant_checker::released(worker_id who, const release_header& what) {
                            to_string(version_));
   auto& member = found->second;
   member.reads = what.weights;
-  member.clock = std::max(member.clock, slowest()); // It may have rested.
   member.waits = false;
   all_wait_since_.reset();
   member.members_at_release = cluster();
