@@ -14,7 +14,7 @@ import cluster
 import toy
 
 #: Of each test; of those with rounds only 3 if it is not given.
-KILLS = int(os.environ.get("TROUPE_KILLS", "30"))
+KILLS = int(os.environ.get("TROUPE_KILLS", "6"))
 APPLIED_LEASES = os.environ["TROUPE_APPLIED_LEASES"]
 
 
