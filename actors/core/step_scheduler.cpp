@@ -72,7 +72,7 @@ orders step_scheduler::leave(worker_id who, incarnation life) {
   auto gone = std::move(members_.at(who));
   members_.erase(who);
   for (auto id : gone.leases)
-    if (!mutation(bug::lease_kept_on_leave) && !is_out_once_more(id))
+    if (!mutation(bug::lease_kept_on_leave) && !left_to_other(id))
       ledger_.give_back(id);
   ledger_.leave(who);
   std::erase(resting_, who);
@@ -107,8 +107,9 @@ orders step_scheduler::push(const push_facts& what) {
   held_leases_ += what.from.size();
   auto in_vain = take_from_others(what);
   auto out = carry_out(policy_->on_arrival({what.id, what.computed_on}));
-  if (!out.stop)
-    out.cancel.insert(out.cancel.end(), in_vain.begin(), in_vain.end());
+  for (auto one : in_vain)
+    if (!out.stop && std::ranges::count(out.cancel, one) == 0)
+      out.cancel.push_back(one);
   return with_rest(std::move(out));
 }
 
@@ -130,7 +131,7 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
     auto late = std::erase(asking.leases, abandoned) != 0;
     forget_taken(asking, {&abandoned, 1});
     auto out = carry_out(policy_->on_pull(who));
-    if (late && !is_out_once_more(abandoned))
+    if (late && !left_to_other(abandoned))
       ledger_.give_up(abandoned);
     return with_rest(std::move(out));
   }
@@ -230,7 +231,7 @@ orders step_scheduler::carry_out(policies::decision what) {
   for (auto id : late)
     if (mutation(bug::lease_settled_unapplied))
       ledger_.settle(id);
-    else if (!mutation(bug::lease_kept_on_drop) && !is_out_once_more(id))
+    else if (!mutation(bug::lease_kept_on_drop) && !left_to_other(id))
       ledger_.give_up(id);
   return out;
 }
@@ -355,7 +356,7 @@ release_order step_scheduler::hand_over(worker_id id, member& who) {
 }
 
 void step_scheduler::give_back(member& who, lease_id id) {
-  if (std::erase(who.leases, id) != 0 && !is_out_once_more(id))
+  if (std::erase(who.leases, id) != 0 && !left_to_other(id))
     ledger_.give_back(id);
 }
 
@@ -385,8 +386,9 @@ std::optional<lease> step_scheduler::grant_again(const member& to) {
   return std::nullopt;
 }
 
-// Whether another worker has this lease, too: from now on it alone.
-bool step_scheduler::is_out_once_more(lease_id id) {
+// A worker gives up a lease. Returns whether another one has it, too, and keeps
+// it alone; else it is free.
+bool step_scheduler::left_to_other(lease_id id) {
   return twice_.erase(id) > 0;
 }
 
@@ -447,7 +449,7 @@ orders step_scheduler::drop_taken(const push_facts& what) {
     {what.id, policy_->current().value - what.computed_on.value});
   append(carry_out(policy_->on_pull(what.id.worker)), out);
   for (auto id : rest)
-    if (!is_out_once_more(id))
+    if (!left_to_other(id))
       ledger_.give_up(id);
   return with_rest(std::move(out));
 }

@@ -216,7 +216,7 @@ private:
   void give_back(member& who, lease_id id);
   bool has_work() const;
   std::optional<lease> grant_again(const member& to);
-  bool is_out_once_more(lease_id id);
+  bool left_to_other(lease_id id);
   static bool forget_taken(member& of, std::span<const lease_id> which);
   bool some_work_in_vain() const;
   std::vector<worker_id> take_from_others(const push_facts& what);

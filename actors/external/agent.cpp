@@ -89,7 +89,10 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
   auto asks = job_->asks;
   if (lost_) {
     finish(lost_);
-  } else if (of.refused || *task.cancel) {
+  } else if (of.refused) {
+    finish(without_gradient(*job_));
+  } else if (*task.cancel) { // The process waits for the weights of its lease.
+    parts_.line->send(process_frame_kind::withdrawn, of.number);
     finish(without_gradient(*job_));
   } else {
     blocks_.forget_unused();

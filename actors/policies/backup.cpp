@@ -11,8 +11,8 @@ namespace troupe::policies {
 
 namespace {
 
-/// A worker whose gradients are dropped so often in a row waits for the next
-/// step.
+/// A worker whose gradients were dropped so often in a row begins again with
+/// the next step.
 constexpr uint32_t patience = 3;
 
 } // namespace
@@ -50,7 +50,7 @@ decision backup::on_leave(worker_id who) {
 
 decision backup::on_arrival(const arrival& what) {
   decision out;
-  round_.arrive(what, is_to_wait(what.id.worker), out);
+  round_.arrive(what, out);
   close_if_due(out);
   return out;
 }
@@ -59,12 +59,6 @@ decision backup::on_pull(worker_id who) {
   decision out;
   round_.pull(who, out);
   return out;
-}
-
-// If the open step can be made without it. It computes itself now.
-bool backup::is_to_wait(worker_id who) const {
-  return brings_in_phase_ && round_.late_in_a_row(who) + 1 >= patience &&
-         round_.gradients() + round_.computing() > workers_ - backups_;
 }
 
 void backup::close_if_due(decision& out) {
@@ -76,6 +70,8 @@ void backup::close_if_due(decision& out) {
   round_.close(out);
   if (enough && cancels_)
     out.cancel = round_.computing_on(closing);
+  else if (enough && brings_in_phase_)
+    out.cancel = round_.late_in_a_row(closing, patience);
 }
 
 std::vector<worker_id> backup::waiting_for() const {

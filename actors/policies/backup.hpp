@@ -22,13 +22,13 @@ namespace troupe::policies {
 /// - Nobody is ahead: staleness is 0. Those that still compute at the close are
 ///   stragglers, one or more steps behind. With `drop` they finish, their
 ///   gradient is dropped when it arrives, and they are released with the newest
-///   version and join the open step late; whoever is dropped three times in a
-///   row joins the next one instead, if this step can do without it, so that it
-///   begins together with the others. Without that, a worker that is as fast as
-///   they are, but begins each time in the middle of a step (since it came
-///   back, say), would be dropped for ever. With `cancel` they are told to stop
-///   at the close, once, and are released when they pull; a gradient that
-///   crosses the cancellation is dropped like any late one.
+///   version and join the open step late. Whoever was dropped three times in a
+///   row is told to stop at the next close, so that it begins together with the
+///   others: a worker that is as fast as they are, but begins each time in the
+///   middle of a step (since it came back, say), would be dropped for ever.
+///   With `cancel` all stragglers are told to stop at the close, once, and are
+///   released when they pull; a gradient that crosses the cancellation is
+///   dropped like any late one.
 /// - A joiner waits for the next step. When nobody computes, it is released at
 ///   once. Members beyond N are further backups.
 /// - A member that leaves is not waited for any more; its gradient, if held,
@@ -54,7 +54,6 @@ public:
   std::string state() const override;
 
 private:
-  bool is_to_wait(worker_id who) const;
   void close_if_due(decision& out);
 
   uint32_t workers_; ///< N

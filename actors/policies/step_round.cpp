@@ -9,9 +9,13 @@ namespace troupe::policies {
 
 // -- properties ---------------------------------------------------------------
 
-uint32_t step_round::late_in_a_row(worker_id who) const {
-  auto i = members_.find(who);
-  return i == members_.end() ? 0 : i->second.late;
+std::vector<worker_id> step_round::late_in_a_row(version v,
+                                                 uint32_t times) const {
+  std::vector<worker_id> result;
+  for (auto& [who, m] : members_)
+    if (m.now == state::computing && m.reads == v && m.late >= times)
+      result.push_back(who);
+  return result;
 }
 
 std::vector<worker_id> step_round::computing_on(version v) const {
@@ -54,19 +58,14 @@ void step_round::leave(worker_id who) {
   members_.erase(i);
 }
 
-void step_round::arrive(const arrival& what, bool waits_if_late,
-                        decision& out) {
+void step_round::arrive(const arrival& what, decision& out) {
   auto i = members_.find(what.id.worker);
   if (i == members_.end() || i->second.now != state::computing) {
     out.drop.push_back(what.id);
   } else if (what.computed_on != current_ && !mutation(bug::late_applied)) {
     out.drop.push_back(what.id);
     ++i->second.late;
-    --computing_;
-    if (waits_if_late)
-      i->second.now = state::waiting;
-    else
-      release(i->first, i->second, out);
+    pull(i->first, out);
   } else {
     i->second.now = state::held;
     i->second.late = 0;

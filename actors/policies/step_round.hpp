@@ -4,8 +4,7 @@
 //
 // A member is in one of three states:
 //
-//   waiting    joined, or late several times in a row, and not released yet:
-//              takes part from the next step on
+//   waiting    joined, not released yet: takes part from the next step on
 //   computing  released; `reads` is the version that it was released with
 //   held       its gradient is in the open step; it waits for the close
 //
@@ -31,11 +30,12 @@ public:
   /// that have left.
   size_t gradients() const { return gradients_.size(); }
 
-  /// How many of a member's gradients in a row were dropped as late.
-  uint32_t late_in_a_row(worker_id who) const;
-
   /// The members that compute on version `v`, ordered by id.
   std::vector<worker_id> computing_on(version v) const;
+
+  /// Of these, those whose last gradients, so many or more in a row, were
+  /// dropped as late.
+  std::vector<worker_id> late_in_a_row(version v, uint32_t times) const;
 
   /// The members that compute, if somebody waits for them; else none.
   std::vector<worker_id> waiting_for() const;
@@ -53,10 +53,9 @@ public:
 
   /// Puts a gradient of the current version into the step. One of an older
   /// version is dropped, and its worker is released with the current version,
-  /// so that it joins the open step late, or with `waits_if_late` with the next
-  /// one, so that it is as early as the others. A gradient that is not expected
-  /// (its worker is no member, or does not compute) is dropped.
-  void arrive(const arrival& what, bool waits_if_late, decision& out);
+  /// so that it joins the open step late. A gradient that is not expected (its
+  /// worker is no member, or does not compute) is dropped.
+  void arrive(const arrival& what, decision& out);
 
   /// Releases a computing member again, now with the current version.
   void pull(worker_id who, decision& out);

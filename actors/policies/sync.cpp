@@ -35,7 +35,7 @@ decision sync::on_leave(worker_id who) {
 
 decision sync::on_arrival(const arrival& what) {
   decision out;
-  round_.arrive(what, false, out);
+  round_.arrive(what, out);
   close_if_due(out);
   return out;
 }

@@ -59,6 +59,10 @@ std::vector<turn_watch::hung> turn_watch::look(time_point now, bool listens) {
   stood_still_ +=
     listens ? std::max(0.0, since.count() - 2 * interval()) : since.count();
   looked_ = now;
+  quickest_ = std::numeric_limits<double>::infinity();
+  for (const auto& [id, one] : workers_)
+    if (!one.turns.empty())
+      quickest_ = std::min(quickest_, usual(one.turns));
   std::vector<hung> out;
   for (auto& [who, one] : workers_) {
     if (!one.began)
@@ -81,11 +85,7 @@ bool turn_watch::is_late(worker_id who) const {
   auto found = workers_.find(who);
   if (found == workers_.end() || !found->second.began || !looked_)
     return false;
-  auto quickest = std::numeric_limits<double>::infinity();
-  for (const auto& [id, one] : workers_)
-    if (!one.turns.empty())
-      quickest = std::min(quickest, usual(one.turns));
-  return lasts(found->second) > std::max(soon, 2 * quickest);
+  return lasts(found->second) > std::max(soon, 2 * quickest_);
 }
 
 double turn_watch::awake(time_point now) const {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,6 +71,8 @@ private:
   std::optional<time_point> first_;
   std::optional<time_point> looked_;
   double stood_still_ = 0; ///< s of this process.
+  /// The usual turn of the quickest worker, at the last look.
+  double quickest_ = std::numeric_limits<double>::infinity();
   policies::by_rank<worker> workers_;
 };
 

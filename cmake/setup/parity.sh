@@ -55,7 +55,7 @@ unpack_parity() { # WORK FOLDER
   chmod +x "$site/torch/bin/torch_shm_manager"
   put_empty_libraries "$site/torch/lib"
   # Where Python may not write its bytecode, each start would compile torch anew.
-  "$work/bin/python" -m compileall -q -j 0 "$site" || true
+  "$work/bin/python" -m compileall -q -j 0 "$site"
   "$work/bin/python" -c 'import torch, torchvision'
   forget_wheel "$(fetch "$work" TORCH)"
 }

@@ -101,8 +101,8 @@ source_pair load_idx(const idx_dataset_description& what,
                      damage_list* damage) {
   source_pair result;
   auto load = [&](const std::string& stem, dataset_source& to) {
-    auto files = find_part(what, data_dir, stem);
-    note_damage(damage, [&] { to = load_idx(what, files); });
+    note_damage(damage,
+                [&] { to = load_idx(what, find_part(what, data_dir, stem)); });
   };
   if (wants_train(wanted))
     load(what.train, result.train);

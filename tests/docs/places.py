@@ -116,6 +116,7 @@ def environment(folder, port, text):
 
 def describe_network(folder, variables):
     """server.ini and the description of the network that it names."""
+    sys.path.append(str(ROOT / "python"))
     from readers_program import SAMPLES
 
     subprocess.run(

@@ -7,13 +7,13 @@
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/power/disk_image.hpp"
 #include "tests/support/metrics.hpp"
+#include "tests/support/repetitions.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <sstream>
 
@@ -28,10 +28,8 @@ namespace {
 using fate = disk_image::fate;
 
 /// Chances that each moment gets to lose something else.
-const int times = [] {
-  const auto* wish = std::getenv("TROUPE_POWER_TIMES");
-  return wish != nullptr ? std::stoi(wish) : TROUPE_POWER_TIMES;
-}();
+const auto times =
+  static_cast<int>(repetitions("TROUPE_POWER_TIMES", TROUPE_POWER_TIMES));
 
 /// Where a test may make and remove thousands of files.
 fs::path fast_folder() {

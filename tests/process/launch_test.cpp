@@ -128,13 +128,17 @@ TEST_CASE("shards are processes of their own") {
 
 TEST_CASE("a worker that dies is started again, as often as was said") {
   launched it{{"--max-restarts", "1"}, {}, endless};
-  it.process.await("joined +worker 1");
+  // A worker that is killed earlier does not say that it had a place.
+  it.process.await("\\[worker-0\\] connected");
+  it.process.await("\\[worker-1\\] connected");
   auto victim = it.find("worker");
   kill(victim, SIGKILL);
   it.process.await("ended with status 137: is started again");
   it.process.await("\\[ps\\] left[^\n]*\n(.|\n)*\\[ps\\] joined");
+  it.process.await("is started again[\\s\\S]*\\[worker-\\d\\] connected");
   it.process.signal(SIGTERM);
   CHECK(it.process.wait() == 75);
+  INFO(it.process.report());
   CHECK(it.on.summary()["status"] == "stopped");
   auto said = it.process.out();
   const std::regex place{"\\[worker-(\\d)\\] connected [^\n]* worker (\\d)"};
@@ -285,7 +289,9 @@ TEST_CASE("threads of workers, and their spinning, are left to who has said") {
 
 TEST_CASE("a launch ends at once, with the reason, when a server is refused") {
   process_fixture on;
-  auto other = on.listening_server({});
+  auto other = on.listening_server({"--workers", "1"});
+  auto worker = on.worker();
+  on.await(other, "an update", is_kind("update"));
   for (const auto& own : {flags{}, flags{"--ps", "2"}}) {
     auto begin = std::chrono::steady_clock::now();
     auto process =

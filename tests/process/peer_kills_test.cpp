@@ -1,6 +1,7 @@
 // Peers that are killed at random, over one training.
 
 #include "tests/process/peers.hpp"
+#include "tests/support/repetitions.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -11,9 +12,9 @@
 
 using namespace troupe::testing;
 
-TEST_CASE("30 peers that are killed at random, and as many that join, leave "
-          "each sample once") {
-  constexpr int kills = 30;
+TEST_CASE("peers that are killed at random, and as many that join, leave each "
+          "sample once") {
+  const auto kills = repetitions("TROUPE_KILLS", 10);
   process_fixture on{recorded};
   auto meet = "file://" + (on.home() / "meet").string();
   const flags what{"--policy",
@@ -34,13 +35,14 @@ TEST_CASE("30 peers that are killed at random, and as many that join, leave "
     victim->kill();
     all.erase(victim);
   };
-  for (int killed = 0; killed < kills;) {
+  for (uint64_t killed = 0; killed < kills;) {
     INFO(killed);
-    auto at_once = std::min<int>(random() % 3 == 0 ? 2 : 1, kills - killed);
-    for (int i = 0; i < at_once; ++i, ++killed)
+    auto at_once =
+      std::min<uint64_t>(random() % 3 == 0 ? 2 : 1, kills - killed);
+    for (uint64_t i = 0; i < at_once; ++i, ++killed)
       kill_one();
     auto first = all.size();
-    for (int i = 0; i < at_once; ++i)
+    for (uint64_t i = 0; i < at_once; ++i)
       all.push_back(join_peers(on, what + endless, meet));
     for (auto i = first; i < all.size(); ++i)
       all[i].await("as parameter server shard");

@@ -122,11 +122,11 @@ TEST_CASE("workers come and go while there are remote shards") {
     process_fixture on{recorded};
     sharded_server all{on, 2,
                        flags{"--policy", policy, "--workers", "2", "--epochs",
-                             "16", "--checkpoint-freq", "10"} +
+                             "12", "--checkpoint-freq", "10"} +
                          clip};
     auto stays = on.worker();
     auto from = on.await(all.lead, "a member", is_kind("joined"));
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 2; ++i) {
       auto dies = on.worker();
       dies.await("connected ");
       from = on.await(all.lead, "an update", is_kind("update"), from);

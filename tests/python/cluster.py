@@ -49,7 +49,12 @@ class Process:
         return found
 
     def wait(self):
-        return self.process.wait(PATIENCE)
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired as problem:
+            logs = sorted(self.log.parent.glob("*.log"))
+            said = "\n".join(f"--- {x.name}\n{x.read_text(errors='replace')}" for x in logs)
+            raise AssertionError(f"{problem}; all logs:\n{said}") from None
 
     def end(self):
         if self.process.poll() is None:

@@ -14,7 +14,7 @@ import cluster
 import toy
 
 #: Of each test; of those with rounds only 3 if it is not given.
-KILLS = int(os.environ.get("TROUPE_KILLS", "30"))
+KILLS = int(os.environ.get("TROUPE_KILLS", "6"))
 APPLIED_LEASES = os.environ["TROUPE_APPLIED_LEASES"]
 
 
@@ -169,8 +169,9 @@ class Hangs(Kills):
         who = server.await_line(r"left +worker (\d): hangs: no gradient for [\d.]+ s\n").group(1)
         self.go_on(workers[:1])
         os.kill(hanging, signal.SIGCONT)
-        server.await_line(rf"joined +worker {who} \(life 2\)")
-        self.go_on(workers)
+        server.await_line(rf"joined +worker {who} \(life 2\b")
+        for _ in range(6):  # Some epochs.
+            self.go_on(workers)
         self.stop(server, *(process for process, _ in workers))
         self.check_samples(self.folder / "run" / "tape-1.pb", unreported=1)
 

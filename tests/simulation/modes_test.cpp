@@ -4,6 +4,7 @@
 
 #include "apps/trainer_node/replay.hpp"
 #include "tests/simulation/virtual_test.hpp"
+#include "tests/support/repetitions.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -11,6 +12,7 @@
 using namespace troupe;
 using namespace troupe::test;
 using Catch::Approx;
+using testing::repetitions;
 using testing::temporary_folder;
 
 namespace {
@@ -138,7 +140,8 @@ TEST_CASE("the lines of [placement] are the stages of a pipeline") {
 }
 
 TEST_CASE("no fault breaks a promise with networks in segments") {
-  for (uint64_t seed = 1; seed <= 32; ++seed) {
+  const auto seeds = repetitions("TROUPE_SEEDS", 16);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     auto settings = various(seed, 20) + with_faults(seed);
     words how = pipeline(2, 4);

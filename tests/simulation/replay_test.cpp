@@ -6,12 +6,14 @@
 #include "config/text/failure.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/error_line.hpp"
+#include "tests/support/repetitions.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 using namespace troupe;
 using namespace troupe::test;
 using proto::LogEvent;
+using testing::repetitions;
 using testing::temporary_folder;
 
 namespace {
@@ -95,8 +97,9 @@ fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
 
 } // namespace
 
-TEST_CASE("sixty seeds: a replay makes the same notes and the same weights") {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+TEST_CASE("many seeds: a replay makes the same notes and the same weights") {
+  const auto seeds = repetitions("TROUPE_SEEDS", 24);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     check_same(various(seed, 6, 2));
   }

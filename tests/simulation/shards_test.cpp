@@ -3,11 +3,13 @@
 
 #include "apps/trainer_node/replay.hpp"
 #include "tests/simulation/virtual_test.hpp"
+#include "tests/support/repetitions.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 using namespace troupe;
 using namespace troupe::test;
+using testing::repetitions;
 using testing::temporary_folder;
 
 namespace {
@@ -30,8 +32,9 @@ json summary_of_replay(const std::filesystem::path& event_log,
 
 } // namespace
 
-TEST_CASE("forty seeds of every policy: the weights of one shard") {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+TEST_CASE("many seeds of every policy: the weights of one shard") {
+  const auto seeds = repetitions("TROUPE_SEEDS", 20);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     words optimizer{"--optimizer", seed % 3 == 0 ? "adam" : "sgd"};
     auto settings = various(seed, 8) + optimizer;
     auto one = run(settings);
@@ -89,7 +92,8 @@ TEST_CASE("an event log of several shards is the same again") {
 }
 
 TEST_CASE("no fault breaks a promise with several shards") {
-  for (uint64_t seed = 1; seed <= 24; ++seed) {
+  const auto seeds = repetitions("TROUPE_SEEDS", 12);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     auto settings = various(seed, 30) + with_shards(1 + seed % 4) +
                     words{"--faults", "random(" + std::to_string(seed) + ")"};

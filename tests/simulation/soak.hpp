@@ -35,18 +35,15 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   const auto& policy = policies[number % std::size(policies)];
   auto workers = 2 + number / 7 % 5;
   auto steps = policy.one_by_one ? 70 * workers : 70;
+  // With samples, of which the last may be late: these take longer. The checker
+  // does not see who rests, which changes the clocks of ssp.
+  auto ends_with_epoch = number % 25 == 2 && policy.policy[1] != "ssp";
   std::vector<std::string> result{
     "--simulate",
     "--clock",
     "virtual",
-    "--gradients",
-    "none",
     "--workers",
     std::to_string(workers),
-    "--max-steps",
-    std::to_string(steps),
-    "--batch-size",
-    "8",
     "--seed",
     std::to_string(number),
     "--compute-time",
@@ -65,6 +62,11 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     "random(seed=" + std::to_string(number) +
       ",faults=" + std::to_string(7 + number % 8) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
+  if (ends_with_epoch)
+    result.insert(result.end(), {"--epochs", "1", "--batch-size", "64"});
+  else
+    result.insert(result.end(), {"--gradients", "none", "--max-steps",
+                                 std::to_string(steps), "--batch-size", "8"});
   if (number % 3 == 1)
     result.insert(result.end(), {"--hang-timeout", "3"});
   if (number % 4 == 1)

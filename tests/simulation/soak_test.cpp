@@ -27,6 +27,8 @@ void add(simulation::fault_counts& sum, const simulation::fault_counts& x) {
   sum.stale += x.stale;
   sum.duplicates += x.duplicates;
   sum.returns += x.returns;
+  sum.hung += x.hung;
+  sum.again += x.again;
 }
 
 void show(const simulation::fault_counts& x) {
@@ -36,12 +38,14 @@ void show(const simulation::fault_counts& x) {
       std::string{to_string(static_cast<config::fault_kind>(i))}.c_str(),
       static_cast<unsigned long long>(x.enacted[i]));
   std::printf("updates %llu, roll-backs %llu, returns %llu, refused: stale "
-              "%llu, duplicates %llu\n",
+              "%llu, duplicates %llu; hung %llu, leases out twice %llu\n",
               static_cast<unsigned long long>(x.updates),
               static_cast<unsigned long long>(x.rolled_back),
               static_cast<unsigned long long>(x.returns),
               static_cast<unsigned long long>(x.stale),
-              static_cast<unsigned long long>(x.duplicates));
+              static_cast<unsigned long long>(x.duplicates),
+              static_cast<unsigned long long>(x.hung),
+              static_cast<unsigned long long>(x.again));
 }
 
 } // namespace
@@ -83,4 +87,6 @@ TEST_CASE("no promise is broken under random faults") {
   CHECK(sum.returns >= runs / 4);
   CHECK(sum.stale >= runs / 20);
   CHECK(sum.duplicates >= runs / 4);
+  CHECK(sum.hung >= runs / 8);
+  CHECK(sum.again >= runs / 500);
 }

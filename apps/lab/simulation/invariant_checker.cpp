@@ -50,7 +50,11 @@ void invariant_checker::on_event(const event& what) {
       [this](const inputs::started& x) { began(x.server, x.from); },
       [this](const inputs::enlisted& x) { enlisted(x.who, x.life); },
       [this](const inputs::joined& x) { entered(x.who); },
-      [this](const inputs::left& x) { left(x.who, x.life); },
+      [this](const inputs::left& x) {
+        left(x.who, x.life);
+        if (x.reason.starts_with("hangs"))
+          hung(x.who);
+      },
       [this](const inputs::pulled& x) {
         pulled(x.header.worker, x.header.abandoned);
       },
@@ -211,6 +215,13 @@ void invariant_checker::left(worker_id who, incarnation life) {
   members_.erase(found);
   away_.insert(who.value);
   free_leases(who);
+}
+
+// It comes back when its computation is over.
+void invariant_checker::hung(worker_id who) {
+  if (auto found = processes_.find(who); found != processes_.end())
+    found->second.since = std::max(found->second.since, rules_.now());
+  ++counts_.hung;
 }
 
 void invariant_checker::free_leases(worker_id who) {
@@ -451,6 +462,7 @@ void invariant_checker::released(worker_id who, const release_header& what) {
         same->second.now == state::out && !same->second.other &&
         same->second.worker != who && same->second.what == next) {
       same->second.other = {who, member.life};
+      ++counts_.again;
       continue;
     }
     for (const auto& [id, other] : leases_)

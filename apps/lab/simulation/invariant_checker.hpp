@@ -49,6 +49,8 @@ struct fault_counts {
   uint64_t stale = 0;       ///< Pushes of earlier lives that were refused.
   uint64_t duplicates = 0;  ///< Pushes that were refused as seen before.
   uint64_t returns = 0;     ///< Members that returned.
+  uint64_t hung = 0;        ///< Members that left because they hung.
+  uint64_t again = 0;       ///< Leases that were out twice.
 };
 
 struct invariant_rules {
@@ -181,6 +183,7 @@ private:
   void take_over(const proto::Manifest& from);
   void roll_back(version to);
   void free_leases(worker_id who);
+  void hung(worker_id who);
   uint64_t slowest() const;
   size_t cluster() const;
   double patience() const;
@@ -216,7 +219,7 @@ private:
 
   struct process_state {
     bool there = false;
-    double since = 0;
+    double since = 0; ///< Or since it was found to hang.
   };
 
   std::map<worker_id, process_state> processes_;
