@@ -139,6 +139,28 @@ void keep_network(const origin& from, const config::input_file& given,
   parts.description.settings = config::shared_settings(parts.settings);
 }
 
+bool is_of_this_life(const config::change& what,
+                     const parameter_server_parts& parts) {
+  return what.life == parts.life.value;
+}
+
+/// The run is what its newest checkpoint says. So that one gets the settings
+/// which the user has changed, before anybody is told that they are: the next
+/// life may begin from it, too.
+void keep_changes(const origin& from, const parameter_server_parts& parts) {
+  const auto& newest = *from.checkpoint;
+  auto is_own = newest.path.parent_path() == from.checkpoints();
+  auto any =
+    std::ranges::any_of(parts.description.changes, [&](const auto& one) {
+      return is_of_this_life(one, parts);
+    });
+  if (!is_own || !any)
+    return;
+  auto manifest = newest.manifest;
+  put(parts.description, *manifest.mutable_description());
+  models::replace_manifest(newest.path, std::move(manifest));
+}
+
 } // namespace
 
 // -- checkpoint and run directory ---------------------------------------------
@@ -238,8 +260,10 @@ void settle(origin& from, parameter_server_parts& parts, const speech& say) {
   models::replace_file(
     folder / "config.ini",
     config::to_ini(parts.settings, parts.description.changes));
+  if (from.checkpoint)
+    keep_changes(from, parts);
   for (const auto& what : parts.description.changes)
-    if (what.life == parts.life.value)
+    if (is_of_this_life(what, parts))
       say("changed      " + what.key + ": " + config::or_not_set(what.before) +
           " before, " + config::or_not_set(what.after) + " from step " +
           std::to_string(what.step) + " on");

@@ -297,6 +297,10 @@ fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
   return write_folder(dir, std::move(manifest), write, permit);
 }
 
+void replace_manifest(const fs::path& folder, proto::Manifest manifest) {
+  replace_file(folder / manifest_file, sealed(std::move(manifest)));
+}
+
 checkpoint_drafts::checkpoint_drafts(const fs::path& dir,
                                      std::span<const named_tensor> weights,
                                      std::span<const named_tensor> slots,

@@ -71,6 +71,12 @@ write_checkpoint(const std::filesystem::path& dir, proto::Manifest manifest,
                  const tensor_metadata& other_names = {},
                  const std::function<void()>& permit = {});
 
+/// Gives the checkpoint in `folder` this manifest, which lists its files, in
+/// one step: after a crash it has the old one or the new one, and after the
+/// return the new one is durable.
+void replace_manifest(const std::filesystem::path& folder,
+                      proto::Manifest manifest);
+
 /// The tensor files of a checkpoint in `dir` whose bytes come in pieces.
 struct checkpoint_drafts {
   /// The bytes of these tensors are not looked at.

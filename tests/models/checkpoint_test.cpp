@@ -206,6 +206,21 @@ TEST_CASE("a checkpoint of the same step is replaced") {
   CHECK(std::distance(fs::directory_iterator{folder.path()}, {}) == 1);
 }
 
+TEST_CASE("the manifest of a checkpoint is replaced, and the rest stays") {
+  temporary_folder folder;
+  auto path = write_sample(folder.path(), 100);
+  auto before = read_checkpoint(path);
+  auto manifest = before.manifest;
+  manifest.set_run_id("another");
+  replace_manifest(path, manifest);
+  auto after = read_checkpoint(path);
+  CHECK(after.manifest.run_id() == "another");
+  CHECK(after.manifest.files_size() == before.manifest.files_size());
+  CHECK(std::ranges::equal(after.model.find("conv1.weight")->bytes,
+                           before.model.find("conv1.weight")->bytes));
+  CHECK(std::distance(fs::directory_iterator{path}, {}) == 3);
+}
+
 TEST_CASE("a file that has a checkpoint's name is replaced, too") {
   temporary_folder folder;
   testing::spill(folder / "step-00000100", "in the way");

@@ -159,6 +159,29 @@ TEST_CASE("A deliberate change is taken, and kept in the run's records") {
   check_end(replay, 0);
 }
 
+TEST_CASE("A deliberate change outlives a server that is killed before its next "
+          "checkpoint") {
+  process_fixture on;
+  const flags all{"--workers", "1", "--epochs", "5000"};
+  run_and_stop(on, all, 5);
+  auto steps = on.summary()["steps"].get<uint64_t>();
+  auto who = on.simulate({"--resume", "--change", "training.lr=0.001",
+                          "--checkpoint-freq", "1000000"});
+  on.await(who, "more steps", is_step(steps + 2));
+  who.kill();
+  auto end = std::to_string(steps + 5);
+  auto again = on.simulate({"--resume", "auto", "--max-steps", end});
+  check_end(again, 0);
+  CHECK_FALSE(again.said("changed "));
+  auto summary = on.summary();
+  REQUIRE(summary["changes"].size() == 1);
+  CHECK(summary["changes"][0]["after"] == "0.001");
+  CHECK(summary["changes"][0]["step"] == steps);
+  auto lines = on.metrics();
+  auto last = std::find_if(lines.rbegin(), lines.rend(), is_kind("update"));
+  CHECK((*last)["lr"] == 0.001);
+}
+
 TEST_CASE("Two processes do not share a run directory") {
   process_fixture on;
   const flags what{"--workers", "1", "--epochs", "1000"};
