@@ -161,9 +161,11 @@ using shard_registrar_actor = caf::typed_actor<
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
-/// Makes a shard's piece of a checkpoint durable, in the process of the shard.
-/// Errors: disk.
-using piece_sync_actor = caf::typed_actor<result<void>(write_atom)>;
+/// Writes a shard's piece of a checkpoint, in the process of the shard.
+using piece_writer_actor = caf::typed_actor<
+  // Answers when it is durable; false: these files are not here, or cannot be
+  // written to. Errors: disk.
+  result<bool>(write_atom)>;
 
 /// The lead shard as the other actors of its process see it.
 using lead_actor = parameter_server_actor::extend<

@@ -3,7 +3,6 @@
 #include "actors/runtime/run_is_over.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
-#include "actors/shards/file_places.hpp"
 #include "actors/shards/optimizer_messages.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
@@ -299,46 +298,30 @@ void remote_shard_state::send_state(transfer_id id, const state_request& what) {
     leaving_.begin(id, copy_state(model_.average_slot()), to_registrar());
   else if (what.weights.parts.empty())
     leaving_.begin(id, to_payload(store_.newest()->flat), to_registrar());
-  else if (auto pieces = write_state(what); !pieces.empty())
-    make_durable(id, std::move(pieces));
   else
-    leaving_.begin(id, copy_state(model_.optimizer()->slots()), to_registrar());
+    write_state(id, what);
 }
 
-// Nothing where these files are not, or cannot be written to.
-std::vector<draft_piece_ptr>
-remote_shard_state::write_state(const state_request& places) const try {
-  auto width = size_of(parts_.weights.type);
-  auto put = [&](models::draft_piece& file, std::span<const file_part> parts,
-                 const at::Tensor& numbers) {
-    put_range(file, parts, width, first_ * width,
-              {static_cast<const std::byte*>(numbers.const_data_ptr()),
-               numbers.nbytes()});
-  };
-  std::vector<draft_piece_ptr> out;
-  for (const auto* place : {&places.weights, &places.slots})
-    out.push_back(std::make_shared<models::draft_piece>(place->file));
-  put(*out[0], places.weights.parts, store_.newest()->flat);
-  auto slots = model_.optimizer()->slots();
-  if (slots.size() != places.slots.parts.size())
-    throw run_error("not the slots of this optimiser");
-  for (size_t i = 0; i < slots.size(); ++i)
-    put(*out[1], std::span{places.slots.parts}.subspan(i, 1), slots[i].flat);
-  return out;
-} catch (const run_error&) {
-  return {};
-}
-
-void remote_shard_state::make_durable(transfer_id id,
-                                      std::vector<draft_piece_ptr> pieces) {
+// From a copy, since steps go on meanwhile. Where these files are not, the
+// registrar gets all of it.
+void remote_shard_state::write_state(transfer_id id,
+                                     const state_request& places) {
+  auto state = copy_state(model_.optimizer()->slots());
   auto tell = [this, id](const std::string& trouble) {
     self_->send(parts_.registrar, write_atom_v, parts_.rank, id, trouble);
   };
-  auto by = spawn<piece_sync_actor, piece_sync_state>(
-    self_->system(), placement::detached, std::move(pieces));
+  auto by = spawn<piece_writer_actor, piece_writer_state>(
+    self_->system(), placement::detached,
+    piece_of_state{state, first_, places});
   self_->request(by, caf::infinite, write_atom_v)
-    .then([tell] { tell({}); },
-          [tell](const caf::error& why) { tell(text_of(why)); });
+    .then(
+      [this, id, tell, state](bool written) {
+        if (written)
+          tell({});
+        else
+          leaving_.begin(id, state, to_registrar());
+      },
+      [tell](const caf::error& why) { tell(text_of(why)); });
 }
 
 payload remote_shard_state::copy_state(

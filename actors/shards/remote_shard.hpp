@@ -10,7 +10,7 @@
 
 #include "actors/links/outgoing.hpp"
 #include "actors/modules/module_roster.hpp"
-#include "actors/shards/piece_sync.hpp"
+#include "actors/shards/piece_writer.hpp"
 #include "actors/shards/shard_model.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
@@ -82,8 +82,7 @@ private:
   void release(const request_id& id, const release_header& header);
   void leave(worker_id who, incarnation life);
   void send_state(transfer_id id, const state_request& what);
-  std::vector<draft_piece_ptr> write_state(const state_request& places) const;
-  void make_durable(transfer_id id, std::vector<draft_piece_ptr> pieces);
+  void write_state(transfer_id id, const state_request& places);
   payload copy_state(const std::vector<models::named_slot>& slots) const;
   void end_training();
 
