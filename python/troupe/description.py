@@ -329,7 +329,8 @@ def describe(
     """Writes the file for `--network weights:FILE`: what a parameter server has
     to know of the model, and its present weights, which are the first ones.
 
-    The values of two such files may differ; what they describe may not.
+    The values of two such files may differ; what they describe may not. A file that
+    is there and of another kind is not replaced: Error.
 
     Args:
         param_groups: Parameters with numbers of their own, as torch's optimisers
@@ -343,6 +344,7 @@ def describe(
             buffers below 1 MiB of layers that are not frozen are carried.
     """
     path = Path(os.path.expanduser(path))
+    safetensors.require_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     safetensors.write(path, *contents(model, param_groups, carry))
     return path

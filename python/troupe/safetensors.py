@@ -66,9 +66,32 @@ def from_bytes(data: torch.Tensor, dtype: torch.dtype, shape: Sequence[int]) -> 
 def write(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
     """Writes the tensors in their order. Readers see the old file or the new one."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    with open(draft, "wb") as out:
-        write_to(out, tensors, metadata)
-    os.replace(draft, path)
+    try:
+        with open(draft, "wb") as out:
+            write_to(out, tensors, metadata)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def require_replaceable(path: Path) -> None:
+    """Raises Error if something is there that is neither empty nor a file of this
+    format, so that a wrong name loses nothing."""
+    try:
+        with open(path, "rb") as there:
+            head = there.read(9)
+            size = os.fstat(there.fileno()).st_size
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise Error(f"{path}: {problem.strerror}") from None
+    length = int.from_bytes(head[:8], "little")
+    if head and not (head[8:] == b"{" and 8 + length <= size):
+        raise Error(
+            f"{path} is there, and is no safetensors file: it is not replaced; "
+            "remove it, or give another name"
+        )
 
 
 def write_to(

@@ -60,6 +60,20 @@ class Refused(cluster.Case):
                     frozen, port=port)
         self.refuse("no parameter that needs a gradient", nn.ReLU(), port=port)
 
+    def test_a_file_that_is_no_description(self):
+        file = self.folder / "train.py"
+        for content in (b"print(1)", b"import torch\n"):
+            file.write_bytes(content)
+            with self.assertRaisesRegex(troupe.Error, "train.py is there, and is no safe"):
+                troupe.describe(toy.model(), file)
+            self.assertEqual(file.read_bytes(), content)
+        with self.assertRaisesRegex(troupe.Error, f"{self.folder}: Is a directory"):
+            troupe.describe(toy.model(), self.folder)
+        file.write_bytes(b"")  # As tempfile leaves it.
+        for _ in range(2):
+            troupe.describe(toy.model(), file)
+        self.assertEqual(os.listdir(self.folder), ["train.py"])
+
     def test_samples(self):
         _, port = self.serve("--workers", 1)
         self.refuse("has 599 samples, and the run 600", dataset_size=599, port=port)
