@@ -229,6 +229,10 @@ void remote_session_client_state::take_part(const proto::Welcome& welcome) {
   if (participant_) {
     auto is_other = its.run_id != run_.run_id;
     auto what = config::differences(run_, its, config::relation::resume);
+    if (parts_.goes_on)
+      std::erase_if(what, [&](const config::difference& one) {
+        return !one.key.empty() && parts_.goes_on(one.key);
+      });
     if (is_other)
       say("run          there is another run at " + address() +
           " now: this node begins anew");

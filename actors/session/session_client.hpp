@@ -141,6 +141,9 @@ struct remote_session_client_parts {
   bool begins_anew = false;
   /// Where a lead says that it is, now; may be empty.
   std::function<std::optional<config::address>()> look_up{};
+  /// Whether the participant goes on although this setting of the run has
+  /// changed; empty: with none.
+  std::function<bool(const std::string& key)> goes_on{};
   /// Whether the node may connect to addresses beyond loopback that others
   /// name.
   bool insecure_network = false;

@@ -99,6 +99,10 @@ node start_participant(caf::actor_system& system,
                        ? parts.memory
                        : std::make_shared<transport::shared_memory>();
     process.memory->keep_foreign_files();
+    // Of those that can change, a process was told no other.
+    parts.goes_on = [](const std::string& key) {
+      return key != "training.batch-size";
+    };
   }
   if (settings.what == config::role::worker)
     parts.nccl = nccl_for(settings);

@@ -136,8 +136,9 @@ class Kills(cluster.Case):
         for kill in range(self.kills):
             self.go_on(workers)
             server.end()
+            change = [] if kill else ["--change", "training.lr=0.02"]
             server, _ = self.serve(
-                *self.flags, "--resume", "auto", port=port, name=f"server-{kill + 2}"
+                *self.flags, "--resume", "auto", *change, port=port, name=f"server-{kill + 2}"
             )
         self.go_on(workers)
         self.stop(server, *(process for process, _ in workers))
@@ -145,6 +146,8 @@ class Kills(cluster.Case):
         rows = self.run_directory().metrics()
         resumed = {row["step"] for row in rows if row["kind"] == "resumed"}
         self.assertGreater(len(resumed), self.kills // 3)
+        (changed,) = self.run_directory().summary["changes"]
+        self.assertEqual((changed["key"], changed["after"]), ("training.lr", "0.02"))
         lives = range(1, self.kills + 2)
         self.check_samples(
             *(self.folder / "run" / f"tape-{life}.pb" for life in lives),
