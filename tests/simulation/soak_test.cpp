@@ -14,7 +14,7 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr uint64_t usual_runs = 2000;
+constexpr uint64_t usual_runs = 1000;
 constexpr uint64_t twin_runs = 100;
 
 /// Failures after which it is clear enough.
