@@ -10,6 +10,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <span>
+
 using namespace troupe;
 using namespace troupe::test;
 using proto::LogEvent;
@@ -207,6 +209,28 @@ TEST_CASE("a life that left no checkpoint keeps its event log") {
   for (const auto* name : {"tape-1.pb", "tape-2.pb"}) {
     auto again = replay_in(folder / name, run / name);
     CHECK(again.end.line.empty());
+  }
+}
+
+TEST_CASE("the event log of a server that was killed at once is replayed") {
+  for (std::string shards : {"1", "3"}) {
+    INFO(shards);
+    temporary_folder folder;
+    run_in(folder / "run", {"--workers", "2", "--max-steps", "4", "--shards",
+                            shards, "--tape"});
+    auto whole = read_event_log(folder / "run" / "tape-1.pb");
+    for (size_t events : {1, 2, 3}) {
+      auto name = "first-" + std::to_string(events);
+      {
+        recording::event_log_file out{folder / (name + ".pb")};
+        for (auto event : std::span{whole}.first(events))
+          out.write(event);
+      }
+      auto again = replay_in(folder / name, folder / (name + ".pb"));
+      CHECK(again.end.line.empty());
+      CHECK(again.end.status == 0);
+      CHECK(again.summary["steps"] == 0);
+    }
   }
 }
 

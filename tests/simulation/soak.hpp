@@ -3,7 +3,9 @@
 // number.
 
 #include "apps/lab/virtual_run.hpp"
+#include "apps/trainer_node/replay.hpp"
 #include "config/commands/command_line.hpp"
+#include "config/text/failure.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -81,10 +83,45 @@ struct soak_outcome {
   simulation::fault_counts counts;
 };
 
+/// Plays the event log of each life of the run in `folder` again, beside it.
+/// Fails where a life decides otherwise.
+inline run_end replay_lives(const std::filesystem::path& folder) {
+  auto again = folder.string() + "-again";
+  for (int life = 1;; ++life) {
+    auto event_log = folder / ("tape-" + std::to_string(life) + ".pb");
+    if (!std::filesystem::exists(event_log))
+      return life > 1 ? run_end{} : run_end{1, "the run has no event log"};
+    std::vector<std::string> words{"--replay", event_log.string(),
+                                   "--train-dir", again};
+    auto call = config::parse_command_line(words, config::environment{});
+    app::virtual_run_options options;
+    options.silent = true;
+    run_end how;
+    try {
+      options.replay = app::plan_replay(call, [](const std::string&) {});
+      how = app::run_in_virtual_time(options.replay->config, options);
+    } catch (const failure& why) {
+      how = {1, why.what()};
+    }
+    std::filesystem::remove_all(again);
+    if (how.status != 0)
+      return how;
+  }
+}
+
+/// Whether the lives of the run of this number are replayed.
+inline bool is_replayed(uint64_t number) {
+  return number % 16 == 3;
+}
+
 /// Runs a command line in `folder`, which is created and then removed.
+/// @param replays All that it has decided is compared with a replay.
 inline soak_outcome soak_once(std::vector<std::string> arguments,
-                              const std::filesystem::path& folder) {
+                              const std::filesystem::path& folder,
+                              bool replays = false) {
   arguments.insert(arguments.end(), {"--train-dir", folder.string()});
+  if (replays) // Each life needs the checkpoint that it began from.
+    arguments.insert(arguments.end(), {"--tape", "--keep", "100000"});
   auto call = config::parse_command_line(arguments, config::environment{});
   soak_outcome out;
   app::virtual_run_options options;
@@ -93,6 +130,8 @@ inline soak_outcome soak_once(std::vector<std::string> arguments,
     out.counts = x;
   };
   out.how = app::run_in_virtual_time(call.config, options);
+  if (replays && out.how.status == 0)
+    out.how = replay_lives(folder);
   std::filesystem::remove_all(folder);
   return out;
 }

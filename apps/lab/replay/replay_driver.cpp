@@ -102,11 +102,17 @@ void replay_driver_state::prompt() try {
   fail(err.what());
 }
 
+// A server without a coordinator would never end.
+void replay_driver_state::begin() {
+  if (!std::exchange(begun_, true))
+    self_->send(parts_.lead, coordinator_atom_v, coordinator_actor{self_});
+}
+
 void replay_driver_state::act(const proto::LogEvent& event) {
   using proto::LogEvent;
   switch (event.what_case()) {
   case LogEvent::kStarted:
-    self_->send(parts_.lead, coordinator_atom_v, coordinator_actor{self_});
+    begin();
     if (parts_.gradients && parts_.gradients->takes_last())
       self_->send(parts_.lead, fetch_atom_v);
     break;
@@ -360,6 +366,7 @@ void replay_driver_state::end_of_event_log() {
 
 void replay_driver_state::stop_here() {
   parts_.event_log->close();
+  begin();
   stopped_by_us_ = true;
   self_->send(parts_.lead, stop_atom_v);
   self_->send(parts_.lead, evaluators_atom_v, uint32_t{0});
@@ -367,6 +374,7 @@ void replay_driver_state::stop_here() {
 
 void replay_driver_state::fail(const std::string& line) {
   parts_.event_log->close();
+  begin();
   self_->send(parts_.lead, refuse_atom_v, line);
 }
 

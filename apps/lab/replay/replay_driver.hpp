@@ -61,6 +61,7 @@ private:
 
   void watch();
   void await_next();
+  void begin();
   void prompt();
   void act(const proto::LogEvent& event);
   void enlist(const proto::LogEnlisted& what);
@@ -92,7 +93,8 @@ private:
   caf::actor_clock::time_point start_;
   std::map<worker_id, seat> seats_;
   bool stopped_by_us_ = false;
-  bool over_ = false; ///< The end of the run was sent.
+  bool begun_ = false; ///< The server has a coordinator.
+  bool over_ = false;  ///< The end of the run was sent.
   bool losses_differ_ = false;
   push_id computed_; ///< Whose gradient was computed last.
 };
