@@ -157,6 +157,7 @@ void keep_changes(const origin& from, const parameter_server_parts& parts) {
   if (!is_own || !any)
     return;
   auto manifest = newest.manifest;
+  manifest.set_config_ini(parts.config_ini);
   put(parts.description, *manifest.mutable_description());
   models::replace_manifest(newest.path, std::move(manifest));
 }
