@@ -3,14 +3,28 @@
 
 #include "tests/data/image_files.hpp"
 #include "tests/process/peers.hpp"
+#include "tests/support/loopback.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <string>
 
 using namespace troupe::testing;
 
 namespace {
+
+/// Whether somebody listens on this port.
+bool is_open(const std::string& port) {
+  auto where = loopback(static_cast<uint16_t>(std::stoul(port)));
+  auto file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  auto out =
+    connect(file, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
+  close(file);
+  return out;
+}
 
 const flags endless{"--epochs", "100000", "--checkpoint-freq", "10",
                     "--lr",     "0.01",   "--workers",         "2"};
@@ -88,12 +102,13 @@ TEST_CASE(
   child_options slow;
   slow.environment = {{"LD_PRELOAD", TROUPE_TROUBLED_FILES},
                       {"TROUBLE_SLOW", "train-images"}};
-  auto server =
-    on.start("ps",
-             flags{"--role", "ps", "--port", on.port(), "--train-dir",
-                   on.run().string(), "--epochs", "1", "--workers", "1"} +
-               what,
-             slow);
+  auto server = on.start("ps",
+                         flags{"--role", "ps", "--port", on.port(),
+                               "--train-dir", on.run().string(), "--epochs",
+                               "1", "--workers", "1", "--batch-size", "8"} +
+                           what,
+                         slow);
+  eventually("its port", [&] { return is_open(on.port()); });
   auto worker = on.worker(what + flags{"--connect-timeout", "1.5"});
   worker.await("it reads its data and has not begun yet");
   check_end(worker, 0);

@@ -203,6 +203,8 @@ void recorded_run::check_end(const proto::LogEvent& found) {
   auto ours = found.ended();
   if (current_.ended().state_sha256().empty())
     ours.clear_state_sha256(); // Not in the event log.
+  if (current_.ended().weights_sha256().empty())
+    ours.clear_weights_sha256(); // Its shards were not all there.
   if (auto what = difference(current_.ended(), ours); !what.empty())
     throw run_error(line("ended." + what));
 }
