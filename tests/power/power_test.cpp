@@ -7,8 +7,8 @@
 #include "tests/models/checkpoint_samples.hpp"
 #include "tests/power/disk_image.hpp"
 #include "tests/support/metrics.hpp"
-#include "tests/support/repetitions.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/wished.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -29,7 +29,7 @@ using fate = disk_image::fate;
 
 /// Chances that each moment gets to lose something else.
 const auto times =
-  static_cast<int>(repetitions("TROUPE_POWER_TIMES", TROUPE_POWER_TIMES));
+  static_cast<int>(wished("TROUPE_POWER_TIMES", TROUPE_POWER_TIMES));
 
 /// Where a test may make and remove thousands of files.
 fs::path fast_folder() {

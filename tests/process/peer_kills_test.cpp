@@ -1,7 +1,6 @@
 // Peers that are killed at random, over one training.
 
 #include "tests/process/peers.hpp"
-#include "tests/support/repetitions.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -14,7 +13,7 @@ using namespace troupe::testing;
 
 TEST_CASE("peers that are killed at random, and as many that join, leave each "
           "sample once") {
-  const auto kills = repetitions("TROUPE_KILLS", 10);
+  const auto kills = wished("TROUPE_KILLS", 10);
   process_fixture on{recorded};
   auto meet = "file://" + (on.home() / "meet").string();
   const flags what{"--policy",

@@ -6,7 +6,6 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <set>
 #include <sstream>
@@ -340,11 +339,6 @@ void check_replayed(process_fixture& on) {
   while (!under_way.empty())
     finish_one();
   CHECK(compared == whole_checkpoints(on.run()));
-}
-
-uint64_t wished(const char* variable, uint64_t otherwise) {
-  const auto* wish = std::getenv(variable);
-  return wish != nullptr ? std::stoull(wish) : otherwise;
 }
 
 void check_same_result(const json& found, const json& expected) {

@@ -4,6 +4,7 @@
 
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/wished.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -65,9 +66,6 @@ committed committed_of(const std::vector<json>& metrics);
 /// The samples, counted once per epoch, that the ledger of a checkpoint holds
 /// as applied. It keeps ranges, so it cannot count one twice.
 uint64_t settled_in(const std::filesystem::path& checkpoint);
-
-/// A number from the environment, for tests that can run for longer.
-uint64_t wished(const char* variable, uint64_t otherwise);
 
 /// Checks that two runs have ended with the same weights, optimiser's state and
 /// scores.

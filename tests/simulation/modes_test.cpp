@@ -4,7 +4,7 @@
 
 #include "apps/trainer_node/replay.hpp"
 #include "tests/simulation/virtual_test.hpp"
-#include "tests/support/repetitions.hpp"
+#include "tests/support/wished.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -12,8 +12,8 @@
 using namespace troupe;
 using namespace troupe::test;
 using Catch::Approx;
-using testing::repetitions;
 using testing::temporary_folder;
+using testing::wished;
 
 namespace {
 
@@ -140,7 +140,7 @@ TEST_CASE("the lines of [placement] are the stages of a pipeline") {
 }
 
 TEST_CASE("no fault breaks a promise with networks in segments") {
-  const auto seeds = repetitions("TROUPE_SEEDS", 16);
+  const auto seeds = wished("TROUPE_SEEDS", 16);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     auto settings = various(seed, 20) + with_faults(seed);

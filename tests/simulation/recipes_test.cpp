@@ -264,7 +264,7 @@ TEST_CASE("the best weights are kept, whatever comes after") {
 
 TEST_CASE("digits are learned in bfloat16") {
   auto found = run({"--autocast", "bf16", "--workers", "2", "--batch-size",
-                    "64", "--epochs", "6", "--lr", "0.05", "--nesterov",
+                    "64", "--epochs", "10", "--lr", "0.05", "--nesterov",
                     "--lr-schedule", "cosine", "--eval-freq", "epoch"});
-  CHECK(found.summary["final_accuracy"].get<double>() > 0.9);
+  CHECK(found.summary["final_accuracy"].get<double>() > 0.93);
 }

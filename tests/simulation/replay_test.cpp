@@ -6,17 +6,18 @@
 #include "config/text/failure.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/error_line.hpp"
-#include "tests/support/repetitions.hpp"
+#include "tests/support/wished.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <span>
 
 using namespace troupe;
 using namespace troupe::test;
 using proto::LogEvent;
-using testing::repetitions;
 using testing::temporary_folder;
+using testing::wished;
 
 namespace {
 
@@ -100,7 +101,7 @@ fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
 } // namespace
 
 TEST_CASE("many seeds: a replay makes the same notes and the same weights") {
-  const auto seeds = repetitions("TROUPE_SEEDS", 24);
+  const auto seeds = wished("TROUPE_SEEDS", 24);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     check_same(various(seed, 6, 2));
@@ -232,6 +233,23 @@ TEST_CASE("the event log of a server that was killed at once is replayed") {
       CHECK(again.summary["steps"] == 0);
     }
   }
+}
+
+TEST_CASE("a replay that fails before its server has begun ends with a line") {
+  temporary_folder folder;
+  run_in(folder / "run", {"--workers", "2", "--max-steps", "4", "--tape"});
+  auto events = read_event_log(folder / "run" / "tape-1.pb");
+  auto arrived = std::ranges::find_if(
+    events, [](const LogEvent& one) { return one.has_arrived(); });
+  REQUIRE(arrived != events.end());
+  {
+    recording::event_log_file out{folder / "other.pb"};
+    for (auto event : {events.front(), *arrived})
+      out.write(event);
+  }
+  auto again = replay_in(folder / "again", folder / "other.pb");
+  CHECK(again.end.status == 1);
+  CHECK(again.end.line.find("other.pb: event ") != std::string::npos);
 }
 
 TEST_CASE("a replay stops at any step and leaves the state of that step") {

@@ -3,14 +3,14 @@
 
 #include "apps/trainer_node/replay.hpp"
 #include "tests/simulation/virtual_test.hpp"
-#include "tests/support/repetitions.hpp"
+#include "tests/support/wished.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 using namespace troupe;
 using namespace troupe::test;
-using testing::repetitions;
 using testing::temporary_folder;
+using testing::wished;
 
 namespace {
 
@@ -33,7 +33,7 @@ json summary_of_replay(const std::filesystem::path& event_log,
 } // namespace
 
 TEST_CASE("many seeds of every policy: the weights of one shard") {
-  const auto seeds = repetitions("TROUPE_SEEDS", 20);
+  const auto seeds = wished("TROUPE_SEEDS", 20);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     words optimizer{"--optimizer", seed % 3 == 0 ? "adam" : "sgd"};
     auto settings = various(seed, 8) + optimizer;
@@ -92,7 +92,7 @@ TEST_CASE("an event log of several shards is the same again") {
 }
 
 TEST_CASE("no fault breaks a promise with several shards") {
-  const auto seeds = repetitions("TROUPE_SEEDS", 12);
+  const auto seeds = wished("TROUPE_SEEDS", 12);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     auto settings = various(seed, 30) + with_shards(1 + seed % 4) +

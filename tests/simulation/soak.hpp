@@ -8,7 +8,6 @@
 #include "config/text/failure.hpp"
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -143,12 +142,6 @@ inline std::filesystem::path soak_folder() {
   return std::filesystem::is_directory(memory, error)
            ? memory
            : std::filesystem::temp_directory_path();
-}
-
-/// A number from the environment.
-inline uint64_t number_from(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? std::stoull(text) : otherwise;
 }
 
 } // namespace troupe::test

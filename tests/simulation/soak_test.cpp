@@ -4,6 +4,7 @@
 
 #include "tests/simulation/soak.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/wished.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -64,8 +65,8 @@ TEST_CASE("nor by a policy that decides on several updates at once") {
 
 TEST_CASE("no promise is broken under random faults") {
   testing::temporary_folder folder{soak_folder()};
-  auto runs = number_from("TROUPE_SOAK_RUNS", usual_runs);
-  auto first = number_from("TROUPE_SOAK_FIRST", 1);
+  auto runs = testing::wished("TROUPE_SOAK_RUNS", usual_runs);
+  auto first = testing::wished("TROUPE_SOAK_FIRST", 1);
   simulation::fault_counts sum;
   int failed = 0;
   for (auto number = first; number < first + runs && failed < enough;

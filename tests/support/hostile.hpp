@@ -5,21 +5,16 @@
 // TROUPE_HOSTILE_RUNS histories of each kind, from TROUPE_HOSTILE_FIRST on.
 
 #include "messages/types.hpp"
+#include "tests/support/wished.hpp"
 
 #include <catch2/catch_message.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
 
 namespace troupe::test {
-
-inline uint64_t number_in(const char* name, uint64_t otherwise) {
-  const auto* wish = std::getenv(name);
-  return wish != nullptr ? std::stoull(wish) : otherwise;
-}
 
 using dice = std::mt19937_64;
 
@@ -63,8 +58,8 @@ inline chunk any_chunk(dice& random, uint64_t transfer, uint64_t around) {
 
 template <class F>
 void repeat(uint64_t runs, F attack) {
-  auto first = number_in("TROUPE_HOSTILE_FIRST", 1);
-  auto end = first + number_in("TROUPE_HOSTILE_RUNS", runs);
+  auto first = testing::wished("TROUPE_HOSTILE_FIRST", 1);
+  auto end = first + testing::wished("TROUPE_HOSTILE_RUNS", runs);
   for (auto seed = first; seed < end; ++seed) {
     INFO("seed " << seed);
     attack(seed);

@@ -4,21 +4,15 @@
 // TROUPE_CLUSTER_RUNS says how many histories, TROUPE_CLUSTER_FIRST which is
 // the first.
 
+#include "tests/support/wished.hpp"
 #include "tests/transport/collective_history.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-
-#include <cstdlib>
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-uint64_t number_from(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? std::stoull(text) : otherwise;
-}
 
 void check_clean() {
   CHECK(fake::violations() == std::vector<std::string>{});
@@ -39,8 +33,8 @@ TEST_CASE("a cluster over NCCL makes the steps of its gradients") {
 
 TEST_CASE(
   "whoever comes and goes between two frames, each sample counts once") {
-  auto runs = number_from("TROUPE_CAST_RUNS", 150);
-  auto first = number_from("TROUPE_CAST_FIRST", 1);
+  auto runs = testing::wished("TROUPE_CLUSTER_RUNS", 150);
+  auto first = testing::wished("TROUPE_CLUSTER_FIRST", 1);
   size_t sums = 0;
   for (auto run = first; run < first + runs; ++run) {
     constexpr fault faults[] = {fault::killed, fault::silent, fault::frozen,
