@@ -76,8 +76,9 @@ admission_state::meet(const std::string& bytes) {
   proto::Welcome welcome;
   welcome.set_protocol(protocol_version);
   welcome.set_troupe_version(std::string{config::version()});
-  auto refusal = hello.ParseFromString(bytes) ? objection(hello)
-                                              : "the hello cannot be read";
+  std::string refusal = "the hello cannot be read";
+  if (hello.ParseFromString(bytes))
+    refusal = belongs_elsewhere(hello) ? name_nodes(welcome) : objection(hello);
   auto early = refusal.empty() && parts_.roster && !is_shard(hello) &&
                !parts_.roster->all();
   if (early)
@@ -133,6 +134,30 @@ void admission_state::send_away(const visitor& who) {
   if (auto gateway = caf::actor_cast<caf::strong_actor_ptr>(who.gateway))
     self_->send_exit(caf::actor_cast<gateway_actor>(gateway),
                      caf::exit_reason::user_shutdown);
+}
+
+// A lead that died while it told the nodes who goes on has told some of them:
+// the others have made a list of their own, which may be as long.
+bool admission_state::belongs_elsewhere(const proto::Hello& hello) const {
+  if (hello.protocol() != protocol_version || !hello.has_address())
+    return false;
+  const auto& all = parts_.nodes;
+  auto mine = std::ranges::find(
+    all, config::address{hello.address().host(),
+                         static_cast<uint16_t>(hello.address().port())});
+  return mine != all.end() &&
+         (!parts_.registrar || mine - all.begin() != hello.rank() ||
+          hello.peers() != parts_.settings.cluster.shards);
+}
+
+std::string admission_state::name_nodes(proto::Welcome& welcome) const {
+  for (const auto& one : parts_.nodes) {
+    auto* node = welcome.add_nodes();
+    node->set_host(one.host);
+    node->set_port(one.port);
+  }
+  welcome.set_peers(parts_.settings.cluster.shards);
+  return "the run has gone on with other nodes";
 }
 
 std::string admission_state::objection(const proto::Hello& hello) const {

@@ -10,6 +10,7 @@
 #include "actors/recording/peer_names.hpp"
 #include "actors/shards/shard_registrar.hpp"
 #include "config/sources/description.hpp"
+#include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/compression/compression.hpp"
@@ -58,6 +59,10 @@ struct admission_parts {
   /// none does.
   std::string run_directory;
 
+  /// In a later life of a run of peers, at all its shards: where the nodes are,
+  /// by rank. Those of the last ranks may be missing.
+  std::vector<config::address> nodes;
+
   // For peers that have said hello:
 
   recording::peer_names_ptr names{}; ///< Learns who they are; or null.
@@ -91,6 +96,8 @@ private:
   meet(const std::string& hello);
   gateway_actor receive(const caf::actor_addr& caller);
   void send_away(const visitor& who);
+  bool belongs_elsewhere(const proto::Hello& hello) const;
+  std::string name_nodes(proto::Welcome& welcome) const;
   std::string objection(const proto::Hello& hello) const;
   void let_in(const proto::Hello& hello, proto::Welcome& welcome) const;
   void offer_paths(proto::PathOffer& offer, const gateway_actor& peer);

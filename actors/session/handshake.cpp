@@ -34,6 +34,8 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
         then.starts(welcome.start_work()), then.later(welcome.refusal());
       else if (welcome.later())
         then.later(welcome.refusal());
+      else if (welcome.nodes_size() > 0 && then.elsewhere)
+        then.elsewhere(welcome);
       else if (!welcome.accepted() || !inside)
         then.refusal(
           caf::make_error(errc::settings_conflict, welcome.refusal()));

@@ -31,6 +31,8 @@ struct handshake_outcomes {
   std::function<void(const proto::Welcome&)> measure = nullptr;
   /// The peer still starts, and has done so much for that; `later` follows.
   std::function<void(uint64_t work)> starts = nullptr;
+  /// The run goes on with other nodes than this one, a shard, takes it to.
+  std::function<void(const proto::Welcome&)> elsewhere = nullptr;
 };
 
 /// Starts a handshake in the current attempt. `patience`: seconds for each of

@@ -54,6 +54,10 @@ shard_session_client_state::make_behavior() {
 
 void shard_session_client_state::connect() {
   attempts_.begin();
+  if (auto here = parts_.address ? parts_.address() : std::nullopt) {
+    parts_.hello.mutable_address()->set_host(here->host);
+    parts_.hello.mutable_address()->set_port(here->port);
+  }
   handshake(self_, attempts_, parts_.host, parts_.port,
             std::min(patience_with_a_peer, parts_.connect_timeout),
             parts_.hello,
@@ -66,6 +70,9 @@ void shard_session_client_state::connect() {
              [this](uint64_t work) {
                if (attempts_.starts(work, clock_.elapsed(self_)))
                  note_lead();
+             },
+             [this](const proto::Welcome& run) {
+               end(parts_.elsewhere(run));
              }});
 }
 

@@ -7,6 +7,7 @@
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/session/connection_attempts.hpp"
+#include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 
@@ -40,6 +41,11 @@ struct shard_session_client_parts {
   /// How the node ends when the lead is lost, or has not come; empty, or
   /// nothing: it waits for a lead.
   std::function<std::optional<run_end>(const std::string& why)> without_lead{};
+  /// Where this node listens in all lives, if others may know; may be empty.
+  std::function<std::optional<config::address>()> address{};
+  /// How the node ends when it is told that the run goes on with other nodes;
+  /// empty if it never is.
+  std::function<run_end(const proto::Welcome&)> elsewhere{};
   /// Who holds the lock of the run, if the lead may still be the one that does:
   /// then it is waited for; may be empty.
   std::function<std::optional<std::string>()> holder_of_lock{};

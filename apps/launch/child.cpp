@@ -85,8 +85,9 @@ environment_with(const std::map<std::string, std::string>& added) {
 }
 
 /// In the child, before its program: only calls that are safe after a fork.
+/// @param hint After the reason why the program cannot be started.
 [[noreturn]] void become(char** command, char** environment, int output,
-                         pid_t parent) {
+                         pid_t parent, const char* hint) {
   setpgid(0, 0); // Ctrl-C is for the launcher, which passes it on.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
@@ -104,7 +105,7 @@ environment_with(const std::map<std::string, std::string>& added) {
   auto why = std::strerror(errno);
   for (const auto* part :
        {"trainer_node: cannot start ", static_cast<const char*>(command[0]),
-        ": ", static_cast<const char*>(why), "\n"})
+        ": ", static_cast<const char*>(why), hint, "\n"})
     if (write(STDERR_FILENO, part, std::strlen(part)) < 0)
       break;
   _exit(127);
@@ -131,9 +132,13 @@ child::child(const child_plan& plan, const std::filesystem::path& log,
   auto arguments = pointers_to(command);
   auto variables = pointers_to(environment);
   auto parent = getpid();
+  auto hint = command.front().ends_with(".py")
+                ? "; give Python, too: -- python " + command.front()
+                : std::string{};
   pid_ = fork();
   if (pid_ == 0)
-    become(arguments.data(), variables.data(), theirs.get(), parent);
+    become(arguments.data(), variables.data(), theirs.get(), parent,
+           hint.c_str());
   if (pid_ < 0)
     throw run_error(transport::system_error("starting " + plan.name).what());
   setpgid(pid_, pid_);

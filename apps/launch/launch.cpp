@@ -47,6 +47,9 @@ constexpr auto patience_with_orphans = std::chrono::seconds(1);
 /// A node ends with such lines when it fails: at most three.
 constexpr std::string_view last_word = "trainer_node: ";
 
+/// A node that has found its server says so with such a line.
+constexpr std::string_view first_word = "connected ";
+
 /// The last life in a run's directory, which differs for each; empty if it has
 /// none.
 std::string life_in(const std::filesystem::path& folder) {
@@ -127,6 +130,8 @@ private:
         stop(what);
       if (!lead_status_ && nobody_works())
         give_up();
+      if (lead_status_)
+        end_those_late();
       if (lead_status_ && clock::now() > deadline_)
         end_those_left();
     }
@@ -143,6 +148,7 @@ private:
     uint32_t starts = 0;
     bool done = false; ///< It has ended, and is not started again.
     bool failed = false;
+    bool connected = false;                ///< Since its last start.
     std::vector<std::string> last_words{}; ///< Of its last start.
   };
 
@@ -159,6 +165,7 @@ private:
   void pass_on(node& who, const std::string& line) {
     if (who.is_server && line.starts_with(last_word))
       who.last_words.push_back(line);
+    who.connected = who.connected || line.starts_with(first_word);
     say(who, line);
   }
 
@@ -211,6 +218,7 @@ private:
     auto draws = is_lead && columns > 2 * before;
     one.process.emplace(plan, log, draws ? columns - before : 0);
     ++one.starts;
+    one.connected = false;
     one.last_words.clear();
   }
 
@@ -334,6 +342,14 @@ private:
     say(all_.front(), "is told to stop: all workers have ended");
     gave_up_ = true;
     all_.front().process->signal(SIGTERM);
+  }
+
+  /// Whoever has not found the server has nothing to finish, and would look for
+  /// it as long as `connect-timeout`.
+  void end_those_late() {
+    for (auto& one : all_)
+      if (!one.done && !one.is_server && !std::exchange(one.connected, true))
+        one.process->signal(SIGTERM);
   }
 
   /// First they are told to end, then they are killed.

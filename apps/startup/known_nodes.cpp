@@ -6,6 +6,7 @@
 #include "config/sources/run_lock.hpp"
 #include "messages/run_record.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::app {
@@ -101,6 +102,30 @@ std::optional<run_end> known_nodes::without_lead(const std::string& why) const {
   out.line = lost + "; the nodes that are left, " +
              std::to_string(out.next.size()) +
              ", go on from the newest checkpoint";
+  return out;
+}
+
+std::optional<config::address> known_nodes::address() const {
+  std::lock_guard guard{mutex_};
+  if (!rank_ || rank_->value == 0 || rank_->value >= life_.nodes.size())
+    return std::nullopt;
+  return life_.nodes[rank_->value];
+}
+
+run_end known_nodes::go_elsewhere(const proto::Welcome& run) {
+  auto here = address().value();
+  std::lock_guard guard{mutex_};
+  life_.nodes.clear();
+  for (const auto& node : run.nodes())
+    life_.nodes.push_back({node.host(), static_cast<uint16_t>(node.port())});
+  peers_ = run.peers();
+  auto mine = std::ranges::find(life_.nodes, here) - life_.nodes.begin();
+  rank_ = shard_id{static_cast<uint32_t>(mine)};
+  run_end out{1, "the run has other nodes by now, " + std::to_string(peers_) +
+                   ", led from " + config::to_string(life_.nodes.front()) +
+                   "; this one goes on with them"};
+  for (uint32_t rank = 0; rank < peers_; ++rank)
+    out.next.push_back(shard_id{rank});
   return out;
 }
 

@@ -34,6 +34,13 @@ public:
   /// @param why For the user.
   std::optional<run_end> without_lead(const std::string& why) const;
 
+  /// Where this node listens in all lives; nothing if it was not let in yet.
+  std::optional<config::address> address() const;
+
+  /// How this life ends when a node of the run refuses this one, since it has a
+  /// place among the nodes that go on, but another. @param run Names them.
+  run_end go_elsewhere(const proto::Welcome& run);
+
   /// Who holds the lock of the run, if that is still the lead of this life, as
   /// far as is known: then nobody else may lead. Nothing if the lock is free,
   /// or the run's files are not here.

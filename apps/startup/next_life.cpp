@@ -75,6 +75,11 @@ std::optional<config::next_life> this_life() {
   return config::read_next_life(config::process_environment());
 }
 
+std::vector<config::address> nodes_of_this_life() {
+  auto next = this_life();
+  return next ? next->before.nodes : std::vector<config::address>{};
+}
+
 double time_to_come(const config::settings& settings) {
   constexpr double least = 10;
   return std::max(least, settings.cluster.liveness_timeout);

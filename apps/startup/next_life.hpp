@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::app {
 
@@ -26,6 +27,10 @@ bool survives_losses(const config::settings& settings);
 /// Which node of a next life this process is; nothing in a first one.
 /// Throws `usage_error`.
 std::optional<config::next_life> this_life();
+
+/// Where its nodes are, by rank; empty in a first one. Those of the last ranks
+/// may be missing.
+std::vector<config::address> nodes_of_this_life();
 
 /// In a next life: the seconds after which a node that has not come is dead. It
 /// has to begin anew, which silence of a node that is there does not.

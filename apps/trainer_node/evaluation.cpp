@@ -211,6 +211,8 @@ exit_status evaluate(const config::resolved& config,
   auto what = load_subject(settings.training, *test);
   auto own = settings.training;
   own.resume.reset();
+  if (own.train_dir.empty())
+    own.train_dir = config::make_score_folder(own.network);
   auto folder = config::open_run_directory(own);
   auto scored = score_subject(settings, *test, what, interrupted);
   if (!scored)

@@ -116,6 +116,7 @@ void publish_admission(caf::actor_system& system,
     auto locked = parts.lock && parts.lock->warning().empty();
     if (survives_losses(parts.settings) && locked)
       admission.run_directory = absolute(life.directory).string();
+    admission.nodes = nodes_of_this_life();
   }
   admission.modules = module_maker(system, computing, owner);
   if (admission.modules) {

@@ -91,6 +91,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   admission.settings = settings;
   admission.description = description_of(welcome);
   admission.server = shard;
+  admission.nodes = nodes_of_this_life();
   admission.reception =
     open_reception(cluster, where.host, admission.memory != nullptr);
   auto keeper = spawn<admission_actor, admission_state>(
@@ -116,9 +117,16 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.jitter_seed = static_cast<uint64_t>(getpid());
   parts.hello = make_hello(config);
   parts.hello.set_rank(parts.rank.value);
+  parts.hello.set_peers(settings.cluster.shards);
   parts.supervisor = supervisor;
   parts.without_lead = [nodes](const std::string& why) {
     return nodes->without_lead(why);
+  };
+  parts.address = [nodes] {
+    return nodes->address();
+  };
+  parts.elsewhere = [nodes](const proto::Welcome& run) {
+    return nodes->go_elsewhere(run);
   };
   if (survives_losses(settings))
     parts.holder_of_lock = [nodes] {

@@ -134,9 +134,9 @@ uint64_t highest(const fs::path& runs, const std::string& stem) {
 
 /// Of two processes that start at once only one makes a folder: the other
 /// takes the next number.
-fs::path make_next(const fs::path& runs, const std::string& network) {
+fs::path make_next(const fs::path& runs, const std::string& name) {
   fs::create_directories(runs);
-  auto stem = network + "-";
+  auto stem = name + "-";
   for (auto n = highest(runs, stem) + 1;; ++n)
     if (auto path = runs / (stem + std::to_string(n));
         fs::create_directory(path))
@@ -302,6 +302,12 @@ auto guarded(const char* what, const fs::path& folder, Work work) {
   }
 }
 
+fs::path make_in_runs(const fs::path& root, const std::string& name) {
+  auto runs = root / "runs";
+  return guarded("cannot make a run directory in", runs,
+                 [&] { return make_next(runs, name); });
+}
+
 } // namespace
 
 void require_resumable(const training_settings& training,
@@ -337,9 +343,11 @@ std::optional<fs::path> kept_description(const fs::path& folder) {
 }
 
 fs::path make_run_folder(const std::string& network, const fs::path& root) {
-  auto runs = root / "runs";
-  return guarded("cannot make a run directory in", runs,
-                 [&] { return make_next(runs, short_name(network)); });
+  return make_in_runs(root, short_name(network));
+}
+
+fs::path make_score_folder(const std::string& network, const fs::path& root) {
+  return make_in_runs(root, short_name(network) + "-scores");
 }
 
 void remove_run(const fs::path& folder) {

@@ -50,6 +50,10 @@ kept_description(const std::filesystem::path& folder);
 std::filesystem::path make_run_folder(const std::string& network,
                                       const std::filesystem::path& root = {});
 
+/// The same for the scores of weights: `runs/<network>-scores-<n>`.
+std::filesystem::path make_score_folder(const std::string& network,
+                                        const std::filesystem::path& root = {});
+
 /// Removes the files that Troupe writes into a run directory, and folders that
 /// become empty. Other files stay. Throws `run_error`.
 void remove_run(const std::filesystem::path& folder);

@@ -80,12 +80,18 @@ def find() -> str:
     if os.access(_BUNDLED, os.X_OK):
         return str(_BUNDLED)
     found = shutil.which("trainer_node")
-    if not found:
+    if not found or _is_ours(found):
         raise Error(
             "trainer_node is not in the PATH: build Troupe, and put build/release/bin "
             f"into the PATH or name the program with {VARIABLE}"
         )
     return found
+
+
+def _is_ours(command: str) -> bool:
+    """Whether this is the command of a wheel, which would look for the program."""
+    with open(command, "rb") as file:
+        return file.read(2) == b"#!"
 
 
 def flags(config: str | os.PathLike | None, settings: Mapping[str, Any]) -> list[str]:

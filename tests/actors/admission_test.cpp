@@ -34,6 +34,10 @@ admission_actor make_caller(actor_fixture& actors,
 
 struct entrance {
   explicit entrance(size_t most_expected = 10, admission_parts parts = {}) {
+    serve(std::move(parts), most_expected);
+  }
+
+  void serve(admission_parts parts, size_t most_expected = 10) {
     parts.weights = {element_type::float32, 10};
     parts.whole = parts.weights;
     parts.server = server.handle;
@@ -50,8 +54,13 @@ struct entrance {
     out.set_protocol(protocol_version);
     out.set_role(role);
     out.set_seeks_lead(seeks_lead);
+    return ask(caller, out);
+  }
+
+  answer_ptr<std::string, caf::strong_actor_ptr>
+  ask(const admission_actor& caller, const proto::Hello& hello) {
     auto answer = actors.ask<std::string, caf::strong_actor_ptr>(
-      caller, out.SerializeAsString());
+      caller, hello.SerializeAsString());
     actors.run();
     return answer;
   }
@@ -133,6 +142,48 @@ TEST_CASE("who seeks the lead is not let in by another shard") {
   CHECK(found.later());
   CHECK(found.refusal() == "it does not lead");
   CHECK(it.welcome("worker").accepted());
+}
+
+TEST_CASE("a shard that takes the run to have other nodes is told of these") {
+  admission_parts parts;
+  parts.nodes = {{"10.0.0.1", 4000}, {"10.0.0.3", 5000}};
+  parts.settings.cluster.shards = 3; // One has joined and has no address yet.
+  parts.shard_counts = {4, 3, 3};
+  entrance it;
+  auto answer = [&](const config::address& from, uint32_t rank,
+                    uint32_t peers) {
+    proto::Hello hello;
+    hello.set_protocol(protocol_version);
+    hello.set_role("ps");
+    hello.set_rank(rank);
+    hello.set_peers(peers);
+    hello.mutable_address()->set_host(from.host);
+    hello.mutable_address()->set_port(from.port);
+    proto::Welcome out;
+    out.ParseFromString(it.ask(it.admission, hello)->get<std::string>());
+    return out;
+  };
+  parts.registrar = caf::actor_cast<shard_registrar_actor>(it.server.handle);
+  for (bool leads : {true, false}) {
+    INFO(leads);
+    if (!leads)
+      parts.registrar = shard_registrar_actor{};
+    it.serve(parts);
+    auto found = answer({"10.0.0.3", 5000}, 1, 4);
+    CHECK_FALSE(found.accepted());
+    CHECK_FALSE(found.later());
+    CHECK(found.refusal() == "the run has gone on with other nodes");
+    CHECK(found.peers() == 3);
+    REQUIRE(found.nodes_size() == 2);
+    CHECK(found.nodes(1).host() == "10.0.0.3");
+    CHECK(found.nodes(1).port() == 5000);
+    // As many, in another order.
+    CHECK(answer({"10.0.0.3", 5000}, 2, 3).nodes_size() == 2);
+    // The same nodes: only the lead lets it in.
+    CHECK(answer({"10.0.0.3", 5000}, 1, 3).accepted() == leads);
+    // One that was left out.
+    CHECK(answer({"10.0.0.2", 5000}, 1, 4).nodes_size() == 0);
+  }
 }
 
 TEST_CASE("a peer that goes before it comes leaves nothing behind") {

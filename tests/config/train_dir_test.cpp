@@ -75,6 +75,8 @@ TEST_CASE("without a train-dir every run gets the next folder", "[train-dir]") {
     return open_run_directory({}, root.path()).path;
   };
   CHECK(open() == root.path() / "runs/lenet-1");
+  CHECK(make_score_folder("lenet", root.path()) ==
+        root.path() / "runs/lenet-scores-1");
   CHECK(open() == root.path() / "runs/lenet-2");
   fs::create_directory(root.path() / "runs/lenet-41");
   root.write("runs/lenet-x", "");

@@ -149,6 +149,21 @@ TEST_CASE("a worker that dies is started again, as often as was said") {
   check_replayed(it.on);
 }
 
+TEST_CASE("nobody waits for a worker that finds no server any more") {
+  launched it{{"--max-restarts", "1"}, {}, endless};
+  it.process.await("\\[worker-0\\] connected");
+  it.process.await("\\[worker-1\\] connected");
+  kill(it.find("worker"), SIGKILL);
+  it.process.await("is started again");
+  it.process.signal(SIGTERM);
+  auto told = std::chrono::steady_clock::now();
+  CHECK(it.process.wait() == 75);
+  // The others would have 15 s to end by themselves.
+  CHECK(std::chrono::steady_clock::now() - told < std::chrono::seconds(10));
+  INFO(it.process.report());
+  CHECK(it.on.summary()["status"] == "stopped");
+}
+
 TEST_CASE("a server that dies goes on from its checkpoint") {
   launched it{{"--max-restarts", "1"}, {}, endless};
   it.process.await("checkpoint +step-");
@@ -230,6 +245,15 @@ TEST_CASE("a launch ends when its workers have failed") {
   CHECK_THAT(it.process.out(),
              ContainsSubstring("[worker-0] ended with status 1"));
   CHECK_THAT(it.process.out(), ContainsSubstring("all workers have ended"));
+}
+
+TEST_CASE("a launch of a script says how a script is started") {
+  launched it{{}, {"train.py"}};
+  CHECK(it.process.wait() == 1);
+  CHECK_THAT(it.process.out(),
+             ContainsSubstring("cannot start train.py: No such file or "
+                               "directory; give Python, too: -- python "
+                               "train.py"));
 }
 
 TEST_CASE("a launch ends when its workers have left before the run is over") {

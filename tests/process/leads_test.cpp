@@ -158,6 +158,38 @@ TEST_CASE("a rank 0 that stood still leads all others when it wakes") {
   CHECK(on.summary()["workers"] == 3);
 }
 
+TEST_CASE("nodes that a dying lead has told different lists find together") {
+  process_fixture on{recorded};
+  const flags what{"--policy",          "sync", "--epochs", "6",
+                   "--checkpoint-freq", "10"};
+  auto first = start_peers(on, 2, what);
+  on.await(first[0], "a checkpoint", is_kind("checkpoint"));
+  for (auto& one : first)
+    one.kill();
+  std::vector<std::string> node;
+  for (auto port : {free_port(), free_port(), free_port()})
+    node.push_back("127.0.0.1:" + std::to_string(port));
+  auto life = [&](const std::string& place, const std::string& nodes) {
+    child_options how;
+    how.environment = {{"TROUPE_NEXT_LIFE",
+                        place + " 0 0 1 - " + nodes + " " + on.run().string()}};
+    return on.start("peer", peer_flags(on, {}) + recording(on) + what, how);
+  };
+  const std::string dead = " 127.0.0.1:1 ";
+  std::vector<child> all;
+  all.push_back(life("0 3", "3 " + node[0] + " " + node[1] + " " + node[2]));
+  // Asks the lead, for a life of four.
+  all.push_back(life("2 4", "4 " + node[0] + dead + node[1] + " " + node[2]));
+  // Asks a node that does not lead, for another life of three.
+  all.push_back(life("2 3", "3 " + node[1] + dead + node[2]));
+  for (auto which : {1, 2})
+    all[which].await("goes on +the run has other nodes by now, 3, led from");
+  for (auto& one : all)
+    check_end(one, 0);
+  check_completed(on, 6);
+  CHECK(on.summary()["shards"] == 3);
+}
+
 TEST_CASE("a server, its shards and its workers go on when all stood still") {
   process_fixture on{recorded};
   sharded_server server{on, 2, endless + flags{"--workers", "1"}};

@@ -159,8 +159,9 @@ TEST_CASE("A deliberate change is taken, and kept in the run's records") {
   check_end(replay, 0);
 }
 
-TEST_CASE("A deliberate change outlives a server that is killed before its next "
-          "checkpoint") {
+TEST_CASE(
+  "A deliberate change outlives a server that is killed before its next "
+  "checkpoint") {
   process_fixture on;
   const flags all{"--workers", "1", "--epochs", "5000"};
   run_and_stop(on, all, 5);

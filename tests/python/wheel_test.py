@@ -112,8 +112,9 @@ class Wheel(unittest.TestCase):
 
     def train(self, **where):
         where["folder"] = tempfile.mkdtemp(dir=self.folder)
-        version = self.run_there(self.python, "-m", "troupe", "--version", **where)
-        self.assertRegex(version, r"^trainer_node [0-9.]+$")
+        for command in ([self.python, "-m", "troupe"], [self.python.parent / "trainer_node"]):
+            version = self.run_there(*command, "--version", **where)
+            self.assertRegex(version, r"^trainer_node [0-9.]+$")
         out = self.run_there(self.python, "-c", PROGRAM, TOY / "train.py", **where)
         status, summary, accuracy = json.loads(out.splitlines()[-1])
         self.assertEqual(status, 0)

@@ -58,6 +58,28 @@ TEST_CASE("a node that was let in knows who goes on without the lead") {
   CHECK(uut.rank() == shard_id{1});
 }
 
+TEST_CASE("a node that hears of other nodes goes on with them") {
+  known_nodes uut{of_lead(), {}};
+  CHECK_FALSE(uut.address());
+  uut.note(welcome("/data/run"), {"10.0.0.1", 4000}, worker_id{2});
+  CHECK(uut.address() == config::address{"10.0.0.3", 5000});
+  proto::Welcome run;
+  for (auto host : {"10.0.0.2", "10.0.0.3"}) {
+    auto* node = run.add_nodes();
+    node->set_host(host);
+    node->set_port(5000);
+  }
+  run.set_peers(3);
+  auto how = uut.go_elsewhere(run);
+  CHECK((how.next == std::vector{shard_id{0}, shard_id{1}, shard_id{2}}));
+  CHECK(how.line ==
+        "the run has other nodes by now, 3, led from 10.0.0.2:5000; "
+        "this one goes on with them");
+  CHECK(uut.rank() == shard_id{1});
+  CHECK(uut.life().nodes.size() == 2);
+  CHECK(uut.life().run_id == "a1b2");
+}
+
 TEST_CASE("a node that joined knows the lead that has let it in") {
   known_nodes uut{of_lead(), {}};
   CHECK_FALSE(uut.rank());
