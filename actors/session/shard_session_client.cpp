@@ -117,12 +117,15 @@ void shard_session_client_state::stop() {
   self_->send(registrar_, leave_atom_v, parts_.rank);
 }
 
-// A life that has failed is not the end of the run.
+// A life that has failed is not the end of the run. Its lead may be noticed to
+// be gone before the shard has come to this.
 void shard_session_client_state::told(const run_end& how) {
-  if (!parts_.waits_after_failure || !how.failed() || !registrar_ || stops_)
+  if (!parts_.waits_after_failure || !how.failed() || stops_)
     return end(how);
   say("waiting      for the next life of the lead shard at " + address() +
       ", of which this one has failed: " + how.line);
+  if (!registrar_)
+    return;
   self_->demonitor(registrar_);
   lost();
 }

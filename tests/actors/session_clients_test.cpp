@@ -191,11 +191,11 @@ public:
 
   /// The lead is gone while it has a shard.
   /// @param parts What the shard's session client knows of others.
-  /// @param last_words How long the shard needs to hear that the run has ended;
-  /// nothing: it has not.
-  run_end
-  end_without_lead(shard_session_client_parts parts,
-                   std::optional<std::chrono::milliseconds> last_words) {
+  /// @param last_words How long the shard needs to hear `how` the run, or this
+  /// life of it, has ended; nothing: it has not.
+  run_end end_without_lead(shard_session_client_parts parts,
+                           std::optional<std::chrono::milliseconds> last_words,
+                           const run_end& how = {}) {
     parts.host = "127.0.0.1";
     parts.port = port_;
     parts.rank = shard_id{1};
@@ -203,9 +203,9 @@ public:
     parts.hello = hello("ps");
     parts.hello.set_rank(1);
     parts.supervisor = supervisor_;
-    parts.make = [this, last_words](const proto::Welcome&,
-                                    const shard_registrar_actor&,
-                                    const session_client_actor& session) {
+    parts.make = [this, last_words, how](const proto::Welcome&,
+                                         const shard_registrar_actor&,
+                                         const session_client_actor& session) {
       open_shard out;
       out.host = "127.0.0.1";
       out.close = [this] {
@@ -216,7 +216,7 @@ public:
       if (!last_words)
         return out;
       caf::anon_send(out.handle, ping_atom_v);
-      caf::anon_send(out.handle, stop_atom_v, run_end{});
+      caf::anon_send(out.handle, stop_atom_v, how);
       return out;
     };
     spawn<session_client_actor, shard_session_client_state>(
@@ -393,6 +393,18 @@ TEST_CASE("a node whose lead is lost goes on with those that it knows") {
   auto alone = two_nodes{}.end_without_lead({}, {});
   CHECK(alone.next.empty());
   CHECK(alone.line.starts_with("no lead shard at 127.0.0.1:"));
+}
+
+TEST_CASE(
+  "a shard waits for a life after one that failed, whenever it hears of "
+  "that") {
+  for (auto busy : {0ms, 100ms}) {
+    shard_session_client_parts parts;
+    parts.waits_after_failure = true;
+    auto how =
+      two_nodes{}.end_without_lead(parts, busy, {1, "a shard is lost"});
+    CHECK(how.line.starts_with("no lead shard at 127.0.0.1:"));
+  }
 }
 
 TEST_CASE("whatever keeps a shard from being made ends its process") {
