@@ -6,12 +6,14 @@ failure names its seed.
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import unittest
 
 import cluster
 import torch
+import toy
 import troupe
 from torch import nn
 from troupe import extra_state, safetensors
@@ -281,6 +283,38 @@ class Descriptions(unittest.TestCase):
         twins = nn.ModuleDict({"a b": nn.Linear(2, 2), "a,b": nn.Linear(2, 2)})
         with self.assertRaisesRegex(troupe.Error, "cannot tell from 'a,b.weight'"):
             group_rules(twins, [{"params": [twins["a b"].weight], "lr": 1}])
+
+
+class Earlier(cluster.Case):
+    """What tests/fixtures/6f69d42/README.md tells of."""
+
+    def test_run_goes_on(self):
+        made = cluster.HERE.parent / "fixtures" / "6f69d42" / "python"
+        shutil.copytree(made, self.folder, dirs_exist_ok=True)
+        run = self.run_directory()
+        self.assertEqual(run.summary["steps"], 30)
+        model = toy.Net(16)
+        model.load_state_dict(run.state_dict("last"), strict=True)
+        server, port = self.serve(
+            "--resume", "auto", "--change", "training.max-steps=40",
+            network=f"weights:{self.folder / 'runs' / 'net.safetensors'}",
+        )
+        self.assertIn("from step 30", server.output())
+        data, model = toy.Points(), toy.Net(16)
+        with troupe.Worker(
+            model, dataset_size=len(data), dataset_id="toy", port=port
+        ) as worker:
+            for lease in worker:
+                x, y = data[list(lease.indices)]
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                worker.step(loss)
+        self.require_end(server)
+        run = self.run_directory()
+        self.assertEqual(run.summary["steps"], 40)
+        last = run.state_dict("last")
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, last[name]), name)
 
 
 if __name__ == "__main__":
