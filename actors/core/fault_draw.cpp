@@ -13,21 +13,29 @@ using config::fault_kind;
 
 /// Distinguishes this use of the seed from others.
 constexpr uint64_t stream = 0x6661756c74730001u;
+constexpr uint64_t stream_of_ends = 0x6661756c74730002u;
+
+/// Those that are drawn; a life of the server fails where it would crash.
+constexpr size_t drawn_kinds = 10;
 
 class drawer {
 public:
   drawer(const config::random_faults& what, uint32_t workers)
-    : random_{what.seed ^ stream}, until_(what.until), workers_(workers) {
+    : random_{what.seed ^ stream}, ends_{what.seed ^ stream_of_ends},
+      until_(what.until), workers_(workers) {
     // nop
   }
 
   config::fault next() {
     config::fault out;
     out.at = rounded(random_.uniform() * until_);
-    out.what = static_cast<fault_kind>(below(config::fault_kinds));
+    out.what = static_cast<fault_kind>(below(drawn_kinds));
     if (config::meets_worker(out.what))
       out.worker = static_cast<uint32_t>(below(workers_));
     fill(out);
+    // From a stream of its own, so that all else is drawn as ever.
+    if (out.what == fault_kind::crash_server && ends_.next() % 2 == 0)
+      out.what = fault_kind::fail_server;
     return out;
   }
 
@@ -41,6 +49,7 @@ private:
         ++gone_for_good_;
       break;
     case fault_kind::crash_server:
+    case fault_kind::fail_server:
       out.lasts = between(0.2, 6);
       break;
     case fault_kind::slow:
@@ -78,6 +87,7 @@ private:
   static double rounded(double x) { return std::round(x * 1000) / 1000; }
 
   counter_random random_;
+  counter_random ends_;
   double until_;
   uint32_t workers_;
   uint32_t gone_for_good_ = 0;

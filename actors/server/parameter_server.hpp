@@ -103,7 +103,8 @@ struct parameter_server_parts {
 /// Whether the nodes of the run outlive a life of the server that has failed.
 /// Peers fail together, so that whoever has started them starts all again.
 inline bool outlived_by_nodes(const config::settings& settings) {
-  return settings.what == config::role::ps && !config::is_peer(settings);
+  return !settings.simulation.faults.empty() ||
+         (settings.what == config::role::ps && !config::is_peer(settings));
 }
 
 class parameter_server_state {

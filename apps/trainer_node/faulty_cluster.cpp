@@ -178,8 +178,26 @@ private:
   void open_server() {
     parts_.machine->begin_life();
     life_ = life_.next();
-    server_ = parts_.open(life_, watch_);
+    server_ = parts_.open(life_, watch_,
+                          [this](const run_end& how) { has_ended(how); });
     directory_ = server_->directory;
+  }
+
+  void fail_server() {
+    failing_ = true;
+    caf::anon_send(server_->with.lead, refuse_atom_v,
+                   std::string{failure_of_a_life});
+  }
+
+  /// A life that was to fail may have ended otherwise just before.
+  void has_ended(const run_end& how) {
+    auto asked = std::exchange(failing_, false);
+    if (!asked || !how.failed() || how.line != failure_of_a_life)
+      return parts_.on_end(how);
+    close_server();
+    caf::anon_send(
+      caf::actor_cast<simulation::fault_injector_actor>(fault_injector_),
+      tick_atom_v);
   }
 
   void reopen_server() {
@@ -294,6 +312,9 @@ private:
     parts.end_server = [this] {
       close_server();
     };
+    parts.fail_server = [this] {
+      fail_server();
+    };
     parts.start_server = [this] {
       reopen_server();
     };
@@ -306,6 +327,8 @@ private:
   }
 
   static constexpr worker_id the_evaluator{UINT32_MAX};
+  static constexpr std::string_view failure_of_a_life =
+    "a life of the server was to fail";
 
   faulty_cluster_parts parts_;
   caf::actor_clock::time_point begin_;
@@ -316,6 +339,7 @@ private:
   std::filesystem::path directory_;
   std::map<worker_id, process_ptr> processes_;
   caf::strong_actor_ptr fault_injector_;
+  bool failing_ = false; ///< The server was told to fail.
   bool over_ = false;
 };
 

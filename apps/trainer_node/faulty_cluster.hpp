@@ -24,9 +24,10 @@ struct faulty_cluster_parts {
   uint64_t samples = 0;      ///< In an epoch.
   module_roster_ptr modules; ///< Of remote modules; or null.
   /// Starts the first life of the server, or the next one from the newest
-  /// checkpoint in the same directory; lives count from 1. Throws `failure`.
-  std::function<server_life(incarnation,
-                            const std::shared_ptr<event_subscriber>&)>
+  /// checkpoint in the same directory; lives count from 1. The callback hears
+  /// of its end. Throws `failure`.
+  std::function<server_life(
+    incarnation, const std::shared_ptr<event_subscriber>&, const end_callback&)>
     open;
   end_callback on_end;
 };

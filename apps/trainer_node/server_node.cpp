@@ -199,16 +199,18 @@ node start_with_faults(caf::actor_system& system,
   later.values.training.train_dir = from.directory.path.string();
   auto samples = first.samples;
   auto modules = first.modules;
-  auto open =
-    [=, &system](incarnation life,
-                 const std::shared_ptr<event_subscriber>& watch) mutable {
-      if (life.value > 1)
-        return reopen_server(system, later, options, data, machine,
-                             from.directory.lock, watch, modules);
-      auto parts = std::exchange(first, {}); // It holds the first weights.
-      parts.observer = watch;
-      return open_server(system, options, machine, std::move(parts), from);
-    };
+  auto open = [=, &system](incarnation life,
+                           const std::shared_ptr<event_subscriber>& watch,
+                           const end_callback& on_end) mutable {
+    auto its = options;
+    its.on_end = on_end;
+    if (life.value > 1)
+      return reopen_server(system, later, its, data, machine,
+                           from.directory.lock, watch, modules);
+    auto parts = std::exchange(first, {}); // It holds the first weights.
+    parts.observer = watch;
+    return open_server(system, its, machine, std::move(parts), from);
+  };
   return start_faulty_cluster({system, computing, machine, weights, packs,
                                samples, modules, std::move(open),
                                options.on_end});

@@ -44,6 +44,8 @@ const std::array<call_schema, fault_kinds> fault_schemas{{
   {"cut-down", {worker, span}},
   {"pause", {span}},
   {"stall-recorder", {span}},
+  {"fail-server",
+   {{"restart", "S", "seconds until it comes back", number_above(0)}}},
 }};
 
 const call_schema random_schema{

@@ -14,6 +14,7 @@
 //   60    cut-down(worker=2,for=8)        it gets nothing from the server
 //   70    pause(for=20)                   the whole run stands still
 //   80    stall-recorder(for=5)           no line can be written
+//   90    fail-server(restart=3)          its life fails, as with a lost shard
 //
 // Instead of a file, random(7) or random(seed=7,faults=6,until=40) draws them;
 // see actors/core/fault_draw.hpp.
@@ -37,15 +38,16 @@ enum class fault_kind : uint8_t {
   cut_up,
   cut_down,
   pause,
-  stall_recorder
+  stall_recorder,
+  fail_server
 };
 
-inline constexpr size_t fault_kinds = 10;
+inline constexpr size_t fault_kinds = 11;
 
 /// Whether it affects one worker, not the whole run.
 constexpr bool meets_worker(fault_kind x) {
-  return x != fault_kind::crash_server && x != fault_kind::pause &&
-         x != fault_kind::stall_recorder;
+  return x != fault_kind::crash_server && x != fault_kind::fail_server &&
+         x != fault_kind::pause && x != fault_kind::stall_recorder;
 }
 
 /// "crash-server"

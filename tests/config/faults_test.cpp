@@ -46,7 +46,8 @@ TEST_CASE("a fault that is printed reads back to the same", "[faults]") {
         "crash-server(restart=2)", "slow(worker=0,factor=5,for=10)",
         "cut(worker=2,for=0.5)", "delay(worker=2,by=2,for=10)",
         "duplicate(worker=2,after=0,for=10)", "cut-up(worker=1,for=2)",
-        "cut-down(worker=1,for=2)", "pause(for=20)", "stall-recorder(for=3)"})
+        "cut-down(worker=1,for=2)", "pause(for=20)", "stall-recorder(for=3)",
+        "fail-server(restart=2)"})
     CHECK(to_string(parse_fault(1, text)) == text);
 }
 
@@ -54,7 +55,7 @@ TEST_CASE("a wrong fault is named with file and line", "[faults]") {
   CHECK(faults_complaint("1 crash(worker=1)\n2 crush(worker=1)") ==
         "f.txt:2: 2 crush(worker=1): 'crush' is no fault; known: crash, "
         "crash-server, slow, cut, delay, duplicate, cut-up, cut-down, pause, "
-        "stall-recorder; did you mean 'crash'?");
+        "stall-recorder, fail-server; did you mean 'crash'?");
   CHECK(faults_complaint("crash(worker=1)") ==
         "f.txt:1: crash(worker=1): must begin with a time in seconds, as in "
         "'12.5 crash(worker=3,restart=4)'");

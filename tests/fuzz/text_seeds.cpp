@@ -53,6 +53,7 @@ inputs settings_seeds() {
         "evaluation.eval-freq=epoch",
         "crash(worker=3,restart=4)",
         "crash-server(restart=3)",
+        "fail-server(restart=3)",
         "slow(worker=1,factor=5,for=10)",
         "cut(worker=2,for=8)",
         "delay(worker=0,by=2,for=10)",

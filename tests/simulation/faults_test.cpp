@@ -104,6 +104,23 @@ TEST_CASE("a server that crashes goes on from its newest checkpoint") {
   CHECK(found.left.summary["gradients_applied"] == 60);
 }
 
+TEST_CASE("workers wait for the life after one that failed") {
+  auto found =
+    run_with("12.5 fail-server(restart=3)\n14 fail-server(restart=1)",
+             {"--workers", "2", "--max-steps", "30", "--checkpoint-freq", "5"});
+  auto resumed = found.all("resumed");
+  REQUIRE(resumed.size() == 1); // Whoever is down cannot fail.
+  CHECK(resumed[0]["step"] == 10);
+  CHECK(resumed[0]["incarnation"] == 2);
+  CHECK(resumed[0]["lost_updates"] == 2);
+  auto failed = found.all("finished");
+  REQUIRE(failed.size() == 2);
+  CHECK(failed[0]["status"] == "failed");
+  CHECK(failed[1]["status"] == "completed");
+  CHECK(found.left.summary["status"] == "completed");
+  CHECK(found.left.summary["gradients_applied"] == 60);
+}
+
 TEST_CASE("a server that crashes before its first checkpoint begins anew") {
   auto found =
     run_with("3.5 crash-server(restart=1)", {"--workers", "2", "--max-steps",

@@ -28,7 +28,8 @@ public:
   fault_injector_actor::behavior_type make_behavior() {
     for (const auto& next : parts_.schedule)
       self_->run_delayed(to_timespan(next.at), [this, next] { enact(next); });
-    return {[](tick_atom) {
+    return {[this](tick_atom) {
+      start_server_after(restart_);
     }};
   }
 
@@ -38,6 +39,8 @@ private:
       crash_worker(what);
     else if (what.what == fault_kind::crash_server)
       crash_server(what);
+    else if (what.what == fault_kind::fail_server)
+      fail_server(what);
     else if (what.what == fault_kind::pause)
       pause(what);
     else if (what.what == fault_kind::stall_recorder)
@@ -69,7 +72,19 @@ private:
       return;
     note(what);
     parts_.end_server();
-    self_->run_delayed(to_timespan(*what.lasts), [this] {
+    start_server_after(*what.lasts);
+  }
+
+  void fail_server(const fault& what) {
+    if (std::exchange(server_down_, true))
+      return;
+    note(what);
+    restart_ = *what.lasts;
+    parts_.fail_server();
+  }
+
+  void start_server_after(double seconds) {
+    self_->run_delayed(to_timespan(seconds), [this] {
       server_down_ = false;
       parts_.start_server();
     });
@@ -128,7 +143,8 @@ private:
   fault_injector_parts parts_;
   run_clock clock_;
   std::set<worker_id> down_;
-  bool server_down_ = false;
+  bool server_down_ = false; ///< Or about to be.
+  double restart_ = 0;       ///< s, after the life that fails.
 };
 
 } // namespace

@@ -21,13 +21,16 @@ struct fault_injector_parts {
   std::function<void(worker_id)> end_worker;
   std::function<void(worker_id)> start_worker;
   std::function<void()> end_server;
+  /// Its life fails, which takes a while; a tick says that it has ended.
+  std::function<void()> fail_server;
   std::function<void()> start_server;
   std::shared_ptr<simulation::machine> machine;
   std::shared_ptr<network> lines;
   std::shared_ptr<invariant_checker> watch;
 };
 
-/// Sends messages only to itself; ends when all faults are done.
+/// Gets a message when the server's life has failed; ends when all faults are
+/// done.
 using fault_injector_actor = caf::typed_actor<caf::result<void>(tick_atom)>;
 
 fault_injector_actor spawn_fault_injector(caf::actor_system& system,

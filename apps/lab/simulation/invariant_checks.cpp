@@ -221,7 +221,8 @@ void invariant_checker::finish(const proto::Manifest& last,
 void invariant_checker::enacted(const config::fault& what, double until) {
   ++counts_.enacted[static_cast<size_t>(what.what)];
   faults_until_ = std::max(faults_until_, until);
-  if (what.what == config::fault_kind::crash_server)
+  if (what.what == config::fault_kind::crash_server ||
+      what.what == config::fault_kind::fail_server)
     members_.clear();
   if (what.what == config::fault_kind::stall_recorder)
     stalled_until_ = std::max(stalled_until_, until);
