@@ -29,6 +29,11 @@ class Unused(toy.Net):
         self.idle = nn.Linear(2, 2)
 
 
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        yield torch.ones(20), 0
+
+
 class Refused(cluster.Case):
     """A worker that cannot begin."""
 
@@ -59,6 +64,31 @@ class Refused(cluster.Case):
         self.refuse("first.weight is trained in the run, and frozen in the model",
                     frozen, port=port)
         self.refuse("no parameter that needs a gradient", nn.ReLU(), port=port)
+
+    def test_models_without_values(self):
+        _, port = self.serve("--workers", 1)
+        file = self.folder / "net.safetensors"
+        lazy = nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 2))
+        parts = toy.Net()
+        parts.last.to_empty(device="meta")
+        for model, line in (
+            (lazy, "0.weight has no shape yet: its layer is a lazy one"),
+            (nn.Linear(4, 2, device="meta"), "weight is on the meta device, without values"),
+            (parts, "last.weight is on the meta device, without values"),
+        ):
+            self.refuse(line, model, port=port)
+            with self.assertRaisesRegex(troupe.Error, line):
+                troupe.describe(model, file)
+            self.assertFalse(file.exists())
+
+    def test_a_stream_of_samples(self):
+        _, port = self.serve("--workers", 1)
+        with troupe.Worker(
+            toy.Net(), dataset_size=toy.SAMPLES, dataset_id="toy", port=port
+        ) as worker, self.assertRaisesRegex(
+            troupe.Error, r"loader\(\): needs a data set with a length and an index"
+        ):
+            next(iter(worker.loader(Stream())))
 
     def test_a_file_that_is_no_description(self):
         file = self.folder / "train.py"

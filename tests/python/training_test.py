@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import tty
 import unittest
@@ -274,6 +275,53 @@ class Optimisers(cluster.Case):
             "--lr", 0.1, "--momentum", 0.9, "--weight-decay", 0.01,
             as_setting=True, lr=0.02, momentum=0.5, weight_decay=0.05,
         )
+
+
+class Words(nn.Module):
+    def __init__(self, sparse):
+        super().__init__()
+        self.table = nn.Embedding(50, 8, sparse=sparse)
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(self.table(x))
+
+
+class Sparse(cluster.Case):
+    def train(self, sparse):
+        torch.manual_seed(3)
+        model = Words(sparse)
+        data = torch.utils.data.TensorDataset(
+            torch.randint(0, 50, (60,)), torch.randint(0, 2, (60,))
+        )
+        name = f"sparse-{sparse}"
+        network = troupe.describe(model, self.folder / f"{name}.safetensors")
+        server = self.start(
+            name,
+            [cluster.PROGRAM, "--role", "ps", "--port", 0, "--network", f"weights:{network}"]
+            + ["--dataset", "external(samples=60,id=words)", "--train-dir", self.folder / name]
+            + ["--workers", 1, "--epochs", 2, "--batch-size", 20],
+        )
+        port = server.await_line(r"listening +on 127\.0\.0\.1:(\d+)").group(1)
+        with troupe.Worker(
+            model, dataset_size=60, dataset_id="words", port=port
+        ) as worker:
+            for x, y in worker.loader(data):
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                worker.step(loss)
+        self.require_end(server)
+        return troupe.Run(self.folder / name).summary["weights_sha256"]
+
+    def test_gradients_are_those_of_dense_ones_also_under_a_long_path(self):
+        dense = self.train(False)
+        # The path of a Unix socket has 107 bytes at most.
+        folder = self.folder / ("scratch-of-job-" + "x" * 80)
+        folder.mkdir()
+        self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = str(folder)
+        self.assertEqual(self.train(True), dense)
+        self.assertEqual(os.listdir(folder), [])
 
 
 class Late(cluster.Case):
