@@ -5,13 +5,14 @@ import os
 import sys
 import threading
 import unittest
+import warnings
 from unittest import mock
 
 import cluster
 import toy
 import torch
 import troupe
-from troupe import blocks, safetensors
+from troupe import blocks, program, safetensors
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -32,6 +33,51 @@ class Unused(toy.Net):
 class Stream(torch.utils.data.IterableDataset):
     def __iter__(self):
         yield torch.ones(20), 0
+
+
+class Loop(cluster.Case):
+    def worker(self, model, *flags):
+        server, port = self.serve("--workers", 1, "--batch-size", 20, *flags)
+        return server, troupe.Worker(
+            model, dataset_size=toy.SAMPLES, dataset_id="toy", port=port
+        )
+
+    def test_steps_of_its_own_are_warned_of_once(self):
+        model = toy.Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        others = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1)
+        scaler = torch.amp.GradScaler("cpu")
+        server, worker = self.worker(model, "--max-steps", 3)
+        with worker, warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for x, y in worker.loader(toy.Points()):
+                loss = cross_entropy(model(x), y)
+                scaler.scale(loss.detach())
+                loss.backward()
+                optimizer.step()
+                scheduler.step()
+                others.step()
+                worker.step(loss)
+        self.require_end(server)
+        lines = [str(x.message) for x in seen if x.category is RuntimeWarning]
+        self.assertEqual(len(lines), 3, lines)
+        for what in ("GradScaler.scale()", "SGD.step()", "StepLR.step()"):
+            self.assertIn(f"{what} in a worker's loop: ", "\n".join(lines))
+
+    def test_a_loss_of_each_sample(self):
+        model = toy.Net()
+        server, worker = self.worker(model, "--max-steps", 1)
+        with worker:
+            for x, y in worker.loader(toy.Points()):
+                losses = cross_entropy(model(x), y, reduction="none")
+                losses.mean().backward()
+                with self.assertRaisesRegex(
+                    troupe.Error, r"loss has the shape \(20,\): give the mean .*loss.mean\(\)"
+                ):
+                    worker.step(losses)
+                worker.step(losses.mean())
+        self.require_end(server)
 
 
 class Refused(cluster.Case):
@@ -81,6 +127,13 @@ class Refused(cluster.Case):
                 troupe.describe(model, file)
             self.assertFalse(file.exists())
 
+    def test_words_of_python(self):
+        self.assertRegex(troupe.__version__, r"^\d+\.\d+\.\d+$")
+        self.assertEqual(program.flags(None, {"resume": True, "seed": None}),
+                         ["--resume", "auto"])
+        self.assertEqual(program.flags(None, {"resume": False, "tape": True}),
+                         ["--tape", "true"])
+
     def test_a_stream_of_samples(self):
         _, port = self.serve("--workers", 1)
         with troupe.Worker(
@@ -120,6 +173,7 @@ class Refused(cluster.Case):
         adam = torch.optim.Adam(toy.Net().parameters())
         scheduler = torch.optim.lr_scheduler.StepLR(adam, 30)
         self.refuse("optimizer: an optimiser of torch's changes nothing", optimizer=adam)
+        self.refuse("optimizer=.*each number is a setting of its own", optimizer={"lr": 0.1})
         self.refuse("lr_schedule: a scheduler of torch's changes nothing", lr_schedule=scheduler)
         with self.assertRaisesRegex(troupe.Error, "lr_schedule: a scheduler of torch's"):
             troupe.serve(toy.Net(), dataset_size=9, lr_schedule=scheduler)
