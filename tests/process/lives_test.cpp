@@ -114,3 +114,24 @@ TEST_CASE(
   check_end(worker, 0);
   check_end(server, 0);
 }
+
+TEST_CASE("a shard whose disk is slow is not taken for dead") {
+  process_fixture on{recorded};
+  auto lead = on.listening_server(with_shards(2) +
+                                  flags{"--rank", "0", "--epochs", "2",
+                                        "--workers", "1", "--checkpoint-freq",
+                                        "20", "--liveness-timeout", "2"});
+  child_options slow; // It takes 3 s to open what it writes to.
+  slow.environment = {{"LD_PRELOAD", TROUPE_TROUBLED_FILES},
+                      {"TROUBLE_SLOW", ".tmp-draft-"}};
+  auto shard =
+    on.start("ps",
+             with_shards(2) + flags{"--role", "ps", "--port", on.port(),
+                                    "--rank", "1", "--listen", "127.0.0.1:0"},
+             slow);
+  auto worker = on.worker(with_shards(2));
+  check_end(worker, 0);
+  check_end(shard, 0);
+  check_end(lead, 0);
+  CHECK(check_completed(on, 2).resumes == 0);
+}
