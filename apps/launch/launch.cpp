@@ -148,7 +148,8 @@ private:
     uint32_t starts = 0;
     bool done = false; ///< It has ended, and is not started again.
     bool failed = false;
-    bool connected = false;                ///< Since its last start.
+    bool connected = false; ///< Since its last start, if it runs a node.
+    bool told_late = false; ///< To end, since it has not found the server.
     std::vector<std::string> last_words{}; ///< Of its last start.
   };
 
@@ -344,12 +345,18 @@ private:
     all_.front().process->signal(SIGTERM);
   }
 
-  /// Whoever has not found the server has nothing to finish, and would look for
-  /// it as long as `connect-timeout`.
+  /// A node that has not found the server has nothing to finish, and would look
+  /// for it as long as `connect-timeout`. A command of the user's may work on.
   void end_those_late() {
     for (auto& one : all_)
-      if (!one.done && !one.is_server && !std::exchange(one.connected, true))
+      if (!one.done && runs_a_node(one) && !one.connected && !one.told_late) {
+        one.told_late = true;
         one.process->signal(SIGTERM);
+      }
+  }
+
+  bool runs_a_node(const node& one) const {
+    return one.plan.command.front() == all_.front().plan.command.front();
   }
 
   /// First they are told to end, then they are killed.

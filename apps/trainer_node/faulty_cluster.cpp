@@ -184,6 +184,8 @@ private:
   }
 
   void fail_server() {
+    if (!server_) // It could not start again: the run is over.
+      return;
     failing_ = true;
     caf::anon_send(server_->with.lead, refuse_atom_v,
                    std::string{failure_of_a_life});

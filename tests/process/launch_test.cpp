@@ -164,6 +164,18 @@ TEST_CASE("nobody waits for a worker that finds no server any more") {
   CHECK(it.on.summary()["status"] == "stopped");
 }
 
+TEST_CASE("a command of the user's may work on when the run is over") {
+  // It says nothing of its node, as a Python program does not.
+  launched it{{},
+              {"/bin/sh", "-c",
+               "\"$TROUPE_TRAINER_NODE\" --role worker > /dev/null; sleep 1; "
+               "echo its work is saved"}};
+  CHECK(it.process.wait() == 0);
+  INFO(it.process.report());
+  for (std::string rank : {"0", "1"})
+    CHECK(it.process.said("\\[worker-" + rank + "\\] its work is saved"));
+}
+
 TEST_CASE("a server that dies goes on from its checkpoint") {
   launched it{{"--max-restarts", "1"}, {}, endless};
   it.process.await("checkpoint +step-");
