@@ -142,6 +142,8 @@ using shard_registrar_actor = caf::typed_actor<
   // rank_taken, shutting_down.
   result<void>(register_atom, shard_id, std::string, uint16_t,
                remote_shard_actor),
+  // Where all shards listen, by rank from 1; answers when all are ready.
+  result<std::vector<config::address>>(shards_atom),
   // This shard has received its initial state.
   result<void>(begun_atom, shard_id),
   // A chunk of the state that a shard sends.

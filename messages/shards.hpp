@@ -2,6 +2,7 @@
 // What the lead and shards in processes of their own say to each other. A part
 // of types.hpp. Plain values.
 
+#include "config/values/address.hpp"
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
 #include "messages/real.hpp"
@@ -196,3 +197,12 @@ bool inspect(Inspector& f, state_request& x) {
 }
 
 } // namespace troupe
+
+namespace troupe::config {
+
+template <class Inspector>
+bool inspect(Inspector& f, address& x) {
+  return f.object(x).fields(f.field("host", x.host), f.field("port", x.port));
+}
+
+} // namespace troupe::config

@@ -55,6 +55,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_data, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(troupe_data, (troupe::state_request))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::shard_measures))
   CAF_ADD_TYPE_ID(troupe_data, (troupe::watch_request))
+  CAF_ADD_TYPE_ID(troupe_data, (std::vector<troupe::config::address>))
 
 CAF_END_TYPE_ID_BLOCK(troupe_data)
 

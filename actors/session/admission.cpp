@@ -194,9 +194,11 @@ void admission_state::let_in(const proto::Hello& hello,
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
   if (worker)
     welcome.set_activations(parts_.activations.count);
-  if (is_shard(hello) || !parts_.roster)
+  if (!parts_.roster)
     return;
   welcome.set_run_directory(parts_.run_directory);
+  if (is_shard(hello)) // It asks the registrar.
+    return;
   auto others = parts_.roster->all().value();
   for (const auto& where : others) {
     auto* shard = welcome.add_shards();

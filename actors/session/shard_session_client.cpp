@@ -85,9 +85,9 @@ void shard_session_client_state::enter(
   self_
     ->request(registrar, caf::infinite, register_atom_v, parts_.rank,
               shard_->host, shard_->port, shard_->handle)
-    .then(attempts_.in_this_one([this, registrar] {
+    .then(attempts_.in_this_one([this, welcome, registrar] {
       attempts_.answered(self_);
-      enlist(registrar);
+      enlist(welcome, registrar);
     }),
           attempts_.in_this_one([this](const caf::error& why) {
             attempts_.answered(self_);
@@ -98,14 +98,31 @@ void shard_session_client_state::enter(
   end({static_cast<uint8_t>(err.status()), err.what()});
 }
 
+// Nodes that know each other go on together when the lead is lost.
 void shard_session_client_state::enlist(
-  const shard_registrar_actor& registrar) {
+  const proto::Welcome& welcome, const shard_registrar_actor& registrar) {
   attempts_.succeeded();
   note_lead();
   registrar_ = registrar;
   self_->monitor(registrar);
   say("connected    to " + address() + " as parameter server shard " +
       to_string(parts_.rank));
+  if (!parts_.complete)
+    return;
+  self_->request(registrar, caf::infinite, shards_atom_v)
+    .then(attempts_.in_this_one(
+            [this, welcome](const std::vector<config::address>& all) {
+              auto whole = welcome;
+              for (const auto& one : all) {
+                auto* shard = whole.add_shards();
+                shard->set_host(one.host);
+                shard->set_port(one.port);
+              }
+              parts_.complete(whole);
+            }),
+          [](const caf::error&) {
+            // The registrar is lost, which is noticed anyway.
+          });
 }
 
 // -- losing the place ---------------------------------------------------------

@@ -38,6 +38,8 @@ struct shard_session_client_parts {
                            const session_client_actor&)>
     make;
   supervisor_actor supervisor;
+  /// All shards of this life are there, as the welcome says; may be empty.
+  std::function<void(const proto::Welcome&)> complete{};
   /// How the node ends when the lead is lost, or has not come; empty, or
   /// nothing: it waits for a lead.
   std::function<std::optional<run_end>(const std::string& why)> without_lead{};
@@ -77,7 +79,8 @@ private:
   void connect();
   void enter(const proto::Welcome& welcome,
              const shard_registrar_actor& registrar);
-  void enlist(const shard_registrar_actor& registrar);
+  void enlist(const proto::Welcome& welcome,
+              const shard_registrar_actor& registrar);
   void stop();
   void told(const run_end& how);
   void lost();

@@ -15,7 +15,7 @@ namespace troupe {
 
 // -- addresses ----------------------------------------------------------------
 
-void shard_roster::open(std::vector<address> all) {
+void shard_roster::open(std::vector<config::address> all) {
   std::lock_guard guard{mutex_};
   all_ = std::move(all);
   missing_.clear();
@@ -26,7 +26,7 @@ void shard_roster::wait_for(std::vector<shard_id> missing) {
   missing_ = std::move(missing);
 }
 
-auto shard_roster::all() const -> std::optional<std::vector<address>> {
+std::optional<std::vector<config::address>> shard_roster::all() const {
   std::lock_guard guard{mutex_};
   return all_;
 }
@@ -80,6 +80,7 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
            const remote_shard_actor& who) {
       return take_in(rank, host, port, who);
     },
+    [this](shards_atom) { return name_all(); },
     [this](begun_atom, shard_id rank) { ready(rank); },
     [this](chunk_atom, shard_id rank, const chunk& piece) { put(rank, piece); },
     [this](write_atom, shard_id rank, transfer_id id,
@@ -126,6 +127,13 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   return caf::make_error(errc::disk, one_line(err));
 }
 
+caf::result<std::vector<config::address>> shard_registrar_state::name_all() {
+  if (auto all = parts_.roster->all())
+    return *all;
+  asks_.push_back(self_->make_response_promise<std::vector<config::address>>());
+  return asks_.back();
+}
+
 // The sender of the current message, if it is the shard of that rank. Late
 // messages of a lost shard must not count for its successor.
 auto shard_registrar_state::speaker(shard_id rank) -> shard* {
@@ -160,7 +168,7 @@ void shard_registrar_state::note_missing() {
 }
 
 // No more of them are made once all shards have theirs: the loss of a shard
-// after that ends the run.
+// after that ends the run. Before anybody trains, each node knows the others.
 void shard_registrar_state::ready(shard_id rank) {
   auto* from = speaker(rank);
   if (from == nullptr || complete_)
@@ -175,7 +183,7 @@ void shard_registrar_state::ready(shard_id rank) {
     return;
   complete_ = true;
   std::vector<remote_shard_actor> handles;
-  std::vector<shard_roster::address> addresses;
+  std::vector<config::address> addresses;
   for (const auto& [_, one] : shards_) {
     handles.push_back(one.handle);
     addresses.push_back(one.where);
@@ -184,6 +192,8 @@ void shard_registrar_state::ready(shard_id rank) {
   models::give_back_kept_tensor_memory(); // The first weights were whole.
   self_->send(parts_.lead, shards_atom_v, shard_registrar_actor{self_},
               std::move(handles));
+  for (auto& asks : std::exchange(asks_, {}))
+    asks.deliver(addresses);
   parts_.roster->open(std::move(addresses));
 }
 
@@ -303,10 +313,8 @@ void shard_registrar_state::lost(const caf::actor_addr& who,
   auto gone = std::move(shards_.extract(found).mapped());
   if (!complete_)
     return note_missing();
-  auto line =
-    "parameter server shard " + to_string(gone.rank) + " at " +
-    config::to_string(config::address{gone.where.host, gone.where.port}) +
-    " is lost (" + why + ")";
+  auto line = "parameter server shard " + to_string(gone.rank) + " at " +
+              config::to_string(gone.where) + " is lost (" + why + ")";
   if (parts_.goes_on)
     return go_on(line);
   if (stood_still()) {

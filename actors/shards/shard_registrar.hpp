@@ -12,6 +12,7 @@
 #include "actors/runtime/run_clock.hpp"
 #include "actors/shards/shard_beginning.hpp"
 #include "actors/shards/shard_fetch.hpp"
+#include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 
@@ -29,26 +30,21 @@ namespace troupe {
 /// The addresses of the shards, once all are connected. Thread-safe.
 class shard_roster {
 public:
-  struct address {
-    std::string host;
-    uint16_t port = 0;
-  };
-
   /// All shards are connected; `all` is ordered by rank.
-  void open(std::vector<address> all);
+  void open(std::vector<config::address> all);
 
   /// The shards of these ranks are missing.
   void wait_for(std::vector<shard_id> missing);
 
   /// The addresses; nothing while shards are missing.
-  std::optional<std::vector<address>> all() const;
+  std::optional<std::vector<config::address>> all() const;
 
   /// The missing shards, for the user: "parameter server shards 1, 3".
   std::string missing() const;
 
 private:
   mutable std::mutex mutex_;
-  std::optional<std::vector<address>> all_;
+  std::optional<std::vector<config::address>> all_;
   std::vector<shard_id> missing_;
 };
 
@@ -78,7 +74,7 @@ public:
 private:
   struct shard {
     shard_id rank;
-    shard_roster::address where;
+    config::address where;
     remote_shard_actor handle;
     bool ready = false;
     uint64_t received = 0; ///< Bytes of its state.
@@ -107,6 +103,7 @@ private:
 
   caf::result<void> take_in(shard_id rank, const std::string& host,
                             uint16_t port, const remote_shard_actor& who);
+  caf::result<std::vector<config::address>> name_all();
   void credit(shard_id rank, transfer_id id, uint64_t received);
   void ready(shard_id rank);
   void note_missing();
@@ -143,6 +140,8 @@ private:
   double excused_until_ = 0; ///< After this process stood still.
   std::map<shard_id, shard> shards_;
   bool complete_ = false;
+  /// Who wants to know where all are.
+  std::vector<caf::typed_response_promise<std::vector<config::address>>> asks_;
   bool goes_on_ = false;              ///< The lead will be told so.
   std::set<caf::actor_addr> leaving_; ///< Told of the next life, still here.
   std::map<transfer_id, open_fetch> fetches_;

@@ -31,10 +31,16 @@ void known_nodes::note(const proto::Welcome& welcome,
                        const config::address& lead, worker_id as) {
   auto joined = join_settings(settings(), welcome);
   auto run = description_of(welcome);
+  config::run_life life{run.run_id, run.life, {lead}, welcome.run_directory()};
+  if (!life.directory.empty())
+    for (const auto& shard : welcome.shards())
+      life.nodes.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
   std::lock_guard guard{mutex_};
   settings_ = std::move(joined);
   rank_ = shard_id{as.value};
-  life_ = {run.run_id, run.life, {lead}, welcome.run_directory()};
+  if (life == life_)
+    return;
+  life_ = std::move(life);
   if (life_.directory.empty()) {
     if (survives_losses(settings_) && !is_lead())
       recording::say("warning      no other node can lead this run when rank 0 "
@@ -42,8 +48,6 @@ void known_nodes::note(const proto::Welcome& welcome,
                      "apart");
     return;
   }
-  for (const auto& shard : welcome.shards())
-    life_.nodes.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
   peers_ = static_cast<uint32_t>(life_.nodes.size());
   look_at_lock();
 }

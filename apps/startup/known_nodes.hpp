@@ -4,7 +4,8 @@
 // died: the lowest rank that lives leads the next life, if it sees that the
 // lock of the run keeps two leads apart.
 //
-// Made by main. Thread-safe: session clients write it, and ask it.
+// Made by main. Thread-safe: session clients of shards and workers write it,
+// and ask it.
 
 #include "config/sources/next_life.hpp"
 #include "config/text/settings.hpp"
@@ -24,7 +25,8 @@ public:
   known_nodes(const config::settings& settings,
               const std::optional<config::next_life>& before);
 
-  /// The worker of this node has its place, given by a lead there.
+  /// This node is in a life with a lead there. To be called when all shards are
+  /// there, and when its worker has a place.
   void note(const proto::Welcome& welcome, const config::address& lead,
             worker_id as);
 

@@ -119,6 +119,11 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.hello.set_rank(parts.rank.value);
   parts.hello.set_peers(settings.cluster.shards);
   parts.supervisor = supervisor;
+  parts.complete =
+    [nodes, lead = config::address{parts.host, parts.port},
+     as = worker_id{parts.rank.value}](const proto::Welcome& welcome) {
+      nodes->note(welcome, lead, as);
+    };
   parts.without_lead = [nodes](const std::string& why) {
     return nodes->without_lead(why);
   };

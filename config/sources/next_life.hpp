@@ -24,6 +24,8 @@ struct run_life {
   /// missing.
   std::vector<address> nodes{};
   std::filesystem::path directory{}; ///< Of the run's files.
+
+  bool operator==(const run_life&) const = default;
 };
 
 /// Which node of the next life a process is.

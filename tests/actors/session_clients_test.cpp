@@ -70,6 +70,7 @@ shard_registrar_actor make_registrar(caf::actor_system& system,
     return {
       [&registered](register_atom, shard_id, const std::string&, uint16_t,
                     const remote_shard_actor&) { registered.set_value(); },
+      [](shards_atom) { return std::vector<config::address>{}; },
       [](begun_atom, shard_id) {},
       [](chunk_atom, shard_id, const chunk&) {},
       [](write_atom, shard_id, transfer_id, const std::string&) {},

@@ -43,6 +43,7 @@ registrar_stand_in make_registrar_notes(actor_fixture& actors) {
     return shard_registrar_actor::behavior_type{
       [](register_atom, shard_id, const std::string&, uint16_t,
          const remote_shard_actor&) {},
+      [](shards_atom) { return std::vector<config::address>{}; },
       [](begun_atom, shard_id) {},
       [seen](chunk_atom, shard_id, const chunk& piece) {
         auto bytes = piece.bytes();

@@ -281,6 +281,27 @@ TEST_CASE("what a lost shard says does not count for the one that takes its "
   CHECK(it.roster->all());
 }
 
+TEST_CASE("shards are told where all are, once all are ready") {
+  registry_office it;
+  auto ask = [&] {
+    auto out =
+      it.actors.ask<std::vector<config::address>>(it.registrar, shards_atom_v);
+    it.actors.run();
+    return out;
+  };
+  it.enter(first, it.one);
+  it.say(it.one, begun_atom_v, first);
+  auto early = ask();
+  it.enter(second, it.two);
+  CHECK(early->open());
+  it.say(it.two, begun_atom_v, second);
+  const std::vector<config::address> both{{"here", 1}, {"here", 1}};
+  for (const auto& answer : {early, ask()}) {
+    REQUIRE(answer->values);
+    CHECK((answer->get<std::vector<config::address>>() == both));
+  }
+}
+
 TEST_CASE("a state that cannot be read fails the run, with the reason") {
   registry_office it;
   it.enter(first, it.one);

@@ -69,7 +69,8 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<shard_measures> == 244);
   CHECK(id_of<watch_request> == 245);
   CHECK(id_of<state_request> == 243);
-  CHECK(caf::id_block::troupe_data::end == 246);
+  CHECK(id_of<std::vector<config::address>> == 246);
+  CHECK(caf::id_block::troupe_data::end == 247);
 }
 
 TEST_CASE("atoms have these ids") {

@@ -135,3 +135,38 @@ TEST_CASE("a shard whose disk is slow is not taken for dead") {
   check_end(lead, 0);
   CHECK(check_completed(on, 2).resumes == 0);
 }
+
+TEST_CASE("a node leads whose worker has no place yet") {
+  process_fixture on{recorded};
+  write_idx(on.home() / "data");
+  const flags what{"--policy",
+                   "async",
+                   "--epochs",
+                   "100000",
+                   "--checkpoint-freq",
+                   "10",
+                   "--batch-size",
+                   "8",
+                   "--reshard-on-join",
+                   "--dataset",
+                   "mnist",
+                   "--data-dir",
+                   (on.home() / "data").string()};
+  auto lead = start_peer(on, 0, 1, what);
+  on.await(lead, "a checkpoint", is_kind("checkpoint"));
+  child_options slow; // It takes 3 s to open its data.
+  slow.environment = {{"LD_PRELOAD", TROUPE_TROUBLED_FILES},
+                      {"TROUBLE_SLOW", "train-images"}};
+  auto joiner =
+    on.start("joiner",
+             peer_flags(on, {}) + recording(on) + flags{"--join"} + what, slow);
+  joiner.await("as parameter server shard 1");
+  lead.kill();
+  joiner.await("rank 0 at .* is lost .*; the nodes that are left, 1, go on");
+  auto before = on.metrics().size();
+  on.await(joiner, "an update", is_kind("update"), before);
+  joiner.signal(SIGTERM);
+  check_end(joiner, 75);
+  CHECK_NOTHROW(committed_of(on.metrics()));
+  check_replayed(on);
+}
