@@ -38,14 +38,14 @@ void known_nodes::note(const proto::Welcome& welcome,
   std::lock_guard guard{mutex_};
   settings_ = std::move(joined);
   rank_ = shard_id{as.value};
-  if (life == life_)
-    return;
+  if (life != life_)
+    warned_.clear();
   life_ = std::move(life);
   if (life_.directory.empty()) {
-    if (survives_losses(settings_) && !is_lead())
-      recording::say("warning      no other node can lead this run when rank 0 "
-                     "is lost: its folder has no lock that keeps two leads "
-                     "apart");
+    if (survives_losses(settings_))
+      warn(
+        "no other node can lead this run when rank 0 is lost: its folder has "
+        "no lock that keeps two leads apart");
     return;
   }
   peers_ = static_cast<uint32_t>(life_.nodes.size());
@@ -65,10 +65,14 @@ void known_nodes::look_at_lock() {
   auto why = cannot_lead_;
   if (state == config::lock_state::absent)
     why = folder + " is not here, or has no locks";
-  if (!why.empty() && !is_lead())
-    recording::say("warning      this node cannot lead the run when rank 0 is "
-                   "lost: " +
-                   why);
+  if (!why.empty())
+    warn("this node cannot lead the run when rank 0 is lost: " + why);
+}
+
+// A node takes note twice in a life, for its shard and for its worker.
+void known_nodes::warn(const std::string& line) {
+  if (!is_lead() && std::exchange(warned_, line) != line)
+    recording::say("warning      " + line);
 }
 
 bool known_nodes::is_lead() const {

@@ -59,6 +59,7 @@ public:
 
 private:
   void look_at_lock();
+  void warn(const std::string& line);
   bool is_lead() const;
 
   mutable std::mutex mutex_;
@@ -68,6 +69,7 @@ private:
   std::optional<shard_id> rank_;
   std::string holder_;      ///< Of the lock, when this node was let in.
   std::string cannot_lead_; ///< Why; empty if it can.
+  std::string warned_;      ///< What was said of it in this life.
 };
 
 using known_nodes_ptr = std::shared_ptr<known_nodes>;
