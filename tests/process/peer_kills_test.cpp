@@ -7,9 +7,28 @@
 #include <algorithm>
 #include <csignal>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 
 using namespace troupe::testing;
+
+namespace {
+
+/// What each node has said, but for its progress.
+std::string stories_of(const std::vector<child>& all) {
+  std::string out;
+  for (size_t i = 0; i < all.size(); ++i) {
+    out += "--- node " + std::to_string(i) + "\n" + all[i].err();
+    std::istringstream said{all[i].out()};
+    for (std::string line; std::getline(said, line);)
+      if (!line.starts_with("step ") && !line.starts_with("checkpoint "))
+        out += line + "\n";
+  }
+  return out;
+}
+
+} // namespace
 
 TEST_CASE("peers that are killed at random, and as many that join, leave each "
           "sample once") {
@@ -43,11 +62,15 @@ TEST_CASE("peers that are killed at random, and as many that join, leave each "
     auto first = all.size();
     for (uint64_t i = 0; i < at_once; ++i)
       all.push_back(join_peers(on, what + endless, meet));
-    for (auto i = first; i < all.size(); ++i)
-      all[i].await("as parameter server shard");
-    // So that not all that have weights are killed.
-    on.await(all.back(), "an update of the next life", is_kind("update"),
-             on.metrics().size());
+    try {
+      for (auto i = first; i < all.size(); ++i)
+        all[i].await("as parameter server shard");
+      // So that not all that have weights are killed.
+      on.await(all.back(), "an update of the next life", is_kind("update"),
+               on.metrics().size());
+    } catch (const std::exception& err) {
+      FAIL(err.what() << "\n" << stories_of(all));
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds{random() % 1000});
   }
   all.front().signal(SIGTERM);
