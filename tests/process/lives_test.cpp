@@ -9,10 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <string>
-#include <thread>
 
 using namespace troupe::testing;
 
@@ -163,8 +161,8 @@ TEST_CASE("a node leads whose worker has no place yet") {
     on.start("joiner",
              peer_flags(on, {}) + recording(on) + flags{"--join"} + what, slow);
   joiner.await("as parameter server shard 1");
-  // The shard has its state soon, and its worker is not there for 3 s.
-  std::this_thread::sleep_for(std::chrono::seconds{1});
+  // In the life with this shard: all shards are ready.
+  lead.await("joined +worker 0[\\s\\S]*joined +worker 0");
   lead.kill();
   joiner.await("rank 0 at .* is lost .*; the nodes that are left, 1, go on");
   auto before = on.metrics().size();
