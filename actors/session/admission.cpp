@@ -77,14 +77,17 @@ admission_state::meet(const std::string& bytes) {
   welcome.set_protocol(protocol_version);
   welcome.set_troupe_version(std::string{config::version()});
   std::string refusal = "the hello cannot be read";
-  if (hello.ParseFromString(bytes))
-    refusal = belongs_elsewhere(hello) ? name_nodes(welcome) : objection(hello);
-  auto early = refusal.empty() && parts_.roster && !is_shard(hello) &&
-               !parts_.roster->all();
-  if (early)
+  bool early = false;
+  if (hello.ParseFromString(bytes)) {
+    auto elsewhere = belongs_elsewhere(hello);
+    early = !elsewhere && hello.seeks_lead() && !parts_.coordinator;
+    refusal = elsewhere ? name_nodes(welcome)
+              : early   ? "it does not lead"
+                        : objection(hello);
+  }
+  if (refusal.empty() && parts_.roster && !is_shard(hello) &&
+      !parts_.roster->all()) {
     refusal = "it waits for " + parts_.roster->missing();
-  if (refusal.empty() && hello.seeks_lead() && !parts_.coordinator) {
-    refusal = "it does not lead";
     early = true;
   }
   if (!refusal.empty()) {

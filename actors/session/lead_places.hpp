@@ -22,6 +22,9 @@ public:
   /// The place to try, or where the lead was found.
   const config::address& current() const { return all_[at_]; }
 
+  /// Whether that is where the lead was last.
+  bool is_first() const { return at_ == 0; }
+
   /// Goes on to the next place. False when that is the first one again: all
   /// have been tried.
   bool next() {

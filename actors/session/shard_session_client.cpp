@@ -23,7 +23,8 @@ constexpr const char* connection_lost = "the connection is lost";
 shard_session_client_state::shard_session_client_state(
   pointer self, shard_session_client_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    attempts_(parts_.connect_timeout, parts_.jitter_seed) {
+    attempts_(parts_.connect_timeout, parts_.jitter_seed),
+    places_({parts_.host, parts_.port}) {
   on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
 }
 
@@ -58,7 +59,9 @@ void shard_session_client_state::connect() {
     parts_.hello.mutable_address()->set_host(here->host);
     parts_.hello.mutable_address()->set_port(here->port);
   }
-  handshake(self_, attempts_, parts_.host, parts_.port,
+  parts_.hello.set_seeks_lead(!places_.is_first());
+  const auto& [host, port] = places_.current();
+  handshake(self_, attempts_, host, port,
             std::min(patience_with_a_peer, parts_.connect_timeout),
             parts_.hello,
             {[this](const proto::Welcome& welcome,
@@ -118,7 +121,7 @@ void shard_session_client_state::enlist(
                 shard->set_host(one.host);
                 shard->set_port(one.port);
               }
-              parts_.complete(whole);
+              parts_.complete(whole, places_.current());
             }),
           [](const caf::error&) {
             // The registrar is lost, which is noticed anyway.
@@ -201,28 +204,34 @@ void shard_session_client_state::retry(const std::string& why) {
 }
 
 // Who holds the lock lives, or its file server does not know yet that it does
-// not. Beside it nobody may lead, and should it wake, it is the lead again.
+// not. Beside it nobody may lead, and should it wake, it is the lead again. Or
+// it leads a later life: a node that has waited for this one's lead less long
+// has begun that. So all are asked in turn.
 bool shard_session_client_state::waits_for_lock(const std::string& why) {
   constexpr double between_looks = 0.5; // s
   auto holder = parts_.holder_of_lock ? parts_.holder_of_lock() : std::nullopt;
   auto now = clock_.elapsed(self_);
+  auto lead = config::to_string(config::address{parts_.host, parts_.port});
   if (!holder) {
     locked_since_.reset();
     return false;
   }
   if (locked_since_ && now - *locked_since_ > parts_.patience_with_lock) {
-    end({1, "the lead shard at " + address() + " is lost (" + why + "), and " +
+    end({1, "the lead shard at " + lead + " is lost (" + why + "), and " +
               *holder +
               " still holds the lock of the run: end it, and start the run "
               "again with --resume auto"});
     return true;
   }
   if (!locked_since_)
-    say("waiting      for the lead shard at " + address() + " (" + why +
+    say("waiting      for the lead shard at " + lead + " (" + why +
         "), or for the lock of the run, which " + *holder + " holds: for " +
         std::to_string(static_cast<int>(parts_.patience_with_lock)) +
         " s at most");
+  if (!locked_since_ && parts_.others)
+    places_.found(parts_.others());
   locked_since_ = locked_since_.value_or(now);
+  places_.next();
   self_->delayed_send(self_, to_timespan(between_looks), tick_atom_v);
   return true;
 }
@@ -241,7 +250,7 @@ void shard_session_client_state::end(const run_end& how) {
 }
 
 std::string shard_session_client_state::address() const {
-  return config::to_string(config::address{parts_.host, parts_.port});
+  return config::to_string(places_.current());
 }
 
 } // namespace troupe

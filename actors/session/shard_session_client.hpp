@@ -7,6 +7,7 @@
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/session/connection_attempts.hpp"
+#include "actors/session/lead_places.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
@@ -14,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -38,8 +40,10 @@ struct shard_session_client_parts {
                            const session_client_actor&)>
     make;
   supervisor_actor supervisor;
-  /// All shards of this life are there, as the welcome says; may be empty.
-  std::function<void(const proto::Welcome&)> complete{};
+  /// All shards of this life are there, as the welcome of the lead there says;
+  /// may be empty.
+  std::function<void(const proto::Welcome&, const config::address& lead)>
+    complete{};
   /// How the node ends when the lead is lost, or has not come; empty, or
   /// nothing: it waits for a lead.
   std::function<std::optional<run_end>(const std::string& why)> without_lead{};
@@ -51,6 +55,9 @@ struct shard_session_client_parts {
   /// Who holds the lock of the run, if the lead may still be the one that does:
   /// then it is waited for; may be empty.
   std::function<std::optional<std::string>()> holder_of_lock{};
+  /// Where another node may hold it by now, as the lead of a later life; may be
+  /// empty.
+  std::function<std::vector<config::address>()> others{};
   double patience_with_lock = 0; ///< s that it may be held.
   /// Whether a lead that has failed is waited for, as one that is lost.
   bool waits_after_failure = false;
@@ -96,6 +103,7 @@ private:
   shard_session_client_parts parts_;
   run_clock clock_;
   connection_attempts attempts_;
+  lead_places places_;
   shard_registrar_actor registrar_;
   std::optional<open_shard> shard_;
   bool stops_ = false;            ///< This node was told to stop.

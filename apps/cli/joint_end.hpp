@@ -35,6 +35,13 @@ public:
     look();
   }
 
+  /// Whether the shard has ended: a worker that has not begun has nothing to do
+  /// then.
+  bool shard_is_over() {
+    std::unique_lock guard{mutex_};
+    return shard_.has_value();
+  }
+
 private:
   void look() {
     if (told_ || !shard_ || (shard_->status == 0 && !worker_))

@@ -251,7 +251,9 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
   });
   signals.begun();
   std::optional<own_worker> worker;
-  if (peer)
+  if (peer && both.shard_is_over()) // The run was complete before.
+    both.worker_ended({});
+  else if (peer)
     or_leave([&] {
       worker.emplace(
         config,

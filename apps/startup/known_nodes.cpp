@@ -113,6 +113,15 @@ std::optional<run_end> known_nodes::without_lead(const std::string& why) const {
   return out;
 }
 
+std::vector<config::address> known_nodes::others() const {
+  std::lock_guard guard{mutex_};
+  std::vector<config::address> out;
+  for (uint32_t rank = 1; rank < life_.nodes.size(); ++rank)
+    if (rank_ != shard_id{rank})
+      out.push_back(life_.nodes[rank]);
+  return out;
+}
+
 std::optional<config::address> known_nodes::address() const {
   std::lock_guard guard{mutex_};
   if (!rank_ || rank_->value == 0 || rank_->value >= life_.nodes.size())

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::app {
 
@@ -35,6 +36,10 @@ public:
   /// the lead may come back.
   /// @param why For the user.
   std::optional<run_end> without_lead(const std::string& why) const;
+
+  /// Where the nodes are that may lead the run when its lead is lost, but for
+  /// this one.
+  std::vector<config::address> others() const;
 
   /// Where this node listens in all lives; nothing if it was not let in yet.
   std::optional<config::address> address() const;

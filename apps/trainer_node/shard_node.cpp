@@ -120,8 +120,8 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.hello.set_peers(settings.cluster.shards);
   parts.supervisor = supervisor;
   parts.complete =
-    [nodes, lead = config::address{parts.host, parts.port},
-     as = worker_id{parts.rank.value}](const proto::Welcome& welcome) {
+    [nodes, as = worker_id{parts.rank.value}](const proto::Welcome& welcome,
+                                              const config::address& lead) {
       nodes->note(welcome, lead, as);
     };
   parts.without_lead = [nodes](const std::string& why) {
@@ -133,10 +133,14 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.elsewhere = [nodes](const proto::Welcome& run) {
     return nodes->go_elsewhere(run);
   };
-  if (survives_losses(settings))
+  if (survives_losses(settings)) {
     parts.holder_of_lock = [nodes] {
       return nodes->holder_of_lock();
     };
+    parts.others = [nodes] {
+      return nodes->others();
+    };
+  }
   parts.patience_with_lock = patience_with_lock(settings);
   parts.waits_after_failure = !config::is_peer(settings);
   parts.make = [&system, settings,

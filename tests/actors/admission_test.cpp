@@ -150,6 +150,7 @@ TEST_CASE("a shard that takes the run to have other nodes is told of these") {
   parts.settings.cluster.shards = 3; // One has joined and has no address yet.
   parts.shard_counts = {4, 3, 3};
   entrance it;
+  bool seeks = false; // For the lead, at all nodes.
   auto answer = [&](const config::address& from, uint32_t rank,
                     uint32_t peers) {
     proto::Hello hello;
@@ -159,6 +160,7 @@ TEST_CASE("a shard that takes the run to have other nodes is told of these") {
     hello.set_peers(peers);
     hello.mutable_address()->set_host(from.host);
     hello.mutable_address()->set_port(from.port);
+    hello.set_seeks_lead(seeks);
     proto::Welcome out;
     out.ParseFromString(it.ask(it.admission, hello)->get<std::string>());
     return out;
@@ -183,6 +185,14 @@ TEST_CASE("a shard that takes the run to have other nodes is told of these") {
     CHECK(answer({"10.0.0.3", 5000}, 1, 3).accepted() == leads);
     // One that was left out.
     CHECK(answer({"10.0.0.2", 5000}, 1, 4).nodes_size() == 0);
+    seeks = true;
+    found = answer({"10.0.0.3", 5000}, 1, 4);
+    CHECK_FALSE(found.later());
+    CHECK(found.nodes_size() == 2);
+    found = answer({"10.0.0.3", 5000}, 1, 3);
+    CHECK(found.accepted() == leads);
+    CHECK(found.later() != leads);
+    seeks = false;
   }
 }
 

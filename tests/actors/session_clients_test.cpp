@@ -159,8 +159,8 @@ public:
 
   /// @param at Where the shard looks for its lead; 0: it is there.
   template <class F>
-  run_end end_of_shard(F make, uint16_t at = 0) {
-    shard_session_client_parts parts;
+  run_end end_of_shard(F make, uint16_t at = 0,
+                       shard_session_client_parts parts = {}) {
     parts.host = "127.0.0.1";
     parts.port = at ? at : port_;
     parts.connect_timeout = 1;
@@ -406,6 +406,22 @@ TEST_CASE(
       two_nodes{}.end_without_lead(parts, busy, {1, "a shard is lost"});
     CHECK(how.line.starts_with("no lead shard at 127.0.0.1:"));
   }
+}
+
+TEST_CASE("a shard asks all nodes who leads while the run's lock is held") {
+  two_nodes on;
+  shard_session_client_parts parts;
+  parts.holder_of_lock = [] {
+    return "process 1 on a";
+  };
+  parts.patience_with_lock = 60;
+  parts.others = [&]() -> std::vector<config::address> {
+    return {{"127.0.0.1", 2}, {"127.0.0.1", on.port()}};
+  };
+  auto nobody = uint16_t{1};
+  auto how =
+    on.end_of_shard([] { throw run_error("it is there"); }, nobody, parts);
+  CHECK(how.line == "it is there");
 }
 
 TEST_CASE("whatever keeps a shard from being made ends its process") {

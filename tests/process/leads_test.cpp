@@ -61,6 +61,32 @@ private:
   int file_ = -1;
 };
 
+/// A run of which all nodes have died, and others that are to go on with it.
+struct lost_run {
+  lost_run() {
+    auto first = start_peers(on, 2, what);
+    on.await(first[0], "a checkpoint", is_kind("checkpoint"));
+    for (auto& one : first)
+      one.kill();
+  }
+
+  /// @param place Rank and number of nodes.
+  /// @param nodes How many are known, and where they are.
+  child next_life(const std::string& place, const std::string& nodes) {
+    child_options how;
+    how.environment = {{"TROUPE_NEXT_LIFE",
+                        place + " 0 0 1 - " + nodes + " " + on.run().string()}};
+    return on.start("peer", peer_flags(on, {}) + recording(on) + what, how);
+  }
+
+  process_fixture on{recorded};
+  flags what{"--policy", "sync", "--epochs", "6", "--checkpoint-freq", "10"};
+};
+
+std::string free_address() {
+  return "127.0.0.1:" + std::to_string(free_port());
+}
+
 /// Ends the run of these nodes, and checks that its updates are in order.
 void check_stops(process_fixture& on, std::vector<child>& all) {
   for (auto& one : all)
@@ -159,35 +185,39 @@ TEST_CASE("a rank 0 that stood still leads all others when it wakes") {
 }
 
 TEST_CASE("nodes that a dying lead has told different lists find together") {
-  process_fixture on{recorded};
-  const flags what{"--policy",          "sync", "--epochs", "6",
-                   "--checkpoint-freq", "10"};
-  auto first = start_peers(on, 2, what);
-  on.await(first[0], "a checkpoint", is_kind("checkpoint"));
-  for (auto& one : first)
-    one.kill();
-  std::vector<std::string> node;
-  for (auto port : {free_port(), free_port(), free_port()})
-    node.push_back("127.0.0.1:" + std::to_string(port));
-  auto life = [&](const std::string& place, const std::string& nodes) {
-    child_options how;
-    how.environment = {{"TROUPE_NEXT_LIFE",
-                        place + " 0 0 1 - " + nodes + " " + on.run().string()}};
-    return on.start("peer", peer_flags(on, {}) + recording(on) + what, how);
-  };
+  lost_run run;
+  std::vector node{free_address(), free_address(), free_address()};
   const std::string dead = " 127.0.0.1:1 ";
   std::vector<child> all;
-  all.push_back(life("0 3", "3 " + node[0] + " " + node[1] + " " + node[2]));
+  all.push_back(
+    run.next_life("0 3", "3 " + node[0] + " " + node[1] + " " + node[2]));
   // Asks the lead, for a life of four.
-  all.push_back(life("2 4", "4 " + node[0] + dead + node[1] + " " + node[2]));
+  all.push_back(
+    run.next_life("2 4", "4 " + node[0] + dead + node[1] + " " + node[2]));
   // Asks a node that does not lead, for another life of three.
-  all.push_back(life("2 3", "3 " + node[1] + dead + node[2]));
+  all.push_back(run.next_life("2 3", "3 " + node[1] + dead + node[2]));
   for (auto which : {1, 2})
     all[which].await("goes on +the run has other nodes by now, 3, led from");
   for (auto& one : all)
     check_end(one, 0);
-  check_completed(on, 6);
-  CHECK(on.summary()["shards"] == 3);
+  check_completed(run.on, 6);
+  CHECK(run.on.summary()["shards"] == 3);
+}
+
+TEST_CASE("a node that waits for a dead lead longer than others finds them") {
+  lost_run run;
+  auto first = free_address();
+  auto both = first + " " + free_address();
+  auto late = run.next_life("2 3", "3 127.0.0.1:1 " + both);
+  late.await("waiting +for the lead shard at 127.0.0.1:1: ");
+  // It has the lock before the other one would begin its next life.
+  auto lead = run.next_life("0 2", "2 " + both);
+  late.await("waiting .* for the lock of the run, which process [0-9]+ on");
+  late.await("goes on +the run has other nodes by now, 2, led from " + first);
+  check_end(late, 0);
+  check_end(lead, 0);
+  check_completed(run.on, 6);
+  CHECK(run.on.summary()["shards"] == 2);
 }
 
 TEST_CASE("a server, its shards and its workers go on when all stood still") {

@@ -199,6 +199,16 @@ TEST_CASE("a signal to any peer stops the run with a checkpoint") {
   }
 }
 
+TEST_CASE("a peer of a run that is complete says so, and ends") {
+  process_fixture on;
+  auto all = start_peers(on, 2, {"--epochs", "1"});
+  check_ends_of(all, 0);
+  auto again = start_peer(on, 0, 2, {"--resume", "auto"});
+  check_end(again, 0);
+  CHECK(again.out().find("complete     reached epochs = 1 before") !=
+        std::string::npos);
+}
+
 TEST_CASE("peers that do not fit are refused in one line") {
   process_fixture on;
   const flags long_run{"--policy", "sync", "--epochs", "40"};

@@ -299,7 +299,6 @@ class Earlier(cluster.Case):
             "--resume", "auto", "--change", "training.max-steps=40",
             network=f"weights:{self.folder / 'runs' / 'net.safetensors'}",
         )
-        self.assertIn("from step 30", server.output())
         data, model = toy.Points(), toy.Net(16)
         with troupe.Worker(
             model, dataset_size=len(data), dataset_id="toy", port=port
@@ -310,6 +309,7 @@ class Earlier(cluster.Case):
                 loss.backward()
                 worker.step(loss)
         self.require_end(server)
+        self.assertIn("from step 30", server.output())
         run = self.run_directory()
         self.assertEqual(run.summary["steps"], 40)
         last = run.state_dict("last")

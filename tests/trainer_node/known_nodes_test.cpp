@@ -100,6 +100,7 @@ TEST_CASE("a node whose next lead does not come knows who leads after it") {
   before.before.nodes = {{"10.0.0.2", 5000}, {"10.0.0.3", 5000}};
   known_nodes uut{of_lead(), before};
   CHECK((uut.without_lead("")->next == std::vector{shard_id{1}}));
+  CHECK((uut.others() == std::vector{before.before.nodes[1]}));
   // Two have joined: where they will be is not known yet.
   before.peers = 4;
   CHECK(known_nodes{of_lead(), before}.without_lead("")->next.size() == 3);
