@@ -148,9 +148,12 @@ bool admission_state::belongs_elsewhere(const proto::Hello& hello) const {
   auto mine = std::ranges::find(
     all, config::address{hello.address().host(),
                          static_cast<uint16_t>(hello.address().port())});
-  return mine != all.end() &&
-         (!parts_.registrar || mine - all.begin() != hello.rank() ||
-          hello.peers() != parts_.settings.cluster.shards);
+  if (mine == all.end())
+    return false;
+  auto same = mine - all.begin() == hello.rank() &&
+              hello.peers() == parts_.settings.cluster.shards;
+  // One that does not seek the lead takes this node for it.
+  return !same || (!parts_.registrar && !hello.seeks_lead());
 }
 
 std::string admission_state::name_nodes(proto::Welcome& welcome) const {

@@ -37,11 +37,13 @@ struct entrance {
     serve(std::move(parts), most_expected);
   }
 
-  void serve(admission_parts parts, size_t most_expected = 10) {
+  void serve(admission_parts parts, size_t most_expected = 10,
+             bool leads = true) {
     parts.weights = {element_type::float32, 10};
     parts.whole = parts.weights;
     parts.server = server.handle;
-    parts.coordinator = coordinator.handle;
+    if (leads)
+      parts.coordinator = coordinator.handle;
     parts.patience = 3;
     parts.most_expected = most_expected;
     admission = actors.make<admission_actor, admission_state>(std::move(parts));
@@ -170,7 +172,7 @@ TEST_CASE("a shard that takes the run to have other nodes is told of these") {
     INFO(leads);
     if (!leads)
       parts.registrar = shard_registrar_actor{};
-    it.serve(parts);
+    it.serve(parts, 10, leads);
     auto found = answer({"10.0.0.3", 5000}, 1, 4);
     CHECK_FALSE(found.accepted());
     CHECK_FALSE(found.later());
