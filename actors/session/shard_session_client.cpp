@@ -231,8 +231,8 @@ bool shard_session_client_state::waits_for_lock(const std::string& why) {
   if (!locked_since_ && parts_.others)
     places_.found(parts_.others());
   locked_since_ = locked_since_.value_or(now);
-  places_.next();
-  self_->delayed_send(self_, to_timespan(between_looks), tick_atom_v);
+  auto wait = places_.next() ? 0 : between_looks; // Once round, then a while.
+  self_->delayed_send(self_, to_timespan(wait), tick_atom_v);
   return true;
 }
 
