@@ -12,9 +12,10 @@ from pathlib import Path
 from troupe.description import describe
 from troupe.errors import Error
 from troupe.evaluator import Evaluator
+from troupe.leases import Lease
 from troupe.program import launch, serve
 from troupe.run import Run
-from troupe.worker import Lease, Worker
+from troupe.worker import Worker
 
 __all__ = ["Error", "Evaluator", "Lease", "Run", "Worker", "describe", "launch", "serve"]
 

@@ -10,14 +10,14 @@ import torch.utils.data
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from troupe.errors import Error
-from troupe.worker import Lease, Worker
+from troupe.leases import Lease, LeaseBook
 
 #: What the run decides: which samples come, in which order, and how many.
 _OF_THE_RUN = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "in_order")
 
 
 class _Collate:
-    """Puts samples together; of none it makes None."""
+    """Puts samples together; returns None for an empty list."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -27,7 +27,7 @@ class _Collate:
 
 
 class _Samples(torch.utils.data.Dataset):
-    """The user's data set, which is not asked for nothing."""
+    """The user's data set. It is not called for an empty list of indices."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -52,18 +52,18 @@ class _Sampler:
     it gets an empty batch rather than wait for a lease.
     """
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, book: LeaseBook) -> None:
+        self._book = book
         self.given: deque[Lease | None] = deque()  # In the DataLoader; None: empty.
 
     def __iter__(self) -> Iterator[list[int]]:
         while True:
-            ahead = self._worker._in_loader > 0
-            lease = self._worker._next_lease(wait=not ahead)
+            ahead = self._book.in_loader > 0
+            lease = self._book.next_lease(wait=not ahead)
             if lease is None and not ahead:
                 return  # The run has ended.
             self.given.append(lease)
-            self._worker._in_loader += lease is not None
+            self._book.in_loader += lease is not None
             yield list(lease.indices) if lease is not None else []
 
 
@@ -71,7 +71,9 @@ class Loader:
     """Iterates over batches until the run ends. After each comes `step` or
     `skip` of the worker; a loop that is left gives all batches back."""
 
-    def __init__(self, worker: Worker, dataset: Any, options: dict[str, Any]) -> None:
+    def __init__(
+        self, book: LeaseBook, size: int, dataset: Any, options: dict[str, Any]
+    ) -> None:
         for key in _OF_THE_RUN:
             if key in options:
                 raise Error(
@@ -87,11 +89,9 @@ class Loader:
                 "loader(): needs a data set with a length and an index (__len__ and "
                 f"__getitem__), and a {kind} has not both: the run decides which samples come"
             )
-        if len(dataset) != worker._size:
-            raise Error(
-                f"the data set has {len(dataset)} samples, and dataset_size is {worker._size}"
-            )
-        self._worker = worker
+        if len(dataset) != size:
+            raise Error(f"the data set has {len(dataset)} samples, and dataset_size is {size}")
+        self._book = book
         self._dataset = _Samples(dataset)
         collate = options.pop("collate_fn", None) or default_collate
         self._options = {**options, "collate_fn": _Collate(collate)}
@@ -99,24 +99,24 @@ class Loader:
         self.lease: Lease | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        return self._worker._only(self._each_batch())
+        return self._book.only(self._each_batch())
 
     def _each_batch(self) -> Generator[Any, None, None]:
-        worker = self._worker
-        sampler = _Sampler(worker)
+        book = self._book
+        sampler = _Sampler(book)
         batches = iter(DataLoader(self._dataset, batch_sampler=sampler, **self._options))
         try:
             for batch in batches:
                 lease = sampler.given.popleft()
                 if lease is None:
                     continue
-                worker._in_loader -= 1
-                if worker._begin(lease):
+                book.in_loader -= 1
+                if book.begin(lease):
                     self.lease = lease
                     yield batch
         except BaseException:
-            worker._leave()
+            book.leave()
             raise
         finally:
-            worker._in_loader = 0
-        worker._finish()
+            book.in_loader = 0
+        book.finish()

@@ -6,7 +6,7 @@
 // One for each life of the server, in their order. Of each life, the updates up
 // to the version from which the next one went on are in the weights.
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "data/sampling/permutation.hpp"
 #include "tests/support/lease_account.hpp"
 

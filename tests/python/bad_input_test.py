@@ -302,7 +302,7 @@ class Loops(cluster.Case):
             ("norm.weight", self.model, "norm", nn.BatchNorm1d(256)),
         ), start=1):
             # It is looked for at steps 1, 2, 4, 8, ..., and where a gradient is absent.
-            self.worker._allow_unused = number != 3
+            self.worker._book.allow_unused = number != 3
             before = getattr(owner, key)
             with self.subTest(name=name), self.assertRaisesRegex(
                 troupe.Error, f"{name} is no longer the model's"
@@ -312,7 +312,7 @@ class Loops(cluster.Case):
                     self.model(batch[0]).sum().backward()
                     self.worker.step(0.0)
             setattr(owner, key, before)
-        self.worker._allow_unused = False
+        self.worker._book.allow_unused = False
         self.finish_exactly()
 
     def test_step_without_a_batch(self):
@@ -400,7 +400,7 @@ class Loops(cluster.Case):
         self.assertEqual(self.run_directory().summary["gradients_refused"], 1)
 
     def test_closed(self):
-        agent = self.worker._node.process
+        agent = self.worker._session.node.process
         self.worker.close()
         self.assertEqual(agent.returncode, 0)
         with self.assertRaisesRegex(troupe.Error, "the worker is closed"):
@@ -453,7 +453,7 @@ class Silence(cluster.Case):
         ) as worker:
             for x, y in worker.loader(data):
                 cross_entropy(model(x), y).backward()
-                worker._node.process.wait(cluster.PATIENCE)
+                worker._session.node.process.wait(cluster.PATIENCE)
                 self.assertFalse(worker.step(0.0))
                 break
             with self.assertRaisesRegex(troupe.Error, "has sent no gradient in 0.5 s"):
