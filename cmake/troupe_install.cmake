@@ -39,6 +39,11 @@ foreach(folder IN ITEMS config messages models data actors apps)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${headers}
           FILES_MATCHING PATTERN *.hpp)
 endforeach()
+# Programs that include it by its earlier name go on building.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/training.hpp
+     CONTENT "#pragma once\n#include <actors/own_loop/training.hpp>\n")
+install(FILES ${PROJECT_BINARY_DIR}/package/training.hpp
+        DESTINATION ${headers}/actors/modules)
 # What a policy of somebody else's is tested with.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/policies DESTINATION ${headers}/tests
         FILES_MATCHING PATTERN *.hpp)
@@ -52,7 +57,7 @@ configure_package_config_file(
   INSTALL_DESTINATION ${package})
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/package/TroupeConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion)
+  COMPATIBILITY SameMajorVersion)
 install(
   FILES ${PROJECT_BINARY_DIR}/package/TroupeConfig.cmake
         ${PROJECT_BINARY_DIR}/package/TroupeConfigVersion.cmake

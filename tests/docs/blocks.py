@@ -13,6 +13,7 @@ from pathlib import Path
 #: The documents whose commands are run, in the order in which their files are.
 DOCUMENTS = (
     "README.md",
+    "docs/failures.md",
     "docs/migrating.md",
     "docs/parallel.md",
     "docs/cluster.md",
@@ -24,7 +25,7 @@ SHELL = ("sh", "bash", "console")
 RUN = (*SHELL, "python", "ini")
 
 #: What is shown and cannot be run, such as a figure or what a program prints.
-SHOWN = ("text",)
+SHOWN = ("text", "diff")
 
 #: Compiled (snippets.py).
 COMPILED = ("cpp",)

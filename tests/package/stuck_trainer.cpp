@@ -1,6 +1,6 @@
 // A training loop of the program's own that trains, and then does not return.
 
-#include "actors/modules/training.hpp"
+#include "actors/own_loop/training.hpp"
 
 #include <ATen/ops/cross_entropy_loss.h>
 #include <unistd.h>

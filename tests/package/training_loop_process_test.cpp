@@ -29,7 +29,7 @@ bool tells_accuracy(child& who) {
 
 } // namespace
 
-TEST_CASE("The tutorial's loop makes the weights of Troupe's own") {
+TEST_CASE("the tutorial's loop makes the weights of Troupe's own") {
   process_fixture plain;
   auto without = plain.simulate(short_run);
   check_end(without, 0);
@@ -57,7 +57,7 @@ TEST_CASE("The tutorial's loop makes the weights of Troupe's own") {
   }
 }
 
-TEST_CASE("Trainers with a loop of their own die, and their server returns") {
+TEST_CASE("trainers with a loop of their own die, and their server returns") {
   auto on = with_loop();
   const flags what =
     flags{"--network",         "mnist_net", "--workers", "2",
@@ -84,7 +84,7 @@ TEST_CASE("Trainers with a loop of their own die, and their server returns") {
   CHECK(on.summary()["contexts_left"] == 0);
 }
 
-TEST_CASE("A trainer with a loop of its own is stopped by a signal") {
+TEST_CASE("a trainer with a loop of its own is stopped by a signal") {
   auto on = with_loop();
   auto server = on.listening_server(flags{"--network", "mnist_net", "--workers",
                                           "1", "--policy", "async", "--epochs",
@@ -102,7 +102,7 @@ TEST_CASE("A trainer with a loop of its own is stopped by a signal") {
   check_completed(on, 2);
 }
 
-TEST_CASE("A loop that does not return is waited for until a signal comes") {
+TEST_CASE("a loop that does not return is waited for until a signal comes") {
   process_fixture on{TROUPE_STUCK_TRAINER};
   auto all = on.simulate(short_run + remote + flags{"--max-steps", "3"});
   all.await("training is over");
@@ -113,7 +113,7 @@ TEST_CASE("A loop that does not return is waited for until a signal comes") {
   CHECK(on.summary()["status"] == "completed");
 }
 
-TEST_CASE("Settings that a loop of its own cannot serve are refused") {
+TEST_CASE("settings that a loop of its own cannot serve are refused") {
   for (const auto& [what, line] :
        {std::pair{flags{}, "needs --mode remote-forward"},
         std::pair{flags{"--mode", "pipeline", "--stages", "2"},

@@ -5,7 +5,7 @@
 //   remote_trainer --role worker       (twice)
 //   remote_trainer --role evaluator
 
-#include <actors/modules/training.hpp>
+#include <actors/own_loop/training.hpp>
 #include <models/networks/registration.hpp>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>

@@ -1,0 +1,5 @@
+// Headers by the names that they had before.
+
+#include <actors/modules/training.hpp>
+
+static_assert(sizeof(troupe::remote::training_function) > 0);
