@@ -1,7 +1,6 @@
 #include "data/dataset.hpp"
 
 #include "config/text/failure.hpp"
-#include "data/survey.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

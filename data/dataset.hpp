@@ -183,4 +183,8 @@ std::optional<dataset_facts> facts_of(const std::string& dataset);
 /// @throws run_error if `set` has fewer than `batch_size` samples.
 void require_batch(const dataset& set, uint64_t batch_size);
 
+/// The same for a set of which only the number of samples is known.
+void require_batch(const std::string& name, uint64_t samples,
+                   uint64_t batch_size);
+
 } // namespace troupe::data

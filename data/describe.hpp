@@ -1,8 +1,8 @@
 #pragma once
-// The data's part of a run's description (config/sources/description.hpp).
+// The data's part of a run's description (config/runs/description.hpp).
 // Pure; any thread.
 
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "data/dataset.hpp"
 
 #include <string>

@@ -253,6 +253,32 @@ using readable_module_actor = remote_module_actor::extend<
   // of the answer. Errors: protocol_violation, peer_lost.
   result<module_answer>(fetch_atom, context_part)>;
 
+/// A readable module, as its server's process sees it.
+using module_host_actor = readable_module_actor::extend<
+  // Training is over: closes all contexts and opens no more.
+  result<void>(ending_atom)>;
+
+/// Computes the loss of a network that is cut into segments.
+using loss_actor = caf::typed_actor<
+  // Takes the scores of a micro-batch; the outputs of the answer are the
+  // gradient of the loss. Errors: failed.
+  result<module_answer>(score_atom, module_call)>;
+
+/// Runs a training loop of the program's own: to the worker a compute actor, to
+/// the loop one module, to the segments the loss.
+using training_loop_actor =
+  compute_actor::extend_with<module_actor>::extend_with<loss_actor>::extend<
+    // The loop's next batch, when there is one. Errors: shutting_down.
+    result<compute_task>(load_atom),
+    // Weights of a context, or its gradient after backward.
+    result<module_answer>(fetch_atom, context_part),
+    // Gives the gradient of this context, with its loss, to the worker.
+    result<module_answer>(push_atom, lease_id, double),
+    // The accuracy of the run's last version; NaN: not known.
+    result<double>(evaluate_atom),
+    // The loop has ended before the run; the text says why.
+    result<void>(refuse_atom, std::string)>;
+
 /// Evaluates weights: on a thread of its own, or in a process of the user's.
 using scorer_actor = caf::typed_actor<
   // Computes loss and accuracy of a version over the test set, or of the
@@ -269,6 +295,31 @@ using last_weights_actor = caf::typed_actor<
 using loader_actor = caf::typed_actor<
   // Loads the batch of a lease. Errors: bad_data.
   result<loaded_batch>(load_atom, lease)>;
+
+/// Whom the frames of a process of the user's are for.
+using frame_owner_actor = caf::typed_actor<
+  // A frame: kind, number, body.
+  result<void>(frame_atom, uint32_t, uint64_t, std::string),
+  // There will be no more frames; the error says why.
+  result<void>(detach_atom, caf::error),
+  // From time to time: checks how long the process takes.
+  result<void>(tick_atom)>;
+
+/// Stands for a process of the user's that computes gradients: compute actor
+/// and loader of its worker in one.
+using agent_actor = compute_actor::extend_with<loader_actor>::extend_with<
+  frame_owner_actor>::extend_with<last_weights_actor>;
+
+/// Stands for a process of the user's that scores.
+using external_scorer_actor =
+  scorer_actor::extend_with<frame_owner_actor>::extend_with<last_weights_actor>;
+
+/// Follows a folder of checkpoints and scores them, without a server.
+using follower_actor = caf::typed_actor<
+  // Looks for a newer checkpoint.
+  result<void>(tick_atom),
+  // Ends, because of a signal.
+  result<void>(ended_atom, run_end)>;
 
 // -- one a process ------------------------------------------------------------
 
@@ -310,6 +361,12 @@ using session_client_actor = caf::typed_actor<
 using admission_actor = caf::typed_actor<
   // Checks a peer's protocol version, run and settings.
   result<std::string, caf::strong_actor_ptr>(std::string)>;
+
+/// Shuts the port of the admission while the process is short of file
+/// descriptors.
+using accept_gate_actor = caf::typed_actor<
+  // Checks how many descriptors are free.
+  result<void>(tick_atom)>;
 
 /// One end of a link whose tensors are sent in chunks over the actor
 /// connection.

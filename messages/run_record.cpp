@@ -1,6 +1,6 @@
 #include "messages/run_record.hpp"
 
-#include "config/sources/earlier_run.hpp"
+#include "config/runs/earlier_run.hpp"
 
 namespace troupe {
 

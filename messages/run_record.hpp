@@ -1,10 +1,10 @@
 #pragma once
-// Converts the description of a run (config/sources/description.hpp) to and
+// Converts the description of a run (config/runs/description.hpp) to and
 // from protobuf, as checkpoints, event logs and the handshake carry it. Files
 // of release 0.1.0 hold no description; it is made from the configuration that
 // they hold. Pure functions.
 
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "messages/proto/event_log.pb.h"
 #include "messages/proto/hello.pb.h"
 #include "messages/proto/manifest.pb.h"

@@ -7,9 +7,9 @@
 #include "messages/gradient_stream.hpp"
 #include "messages/ids.hpp"
 #include "messages/lease.hpp"
-#include "messages/modules.hpp"
 #include "messages/payload.hpp"
 #include "messages/real.hpp"
+#include "messages/segment_values.hpp"
 #include "messages/shards.hpp"
 
 #include <caf/all.hpp>

@@ -3,8 +3,8 @@
 // parameters are bound to flat memory, and its forward pass. A compute engine
 // owns one; each computing thread has its own replica.
 
+#include "config/patterns/param_groups.hpp"
 #include "config/text/settings.hpp"
-#include "config/values/param_groups.hpp"
 #include "models/dropout.hpp"
 #include "models/gradient_places.hpp"
 

@@ -9,8 +9,8 @@
 #include "actors/recording/kept_scores.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/worker/computing.hpp"
-#include "config/sources/description.hpp"
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/description.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "messages/interfaces.hpp"
 #include "models/storage/checkpoint.hpp"
 
@@ -19,13 +19,6 @@
 #include <optional>
 
 namespace troupe {
-
-/// The follower's interface; it sends `tick_atom` to itself.
-using follower_actor = caf::typed_actor<
-  // Looks for a newer checkpoint.
-  result<void>(tick_atom),
-  // Ends, because of a signal.
-  result<void>(ended_atom, run_end)>;
 
 struct follower_parts {
   config::settings settings;

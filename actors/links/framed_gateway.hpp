@@ -6,7 +6,7 @@
 // peer, or with the peer's gateway.
 
 #include "actors/links/frame_channel.hpp"
-#include "actors/modules/module_roster.hpp"
+#include "actors/segments/module_roster.hpp"
 #include "messages/transport/compression/compression.hpp"
 
 #include <functional>

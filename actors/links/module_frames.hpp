@@ -3,7 +3,7 @@
 // the running statistics behind them are one tensor. Free functions;
 // thread-safe.
 
-#include "messages/modules.hpp"
+#include "messages/segment_values.hpp"
 #include "messages/transport/wire/frame.hpp"
 
 #include <utility>

@@ -7,7 +7,7 @@
 // Owned by the recorder, called on its thread; not thread-safe. Throws
 // `run_error` when the disk is full.
 
-#include "actors/recording/line_file.hpp"
+#include "actors/log_files/line_file.hpp"
 #include "config/sources/resolve.hpp"
 #include "config/values/metrics.hpp"
 #include "messages/ids.hpp"

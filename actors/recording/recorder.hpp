@@ -5,9 +5,9 @@
 // An actor on a thread of its own, in the process of the parameter server,
 // which sends it notes.
 
+#include "actors/log_files/tensorboard_log.hpp"
 #include "actors/recording/notes.hpp"
 #include "actors/recording/peer_names.hpp"
-#include "actors/recording/tensorboard_log.hpp"
 #include "actors/runtime/wall_clock.hpp"
 #include "messages/interfaces.hpp"
 #include "models/storage/lives.hpp"

@@ -12,13 +12,13 @@
 namespace troupe {
 
 bool checkpoint_schedule::take() {
-  auto of = parts_.newest();
+  auto of = lead_.newest();
   if (!parts_.wanted || last_ == of || !parts_.shards->complete())
     return false;
   last_ = of;
   keep_error_feedback();
   collect([this](const snapshot_ptr& what) {
-    parts_.collected(*what);
+    lead_.state_collected(*what);
     if (closed_)
       return;
     next_ = what;
@@ -33,23 +33,22 @@ void checkpoint_schedule::keep_error_feedback() {
     return;
   auto done = [this] {
     --keeping_;
-    parts_.idle();
+    lead_.saving_is_idle();
   };
-  parts_.each_member([&](const worker_actor& who, sequence settled) {
+  for (const auto& who : lead_.workers()) {
     ++keeping_;
     parts_.self
-      ->request(who, to_timespan(patience_with_a_worker), write_atom_v,
-                parts_.newest(), settled)
+      ->request(who.handle, to_timespan(patience_with_a_worker), write_atom_v,
+                lead_.newest(), who.settled)
       .then(done, [done](const caf::error&) { done(); });
-  });
+  }
 }
 
 // Shards handle messages meanwhile, but what they add belongs to this version.
 void checkpoint_schedule::collect(
   std::function<void(const snapshot_ptr&)> then) {
   auto out = std::make_shared<snapshot>();
-  parts_.describe(out->manifest);
-  out->stays = parts_.staying();
+  lead_.describe(*out);
   ++collecting_;
   auto done = [this, out, then = std::move(then)] {
     --collecting_;
@@ -85,7 +84,7 @@ void checkpoint_schedule::collect(
 // Not within the step that wanted the checkpoint.
 void checkpoint_schedule::fail(const std::string& line) {
   parts_.self->run_delayed(caf::timespan{0},
-                           [this, line] { parts_.failed(line); });
+                           [this, line] { lead_.saving_failed(line); });
 }
 
 void checkpoint_schedule::write_best(snapshot_ptr what) {
@@ -108,22 +107,14 @@ void checkpoint_schedule::write_next() {
     .then(
       [this, what](const std::string& name) {
         writing_ = false;
-        note_written(*what, name);
+        lead_.state_saved(*what, name);
         write_next();
-        parts_.idle();
+        lead_.saving_is_idle();
       },
       [this](const caf::error& err) {
         writing_ = false;
-        parts_.failed(text_of(err));
+        lead_.saving_failed(text_of(err));
       });
-}
-
-void checkpoint_schedule::note_written(const snapshot& what,
-                                       const std::string& name) {
-  if (what.best)
-    parts_.best_saved(*what.best);
-  else
-    parts_.saved(version{what.manifest.step()}, name);
 }
 
 } // namespace troupe

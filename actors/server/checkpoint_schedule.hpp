@@ -7,9 +7,10 @@
 // A part of the parameter server's state, called on the server's thread; not
 // thread-safe.
 
+#include "actors/server/lead.hpp"
 #include "actors/shards/shard_group.hpp"
-#include "actors/state/server_model.hpp"
-#include "actors/state/snapshot.hpp"
+#include "actors/weights/server_model.hpp"
+#include "actors/weights/snapshot.hpp"
 #include "messages/interfaces.hpp"
 
 #include <cstddef>
@@ -17,7 +18,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace troupe {
 
@@ -35,29 +35,14 @@ struct checkpoint_schedule_parts {
   /// Compression has error feedback: each worker keeps its own and writes it to
   /// disk itself.
   bool has_error_feedback = false;
-  std::function<version()> newest;
-  /// Fills in all of a manifest but weights, optimiser and files.
-  std::function<void(proto::Manifest&)> describe;
-  /// Steps of checkpoints that are not to be pruned.
-  std::function<std::vector<uint64_t>()> staying;
-  /// Calls its argument for each member: with its handle, and its last gradient
-  /// that was applied or dropped.
-  std::function<void(const std::function<void(const worker_actor&, sequence)>&)>
-    each_member;
-  /// Called when a snapshot for a checkpoint is complete.
-  std::function<void(const snapshot&)> collected;
-  std::function<void(version, const std::string&)> saved; ///< Durable now.
-  std::function<void(const score&)> best_saved;
-  std::function<void(const std::string&)> failed;
-  std::function<void()> idle; ///< Nothing is being written or collected.
 };
 
 class checkpoint_schedule {
 public:
   /// @param last The checkpoint that this life of the server starts from.
-  checkpoint_schedule(checkpoint_schedule_parts parts,
+  checkpoint_schedule(lead& of, checkpoint_schedule_parts parts,
                       std::optional<version> last)
-    : parts_(std::move(parts)), last_(last) {
+    : lead_(of), parts_(std::move(parts)), last_(last) {
     // nop
   }
 
@@ -96,8 +81,8 @@ private:
   void keep_error_feedback();
   void fail(const std::string& line);
   void write_next();
-  void note_written(const snapshot& what, const std::string& name);
 
+  lead& lead_;
   checkpoint_schedule_parts parts_;
   std::optional<version> last_;
   size_t collecting_ = 0; ///< Snapshots that wait for data of shards.

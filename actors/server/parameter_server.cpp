@@ -1,10 +1,7 @@
 #include "actors/server/parameter_server.hpp"
 
 #include "actors/runtime/run_is_over.hpp"
-#include "actors/runtime/tensor_payload.hpp"
-#include "actors/server/restore.hpp"
 #include "config/text/failure.hpp"
-#include "config/text/value.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -12,69 +9,6 @@
 #include <utility>
 
 namespace troupe {
-
-namespace {
-
-using checkpoint_ptr = std::shared_ptr<const models::loaded_checkpoint>;
-
-/// What is needed of a checkpoint once the model has its numbers.
-checkpoint_ptr without_tensors(const checkpoint_ptr& what) {
-  if (!what)
-    return nullptr;
-  models::loaded_checkpoint out;
-  out.path = what->path;
-  out.manifest = what->manifest;
-  return std::make_shared<const models::loaded_checkpoint>(std::move(out));
-}
-
-std::shared_ptr<turn_watch> make_turn_watch(const parameter_server_parts& of) {
-  if (!of.watches)
-    return nullptr;
-  return std::make_shared<turn_watch>(of.settings.cluster.hang_timeout);
-}
-
-} // namespace
-
-parameter_server_state::parameter_server_state(pointer self,
-                                               parameter_server_parts parts)
-  : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
-    shards_(
-      self, parts_.remote_shards,
-      [this](const caf::error& why) {
-        auto by = why == errc::disk ? "" : "a parameter server shard failed: ";
-        fail_for_others(by + text_of(why));
-      },
-      parts_.settings.cluster.liveness_timeout),
-    scheduler_(make_step_scheduler(parts_)), clock_(self), best_(parts_.best),
-    next_(parts_.settings.cluster.workers),
-    log_(parts_.event_log ? std::make_shared<event_log_writer>(
-                              parts_.event_log, self->clock().now())
-                          : nullptr),
-    metrics_(std::make_shared<run_metrics>(metrics_parts())),
-    traffic_(std::make_shared<node_traffic>(bytes_of_nodes(),
-                                            parts_.settings.cluster.workers)),
-    turns_(make_turn_watch(parts_)), requests_(requests_parts()),
-    pipeline_(pipeline_parts()), feed_(feed_parts()),
-    checkpoints_(schedule_parts(), parts_.resumed
-                                     ? std::optional{scheduler_.current()}
-                                     : std::nullopt),
-    ending_(ending_calls()) {
-  if (parts_.resumed) {
-    before_ = metrics_->load(parts_.resumed->manifest.counters());
-    clock_ = run_clock{self, before_.elapsed_seconds};
-  }
-  // The best weights may come from steps that were rolled back.
-  if (best_)
-    metrics_->load(*best_);
-  // The memory of these is as large as the model's and its optimiser's.
-  parts_.first.reset();
-  parts_.resumed = without_tensors(parts_.resumed);
-  events_.subscribe(log_);
-  events_.subscribe(metrics_);
-  events_.subscribe(traffic_);
-  events_.subscribe(turns_);
-  events_.subscribe(parts_.observer);
-}
 
 lead_actor::behavior_type parameter_server_state::make_behavior() {
   at::set_num_threads(parts_.threads);
@@ -198,8 +132,8 @@ void parameter_server_state::pass_deadline(worker_id who, incarnation life) {
   });
 }
 
-void parameter_server_state::take(const push_header& header,
-                                  const payload& gradient) {
+void parameter_server_state::push_arrived(const push_header& header,
+                                          const payload& gradient) {
   pipeline_.hold(header, gradient);
   auto from = leases_of(header);
   decide(
@@ -208,13 +142,13 @@ void parameter_server_state::take(const push_header& header,
     scheduler_.push({header.id, header.computed_on, header.leases()}));
 }
 
-void parameter_server_state::take(const pull_header& header) {
+void parameter_server_state::pull_arrived(const pull_header& header) {
   decide(inputs::pulled{header},
          scheduler_.pull(header.worker, header.abandoned));
 }
 
-void parameter_server_state::refuse(const push_header& header, errc why,
-                                    const std::string& reason) {
+void parameter_server_state::push_refused(const push_header& header, errc why,
+                                          const std::string& reason) {
   decide(inputs::arrived{header, leases_of(header), why, reason});
   if (scheduler_.refuse({header.id, header.computed_on, header.leases()}))
     expel(header.id.worker, header.id.life, reason);
@@ -353,25 +287,35 @@ event parameter_server_state::tell(input&& what, cores::orders&& decided) {
 void parameter_server_state::carry_out(const event& at) {
   if (ending_.begun())
     return;
-  std::function<void()> when_told;
-  if (shards_.any())
-    when_told = [this, decided = at.decided] {
-      order_answers(decided);
-    };
-  attempt([&] {
-    pipeline_.carry_out(at.decided, at.rates, std::move(when_told),
-                        [this, decided = at.decided] { answer(decided); });
-  });
+  attempt([&] { pipeline_.carry_out(at.decided, at.rates); });
 }
 
-void parameter_server_state::attempt(const std::function<void()>& what) {
+void parameter_server_state::attempt(const std::function<void()>& work) {
   try {
-    what();
+    work();
   } catch (const std::exception& err) {
     if (ending_.is_closed()) // Nothing is left that could tell of it.
       throw;
     ending_.fail(one_line(err));
   }
+}
+
+void parameter_server_state::attempt_later(const std::function<void()>& work) {
+  attempt(work);
+  go_on();
+}
+
+void parameter_server_state::push_settled(const push_id& id, bool applied) {
+  requests_.settle(id, applied);
+}
+
+void parameter_server_state::versions_made(version before, version made) {
+  last_update_ = self_->clock().now();
+  newest_ = made;
+  auto due = feed_.made(before, made, scheduler_.ledger().epochs_completed());
+  if (due && parts_.settings.checkpoint.keep_best == config::best_rule::full)
+    checkpoints_.take(); // It may become the best one.
+  checkpoints_.made(before, made);
 }
 
 release_header
@@ -380,14 +324,14 @@ parameter_server_state::header_for(const cores::release_order& ready) const {
 }
 
 // While the lead makes its own part, their answers are on the way.
-void parameter_server_state::order_answers(const cores::orders& decided) {
-  if (decided.stop)
+void parameter_server_state::steps_ordered(const cores::orders& decided) {
+  if (decided.stop || !shards_.any())
     return;
   for (const auto& ready : decided.release)
     requests_.order_release(ready.worker, header_for(ready));
 }
 
-void parameter_server_state::answer(const cores::orders& decided) {
+void parameter_server_state::decision_done(const cores::orders& decided) {
   if (decided.stop)
     return ending_.begin("completed", *decided.stop);
   for (const auto& ready : decided.release)
@@ -435,86 +379,18 @@ void parameter_server_state::keep_if_best(const score& found) {
   checkpoints_.write_best(std::move(what));
 }
 
-// -- the end ------------------------------------------------------------------
-
-void parameter_server_state::stop_workers(const std::string& reason) {
-  tell(inputs::ending{reason}, {});
-  requests_.close();
-  shards_.finish();
-  pipeline_.clear();
-  if (!waiting_.empty()) // A failure ended the step that they waited for.
-    self_->run_delayed(caf::timespan{0}, [this] { go_on(); });
-  if (parts_.modules)
-    parts_.modules->end();
-  // When a life has failed, the nodes find the next one by themselves.
-  if (!ending_.has_failed() || !outlived_by_nodes(parts_.settings))
-    self_->send(coordinator_, ending_atom_v);
-}
-
-void parameter_server_state::finish_work() {
-  if (next_.all().empty()) {
-    feed_.finish();
-    hand_over_last();
-  }
-  // Saved already: then only its digest is needed.
-  if (!checkpoints_.take() && model_.has_weights() && shards_.any() &&
-      shards_.complete())
-    checkpoints_.collect([this](const snapshot_ptr& what) {
-      note_state(*what);
-      note_idle();
-    });
-  if (feed_.evaluators() == 0 || !feed_.last_open())
-    ending_.scored();
-  else
-    self_->delayed_send(
-      self_, to_timespan(parts_.settings.evaluation.eval_timeout), tick_atom_v);
-  if (!ending_.is_closed())
-    self_->run_delayed(to_timespan(parts_.save_timeout),
-                       [this] { give_saving_up(); });
-  note_idle();
-}
-
-// To the members that take it, through the coordinator, which stays until they
-// have left.
-void parameter_server_state::hand_over_last() {
-  if (!model_.has_weights() || (!last_is_wanted_ && feed_.evaluators() == 0))
-    return;
-  auto what = scheduler_.current();
-  auto applied = requests_.applied();
-  if (!shards_.any())
-    return self_->send(coordinator_, ended_atom_v, what, applied,
-                       model_.newest());
-  if (!shards_.complete())
-    return;
-  ending_.collecting();
-  shard_fetch parts;
-  auto whole = model_.make_whole();
-  parts.width = static_cast<uint64_t>(whole.element_size());
-  parts.weights = whole;
-  shards_.fetch(std::move(parts), [this, what, applied, whole] {
-    self_->send(coordinator_, ended_atom_v, what, applied, to_payload(whole));
-    ending_.collected();
-  });
-}
-
-void parameter_server_state::note_idle() {
-  if (ending_.begun() && checkpoints_.is_idle())
-    ending_.saved();
-}
-
-void parameter_server_state::note_state(const snapshot& what) {
-  if (!ending_.begun() || what.manifest.step() != scheduler_.current().value)
-    return;
-  weights_sha256_ = weights_sha256(what);
-  state_sha256_ = state_sha256(what);
-}
-
-void parameter_server_state::give_saving_up() {
-  if (!ending_.is_saved())
-    ending_.fail(
-      "the last checkpoint was not written within " +
-      config::print(parts_.save_timeout) +
-      " s: the disk takes no more; free it and go on with --resume auto");
+// For the log; of a lease that this worker does not have only the number is
+// known.
+std::vector<lease>
+parameter_server_state::leases_of(const push_header& header) const {
+  auto ids = header.leases();
+  if (!scheduler_.holds(header.id.worker, ids, header.samples))
+    return {{header.from, 0, 0, header.samples}};
+  std::vector<lease> out;
+  for (auto id : ids)
+    if (const auto* found = scheduler_.find(header.id.worker, id))
+      out.push_back(*found);
+  return out;
 }
 
 } // namespace troupe

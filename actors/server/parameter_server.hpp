@@ -15,25 +15,26 @@
 
 #include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
-#include "actors/modules/remote_module.hpp"
+#include "actors/events/event_log_writer.hpp"
+#include "actors/events/node_traffic.hpp"
+#include "actors/events/turn_watch.hpp"
 #include "actors/recording/peer_names.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/wall_clock.hpp"
+#include "actors/segments/remote_module.hpp"
 #include "actors/server/checkpoint_schedule.hpp"
-#include "actors/server/event_log_writer.hpp"
+#include "actors/server/lead.hpp"
 #include "actors/server/next_members.hpp"
-#include "actors/server/node_traffic.hpp"
 #include "actors/server/run_ending.hpp"
 #include "actors/server/run_metrics.hpp"
 #include "actors/server/step_pipeline.hpp"
-#include "actors/server/turn_watch.hpp"
 #include "actors/server/version_feed.hpp"
 #include "actors/server/worker_requests.hpp"
 #include "actors/shards/shard_group.hpp"
-#include "actors/state/first_weights.hpp"
-#include "actors/state/server_model.hpp"
-#include "config/sources/description.hpp"
-#include "config/sources/run_lock.hpp"
+#include "actors/weights/first_weights.hpp"
+#include "actors/weights/server_model.hpp"
+#include "config/run_folder/run_lock.hpp"
+#include "config/runs/description.hpp"
 #include "config/text/one_line.hpp"
 #include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
@@ -107,7 +108,7 @@ inline bool outlived_by_nodes(const config::settings& settings) {
          (settings.what == config::role::ps && !config::is_peer(settings));
 }
 
-class parameter_server_state {
+class parameter_server_state : private lead {
 public:
   using pointer = lead_actor::stateful_pointer<parameter_server_state>;
 
@@ -129,9 +130,12 @@ private:
   void look_for_standstill();
   void look_at_turns();
   void pass_deadline(worker_id who, incarnation life);
-  void take(const push_header& header, const payload& gradient);
-  void take(const pull_header& header);
-  void refuse(const push_header& header, errc why, const std::string& reason);
+  void push_arrived(const push_header& header,
+                    const payload& gradient) override;
+  void push_refused(const push_header& header, errc why,
+                    const std::string& reason) override;
+  void pull_arrived(const pull_header& header) override;
+  bool makes_steps() const override { return pipeline_.is_open(); }
   void enlist(inputs::enlisted what, const worker_actor& handle);
   void join(const std::vector<worker_id>& who);
   void leave(worker_id who, incarnation life, const std::string& reason);
@@ -149,42 +153,52 @@ private:
   /// cannot be logged, the run fails.
   event tell(input&& what, cores::orders&& decided);
   void carry_out(const event& at);
-  void attempt(const std::function<void()>& what);
+  void attempt(const std::function<void()>& work);
+  void attempt_later(const std::function<void()>& work) override;
+  void push_settled(const push_id& id, bool applied) override;
+  void steps_ordered(const cores::orders& decided) override;
+  void versions_made(version before, version made) override;
+  void decision_done(const cores::orders& decided) override;
   release_header header_for(const cores::release_order& ready) const;
-  void order_answers(const cores::orders& decided);
-  void answer(const cores::orders& decided);
   /// Tells the subscribers, then carries out the orders.
   void decide(input&& what, cores::orders&& decided = {});
 
   void expel(worker_id who, incarnation life, const std::string& reason);
   bool is_better_than_kept(const score& found) const;
   void keep_if_best(const score& found);
-  void stop_workers(const std::string& reason);
-  void finish_work();
+  void stop_workers(const std::string& reason) override;
+  void finish_work() override;
   void hand_over_last();
-  void note_idle();
-  void note_state(const snapshot& what);
-  void give_saving_up();
-  void close_contexts();
+  void give_up_saving() override;
+  void saving_takes_too_long();
+  void close_run() override;
   void write_summary();
   void leave_run();
 
   // -- helpers ----------------------------------------------------------------
 
-  // (parameter_server_parts.cpp)
   run_metrics_parts metrics_parts();
   node_bytes bytes_of_nodes() const;
   worker_requests_parts requests_parts();
   step_pipeline_parts pipeline_parts();
   version_feed_parts feed_parts();
   checkpoint_schedule_parts schedule_parts();
-  run_ending_calls ending_calls();
-  std::vector<uint64_t> staying_checkpoints() const;
-  void tell_recorder(const note_ptr& what);
   std::vector<lease> leases_of(const push_header& header) const;
-  double elapsed() const { return clock_.elapsed(self_); }
+
+  // -- saving and the summary (parameter_server_saving.cpp)
+  // --------------------
+
+  version newest() const override { return newest_; }
+  double elapsed() const override { return clock_.elapsed(self_); }
+  void record(const note_ptr& what_happened) override;
+  void describe(snapshot& out) const override;
+  std::vector<served_worker> workers() const override;
+  void state_collected(const snapshot& state) override;
+  void state_saved(const snapshot& state, const std::string& name) override;
+  void saving_failed(const std::string& line) override;
+  void saving_is_idle() override;
+  std::vector<uint64_t> staying_checkpoints() const;
   recording::run_times times() const;
-  void describe(proto::Manifest& out) const;
   std::optional<std::string> final_state_sha256() const;
   /// The score of the newest version, if it is known.
   std::optional<score> final_score() const;
@@ -195,6 +209,7 @@ private:
   server_model model_;
   shard_group shards_;
   cores::step_scheduler scheduler_;
+  version newest_; ///< Made; the scheduler may have decided on later ones.
   run_clock clock_;
   wall_clock wall_;
   recording::run_times before_; ///< From the checkpoint.

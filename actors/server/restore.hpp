@@ -6,7 +6,7 @@
 // and when it takes a checkpoint.
 
 #include "actors/core/step_scheduler.hpp"
-#include "actors/state/server_model.hpp"
+#include "actors/weights/server_model.hpp"
 #include "messages/proto/manifest.pb.h"
 
 namespace troupe {

@@ -3,28 +3,19 @@
 // version is scored and saved, each within its time limit, and then the summary
 // is written. A failure skips the scoring and the saving.
 //
-// A part of the parameter server's state. It only decides; the work is done by
-// the calls that the server hands in. Not thread-safe.
+// A part of the parameter server's state. It only decides; the lead does the
+// work. Not thread-safe.
 
-#include <functional>
+#include "actors/server/lead.hpp"
+
 #include <string>
 #include <utility>
 
 namespace troupe {
 
-struct run_ending_calls {
-  /// Tells all workers that training is over, for this reason.
-  std::function<void(const std::string& reason)> stop_workers;
-  /// Asks for the last score and the last checkpoint.
-  std::function<void()> finish_work;
-  std::function<void()> give_up_saving;
-  /// Writes the summary; once.
-  std::function<void()> close;
-};
-
 class run_ending {
 public:
-  explicit run_ending(run_ending_calls calls) : calls_(std::move(calls)) {
+  explicit run_ending(lead& of) : lead_(of) {
     // nop
   }
 
@@ -34,10 +25,10 @@ public:
       return;
     begun_ = true;
     status_ = std::move(status);
-    calls_.stop_workers(reason);
+    lead_.stop_workers(reason);
     if (!closed_)
-      calls_.finish_work();
-    settle();
+      lead_.finish_work();
+    close_when_done();
   }
 
   /// The run can do nothing more: it has failed, but what it has is kept.
@@ -55,26 +46,26 @@ public:
       return;
     status_ = "failed"; // The workers are not told that the run is over.
     if (!std::exchange(begun_, true))
-      calls_.stop_workers(line);
+      lead_.stop_workers(line);
     line_ = std::move(line);
     scored_ = true;
     saved_ = true;
     collected_ = true;
-    calls_.give_up_saving();
-    settle();
+    lead_.give_up_saving();
+    close_when_done();
   }
 
   /// The last score has arrived, or is not waited for any more.
   void scored() {
     scored_ = true;
-    settle();
+    close_when_done();
   }
 
   /// The last checkpoint and the best weights are durable, or are not waited
   /// for any more.
   void saved() {
     saved_ = true;
-    settle();
+    close_when_done();
   }
 
   /// Members wait for the last version: it must be collected for them.
@@ -82,7 +73,7 @@ public:
 
   void collected() {
     collected_ = true;
-    settle();
+    close_when_done();
   }
 
   /// The last score was the best, so the best weights are written again.
@@ -106,13 +97,13 @@ public:
   const std::string& line() const { return line_; } ///< The error, or empty.
 
 private:
-  void settle() {
+  void close_when_done() {
     if (begun_ && scored_ && saved_ && collected_ &&
         !std::exchange(closed_, true))
-      calls_.close();
+      lead_.close_run();
   }
 
-  run_ending_calls calls_;
+  lead& lead_;
   std::string status_;
   std::string line_;
   bool begun_ = false;

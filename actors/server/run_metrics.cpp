@@ -43,9 +43,10 @@ private:
 
 } // namespace
 
-run_metrics::run_metrics(run_metrics_parts parts)
-  : parts_(std::move(parts)), statistics_(parts_.settings.cluster.workers,
-                                          config::order_of(parts_.settings)),
+run_metrics::run_metrics(note_sink& to, run_metrics_parts parts)
+  : sink_(to), parts_(std::move(parts)),
+    statistics_(parts_.settings.cluster.workers,
+                config::order_of(parts_.settings)),
     epochs_noted_(parts_.scheduler->ledger().epochs_completed()),
     standstill_(parts_.standstill) {
   // nop
@@ -190,7 +191,7 @@ double run_metrics::epochs() const {
 
 double run_metrics::samples_per_second() const {
   return static_cast<double>(statistics_.samples_applied()) /
-         std::max(parts_.elapsed(), 1e-9);
+         std::max(sink_.elapsed(), 1e-9);
 }
 
 // Finding the workers that are waited for visits the whole cluster, so it is

@@ -6,15 +6,15 @@
 // Owned by the parameter server and called on its thread; not thread-safe.
 
 #include "actors/core/push_hash.hpp"
+#include "actors/events/event.hpp"
 #include "actors/recording/notes.hpp"
 #include "actors/recording/run_statistics.hpp"
 #include "actors/runtime/wall_clock.hpp"
-#include "actors/server/event.hpp"
+#include "actors/server/lead.hpp"
 #include "actors/server/standstill.hpp"
 #include "config/text/settings.hpp"
 #include "models/storage/best_weights.hpp"
 
-#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
@@ -32,16 +32,13 @@ struct run_metrics_parts {
   /// The server's scheduler: it knows who is waited for and how far the data
   /// has come.
   const cores::step_scheduler* scheduler = nullptr;
-  std::function<double()> elapsed; ///< s on the run's clock.
   /// s without a step after which it is said for whom the run waits; 0: never.
   double standstill = 0;
-  /// Sends a note to the recorder.
-  std::function<void(note_ptr)> tell;
 };
 
 class run_metrics final : public event_subscriber {
 public:
-  explicit run_metrics(run_metrics_parts parts);
+  run_metrics(note_sink& to, run_metrics_parts parts);
 
   /// Continues from the counts of a checkpoint; returns its times.
   recording::run_times load(const proto::Counters& from);
@@ -87,10 +84,11 @@ private:
 
   template <class What>
   void record(version step, What&& what) {
-    parts_.tell(std::make_shared<note>(
-      note{step.value, parts_.elapsed(), std::forward<What>(what)}));
+    sink_.record(std::make_shared<note>(
+      note{step.value, sink_.elapsed(), std::forward<What>(what)}));
   }
 
+  note_sink& sink_;
   run_metrics_parts parts_;
   recording::run_statistics statistics_;
   /// The headers of gradients that the policy has not yet decided on.

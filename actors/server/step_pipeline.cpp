@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-step_pipeline::step_pipeline(step_pipeline_parts parts)
-  : parts_(std::move(parts)), rate_(parts_.settings) {
+step_pipeline::step_pipeline(lead& of, step_pipeline_parts parts)
+  : lead_(of), parts_(std::move(parts)), rate_(parts_.settings) {
   // nop
 }
 
@@ -35,23 +35,21 @@ step_pipeline::rates_of(const std::vector<cores::update_order>& steps,
   return out;
 }
 
-void step_pipeline::carry_out(const cores::orders& what,
-                              const std::vector<double>& rates,
-                              std::function<void()> when_told,
-                              std::function<void()> then) {
+void step_pipeline::carry_out(const cores::orders& decided,
+                              const std::vector<double>& rates) {
   std::vector<push_id> dropped;
-  for (const auto& late : what.drop) {
+  for (const auto& late : decided.drop) {
     held_.erase(late.id);
-    parts_.settled(late.id, false);
+    lead_.push_settled(late.id, false);
     dropped.push_back(late.id);
   }
   parts_.shards->drop(dropped);
-  when_told_ = std::move(when_told);
-  then_ = std::move(then);
-  for (size_t i = 0; i < what.updates.size(); ++i)
-    ordered_.emplace_back(what.updates[i], rates.at(i));
-  if (!what.updates.empty())
-    before_ = made_ = version{what.updates.front().makes.value - 1};
+  decided_ = decided;
+  shards_are_told_ = false;
+  for (size_t i = 0; i < decided.updates.size(); ++i)
+    ordered_.emplace_back(decided.updates[i], rates.at(i));
+  if (!decided.updates.empty())
+    before_ = made_ = version{decided.updates.front().makes.value - 1};
   proceed();
 }
 
@@ -62,11 +60,11 @@ void step_pipeline::proceed() {
     if (!limit(begin(order, rate)))
       return;
   }
-  shards_are_told();
+  all_are_ordered();
   if (auto before = std::exchange(before_, made_); before != made_)
-    parts_.made(before, made_);
-  if (auto then = std::exchange(then_, nullptr))
-    then();
+    lead_.versions_made(before, made_);
+  if (auto done = std::exchange(decided_, std::nullopt))
+    lead_.decision_done(*done);
 }
 
 /// Goes on with a step when the norm of its gradient is limited. Returns
@@ -84,7 +82,7 @@ bool step_pipeline::limit(step next) {
   parts_.shards->squares(what,
                          [this, next = std::move(next), own = std::move(own)](
                            const models::exact_sum& others) mutable {
-                           parts_.attempt([&] {
+                           lead_.attempt_later([&] {
                              own.add(others.parts());
                              next.what.scale = parts_.model->scale_of(own);
                              if (measure(std::move(next)))
@@ -116,7 +114,7 @@ void step_pipeline::ask_for_factors(step next) {
   parts_.shards->measure(
     open->what,
     [this, open, all](std::span<const models::parameter_squares> others) {
-      parts_.attempt([&] {
+      lead_.attempt_later([&] {
         all->insert(all->end(), others.begin(), others.end());
         finish(std::move(*open), *all);
         proceed();
@@ -128,8 +126,7 @@ void step_pipeline::ask_for_factors(step next) {
 void step_pipeline::clear() {
   held_.clear();
   ordered_.clear();
-  when_told_ = nullptr;
-  then_ = nullptr;
+  decided_.reset();
 }
 
 auto step_pipeline::begin(const cores::update_order& order, double rate)
@@ -142,7 +139,7 @@ auto step_pipeline::begin(const cores::update_order& order, double rate)
     out.what.gradients.push_back(part.id);
     out.shares.push_back(static_cast<double>(held.samples) * part.weight);
     out.gradients.push_back(std::move(held.gradient));
-    parts_.settled(part.id, true);
+    lead_.push_settled(part.id, true);
   }
   out.what.shares.assign(out.shares.begin(), out.shares.end());
   return out;
@@ -154,7 +151,7 @@ void step_pipeline::finish(step next) {
   const auto& what = next.what;
   parts_.shards->step(what);
   if (ordered_.empty())
-    shards_are_told();
+    all_are_ordered();
   parts_.model->step(
     what.makes, std::move(next.gradients), next.shares,
     {what.lr, what.scale, {what.factors.begin(), what.factors.end()}});
@@ -168,9 +165,9 @@ void step_pipeline::finish(
   finish(std::move(next));
 }
 
-void step_pipeline::shards_are_told() {
-  if (auto tell = std::exchange(when_told_, nullptr))
-    tell();
+void step_pipeline::all_are_ordered() {
+  if (decided_ && !std::exchange(shards_are_told_, true))
+    lead_.steps_ordered(*decided_);
 }
 
 } // namespace troupe

@@ -7,8 +7,9 @@
 
 namespace troupe {
 
-version_feed::version_feed(version_feed_parts parts)
-  : parts_(std::move(parts)), board_(parts_.frequency, parts_.epochs) {
+version_feed::version_feed(lead& of, version_feed_parts parts)
+  : lead_(of), parts_(std::move(parts)),
+    board_(parts_.frequency, parts_.epochs) {
   // nop
 }
 
@@ -53,7 +54,7 @@ bool version_feed::made(version before, version what, uint64_t epochs) {
 void version_feed::finish() {
   finishing_ = true;
   parts_.first = {};
-  board_.finish(parts_.newest());
+  board_.finish(lead_.newest());
   show_due();
 }
 
@@ -70,10 +71,10 @@ void version_feed::show_average(version of, watch_promise& asks) {
 // The version that is due is available only while it is the newest; afterwards
 // `due_` keeps it alive.
 void version_feed::show_due() {
-  if (board_.next(due_version_) == parts_.newest()) {
+  if (board_.next(due_version_) == lead_.newest()) {
     if (parts_.shards->any())
       return fetch_due();
-    due_version_ = parts_.newest();
+    due_version_ = lead_.newest();
     due_ = {parts_.model->newest(), {}};
     if (parts_.model->averages() && is_wanted())
       due_.average = to_payload(parts_.model->make_whole_average());
@@ -83,7 +84,7 @@ void version_feed::show_due() {
 
 // One at a time, except for the last.
 void version_feed::fetch_due() {
-  auto due = parts_.newest();
+  auto due = lead_.newest();
   if (!is_wanted() || !parts_.shards->complete() || fetching_ == due ||
       (fetching_ && !finishing_))
     return;

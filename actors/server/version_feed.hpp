@@ -11,11 +11,11 @@
 // thread-safe.
 
 #include "actors/core/evaluation_board.hpp"
+#include "actors/server/lead.hpp"
 #include "actors/shards/shard_group.hpp"
-#include "actors/state/server_model.hpp"
+#include "actors/weights/server_model.hpp"
 #include "messages/interfaces.hpp"
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -26,7 +26,6 @@ struct version_feed_parts {
   lead_actor::pointer self;
   server_model* model = nullptr;
   shard_group* shards = nullptr;
-  std::function<version()> newest;
   uint64_t frequency = 0;   ///< Steps between versions that are due.
   uint64_t epochs = 0;      ///< Complete when this life of the server begins.
   bool keeps_shown = false; ///< Whether the best weights are saved.
@@ -39,7 +38,7 @@ public:
   using watch_promise = caf::typed_response_promise<watch_header, payload>;
   using watch_result = caf::result<watch_header, payload>;
 
-  explicit version_feed(version_feed_parts parts);
+  version_feed(lead& of, version_feed_parts parts);
 
   /// An evaluator wants a later version than it has seen, or the average at the
   /// one that it was given.
@@ -96,6 +95,7 @@ private:
   void serve();
   void remember(version shown, const shown_version& what);
 
+  lead& lead_;
   version_feed_parts parts_;
   cores::evaluation_board board_;
   std::vector<waiting_evaluator> waiting_;

@@ -20,8 +20,8 @@ std::string reason_of(errc why) {
 
 } // namespace
 
-worker_requests::worker_requests(worker_requests_parts parts)
-  : parts_(std::move(parts)), sums_(parts_.sums, calls_of_sums()) {
+worker_requests::worker_requests(lead& of, worker_requests_parts parts)
+  : lead_(of), parts_(std::move(parts)), sums_(parts_.sums, calls_of_sums()) {
   // nop
 }
 
@@ -51,7 +51,7 @@ auto worker_requests::pull(const pull_header& header) -> weights_result {
 // While the recorder cannot write, requests must wait: else notes would pile
 // up.
 bool worker_requests::is_held_up() const {
-  return parts_.notes->is_full() || parts_.is_open();
+  return parts_.notes->is_full() || lead_.makes_steps();
 }
 
 bool worker_requests::must_wait() const {
@@ -96,7 +96,7 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
 void worker_requests::take(const push_header& header, const payload& gradient,
                            errc refused) {
   if (refused == errc::none)
-    return parts_.decide.push(header, gradient);
+    return lead_.push_arrived(header, gradient);
   auto why = refuse(header, refused);
   auto& who = members_.at(header.id.worker);
   if (who.request == header.request) // Else it has asked anew.
@@ -114,9 +114,9 @@ void worker_requests::accept(const pull_header& header, weights_promise asks) {
   }
   hold(id, asks);
   if (!parts_.shards->any())
-    return parts_.decide.pull(header);
+    return lead_.pull_arrived(header);
   parts_.shards->expect(id, no_gradient, errc::none,
-                        [this, header](errc) { parts_.decide.pull(header); });
+                        [this, header](errc) { lead_.pull_arrived(header); });
 }
 
 // -- checks -------------------------------------------------------------------
@@ -168,7 +168,7 @@ errc worker_requests::check(const push_header& header,
 
 caf::error worker_requests::refuse(const push_header& header, errc why) {
   auto reason = reason_of(why);
-  parts_.decide.refuse(header, why, reason);
+  lead_.push_refused(header, why, reason);
   return caf::make_error(why, "worker " + to_string(header.id.worker) + ": " +
                                 reason);
 }
@@ -248,10 +248,11 @@ std::vector<push_id> worker_requests::applied() const {
   return out;
 }
 
-void worker_requests::each_member(
-  const std::function<void(const worker_actor&, sequence)>& what) const {
+std::vector<served_worker> worker_requests::all() const {
+  std::vector<served_worker> out;
   for (const auto& [rank, who] : members_)
-    what(who.handle, who.settled);
+    out.push_back({who.handle, who.settled});
+  return out;
 }
 
 // -- answers ------------------------------------------------------------------

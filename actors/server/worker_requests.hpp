@@ -10,24 +10,18 @@
 #include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
 #include "actors/server/gathered_sums.hpp"
+#include "actors/server/lead.hpp"
 #include "actors/shards/shard_group.hpp"
-#include "actors/state/server_model.hpp"
+#include "actors/weights/server_model.hpp"
 #include "messages/interfaces.hpp"
 
 #include <deque>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
-
-/// The server's decisions about requests that passed the checks.
-struct worker_requests_calls {
-  std::function<void(const push_header&, const payload&)> push; ///< Sound.
-  std::function<void(const pull_header&)> pull;
-  /// A gradient is unusable, for this reason.
-  std::function<void(const push_header&, errc, const std::string&)> refuse;
-};
 
 struct worker_requests_parts {
   lead_actor::pointer self;
@@ -37,11 +31,6 @@ struct worker_requests_parts {
   gradient_sums_ptr sums; ///< Gradients added up on the way; or null.
   /// Limits how far the recorder may lag: beyond that requests wait.
   cores::note_window* notes = nullptr;
-  /// Whether a decision is still being carried out: requests wait for its end.
-  std::function<bool()> is_open = [] {
-    return false;
-  };
-  worker_requests_calls decide;
 };
 
 class worker_requests {
@@ -49,7 +38,7 @@ public:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
   using weights_result = caf::result<release_header, payload>;
 
-  explicit worker_requests(worker_requests_parts parts);
+  worker_requests(lead& of, worker_requests_parts parts);
 
   // -- requests ---------------------------------------------------------------
 
@@ -86,10 +75,7 @@ public:
   /// Of each member the last gradient that was applied, if there is one.
   std::vector<push_id> applied() const;
 
-  /// Calls `what` for each member: with its handle, and its last gradient that
-  /// was applied or dropped.
-  void each_member(
-    const std::function<void(const worker_actor&, sequence)>& what) const;
+  std::vector<served_worker> all() const;
 
   // -- answers ----------------------------------------------------------------
 
@@ -134,6 +120,7 @@ private:
   void take_part(new_push one);
   gathered_sums_calls calls_of_sums();
 
+  lead& lead_;
   worker_requests_parts parts_;
   policies::by_rank<member> members_;
   std::optional<weights_promise> left_; ///< Of the worker that has just left.

@@ -16,10 +16,6 @@
 
 namespace troupe {
 
-using accept_gate_actor = caf::typed_actor<
-  // Checks how many descriptors are free.
-  result<void>(tick_atom)>;
-
 /// Whether the port should be open. The limit for opening is higher than that
 /// for closing, so that the next node does not close it at once.
 /// @param left Files that may still be opened, of `most`.

@@ -3,7 +3,7 @@
 #include "actors/links/gateway.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/session/path_listener.hpp"
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "config/text/version.hpp"
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"

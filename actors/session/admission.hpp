@@ -9,7 +9,7 @@
 #include "actors/links/framed_gateway.hpp"
 #include "actors/recording/peer_names.hpp"
 #include "actors/shards/shard_registrar.hpp"
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"

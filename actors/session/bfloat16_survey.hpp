@@ -7,7 +7,7 @@
 // `bfloat16_answers` is shared by the actor and by the thread that waits for
 // them, and is thread-safe; the rule is a pure function.
 
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "messages/interfaces.hpp"
 
 #include <chrono>

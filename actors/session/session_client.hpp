@@ -12,7 +12,7 @@
 #include "actors/session/lead_places.hpp"
 #include "actors/session/path_choice.hpp"
 #include "actors/session/server_links.hpp"
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"

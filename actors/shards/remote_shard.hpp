@@ -9,7 +9,7 @@
 // request runs it (actors/runtime/inline_execution.hpp).
 
 #include "actors/links/outgoing.hpp"
-#include "actors/modules/module_roster.hpp"
+#include "actors/segments/module_roster.hpp"
 #include "actors/shards/piece_writer.hpp"
 #include "actors/shards/shard_model.hpp"
 #include "messages/interfaces.hpp"

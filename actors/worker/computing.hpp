@@ -10,7 +10,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
 #include "models/engine/compute.hpp"
-#include "models/engine/plan.hpp"
+#include "models/engine/segment_plan.hpp"
 #include "models/layout/flat_pool.hpp"
 
 #include <memory>

@@ -1,9 +1,9 @@
 #include "apps/checkpoint/checkpoint.hpp"
-#include "config/sources/own_file.hpp"
+#include "config/run_folder/own_file.hpp"
 #include "config/text/text.hpp"
 #include "config/values/script.hpp"
+#include "models/exchange/torch_writer.hpp"
 #include "models/storage/best_weights.hpp"
-#include "models/weights/torch_writer.hpp"
 
 #include <cstdio>
 #include <utility>

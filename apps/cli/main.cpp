@@ -2,7 +2,7 @@
 // its role, passes signals on, and turns the end of the run into an exit
 // status.
 
-#include "actors/modules/training.hpp"
+#include "actors/own_loop/training.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/server/parameter_server.hpp"
@@ -13,6 +13,7 @@
 #include "apps/cli/list_networks.hpp"
 #include "apps/cli/signals.hpp"
 #include "apps/data/data.hpp"
+#include "apps/evaluation/evaluation.hpp"
 #include "apps/lab/calibrate/calibrate.hpp"
 #include "apps/lab/compare/compare.hpp"
 #include "apps/lab/virtual_run.hpp"
@@ -22,7 +23,6 @@
 #include "apps/startup/meeting_file.hpp"
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
-#include "apps/trainer_node/evaluation.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "config/commands/command_line.hpp"

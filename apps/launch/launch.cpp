@@ -1,13 +1,13 @@
 #include "apps/launch/launch.hpp"
 
 #include "actors/recording/progress.hpp"
+#include "apps/launch/launch_plan.hpp"
 #include "apps/launch/orphans.hpp"
-#include "apps/launch/plan.hpp"
 #include "apps/startup/cores.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/startup/stop_signals.hpp"
-#include "config/sources/next_life.hpp"
-#include "config/sources/train_dir.hpp"
+#include "config/run_folder/train_dir.hpp"
+#include "config/sources/next_life_settings.hpp"
 #include "config/text/text.hpp"
 
 #include <poll.h>

@@ -1,9 +1,9 @@
 #include "apps/startup/cores.hpp"
 
+#include "config/patterns/placement.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
-#include "config/values/placement.hpp"
 
 #include <sched.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #include "apps/startup/earlier_start.hpp"
 
 #include "apps/startup/next_life.hpp"
-#include "config/sources/train_dir.hpp"
+#include "config/run_folder/train_dir.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/best_weights.hpp"
 #include "models/storage/durable_file.hpp"

@@ -4,8 +4,8 @@
 //
 // Used by main while it reads the settings; not thread-safe.
 
-#include "config/sources/earlier_run.hpp"
-#include "config/sources/run_lock.hpp"
+#include "config/run_folder/run_lock.hpp"
+#include "config/runs/earlier_run.hpp"
 #include "models/storage/checkpoint.hpp"
 
 #include <functional>

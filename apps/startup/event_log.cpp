@@ -1,6 +1,6 @@
 #include "apps/startup/event_log.hpp"
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "config/text/version.hpp"
 #include "messages/run_record.hpp"
 #include "models/storage/checkpoint.hpp"

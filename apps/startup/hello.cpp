@@ -1,7 +1,7 @@
 #include "apps/startup/hello.hpp"
 
-#include "config/sources/external_compute.hpp"
-#include "config/sources/shared_settings.hpp"
+#include "config/rules/external_compute.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 #include "config/text/version.hpp"

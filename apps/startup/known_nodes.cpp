@@ -3,7 +3,7 @@
 #include "actors/recording/console.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/next_life.hpp"
-#include "config/sources/run_lock.hpp"
+#include "config/run_folder/run_lock.hpp"
 #include "messages/run_record.hpp"
 
 #include <algorithm>

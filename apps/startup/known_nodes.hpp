@@ -7,7 +7,7 @@
 // Made by main. Thread-safe: session clients of shards and workers write it,
 // and ask it.
 
-#include "config/sources/next_life.hpp"
+#include "config/sources/next_life_settings.hpp"
 #include "config/text/settings.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/types.hpp"

@@ -3,9 +3,9 @@
 #include "actors/recording/console.hpp"
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
-#include "config/sources/launch.hpp"
-#include "config/sources/own_file.hpp"
-#include "config/sources/validate.hpp"
+#include "config/rules/validate.hpp"
+#include "config/run_folder/own_file.hpp"
+#include "config/sources/launcher.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 

@@ -1,6 +1,6 @@
 #include "apps/startup/next_life.hpp"
 
-#include "config/sources/train_dir.hpp"
+#include "config/run_folder/train_dir.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/lives.hpp"
 

@@ -7,8 +7,8 @@
 // Called by main.
 
 #include "apps/startup/known_nodes.hpp"
-#include "config/sources/next_life.hpp"
-#include "config/sources/run_lock.hpp"
+#include "config/run_folder/run_lock.hpp"
+#include "config/sources/next_life_settings.hpp"
 #include "config/text/settings.hpp"
 #include "messages/types.hpp"
 

@@ -1,15 +1,15 @@
 #include "apps/trainer_node/faulty_cluster.hpp"
 
-#include "actors/core/fault_draw.hpp"
 #include "actors/links/local_link.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/server/restore.hpp"
 #include "actors/session/session_client.hpp"
+#include "apps/lab/simulation/fault_draw.hpp"
 #include "apps/lab/simulation/fault_injector.hpp"
 #include "apps/lab/simulation/simulated_link.hpp"
-#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/participants.hpp"
+#include "apps/trainer_node/segment_places.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/checkpoint.hpp"
 

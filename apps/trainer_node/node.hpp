@@ -8,8 +8,8 @@
 #include "apps/lab/simulation/machine.hpp"
 #include "apps/startup/earlier_start.hpp"
 #include "apps/startup/known_nodes.hpp"
+#include "config/run_folder/run_lock.hpp"
 #include "config/sources/resolve.hpp"
-#include "config/sources/run_lock.hpp"
 #include "messages/interfaces.hpp"
 
 #include <filesystem>

@@ -1,9 +1,9 @@
 #include "apps/trainer_node/one_process_cluster.hpp"
 
-#include "actors/modules/training.hpp"
+#include "actors/own_loop/training.hpp"
 #include "actors/runtime/spawning.hpp"
-#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/participants.hpp"
+#include "apps/trainer_node/segment_places.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 

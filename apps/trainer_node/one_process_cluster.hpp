@@ -3,7 +3,7 @@
 // time, or on simulated machines under the virtual clock. Called by main's
 // thread.
 
-#include "actors/modules/remote_module.hpp"
+#include "actors/segments/remote_module.hpp"
 #include "actors/session/session_client.hpp"
 #include "actors/worker/computing.hpp"
 #include "apps/lab/simulation/machine.hpp"

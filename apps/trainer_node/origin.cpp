@@ -6,7 +6,7 @@
 #include "apps/startup/next_life.hpp"
 #include "apps/trainer_node/faulty_cluster.hpp"
 #include "config/report/report.hpp"
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/script.hpp"

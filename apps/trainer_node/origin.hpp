@@ -5,9 +5,9 @@
 #include "actors/server/parameter_server.hpp"
 #include "apps/startup/earlier_start.hpp"
 #include "apps/trainer_node/replay.hpp"
-#include "config/sources/description.hpp"
+#include "config/run_folder/train_dir.hpp"
+#include "config/runs/description.hpp"
 #include "config/sources/resolve.hpp"
-#include "config/sources/train_dir.hpp"
 #include "data/dataset.hpp"
 #include "models/storage/lives.hpp"
 

@@ -1,14 +1,14 @@
 #include "apps/trainer_node/participants.hpp"
 
 #include "actors/evaluator/evaluator.hpp"
-#include "actors/external/agent.hpp"
-#include "actors/external/scorer.hpp"
-#include "actors/modules/training.hpp"
+#include "actors/own_loop/training.hpp"
 #include "actors/runtime/spawning.hpp"
-#include "actors/state/server_model.hpp"
+#include "actors/user_process/agent.hpp"
+#include "actors/user_process/scorer.hpp"
+#include "actors/weights/server_model.hpp"
 #include "actors/worker/worker.hpp"
 #include "apps/lab/simulation/machine.hpp"
-#include "apps/trainer_node/modules.hpp"
+#include "apps/trainer_node/segment_places.hpp"
 #include "models/layout/segments.hpp"
 
 namespace troupe {

@@ -2,7 +2,7 @@
 // Spawns workers and evaluators together with their computing actors. Called by
 // session clients, on their thread.
 
-#include "actors/external/process_line.hpp"
+#include "actors/user_process/process_line.hpp"
 #include "actors/worker/computing.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/shm/shared_memory.hpp"

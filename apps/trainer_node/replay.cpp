@@ -1,8 +1,8 @@
 #include "apps/trainer_node/replay.hpp"
 
 #include "apps/startup/event_log.hpp"
-#include "config/sources/replay.hpp"
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/replay_settings.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
 #include "messages/run_record.hpp"

@@ -5,13 +5,13 @@
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/shard_session_client.hpp"
 #include "actors/shards/remote_shard.hpp"
-#include "actors/state/server_model.hpp"
+#include "actors/weights/server_model.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/listening_ports.hpp"
-#include "apps/trainer_node/modules.hpp"
 #include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/segment_places.hpp"
 #include "messages/run_record.hpp"
 
 #include <unistd.h>

@@ -1,14 +1,14 @@
 #include "apps/trainer_node/sizes.hpp"
 
-#include "actors/state/first_weights.hpp"
-#include "actors/state/server_model.hpp"
-#include "apps/trainer_node/modules.hpp"
+#include "actors/weights/first_weights.hpp"
+#include "actors/weights/server_model.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/origin.hpp"
+#include "apps/trainer_node/segment_places.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/script.hpp"
-#include "data/survey.hpp"
+#include "data/formats/survey.hpp"
 #include "models/networks/registry.hpp"
 
 #include <algorithm>

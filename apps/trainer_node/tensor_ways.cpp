@@ -1,7 +1,7 @@
 #include "apps/trainer_node/tensor_ways.hpp"
 
 #include "actors/session/path_choice.hpp"
-#include "actors/state/server_model.hpp"
+#include "actors/weights/server_model.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/schema/paths.hpp"
 #include "config/values/compression.hpp"

@@ -1,10 +1,10 @@
 // What contexts that a trainer opens and abandons leave behind.
 
-#include "actors/modules/activations.hpp"
-#include "actors/modules/remote_module.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
+#include "actors/segments/activations.hpp"
+#include "actors/segments/remote_module.hpp"
 #include "bench/topics.hpp"
 #include "config/text/failure.hpp"
 

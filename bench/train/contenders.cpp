@@ -1,6 +1,6 @@
 #include "bench/train/contenders.hpp"
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "apps/scratch_folder.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/text/failure.hpp"

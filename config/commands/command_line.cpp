@@ -4,9 +4,9 @@
 #include "config/commands/help.hpp"
 #include "config/report/plan.hpp"
 #include "config/report/report.hpp"
-#include "config/sources/next_life.hpp"
-#include "config/sources/small_networks.hpp"
-#include "config/sources/validate.hpp"
+#include "config/rules/small_networks.hpp"
+#include "config/rules/validate.hpp"
+#include "config/sources/next_life_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
 

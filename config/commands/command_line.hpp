@@ -2,7 +2,7 @@
 // Parses the arguments of trainer_node into the action to take. Called once, by
 // main's thread.
 
-#include "config/sources/earlier_run.hpp"
+#include "config/runs/earlier_run.hpp"
 #include "config/sources/resolve.hpp"
 
 #include <span>

@@ -1,11 +1,11 @@
 #include "config/report/plan.hpp"
 
+#include "config/patterns/param_groups.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
 #include "config/values/external.hpp"
-#include "config/values/param_groups.hpp"
 #include "config/values/script.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "config/report/report.hpp"
 
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "config/sources/ini.hpp"
 #include "config/text/value.hpp"
 #include "config/text/version.hpp"

@@ -1,8 +1,8 @@
 #include "config/schema/optimizers.hpp"
 
+#include "config/patterns/param_groups.hpp"
 #include "config/text/registered.hpp"
 #include "config/text/settings.hpp"
-#include "config/values/param_groups.hpp"
 
 #include <algorithm>
 #include <utility>

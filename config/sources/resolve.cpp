@@ -1,18 +1,18 @@
 #include "config/sources/resolve.hpp"
 
+#include "config/patterns/param_groups.hpp"
+#include "config/patterns/placement.hpp"
+#include "config/run_folder/run_lock.hpp"
 #include "config/schema/optimizers.hpp"
 #include "config/schema/policies.hpp"
 #include "config/sources/ini.hpp"
-#include "config/sources/next_life.hpp"
-#include "config/sources/run_lock.hpp"
+#include "config/sources/next_life_settings.hpp"
 #include "config/sources/service_variables.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/metrics.hpp"
-#include "config/values/param_groups.hpp"
-#include "config/values/placement.hpp"
 
 #include <unistd.h>
 

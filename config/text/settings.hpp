@@ -19,7 +19,6 @@ enum class role : uint8_t {
   ps,
   worker,
   evaluator,
-  checkpoint_writer,
   automatic ///< Taken from the launch environment.
 };
 

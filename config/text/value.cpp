@@ -99,7 +99,6 @@ constexpr std::array role_words{
   choice<role>{role::ps, "ps"},
   choice<role>{role::worker, "worker"},
   choice<role>{role::evaluator, "evaluator"},
-  choice<role>{role::checkpoint_writer, "checkpoint-writer"},
   choice<role>{role::automatic, "auto"},
 };
 

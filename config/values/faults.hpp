@@ -17,7 +17,7 @@
 //   90    fail-server(restart=3)          its life fails, as with a lost shard
 //
 // Instead of a file, random(7) or random(seed=7,faults=6,until=40) draws them;
-// see actors/core/fault_draw.hpp.
+// see apps/lab/simulation/fault_draw.hpp.
 
 #include <cstdint>
 #include <filesystem>

@@ -5,7 +5,7 @@
 #include "config/text/failure.hpp"
 #include "config/text/registered.hpp"
 #include "data/formats/registration.hpp"
-#include "data/survey.hpp"
+#include "data/formats/survey.hpp"
 
 #include <algorithm>
 #include <cinttypes>

@@ -2,7 +2,7 @@
 // Which parameters of a network have numbers of their own in training. A pure
 // function; any thread.
 
-#include "config/values/param_groups.hpp"
+#include "config/patterns/param_groups.hpp"
 #include "models/layout/flat_layout.hpp"
 
 #include <map>

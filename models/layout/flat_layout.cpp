@@ -2,7 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
-#include "models/layer_kind.hpp"
+#include "models/layout/layer_kind.hpp"
 #include "models/storage/safetensors.hpp"
 #include "models/storage/sha256.hpp"
 

@@ -6,9 +6,9 @@
 // its own, in which constants of other types come last, as bytes. An immutable
 // value; any thread.
 
+#include "config/patterns/key_patterns.hpp"
+#include "config/patterns/param_groups.hpp"
 #include "config/text/settings.hpp"
-#include "config/values/key_patterns.hpp"
-#include "config/values/param_groups.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/core/Tensor.h>

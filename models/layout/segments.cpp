@@ -1,8 +1,8 @@
 #include "models/layout/segments.hpp"
 
+#include "config/patterns/key_patterns.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
-#include "config/values/key_patterns.hpp"
 #include "models/layout/assign_groups.hpp"
 
 #include <torch/nn/module.h>

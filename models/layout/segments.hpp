@@ -2,8 +2,8 @@
 // How a network is cut into segments with different owners (`--placement`), and
 // the layout that follows from it. Free functions; any thread.
 
+#include "config/patterns/placement.hpp"
 #include "config/text/settings.hpp"
-#include "config/values/placement.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/layout/shard_cuts.hpp"
 #include "models/network.hpp"

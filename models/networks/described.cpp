@@ -1,10 +1,10 @@
 #include "models/networks/described.hpp"
 
+#include "config/patterns/param_groups.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/input_file.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
-#include "config/values/param_groups.hpp"
 #include "config/values/script.hpp"
 #include "models/storage/described_tensors.hpp"
 #include "models/storage/durable_file.hpp"

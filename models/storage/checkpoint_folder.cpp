@@ -162,7 +162,7 @@ void prune(const fs::path& dir, size_t keep, std::span<const uint64_t> stay) {
     sync_folder(dir);
   for (const auto& path : doomed)
     remove_tree(path);
-  // Half of one is one still, and goes at the next call.
+  // One that was removed in part has its name, and goes at the next call.
   auto abandoned = list_abandoned(dir);
   for (size_t i = 0; i + keep < abandoned.size(); ++i)
     remove_tree(abandoned[i]);

@@ -1,6 +1,6 @@
 // From a virtual run's event log back to the distribution that it declared.
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "apps/lab/calibrate/calibrate.hpp"
 #include "apps/lab/calibrate/fit.hpp"
 #include "apps/lab/calibrate/recorded.hpp"

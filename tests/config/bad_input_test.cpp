@@ -38,7 +38,7 @@ constexpr bad bad_flags[] = {
    "--simulate and --role, or two roles, contradict each other: give one"},
   {"--role", "--role needs a value"},
   {"--role wrker", "--role wrker: must be one of ps, worker, evaluator, "
-                   "checkpoint-writer, auto; did you mean 'worker'?"},
+                   "auto; did you mean 'worker'?"},
   {"--config a --config b", "--config is given twice"},
   {"--set lr=3", "--set lr=3: must be section.key=value"},
   {"--set training.lr", "--set training.lr: must be section.key=value"},
@@ -329,8 +329,6 @@ TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
   CHECK(said("--role ps --sharding local")
           .starts_with("--sharding local: needs files that differ"));
   CHECK(said("--role worker --sharding local") == "");
-  CHECK(said("--role checkpoint-writer")
-          .starts_with("--role checkpoint-writer: in this release"));
 }
 
 TEST_CASE("a wrong value names the place where it stands", "[bad]") {

@@ -1,4 +1,4 @@
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "tests/config/samples.hpp"
 #include "tests/config/support.hpp"
 

@@ -1,5 +1,5 @@
 #include "config/report/report.hpp"
-#include "config/sources/earlier_run.hpp"
+#include "config/runs/earlier_run.hpp"
 #include "tests/config/samples.hpp"
 #include "tests/config/support.hpp"
 

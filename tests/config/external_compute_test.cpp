@@ -1,6 +1,6 @@
 // The rules of --compute external, and of what is computed elsewhere.
 
-#include "config/sources/external_compute.hpp"
+#include "config/rules/external_compute.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 #include "config/values/external.hpp"

@@ -1,5 +1,5 @@
 #include "config/commands/verb.hpp"
-#include "config/sources/launch.hpp"
+#include "config/sources/launcher.hpp"
 #include "config/text/home.hpp"
 #include "config/text/value.hpp"
 #include "config/values/script.hpp"

@@ -1,5 +1,5 @@
-#include "config/sources/next_life.hpp"
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/shared_settings.hpp"
+#include "config/sources/next_life_settings.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

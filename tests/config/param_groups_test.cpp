@@ -1,5 +1,5 @@
+#include "config/patterns/param_groups.hpp"
 #include "config/text/value.hpp"
-#include "config/values/param_groups.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
+#include "config/patterns/placement.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
-#include "config/values/placement.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

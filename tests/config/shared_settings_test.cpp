@@ -1,4 +1,4 @@
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "tests/config/samples.hpp"
 #include "tests/config/support.hpp"
 

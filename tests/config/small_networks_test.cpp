@@ -1,6 +1,6 @@
 #include "config/report/report.hpp"
-#include "config/sources/shared_settings.hpp"
-#include "config/sources/small_networks.hpp"
+#include "config/rules/small_networks.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-#include "config/sources/own_file.hpp"
-#include "config/sources/train_dir.hpp"
+#include "config/run_folder/own_file.hpp"
+#include "config/run_folder/train_dir.hpp"
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -50,13 +50,14 @@ TEST_CASE("every word of an enum reads back", "[value]") {
   for (const auto& [value, word] : words(role{}))
     CHECK(parse<role>(word) == value);
   CHECK(alternatives<clock_kind>() == "real|virtual");
-  CHECK(print(role::checkpoint_writer) == "checkpoint-writer");
+  CHECK(print(parallel_mode::remote_forward) == "remote-forward");
 }
 
 TEST_CASE("capitals, '-' and '_' do not count in the words of an enum",
           "[value]") {
   CHECK(parse<buffers_rule>("Local") == buffers_rule::local);
-  CHECK(parse<role>("checkpoint_writer") == role::checkpoint_writer);
+  CHECK(parse<parallel_mode>("remote_forward") ==
+        parallel_mode::remote_forward);
   CHECK_THROWS_AS(parse<buffers_rule>("l ocal"), bad_value);
   CHECK_THROWS_AS(parse<buffers_rule>("-"), bad_value);
 }

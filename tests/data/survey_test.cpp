@@ -2,7 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"
-#include "data/survey.hpp"
+#include "data/formats/survey.hpp"
 #include "tests/data/image_files.hpp"
 #include "tests/support/error_line.hpp"
 

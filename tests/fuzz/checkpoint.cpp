@@ -7,7 +7,7 @@
 #include "actors/recording/run_statistics.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore_ledger.hpp"
-#include "config/sources/earlier_run.hpp"
+#include "config/runs/earlier_run.hpp"
 #include "config/text/value.hpp"
 #include "messages/run_record.hpp"
 #include "tests/fuzz/descriptions.hpp"

@@ -2,7 +2,7 @@
 // Fuzz targets' helpers for descriptions of a run, which are read from
 // checkpoints, event logs and servers.
 
-#include "config/sources/description.hpp"
+#include "config/runs/description.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace troupe::fuzz {

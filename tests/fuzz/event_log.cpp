@@ -2,10 +2,10 @@
 // events (two bytes of length, then the event) that are numbered and sealed
 // here, since no mutation would meet a checksum.
 
-#include "actors/recording/crc32c.hpp"
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/crc32c.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "apps/lab/replay/recorded_run.hpp"
-#include "config/sources/replay.hpp"
+#include "config/runs/replay_settings.hpp"
 #include "messages/run_record.hpp"
 #include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/memory_file.hpp"

@@ -1,7 +1,7 @@
 // The hello of a peer, as the admission actor reads it, and the welcome, as a
 // peer reads it.
 
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/run_record.hpp"
 #include "messages/transport/compression/compression.hpp"

@@ -2,9 +2,9 @@
 
 #include "config/report/plan.hpp"
 #include "config/report/report.hpp"
+#include "config/rules/validate.hpp"
 #include "config/schema/keys.hpp"
 #include "config/sources/resolve.hpp"
-#include "config/sources/validate.hpp"
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 

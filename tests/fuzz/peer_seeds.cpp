@@ -1,4 +1,4 @@
-#include "config/sources/shared_settings.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/protocol.hpp"

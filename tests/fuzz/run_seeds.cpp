@@ -1,4 +1,4 @@
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "actors/recording/metrics_log.hpp"
 #include "config/report/report.hpp"
 #include "messages/run_record.hpp"

@@ -1,4 +1,4 @@
-#include "models/weights/weights_file.hpp"
+#include "models/exchange/weights_file.hpp"
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/support/zip_archive.hpp"

@@ -7,7 +7,7 @@
 
 using namespace troupe;
 
-TEST_CASE("Intra-op threads hold for one thread and one scope") {
+TEST_CASE("intra-op threads hold for one thread and one scope") {
   auto seen = std::async(std::launch::async, [] {
                 at::set_num_threads(2);
                 std::vector<int> out;

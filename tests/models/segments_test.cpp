@@ -1,5 +1,5 @@
 #include "config/text/failure.hpp"
-#include "models/engine/plan.hpp"
+#include "models/engine/segment_plan.hpp"
 #include "models/layout/segments.hpp"
 #include "tests/support/error_line.hpp"
 

@@ -1,6 +1,6 @@
 #include "config/text/failure.hpp"
+#include "models/exchange/taken_weights.hpp"
 #include "models/storage/durable_file.hpp"
-#include "models/weights/taken_weights.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <ATen/ops/full.h>

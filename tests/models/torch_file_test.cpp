@@ -1,7 +1,7 @@
 #include "config/text/failure.hpp"
-#include "models/weights/pickle.hpp"
-#include "models/weights/torch_writer.hpp"
-#include "models/weights/weights_file.hpp"
+#include "models/exchange/pickle.hpp"
+#include "models/exchange/torch_writer.hpp"
+#include "models/exchange/weights_file.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/zip_archive.hpp"
 

@@ -1,4 +1,4 @@
-#include "models/weights/wrapper_names.hpp"
+#include "models/exchange/wrapper_names.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

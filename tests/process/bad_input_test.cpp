@@ -163,7 +163,7 @@ constexpr row bad_calls[] = {
    "--device cuda: this release computes without CUDA; use --device cpu"},
 };
 
-TEST_CASE("Bad command lines and configurations") {
+TEST_CASE("bad command lines and configurations") {
   process_fixture on;
   fs::create_directory(on.home() / "folder");
   spill(on.home() / "misspelt.ini", "[training]\nlr = 0.1\nmomentun = 0.9\n");
@@ -267,7 +267,7 @@ void write_bad_sets(const fs::path& home) {
 
 } // namespace
 
-TEST_CASE("Bad data files") {
+TEST_CASE("bad data files") {
   process_fixture on;
   auto at = [&](const char* folder) {
     return on.home() / folder;
@@ -348,7 +348,7 @@ void flip_a_byte(const fs::path& path) {
 
 } // namespace
 
-TEST_CASE("Bad run directories and checkpoints of other runs") {
+TEST_CASE("bad run directories and checkpoints of other runs") {
   process_fixture on;
   make_run(on);
   spill(on.home() / "file", "mine");
@@ -363,7 +363,7 @@ TEST_CASE("Bad run directories and checkpoints of other runs") {
   CHECK(slurp(on.run() / "summary.json") == summary);
 }
 
-TEST_CASE("A damaged checkpoint gives way to the one before") {
+TEST_CASE("a damaged checkpoint gives way to the one before") {
   process_fixture on;
   make_run(on);
   auto checkpoint = on.run() / "checkpoints" / "step-00000006";
@@ -384,7 +384,7 @@ TEST_CASE("A damaged checkpoint gives way to the one before") {
   }
 }
 
-TEST_CASE("Damaged checkpoints only") {
+TEST_CASE("damaged checkpoints only") {
   process_fixture on;
   make_run(on);
   for (const auto& name : checkpoints_of(on.run()))
@@ -421,7 +421,7 @@ void check_full(process_fixture& on, child& who, const std::string& reason) {
 
 } // namespace
 
-TEST_CASE("Files that may not grow") {
+TEST_CASE("files that may not grow") {
   process_fixture on;
   child_options how;
   how.largest_file = 1 << 20;
@@ -435,7 +435,7 @@ TEST_CASE("Files that may not grow") {
   CHECK(checkpoints_of(on.run()).empty());
 }
 
-TEST_CASE("A full disk") {
+TEST_CASE("a full disk") {
   process_fixture on;
   fs::create_directory(on.run());
   // A file system in a mount namespace of our own, which ends with this
@@ -530,7 +530,7 @@ std::string greedy_header() {
 
 } // namespace
 
-TEST_CASE("A port that is in use") {
+TEST_CASE("a port that is in use") {
   process_fixture on;
   socket_guard taken{listen_on(on.port())};
   auto server = on.server({});
@@ -540,7 +540,7 @@ TEST_CASE("A port that is in use") {
   CHECK(!fs::exists(on.run()));
 }
 
-TEST_CASE("A host that is none of this machine") {
+TEST_CASE("a host that is none of this machine") {
   process_fixture on;
   const flags elsewhere{"--host", "203.0.113.7", "--insecure-network"};
   auto server = on.server(elsewhere);
@@ -554,7 +554,7 @@ TEST_CASE("A host that is none of this machine") {
                 "cannot listen on 203\\.0\\.113\\.7:0: Cannot assign .*");
 }
 
-TEST_CASE("A host whose name does not resolve") {
+TEST_CASE("a host whose name does not resolve") {
   process_fixture on;
   const flags nowhere{"--host", "nowhere.invalid", "--insecure-network",
                       "--connect-timeout", "0.5"};
@@ -570,7 +570,7 @@ TEST_CASE("A host whose name does not resolve") {
                   ".*[Nn]ame.*\\); check \\[cluster\\] host and port.*");
 }
 
-TEST_CASE("A peer that never answers") {
+TEST_CASE("a peer that never answers") {
   process_fixture on;
   socket_guard mute{listen_on(on.port())};
   auto worker = on.worker({"--connect-timeout", "2"});
@@ -579,7 +579,7 @@ TEST_CASE("A peer that never answers") {
                   " within 2 s .*");
 }
 
-TEST_CASE("A peer that talks nonsense") {
+TEST_CASE("a peer that talks nonsense") {
   process_fixture on;
   socket_guard babbler{listen_on(on.port())};
   auto worker = on.worker({"--connect-timeout", "2"});
@@ -597,7 +597,7 @@ TEST_CASE("A peer that talks nonsense") {
     worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" + on.port() + ".*");
 }
 
-TEST_CASE("A node that was meant for another run") {
+TEST_CASE("a node that was meant for another run") {
   process_fixture on;
   auto server = on.listening_server(
     {"--workers", "1", "--max-steps", "3", "--run-id", "night 7"});
@@ -612,7 +612,7 @@ TEST_CASE("A node that was meant for another run") {
   CHECK(worker.said("connected .* as worker 0 over .*, run night 7"));
 }
 
-TEST_CASE("A node whose settings are not those of the cluster") {
+TEST_CASE("a node whose settings are not those of the cluster") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1"});
   auto other = on.worker({"--batch-size", "32"});
@@ -627,7 +627,7 @@ TEST_CASE("A node whose settings are not those of the cluster") {
   check_end(worker, 0);
 }
 
-TEST_CASE("A node without what the cluster needs") {
+TEST_CASE("a node without what the cluster needs") {
   process_fixture on;
   write_data(on.home() / "good", 100);
   write_data(on.home() / "other", 90);
@@ -647,7 +647,7 @@ TEST_CASE("A node without what the cluster needs") {
   check_end(worker, 0);
 }
 
-TEST_CASE("A rank that is taken") {
+TEST_CASE("a rank that is taken") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "2", "--epochs", "1"});
   auto first = on.worker({"--rank", "0"});

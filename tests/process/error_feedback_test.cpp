@@ -123,7 +123,7 @@ void kill_often(const std::string& compression, bool folders, int kills,
 
 } // namespace
 
-TEST_CASE("Nothing is left of lives of a server that end between checkpoints") {
+TEST_CASE("nothing is left of lives of a server that end between checkpoints") {
   auto first = wished("TROUPE_FAULT_FIRST_SEED", 0);
   auto end = first + wished("TROUPE_FAULT_REPETITIONS", 2);
   for (auto seed = first; seed < end; ++seed)

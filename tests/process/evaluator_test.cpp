@@ -12,7 +12,7 @@
 
 using namespace troupe::testing;
 
-TEST_CASE("An evaluator follows a folder of checkpoints to the end") {
+TEST_CASE("an evaluator follows a folder of checkpoints to the end") {
   process_fixture on;
   auto evaluator = on.evaluator({"--follow", on.run().string()});
   auto server =
@@ -40,7 +40,7 @@ std::vector<json> scores_in(const std::filesystem::path& folder) {
 
 } // namespace
 
-TEST_CASE("A folder's checkpoints are scored in order, once, and kept") {
+TEST_CASE("a folder's checkpoints are scored in order, once, and kept") {
   process_fixture on;
   auto run = on.simulate({"--epochs", "2", "--checkpoint-freq", "4", "--keep",
                           "100", "--evaluator", "false"});
@@ -72,7 +72,7 @@ TEST_CASE("A folder's checkpoints are scored in order, once, and kept") {
   CHECK(newest[0]["step"] == last);
 }
 
-TEST_CASE("An evaluator of a folder refuses what it has no use for") {
+TEST_CASE("an evaluator of a folder refuses what it has no use for") {
   process_fixture on;
   auto run = on.simulate({"--max-steps", "1", "--evaluator", "false"});
   check_end(run, 0);
@@ -97,7 +97,7 @@ TEST_CASE("An evaluator of a folder refuses what it has no use for") {
   }
 }
 
-TEST_CASE("A run ends without its evaluator") {
+TEST_CASE("a run ends without its evaluator") {
   for (auto number : {SIGKILL, SIGTERM}) {
     process_fixture on;
     auto server = on.listening_server({"--workers", "2", "--epochs", "5"});
@@ -113,7 +113,7 @@ TEST_CASE("A run ends without its evaluator") {
   }
 }
 
-TEST_CASE("A run waits only so long for the last score") {
+TEST_CASE("a run waits only so long for the last score") {
   process_fixture on;
   auto server = on.listening_server(
     {"--workers", "2", "--epochs", "2", "--eval-timeout", "1"});

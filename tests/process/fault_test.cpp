@@ -84,7 +84,7 @@ TEST_CASE("backup: epochs end although a worker is always late") {
   CHECK(on.summary()["gradients_dropped"] > 0);
 }
 
-TEST_CASE("A run that stands still says for whom it waits") {
+TEST_CASE("a run that stands still says for whom it waits") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "2", "--max-steps", "20"});
   auto one = on.worker();
@@ -96,7 +96,7 @@ TEST_CASE("A run that stands still says for whom it waits") {
   CHECK_FALSE(server.said("no step for 20 s"));
 }
 
-TEST_CASE("A worker that stalls is dropped and comes back") {
+TEST_CASE("a worker that stalls is dropped and comes back") {
   process_fixture on{recorded};
   auto server = on.listening_server(
     {"--workers", "3", "--epochs", "15", "--liveness-timeout", "2"});
@@ -116,7 +116,7 @@ TEST_CASE("A worker that stalls is dropped and comes back") {
   check_completed(on, 15);
 }
 
-TEST_CASE("The last samples of a worker that stands still go to the others") {
+TEST_CASE("the last samples of a worker that stands still go to the others") {
   process_fixture on{recorded};
   // Its silence is noticed later.
   const flags patient{"--liveness-timeout", "600"};
@@ -134,7 +134,7 @@ TEST_CASE("The last samples of a worker that stands still go to the others") {
   check_completed(on, 5);
 }
 
-TEST_CASE("A worker that is told to stop leaves and the others go on") {
+TEST_CASE("a worker that is told to stop leaves and the others go on") {
   process_fixture on{recorded};
   auto server = on.listening_server({"--workers", "2", "--epochs", "10"});
   auto workers = workers_of(on, 2);
@@ -151,7 +151,7 @@ TEST_CASE("A worker that is told to stop leaves and the others go on") {
 
 // -- the parameter server dies ------------------------------------------------
 
-TEST_CASE("A killed parameter server is resumed and its workers come back") {
+TEST_CASE("a killed parameter server is resumed and its workers come back") {
   process_fixture on{recorded};
   const flags what{"--workers",         "3",  "--epochs", "15",
                    "--checkpoint-freq", "10", "--policy", "ssp"};
@@ -177,7 +177,7 @@ TEST_CASE("A killed parameter server is resumed and its workers come back") {
                     " updates made after it were rolled back"));
 }
 
-TEST_CASE("A parameter server that stalls is waited for") {
+TEST_CASE("a parameter server that stalls is waited for") {
   process_fixture on{recorded};
   const flags soon{"--liveness-timeout", "2"};
   auto server =
@@ -201,7 +201,7 @@ TEST_CASE("A parameter server that stalls is waited for") {
   check_replayed(on);
 }
 
-TEST_CASE("Nodes give up when their parameter server is gone for good") {
+TEST_CASE("nodes give up when their parameter server is gone for good") {
   process_fixture on;
   const flags soon{"--connect-timeout", "1"};
   auto server = on.listening_server({"--workers", "1", "--epochs", "1000"});
@@ -216,7 +216,7 @@ TEST_CASE("Nodes give up when their parameter server is gone for good") {
   }
 }
 
-TEST_CASE("Workers wait for a parameter server that is not there yet") {
+TEST_CASE("workers wait for a parameter server that is not there yet") {
   process_fixture on{recorded};
   auto workers = workers_of(on, 2);
   for (auto& worker : workers)
@@ -227,7 +227,7 @@ TEST_CASE("Workers wait for a parameter server that is not there yet") {
   check_completed(on, 1);
 }
 
-TEST_CASE("A worker gives up when no parameter server comes") {
+TEST_CASE("a worker gives up when no parameter server comes") {
   process_fixture on;
   auto worker = on.worker({"--connect-timeout", "1"});
   check_end(worker, 1);
@@ -239,7 +239,7 @@ TEST_CASE("A worker gives up when no parameter server comes") {
 
 // -- signals ------------------------------------------------------------------
 
-TEST_CASE("The parameter server stops at a signal and goes on later") {
+TEST_CASE("the parameter server stops at a signal and goes on later") {
   process_fixture on{recorded};
   const flags what{"--workers",         "2",   "--epochs", "12",
                    "--checkpoint-freq", "1000"};
@@ -264,7 +264,7 @@ TEST_CASE("The parameter server stops at a signal and goes on later") {
   CHECK(all.rolled_back == 0);
 }
 
-TEST_CASE("A second Ctrl-C ends the parameter server at once") {
+TEST_CASE("a second Ctrl-C ends the parameter server at once") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1000"});
   auto evaluator = on.evaluator({"--connect-timeout", "1"});
@@ -280,7 +280,7 @@ TEST_CASE("A second Ctrl-C ends the parameter server at once") {
   evaluator.kill();
 }
 
-TEST_CASE("A run in one process stops at each of the signals") {
+TEST_CASE("a run in one process stops at each of the signals") {
   for (auto number : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
     process_fixture on;
     auto all = on.simulate({"--workers", "2", "--epochs", "1000"});
@@ -343,7 +343,7 @@ void kill_both(uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("Kill -9 of a worker, then of the parameter server, never hangs") {
+TEST_CASE("kill -9 of a worker, then of the parameter server, never hangs") {
   auto first = wished("TROUPE_FAULT_FIRST_SEED", 0);
   auto end = first + wished("TROUPE_FAULT_REPETITIONS", 3);
   for (auto seed = first; seed < end; ++seed) {

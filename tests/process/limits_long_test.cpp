@@ -7,7 +7,7 @@
 
 using namespace troupe::testing;
 
-TEST_CASE("Forty workers share the files of a server that may open 64") {
+TEST_CASE("forty workers share the files of a server that may open 64") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "4", "--policy", "async",
                                      "--epochs", "1000", "--threads", "1"});
@@ -34,7 +34,7 @@ TEST_CASE("Forty workers share the files of a server that may open 64") {
     one.kill();
 }
 
-TEST_CASE("Nodes end in time whatever number of files they may open") {
+TEST_CASE("nodes end in time whatever number of files they may open") {
   child_options limits;
   for (uint64_t files = 4; files <= 80; files += 4) {
     INFO(files << " files");
@@ -46,7 +46,7 @@ TEST_CASE("Nodes end in time whatever number of files they may open") {
   }
 }
 
-TEST_CASE("Nodes end in time however much memory they get") {
+TEST_CASE("nodes end in time however much memory they get") {
   child_options limits;
   for (uint64_t megabytes = 200; megabytes <= 3000; megabytes += 200) {
     INFO(megabytes << " MiB");

@@ -7,7 +7,7 @@
 
 using namespace troupe::testing;
 
-TEST_CASE("A parameter server out of file descriptors rests, and lets nodes in "
+TEST_CASE("a parameter server out of file descriptors rests, and lets nodes in "
           "when some are free") {
   process_fixture on;
   auto server =
@@ -26,7 +26,7 @@ TEST_CASE("A parameter server out of file descriptors rests, and lets nodes in "
   check_end(worker, 0);
 }
 
-TEST_CASE("Members train on while the port is shut") {
+TEST_CASE("members train on while the port is shut") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1000",
                                      "--policy", "async", "--threads", "1"});
@@ -47,7 +47,7 @@ TEST_CASE("Members train on while the port is shut") {
   check_end(second, 0);
 }
 
-TEST_CASE("Nodes that may open few files end in time and say why") {
+TEST_CASE("nodes that may open few files end in time and say why") {
   child_options limits;
   for (uint64_t files : {12, 20}) {
     INFO(files << " files");
@@ -57,7 +57,7 @@ TEST_CASE("Nodes that may open few files end in time and say why") {
   }
 }
 
-TEST_CASE("Nodes that get little memory end in time") {
+TEST_CASE("nodes that get little memory end in time") {
   child_options limits;
   for (uint64_t megabytes : {600, 900}) {
     INFO(megabytes << " MiB");

@@ -76,7 +76,7 @@ void await_stillness(child& who) {
 
 } // namespace
 
-TEST_CASE("A disk that takes nothing holds training up, and nothing is lost") {
+TEST_CASE("a disk that takes nothing holds training up, and nothing is lost") {
   process_fixture on;
   blocked_log log{on};
   auto all = on.simulate(many_updates);
@@ -94,7 +94,7 @@ TEST_CASE("A disk that takes nothing holds training up, and nothing is lost") {
   CHECK(step == 9000);
 }
 
-TEST_CASE("A run that ends while the disk takes nothing ends as failed") {
+TEST_CASE("a run that ends while the disk takes nothing ends as failed") {
   process_fixture on;
   blocked_log log{on};
   auto all = on.simulate(many_updates);
@@ -105,7 +105,7 @@ TEST_CASE("A run that ends while the disk takes nothing ends as failed") {
         std::string::npos);
 }
 
-TEST_CASE("A path that carries nothing for good gives way to another") {
+TEST_CASE("a path that carries nothing for good gives way to another") {
   process_fixture on{recorded};
   auto server =
     on.listening_server({"--workers", "2", "--max-steps", "400", "--transport",

@@ -47,7 +47,7 @@ void check_refused(process_fixture& on, const flags& what, int status,
 
 } // namespace
 
-TEST_CASE("Every mode makes the weights of whole networks, with threads") {
+TEST_CASE("every mode makes the weights of whole networks, with threads") {
   process_fixture whole;
   auto local = whole.simulate(short_run + flags{"--micro-batch-size", "4"});
   check_end(local, 0);
@@ -64,7 +64,7 @@ TEST_CASE("Every mode makes the weights of whole networks, with threads") {
   }
 }
 
-TEST_CASE("A pipeline is a worker in a process of its own") {
+TEST_CASE("a pipeline is a worker in a process of its own") {
   process_fixture whole;
   auto local = whole.simulate(short_run + flags{"--micro-batch-size", "4"});
   check_end(local, 0);
@@ -85,7 +85,7 @@ TEST_CASE("A pipeline is a worker in a process of its own") {
   }
 }
 
-TEST_CASE("A script lives on the server as a whole") {
+TEST_CASE("a script lives on the server as a whole") {
   process_fixture on;
   auto file = (on.home() / "net.pt").string();
   child writes{{TROUPE_WRITE_SCRIPT, file, "1"}, on.home() / "write"};
@@ -102,7 +102,7 @@ TEST_CASE("A script lives on the server as a whole") {
                 "can be cut into at most 1 part");
 }
 
-TEST_CASE("The network is on the server, and workers in processes") {
+TEST_CASE("the network is on the server, and workers in processes") {
   process_fixture whole;
   auto what = resnet + flags{"--micro-batch-size", "4"};
   auto local = whole.simulate(what);
@@ -126,7 +126,7 @@ TEST_CASE("The network is on the server, and workers in processes") {
     }
 }
 
-TEST_CASE("Modules are on shards in processes of their own, one by one or as a "
+TEST_CASE("modules are on shards in processes of their own, one by one or as a "
           "pipeline") {
   const flags in_parts{"--micro-batch-size", "2"};
   const flags pipeline{"--mode", "pipeline", "--micro-batches", "4"};
@@ -168,7 +168,7 @@ TEST_CASE("Modules are on shards in processes of their own, one by one or as a "
   }
 }
 
-TEST_CASE("A trainer whose modules are on two shards dies, and a run goes on "
+TEST_CASE("a trainer whose modules are on two shards dies, and a run goes on "
           "after its shard") {
   process_fixture on{recorded};
   const flags what = flags{"--network", "mnist_net",   "--workers",
@@ -203,7 +203,7 @@ TEST_CASE("A trainer whose modules are on two shards dies, and a run goes on "
   CHECK(on.summary()["contexts_left"] == 0);
 }
 
-TEST_CASE("A trainer that dies takes its contexts along") {
+TEST_CASE("a trainer that dies takes its contexts along") {
   process_fixture on{recorded};
   auto server =
     on.listening_server(flags{"--network", "mnist_net", "--workers", "2",
@@ -224,7 +224,7 @@ TEST_CASE("A trainer that dies takes its contexts along") {
   CHECK(on.summary()["contexts_left"] == 0);
 }
 
-TEST_CASE("A server that is killed and resumed has its trainers back") {
+TEST_CASE("a server that is killed and resumed has its trainers back") {
   process_fixture on{recorded};
   const flags what = flags{"--network", "mnist_net", "--workers",         "1",
                            "--epochs",  "4",         "--checkpoint-freq", "5"} +
@@ -241,7 +241,7 @@ TEST_CASE("A server that is killed and resumed has its trainers back") {
   CHECK(on.summary()["contexts_left"] == 0);
 }
 
-TEST_CASE("A run goes on in another mode, when that is said") {
+TEST_CASE("a run goes on in another mode, when that is said") {
   process_fixture whole;
   auto longer = short_run + flags{"--max-steps", "20"};
   auto all = whole.simulate(longer);
@@ -264,7 +264,7 @@ TEST_CASE("A run goes on in another mode, when that is said") {
   }
 }
 
-TEST_CASE("A file says where modules live") {
+TEST_CASE("a file says where modules live") {
   process_fixture on;
   spill(on.home() / "cluster.ini", "[parallel]\n"
                                    "mode = remote-forward\n"
@@ -285,7 +285,7 @@ TEST_CASE("A file says where modules live") {
                 "cluster.ini:3: [placement] fc1 = server: ");
 }
 
-TEST_CASE("The examples of PyTorch's tutorials run") {
+TEST_CASE("the examples of PyTorch's tutorials run") {
   const std::string examples = TROUPE_EXAMPLES;
   process_fixture on;
   auto file = examples + "/remote-forward.ini";
@@ -306,7 +306,7 @@ TEST_CASE("The examples of PyTorch's tutorials run") {
   CHECK(alone.summary()["bubble_share"] > 0);
 }
 
-TEST_CASE("What is wrong with a cut is one line") {
+TEST_CASE("what is wrong with a cut is one line") {
   struct row {
     flags what;
     const char* line;

@@ -22,7 +22,7 @@ flags run_in(const process_fixture& on) {
 
 } // namespace
 
-TEST_CASE("A run whose output nobody reads trains to its end") {
+TEST_CASE("a run whose output nobody reads trains to its end") {
   full_pipe nobody;
   process_fixture on{recorded};
   auto all = on.start("simulate",
@@ -33,7 +33,7 @@ TEST_CASE("A run whose output nobody reads trains to its end") {
   check_completed(on, 3);
 }
 
-TEST_CASE("Nodes whose output nobody reads train to their end") {
+TEST_CASE("nodes whose output nobody reads train to their end") {
   full_pipe nobody;
   process_fixture on{recorded};
   const flags port{"--port", on.port()};
@@ -49,7 +49,7 @@ TEST_CASE("Nodes whose output nobody reads train to their end") {
   check_completed(on, 2);
 }
 
-TEST_CASE("A run that fails says so, and ends, though nobody reads it") {
+TEST_CASE("a run that fails says so, and ends, though nobody reads it") {
   full_pipe nobody;
   process_fixture on;
   std::filesystem::create_directories(on.run());
@@ -61,7 +61,7 @@ TEST_CASE("A run that fails says so, and ends, though nobody reads it") {
   check_end(all, 1);
 }
 
-TEST_CASE("A cluster in one process that was stopped for long goes on whole") {
+TEST_CASE("a cluster in one process that was stopped for long goes on whole") {
   process_fixture on{recorded};
   auto all = on.simulate({"--workers", "3", "--epochs", "12",
                           "--liveness-timeout", "1", "--batch-size", "8"});
@@ -76,7 +76,7 @@ TEST_CASE("A cluster in one process that was stopped for long goes on whole") {
   CHECK(count_of(on, "left") == 0);
 }
 
-TEST_CASE("A worker that stalls for less than the limit keeps its place") {
+TEST_CASE("a worker that stalls for less than the limit keeps its place") {
   process_fixture on{recorded};
   const flags soon{"--liveness-timeout", "4"};
   auto server =
@@ -94,7 +94,7 @@ TEST_CASE("A worker that stalls for less than the limit keeps its place") {
   CHECK(count_of(on, "joined") == 2);
 }
 
-TEST_CASE("A worker whose actor connection alone carries nothing comes back") {
+TEST_CASE("a worker whose actor connection alone carries nothing comes back") {
   process_fixture on{recorded};
   const flags soon{"--liveness-timeout", "2"};
   auto server = on.listening_server(
@@ -125,7 +125,7 @@ TEST_CASE("A worker whose actor connection alone carries nothing comes back") {
   check_completed(on, 25);
 }
 
-TEST_CASE("A path that takes in nothing for a moment loses nothing") {
+TEST_CASE("a path that takes in nothing for a moment loses nothing") {
   process_fixture on{recorded};
   auto server = on.listening_server(
     {"--workers", "2", "--epochs", "12", "--transport", "stream"});

@@ -88,19 +88,19 @@ void check_same(const json& found, const json& wanted) {
 
 } // namespace
 
-TEST_CASE("Nodes take part in a run with another seed as fresh ones do") {
+TEST_CASE("nodes take part in a run with another seed as fresh ones do") {
   const flags what{"--seed", "7"};
   check_same(rejoined({}, what, {}), fresh(what, {}));
 }
 
-TEST_CASE("Nodes take part in a run with another data set and augmentation") {
+TEST_CASE("nodes take part in a run with another data set and augmentation") {
   const flags what{"--dataset",         "synthetic(shape=1x28x28,samples=500)",
                    "--augment",         "flip",
                    "--label-smoothing", "0.1"};
   check_same(rejoined({}, what, {}), fresh(what, {}));
 }
 
-TEST_CASE("Nodes take part in a run with an edited script") {
+TEST_CASE("nodes take part in a run with an edited script") {
   temporary_folder folder;
   auto file = (folder / "net.pt").string();
   auto write = [&](const char* seed) {
@@ -119,7 +119,7 @@ TEST_CASE("Nodes take part in a run with an edited script") {
   check_same(summary_of(server, all, on.run()), wanted);
 }
 
-TEST_CASE("Nodes whose files are not those of the new run end with a line") {
+TEST_CASE("nodes whose files are not those of the new run end with a line") {
   process_fixture on;
   test::write_mnist(on.home() / "mine", 100, 1);
   test::write_mnist(on.home() / "theirs", 100, 2);
@@ -141,7 +141,7 @@ TEST_CASE("Nodes whose files are not those of the new run end with a line") {
   check_end(server, 75);
 }
 
-TEST_CASE("A node is held to the part of the data that it uses") {
+TEST_CASE("a node is held to the part of the data that it uses") {
   process_fixture on;
   for (const auto* name : {"all", "part"})
     test::write_mnist(on.home() / name, 100, 1);
@@ -164,7 +164,7 @@ TEST_CASE("A node is held to the part of the data that it uses") {
   check_end(worker, 0);
 }
 
-TEST_CASE("Nodes heed what a resumed run has changed deliberately") {
+TEST_CASE("nodes heed what a resumed run has changed deliberately") {
   process_fixture on;
   const flags often{"--checkpoint-freq", "2"};
   auto all = train_and_kill(on, often, {}, is_kind("checkpoint"));
@@ -183,7 +183,7 @@ TEST_CASE("Nodes heed what a resumed run has changed deliberately") {
   CHECK((*update)["samples"] == 32);
 }
 
-TEST_CASE("Nodes of a run that is resumed as it was go on as they are") {
+TEST_CASE("nodes of a run that is resumed as it was go on as they are") {
   process_fixture on;
   const flags often{"--checkpoint-freq", "2"};
   auto all = train_and_kill(on, often, {}, is_kind("checkpoint"));

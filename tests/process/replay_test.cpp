@@ -1,7 +1,7 @@
 // Runs with real threads and real processes leave event logs, and the event
 // logs give the same weights again, bit by bit.
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>

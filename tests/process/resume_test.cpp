@@ -55,7 +55,7 @@ void check_refused(process_fixture& on, const flags& more, int status,
 
 } // namespace
 
-TEST_CASE("A run resumed without its flags goes on as it was") {
+TEST_CASE("a run resumed without its flags goes on as it was") {
   process_fixture on;
   run_and_stop(on,
                {"--seed", "3", "--policy", "ssp", "--staleness", "1",
@@ -83,7 +83,7 @@ TEST_CASE("A run resumed without its flags goes on as it was") {
   CHECK(summary["samples_applied"] == 12 * digits);
 }
 
-TEST_CASE("What a resumed run may not have otherwise is refused") {
+TEST_CASE("what a resumed run may not have otherwise is refused") {
   process_fixture on;
   run_and_stop(on, {"--seed", "3", "--workers", "2", "--epochs", "50"}, 5);
   check_refused(on, {"--seed", "4"}, 2, "--seed 4: the run at ");
@@ -101,7 +101,7 @@ TEST_CASE("What a resumed run may not have otherwise is refused") {
   CHECK(on.summary()["steps"] == 200);
 }
 
-TEST_CASE("A run is not resumed with other data of the same name") {
+TEST_CASE("a run is not resumed with other data of the same name") {
   process_fixture on;
   test::write_mnist(on.home() / "one", 100, 1);
   test::write_mnist(on.home() / "other", 100, 2);
@@ -120,7 +120,7 @@ TEST_CASE("A run is not resumed with other data of the same name") {
   check_end(same, 0);
 }
 
-TEST_CASE("A deliberate change is taken, and kept in the run's records") {
+TEST_CASE("a deliberate change is taken, and kept in the run's records") {
   process_fixture on;
   const flags all{"--workers", "1", "--epochs", "50", "--tape", "--keep", "9"};
   run_and_stop(on, all, 5);
@@ -160,7 +160,7 @@ TEST_CASE("A deliberate change is taken, and kept in the run's records") {
 }
 
 TEST_CASE(
-  "A deliberate change outlives a server that is killed before its next "
+  "a deliberate change outlives a server that is killed before its next "
   "checkpoint") {
   process_fixture on;
   const flags all{"--workers", "1", "--epochs", "5000"};
@@ -183,7 +183,7 @@ TEST_CASE(
   CHECK((*last)["lr"] == 0.001);
 }
 
-TEST_CASE("Two processes do not share a run directory") {
+TEST_CASE("two processes do not share a run directory") {
   process_fixture on;
   const flags what{"--workers", "1", "--epochs", "1000"};
   auto first = on.simulate(what);
@@ -201,7 +201,7 @@ TEST_CASE("Two processes do not share a run directory") {
   CHECK(on.summary()["samples_applied"] == committed_of(on.metrics()).samples);
 }
 
-TEST_CASE("A killed process leaves no lock behind") {
+TEST_CASE("a killed process leaves no lock behind") {
   process_fixture on;
   const flags what{"--workers", "1", "--checkpoint-freq", "5"};
   auto first = on.simulate(what + flags{"--epochs", "1000"});
@@ -211,7 +211,7 @@ TEST_CASE("A killed process leaves no lock behind") {
   check_end(second, 0);
 }
 
-TEST_CASE("A resumed run that is killed does not look complete") {
+TEST_CASE("a resumed run that is killed does not look complete") {
   process_fixture on;
   auto first = on.simulate({"--workers", "1", "--max-steps", "5"});
   check_end(first, 0);
@@ -223,7 +223,7 @@ TEST_CASE("A resumed run that is killed does not look complete") {
   CHECK_FALSE(fs::exists(on.run() / "summary.json"));
 }
 
-TEST_CASE("A follower goes on to the end of a resumed run") {
+TEST_CASE("a follower goes on to the end of a resumed run") {
   process_fixture on;
   auto first = on.simulate({"--workers", "1", "--max-steps", "5"});
   check_end(first, 0);
@@ -236,7 +236,7 @@ TEST_CASE("A follower goes on to the end of a resumed run") {
   CHECK(follower.said("evaluation +step 300 "));
 }
 
-TEST_CASE("Lives of a server never repeat, even without checkpoints") {
+TEST_CASE("lives of a server never repeat, even without checkpoints") {
   process_fixture on;
   const flags what{"--workers", "1",        "--checkpoint-freq",
                    "5",         "--epochs", "1000"};
@@ -254,7 +254,7 @@ TEST_CASE("Lives of a server never repeat, even without checkpoints") {
   CHECK(lives == std::set<uint64_t>{1, 2, 3, 4});
 }
 
-TEST_CASE("Overwrite keeps the old run when the new one cannot start") {
+TEST_CASE("overwrite keeps the old run when the new one cannot start") {
   process_fixture on;
   auto first = on.simulate({"--workers", "1", "--max-steps", "5"});
   check_end(first, 0);
@@ -273,7 +273,7 @@ TEST_CASE("Overwrite keeps the old run when the new one cannot start") {
   CHECK(slurp(on.run() / "lives").starts_with("1 "));
 }
 
-TEST_CASE("The settings of a resumed run say where they come from") {
+TEST_CASE("the settings of a resumed run say where they come from") {
   process_fixture on;
   auto first =
     on.simulate({"--workers", "1", "--seed", "3", "--max-steps", "5"});

@@ -270,7 +270,7 @@ TEST_CASE("workers killed again and again leave nothing at the server") {
   check_replayed(on);
 }
 
-TEST_CASE("A cluster meets at an IPv6 address, with brackets or without") {
+TEST_CASE("a cluster meets at an IPv6 address, with brackets or without") {
   if (!std::ifstream{"/proc/net/if_inet6"})
     SKIP("this machine has no IPv6");
   process_fixture on;

@@ -1,4 +1,4 @@
-#include "actors/core/fault_draw.hpp"
+#include "apps/lab/simulation/fault_draw.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

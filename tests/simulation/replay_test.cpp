@@ -1,7 +1,7 @@
 // Event logs of virtual runs of every kind, re-enacted: the same notes in the
 // same order, the same weights.
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "apps/trainer_node/replay.hpp"
 #include "config/text/failure.hpp"
 #include "tests/simulation/virtual_test.hpp"

@@ -5,7 +5,7 @@ docs/configuration.md must have a row for every key and flag of trainer_node's
 help, with the same default, and none besides; the tables of docs/networks.md and
 docs/datasets.md must be what trainer_node --list-networks and --list-datasets print;
 and every relative link in the Markdown files must lead to a file, every `#anchor` to a
-heading.
+heading, and every path of a source that they name to one that is there.
 Prints one line for every breach; exits 1 if there is one.
 Usage: check_docs.py ROOT TRAINER_NODE
 """
@@ -123,6 +123,23 @@ def anchors_of(text):
             for h in headings}
 
 
+#: They tell what was there before.
+OF_EARLIER_FOLDERS = ("0020-folders-and-words.md", "0031-rooms.md")
+
+SOURCE = re.compile(r"`((?:actors|apps|config|messages|models|data|tests|bench|cmake)/[\w/.-]+)`")
+
+
+def check_sources(root):
+    for file in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")]):
+        if file.name in OF_EARLIER_FOLDERS or file.name == "CHANGELOG.md":
+            continue
+        for name in SOURCE.findall(file.read_text()):
+            path = root / name
+            there = path.exists() or any(path.parent.glob(path.name + ".*"))
+            if not there and not re.search(r"KIND|NAME|\.pb\.", name):
+                yield f"{file.relative_to(root)}: no such source: {name}"
+
+
 def check_links(root):
     for file in sorted(root.rglob("*.md")):
         path = file.relative_to(root)
@@ -151,7 +168,7 @@ def main():
                              (root / "docs/networks.md").read_text()),
              *check_datasets(output_of("--list-datasets"),
                              (root / "docs/datasets.md").read_text()),
-             *check_links(root)]
+             *check_links(root), *check_sources(root)]
     print("\n".join(sorted(found)) or "the documentation fits the program")
     return 1 if found else 0
 

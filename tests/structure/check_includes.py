@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the code to the directions in which it may include.
+"""Holds the code to the directions in which it may include, and to its catalogue.
 
-Folders stand in one order, lowest first; each includes only what comes before
-it. So there is no circle between them. Prints file:line and the rule for every breach; exits 1 if there is one.
+Folders stand in one order, lowest first; each includes only what comes before it. So
+there is no circle between them. The interfaces of all actors stand in one file; only the
+laboratory and the benchmarks have some of their own. Prints file:line and the rule for
+every breach; exits 1 if there is one.
 Usage: check_includes.py [ROOT]
 """
 
@@ -21,7 +23,8 @@ RANDOM = ("random",)
 # Every folder of ours, lowest first: one may include itself and those above it in
 # this list, so that no circle can be. A new folder needs its line.
 FOLDERS = (
-    "config/text", "config/values", "config/schema", "config/sources",
+    "config/text", "config/values", "config/patterns", "config/schema",
+    "config/run_folder", "config/sources", "config/rules", "config/runs",
     "config/report", "config/commands",
     "models/kernels",
     "messages", "messages/transport/chunked", "messages/transport/wire",
@@ -30,14 +33,14 @@ FOLDERS = (
     "messages/transport",
     "data/sampling", "data/transforms", "data", "data/formats",
     "models", "models/storage", "models/layout", "models/optim",
-    "models/weights",
-    "models/engine", "models/networks",
-    "actors/policies", "actors/core", "actors/runtime", "actors/recording",
-    "actors/worker", "actors/external", "actors/modules", "actors/links", "actors/shards", "actors/state",
-    "actors/server", "actors/evaluator", "actors/session",
+    "models/exchange", "models/engine", "models/networks",
+    "actors/policies", "actors/core", "actors/runtime", "actors/log_files",
+    "actors/recording", "actors/worker", "actors/user_process", "actors/segments",
+    "actors/own_loop", "actors/links", "actors/shards", "actors/weights",
+    "actors/events", "actors/server", "actors/evaluator", "actors/session",
     "apps", "apps/data", "apps/checkpoint", "apps/lab/simulation", "apps/lab/replay",
-    "apps/startup", "apps/launch", "apps/trainer_node", "apps/lab", "apps/lab/calibrate",
-    "apps/lab/compare", "apps/cli",
+    "apps/startup", "apps/launch", "apps/trainer_node", "apps/evaluation",
+    "apps/lab", "apps/lab/calibrate", "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",
     "bench/peers", "bench/parallel", "bench/transport", "bench/python",
 )
@@ -65,6 +68,10 @@ ONLY = {
     "actors/core": ("messages", ("messages/ids.hpp", "messages/lease.hpp")),
     "actors/policies": ("messages", ("messages/ids.hpp",)),
 }
+
+CATALOGUE = "messages/interfaces.hpp"
+OWN_INTERFACES = ("apps/lab", "bench")
+INTERFACE = re.compile(r"\bcaf::typed_actor<|::extend(_with)?<")
 
 OURS = ("config", "messages", "data", "models", "actors", "apps", "bench", "tests")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
@@ -116,6 +123,10 @@ def check(root):
         if folder is None or file.suffix not in (".hpp", ".cpp", ".h"):
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
+            if (INTERFACE.search(line) and path != CATALOGUE
+                    and not any(lies_in(folder, own) for own in OWN_INTERFACES)):
+                found.append(f"{path}:{number}: interfaces of actors stand in "
+                             f"{CATALOGUE}")
             match = INCLUDE.match(line)
             rule = match and breach(folder, match.group(1))
             if rule:

@@ -4,7 +4,7 @@
 // Used on the test's thread.
 
 #include "actors/recording/notes.hpp"
-#include "actors/state/snapshot.hpp"
+#include "actors/weights/snapshot.hpp"
 #include "tests/support/actor_fixture.hpp"
 
 #include <functional>

@@ -2,7 +2,7 @@
 // Counts from a run's event logs which samples were put into the weights,
 // position by position. Owned by a test.
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 
 #include <filesystem>
 #include <map>

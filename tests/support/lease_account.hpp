@@ -3,7 +3,7 @@
 // out once and then either applied once, or returned once before its samples go
 // to another worker. Owned by a test.
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 
 #include <algorithm>
 #include <filesystem>

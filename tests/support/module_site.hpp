@@ -2,11 +2,11 @@
 // One worker's chain with the remote module that it reaches, before a double of
 // the server: LeNet, cut by a placement. Owned by a test, used on its thread.
 
-#include "actors/modules/activations.hpp"
-#include "actors/modules/chain.hpp"
-#include "actors/modules/remote_module.hpp"
-#include "actors/modules/stage.hpp"
 #include "actors/runtime/tensor_payload.hpp"
+#include "actors/segments/activations.hpp"
+#include "actors/segments/remote_module.hpp"
+#include "actors/segments/segment_chain.hpp"
+#include "actors/segments/stage.hpp"
 #include "data/dataset.hpp"
 #include "tests/support/doubles.hpp"
 

@@ -17,6 +17,72 @@ using strings = std::vector<std::string>;
 using weights_answer = answer_ptr<release_header, payload>;
 using watch_answer = answer_ptr<watch_header, payload>;
 
+/// A lead that keeps what its parts tell it.
+struct lead_double : lead {
+  version newest() const override { return made; }
+  double elapsed() const override { return 1; }
+  void record(const note_ptr& what_happened) override {
+    notes.push_back(what_happened);
+  }
+
+  bool makes_steps() const override { return busy; }
+  void push_arrived(const push_header& header, const payload&) override {
+    said.push_back("push " + to_string(header.id.worker));
+  }
+  void push_refused(const push_header& header, errc,
+                    const std::string& reason) override {
+    said.push_back(to_string(header.id.worker) + ": " + reason);
+  }
+  void pull_arrived(const pull_header& header) override {
+    said.push_back("pull " + to_string(header.worker));
+  }
+
+  void push_settled(const push_id& id, bool) override {
+    said.push_back(to_string(id.worker));
+  }
+  void steps_ordered(const cores::orders&) override {
+    said.emplace_back("ordered");
+  }
+  void versions_made(version before, version newest) override {
+    said.push_back("makes " + to_string(before) + " to " + to_string(newest));
+  }
+  void decision_done(const cores::orders&) override {
+    said.emplace_back("done");
+  }
+  void attempt_later(const std::function<void()>& work) override { work(); }
+
+  void describe(snapshot& out) const override {
+    out.manifest.set_step(made.value);
+  }
+  std::vector<served_worker> workers() const override { return {}; }
+  void state_collected(const snapshot&) override {}
+  void state_saved(const snapshot&, const std::string& name) override {
+    said.push_back(name);
+  }
+  void saving_failed(const std::string& line) override {
+    said.push_back("failed: " + line);
+  }
+  void saving_is_idle() override {
+    said.emplace_back(is_idle && is_idle() ? "idle" : "busy");
+  }
+
+  void stop_workers(const std::string& reason) override {
+    said.push_back("stop: " + reason);
+    if (when_stopped)
+      when_stopped();
+  }
+  void finish_work() override { said.emplace_back("work"); }
+  void give_up_saving() override { said.emplace_back("give up"); }
+  void close_run() override { said.emplace_back("close"); }
+
+  version made;
+  bool busy = false;
+  std::vector<note_ptr> notes;
+  strings said;
+  std::function<bool()> is_idle;      ///< May be empty.
+  std::function<void()> when_stopped; ///< May be empty.
+};
+
 /// The actor that a part lives in, and what most parts need.
 struct part_host {
   part_host() {
@@ -69,6 +135,7 @@ struct part_host {
   }
 
   actor_fixture actors;
+  lead_double server;
   lead_actor::pointer self = nullptr;
   lead_actor handle;
   server_model model;

@@ -2,7 +2,7 @@
 // Rebuilds the state of a parameter server, except tensors, from the events of
 // its log alone, and checks each decision. Owned by a test.
 
-#include "actors/server/event_log_writer.hpp"
+#include "actors/events/event_log_writer.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore.hpp"
 #include "actors/server/run_metrics.hpp"
@@ -15,11 +15,11 @@
 
 namespace troupe::test {
 
-class server_fold {
+class server_fold : private note_sink {
 public:
   explicit server_fold(const parameter_server_parts& parts)
     : parts_(parts), scheduler_(make_step_scheduler(parts)),
-      metrics_(metrics_parts()) {
+      metrics_(*this, metrics_parts()) {
     // nop
   }
 
@@ -54,15 +54,16 @@ public:
   }
 
 private:
+  double elapsed() const override { return 0; }
+
+  void record(const note_ptr&) override {
+    // nop
+  }
+
   run_metrics_parts metrics_parts() {
     run_metrics_parts out;
     out.settings = parts_.settings;
     out.scheduler = &scheduler_;
-    out.elapsed = [] {
-      return 0.0;
-    };
-    out.tell = [](const note_ptr&) {
-    };
     return out;
   }
 

@@ -2,7 +2,7 @@
 
 #include "apps/startup/known_nodes.hpp"
 #include "apps/startup/next_life.hpp"
-#include "config/sources/run_lock.hpp"
+#include "config/run_folder/run_lock.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/lives.hpp"
 #include "tests/support/error_line.hpp"

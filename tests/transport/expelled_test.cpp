@@ -268,7 +268,7 @@ void check_expulsion(const std::string& kind) {
 
 } // namespace
 
-TEST_CASE("Twenty refusals expel the one who caused them, over every path") {
+TEST_CASE("twenty refusals expel the one who caused them, over every path") {
   for (const char* kind :
        {"inproc", "chunked", "stream", "shm", "nccl", "collective"}) {
     INFO(kind);

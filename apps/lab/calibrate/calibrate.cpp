@@ -3,7 +3,7 @@
 #include "apps/lab/calibrate/fit.hpp"
 #include "apps/lab/calibrate/recorded.hpp"
 #include "config/commands/verb.hpp"
-#include "config/sources/own_file.hpp"
+#include "config/run_folder/own_file.hpp"
 #include "config/text/text.hpp"
 #include "models/storage/durable_file.hpp"
 

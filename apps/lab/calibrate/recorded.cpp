@@ -1,6 +1,6 @@
 #include "apps/lab/calibrate/recorded.hpp"
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 
 #include <algorithm>
 #include <optional>

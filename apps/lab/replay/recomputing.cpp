@@ -1,8 +1,8 @@
 #include "apps/lab/replay/recomputing.hpp"
 
-#include "actors/external/bodies.hpp"
-#include "actors/external/shared_blocks.hpp"
 #include "actors/runtime/tensor_payload.hpp"
+#include "actors/user_process/bodies.hpp"
+#include "actors/user_process/shared_blocks.hpp"
 #include "apps/lab/simulation/machine.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"

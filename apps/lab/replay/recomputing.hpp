@@ -4,7 +4,7 @@
 //
 // Used by the replay driver on its thread; not thread-safe.
 
-#include "actors/external/process_line.hpp"
+#include "actors/user_process/process_line.hpp"
 #include "actors/worker/computing.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 

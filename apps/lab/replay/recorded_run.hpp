@@ -5,7 +5,7 @@
 // Shared by the replay driver and the event sink of the replayed server. Not
 // thread-safe: a replay has only one thread.
 
-#include "actors/recording/event_log_file.hpp"
+#include "actors/log_files/event_log_file.hpp"
 #include "messages/ids.hpp"
 
 #include <filesystem>

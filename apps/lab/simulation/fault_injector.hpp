@@ -6,8 +6,8 @@
 // An actor of a virtual run, on its only thread; made by the faulty cluster.
 
 #include "apps/lab/simulation/invariant_checker.hpp"
+#include "apps/lab/simulation/link_faults.hpp"
 #include "apps/lab/simulation/machine.hpp"
-#include "apps/lab/simulation/network.hpp"
 
 #include <functional>
 #include <memory>

@@ -23,9 +23,9 @@
 // The first breach is recorded and ends the run. Shared by the parameter
 // server, the links and the fault injector of a virtual run; not thread-safe.
 
+#include "actors/events/event.hpp"
 #include "actors/links/push_observer.hpp"
 #include "actors/policies/policy.hpp"
-#include "actors/server/event.hpp"
 #include "config/schema/policies.hpp"
 #include "config/values/faults.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "actors/links/push_observer.hpp"
 #include "actors/session/session_client.hpp"
-#include "apps/lab/simulation/network.hpp"
+#include "apps/lab/simulation/link_faults.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -6,7 +6,7 @@
 //
 // Part of a virtual run, on its only thread.
 
-#include "actors/modules/stage.hpp"
+#include "actors/segments/stage.hpp"
 #include "apps/lab/simulation/machine.hpp"
 
 #include <memory>

@@ -37,8 +37,8 @@ struct path_row {
   /// Has this process what it needs? Null: always.
   bool (*possible)(const path_means&) = nullptr;
 
-  /// What is in the way of tensors of so many bytes; nothing: they can go. Only
-  /// asked where it is possible. Null: nothing ever is.
+  /// Why tensors of so many bytes cannot go this way; nothing: they can. Asked
+  /// only where `possible`. Null: they always can.
   std::optional<std::string> (*trouble)(uint64_t bytes) = nullptr;
   std::string remedy{}; ///< Of that trouble: "give this process more memory".
 

@@ -1,0 +1,182 @@
+#include "actors/events/event_log_writer.hpp"
+
+#include <cmath>
+
+namespace troupe {
+
+namespace {
+
+void put(const lease& what, proto::LogLease& out) {
+  out.set_id(what.id.value);
+  out.set_epoch(what.epoch);
+  out.set_first(what.first);
+  out.set_count(what.count);
+  out.set_part(what.part);
+}
+
+void put(const push_id& id, uint64_t staleness, proto::LogPush& out) {
+  out.set_worker(id.worker.value);
+  out.set_life(id.life.value);
+  out.set_sequence(id.seq.value);
+  out.set_staleness(staleness);
+}
+
+template <class Message>
+void put(const config::metrics& all, Message& out) {
+  for (const auto& one : all) {
+    auto& metric = *out.add_metrics();
+    metric.set_name(one.name);
+    metric.set_value(one.value);
+  }
+}
+
+} // namespace
+
+void event_log_writer::on_event(const event& what) {
+  if (!sink_ || !is_logged(what.what))
+    return;
+  event_.Clear();
+  event_.set_time_ns(
+    std::chrono::duration_cast<std::chrono::nanoseconds>(what.time - start_)
+      .count());
+  std::visit([this](const auto& input) { fill(input); }, what.what);
+  fill(what.decided);
+  try {
+    sink_(event_);
+  } catch (...) {
+    sink_ = nullptr; // What follows an event that is missing is of no use.
+    throw;
+  }
+}
+
+// A worker that comes after the end of training takes no part, and a replay
+// does not see it.
+bool event_log_writer::is_logged(const input& what) {
+  ending_ = ending_ || std::holds_alternative<inputs::ending>(what);
+  return !std::holds_alternative<inputs::saved>(what) &&
+         !std::holds_alternative<inputs::ending>(what) &&
+         !(ending_ && std::holds_alternative<inputs::enlisted>(what));
+}
+
+void event_log_writer::fill(const inputs::started&) {
+  event_.mutable_started();
+}
+
+void event_log_writer::fill(const inputs::enlisted& what) {
+  auto& out = *event_.mutable_enlisted();
+  out.set_worker(what.who.value);
+  out.set_life(what.life.value);
+  out.set_transport(what.transport);
+  out.set_samples(what.data.samples);
+  out.set_data_digest(what.data.digest);
+  if (what.leases != cores::leases_ahead)
+    out.set_leases(what.leases);
+}
+
+void event_log_writer::fill(const inputs::joined& what) {
+  auto& out = *event_.mutable_joined();
+  for (auto who : what.who)
+    out.add_workers(who.value);
+}
+
+void event_log_writer::fill(const inputs::left& what) {
+  auto& out = *event_.mutable_left();
+  out.set_worker(what.who.value);
+  out.set_life(what.life.value);
+  out.set_reason(what.reason);
+}
+
+void event_log_writer::fill(const inputs::pulled& what) {
+  auto& out = *event_.mutable_pulled();
+  out.set_worker(what.header.worker.value);
+  out.set_life(what.header.life.value);
+  out.set_abandoned(what.header.abandoned.value);
+}
+
+void event_log_writer::fill(const inputs::arrived& what) {
+  const auto& header = what.header;
+  auto& out = *event_.mutable_arrived();
+  out.set_worker(header.id.worker.value);
+  out.set_life(header.id.life.value);
+  out.set_sequence(header.id.seq.value);
+  out.set_computed_on(header.computed_on.value);
+  put(what.from.front(), *out.mutable_lease());
+  for (size_t i = 1; i < what.from.size(); ++i)
+    put(what.from[i], *out.add_also());
+  out.set_loss(header.loss);
+  out.set_compute_seconds(header.compute_seconds);
+  out.set_wait_seconds(header.wait_seconds);
+  out.set_data_seconds(header.data_seconds);
+  out.set_idle_seconds(header.idle_seconds);
+  out.set_skipped(header.skipped);
+  put(header.metrics, out);
+  if (what.refused != errc::none)
+    out.set_refused(to_string(what.refused));
+}
+
+void event_log_writer::fill(const inputs::deadline_passed& what) {
+  auto& out = *event_.mutable_deadline_passed();
+  out.set_worker(what.who.value);
+  out.set_life(what.life.value);
+}
+
+void event_log_writer::fill(const inputs::scored& what) {
+  auto& out = *event_.mutable_scored();
+  out.set_version(what.found.weights.value);
+  out.set_samples(what.found.samples);
+  out.set_seconds(what.found.seconds);
+  put(what.found.metrics, out);
+}
+
+void event_log_writer::fill(const inputs::evaluators& what) {
+  event_.mutable_evaluators()->set_count(what.count);
+}
+
+void event_log_writer::fill(const inputs::stopped&) {
+  event_.mutable_stopped();
+}
+
+void event_log_writer::fill(const inputs::failed& what) {
+  event_.mutable_failed()->set_line(what.line);
+}
+
+void event_log_writer::fill(const inputs::ended& what) {
+  auto& out = *event_.mutable_ended();
+  out.set_status(what.status);
+  out.set_steps(what.steps.value);
+  out.set_weights_sha256(what.weights_sha256.value_or(""));
+  out.set_state_sha256(what.state_sha256.value_or(""));
+}
+
+void event_log_writer::fill(const cores::orders& decided) {
+  if (decided.drop.empty() && decided.updates.empty() && !decided.stop &&
+      decided.release.empty() && decided.cancel.empty())
+    return;
+  auto& out = *event_.mutable_decision();
+  for (const auto& late : decided.drop)
+    put(late.id, late.staleness, *out.add_drops());
+  for (const auto& step : decided.updates) {
+    auto& update = *out.add_updates();
+    update.set_makes(step.makes.value);
+    if (step.rate_factor != 1)
+      update.set_rate_factor(step.rate_factor);
+    for (const auto& part : step.gradients) {
+      auto& gradient = *update.add_gradients();
+      put(part.id, part.staleness, gradient);
+      if (part.weight != 1)
+        gradient.set_weight(part.weight);
+    }
+  }
+  if (decided.stop)
+    out.set_stop(*decided.stop);
+  for (const auto& next : decided.release) {
+    auto& release = *out.add_releases();
+    release.set_worker(next.worker.value);
+    for (const auto& work : next.leases)
+      put(work, *release.add_leases());
+  }
+  for (auto who : decided.cancel)
+    out.add_cancels(who.value);
+}
+
+} // namespace troupe

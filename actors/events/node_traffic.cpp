@@ -1,0 +1,58 @@
+#include "actors/events/node_traffic.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+node_traffic::node_traffic(node_bytes weights, uint32_t workers)
+  : weights_(std::move(weights)), workers_(workers) {
+  // nop
+}
+
+// Of a compressed gradient the lead sees its part; those of other shards are
+// compressed the same way.
+void node_traffic::on_event(const event& what) {
+  if (!first_)
+    first_ = what.newest;
+  newest_ = what.newest;
+  const auto* push = std::get_if<inputs::arrived>(&what.what);
+  if (push != nullptr && weights_.lead > 0)
+    of(push->header.id.worker).pushed += static_cast<double>(push->bytes) *
+                                         static_cast<double>(weights_.whole) /
+                                         static_cast<double>(weights_.lead);
+  for (const auto& answer : what.decided.release)
+    of(answer.worker).got += static_cast<double>(weights_.whole);
+}
+
+auto node_traffic::of(worker_id who) -> worker_bytes& {
+  if (workers_.size() <= who.value)
+    workers_.resize(who.value + 1);
+  return workers_[who.value];
+}
+
+auto node_traffic::per_step() const -> std::optional<bytes_per_step> {
+  if (!first_ || newest_ == *first_)
+    return std::nullopt;
+  worker_bytes all;
+  for (const auto& worker : workers_) {
+    all.pushed += worker.pushed;
+    all.got += worker.got;
+  }
+  auto steps = static_cast<double>(newest_.value - first_->value);
+  auto whole = static_cast<double>(std::max<uint64_t>(weights_.whole, 1));
+  bytes_per_step out;
+  for (size_t rank = 0; rank < workers_.size(); ++rank) {
+    const auto& [pushed, got] = workers_[rank];
+    auto beside = rank < weights_.beside.size()
+                    ? static_cast<double>(weights_.beside[rank]) / whole
+                    : 0;
+    out.sent.push_back((pushed * (1 - beside) + (all.got - got) * beside) /
+                       steps);
+    out.received.push_back(
+      (got * (1 - beside) + (all.pushed - pushed) * beside) / steps);
+  }
+  return out;
+}
+
+} // namespace troupe

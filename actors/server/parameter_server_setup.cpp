@@ -1,0 +1,168 @@
+// How a parameter server is made: its parts, and what each of them works on.
+
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/server/parameter_server.hpp"
+#include "actors/server/restore.hpp"
+#include "config/values/compression.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using checkpoint_ptr = std::shared_ptr<const models::loaded_checkpoint>;
+
+/// What is needed of a checkpoint once the model has its numbers.
+checkpoint_ptr without_tensors(const checkpoint_ptr& what) {
+  if (!what)
+    return nullptr;
+  models::loaded_checkpoint out;
+  out.path = what->path;
+  out.manifest = what->manifest;
+  return std::make_shared<const models::loaded_checkpoint>(std::move(out));
+}
+
+std::shared_ptr<turn_watch> make_turn_watch(const parameter_server_parts& of) {
+  if (!of.watches)
+    return nullptr;
+  return std::make_shared<turn_watch>(of.settings.cluster.hang_timeout);
+}
+
+/// The settings that the user changed for this start.
+std::vector<config::change> changes_of(const parameter_server_parts& parts) {
+  std::vector<config::change> out;
+  std::ranges::copy_if(
+    parts.description.changes, std::back_inserter(out),
+    [&](const auto& one) { return one.life == parts.life.value; });
+  return out;
+}
+
+} // namespace
+
+parameter_server_state::parameter_server_state(pointer self,
+                                               parameter_server_parts parts)
+  : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
+    shards_(
+      self, parts_.remote_shards,
+      [this](const caf::error& why) {
+        auto by = why == errc::disk ? "" : "a parameter server shard failed: ";
+        fail_for_others(by + text_of(why));
+      },
+      parts_.settings.cluster.liveness_timeout),
+    scheduler_(make_step_scheduler(parts_)), newest_(scheduler_.current()),
+    clock_(self), best_(parts_.best), next_(parts_.settings.cluster.workers),
+    log_(parts_.event_log ? std::make_shared<event_log_writer>(
+                              parts_.event_log, self->clock().now())
+                          : nullptr),
+    metrics_(std::make_shared<run_metrics>(static_cast<note_sink&>(*this),
+                                           metrics_parts())),
+    traffic_(std::make_shared<node_traffic>(bytes_of_nodes(),
+                                            parts_.settings.cluster.workers)),
+    turns_(make_turn_watch(parts_)), requests_(*this, requests_parts()),
+    pipeline_(*this, pipeline_parts()), feed_(*this, feed_parts()),
+    checkpoints_(*this, schedule_parts(),
+                 parts_.resumed ? std::optional{newest_} : std::nullopt),
+    ending_(*this) {
+  if (parts_.resumed) {
+    before_ = metrics_->load(parts_.resumed->manifest.counters());
+    clock_ = run_clock{self, before_.elapsed_seconds};
+  }
+  // The best weights may come from steps that were rolled back.
+  if (best_)
+    metrics_->load(*best_);
+  // The memory of these is as large as the model's and its optimiser's.
+  parts_.first.reset();
+  parts_.resumed = without_tensors(parts_.resumed);
+  events_.subscribe(log_);
+  events_.subscribe(metrics_);
+  events_.subscribe(traffic_);
+  events_.subscribe(turns_);
+  events_.subscribe(parts_.observer);
+}
+
+// -- what each part works on -------------------------------------------------
+
+run_metrics_parts parameter_server_state::metrics_parts() {
+  run_metrics_parts out;
+  out.settings = parts_.settings;
+  out.run_id = parts_.run_id;
+  out.changes = changes_of(parts_);
+  out.scheduler = &scheduler_;
+  out.standstill = parts_.standstill;
+  return out;
+}
+
+// The statistics behind the parameters are the lead's.
+node_bytes parameter_server_state::bytes_of_nodes() const {
+  node_bytes out;
+  if (!model_.has_weights())
+    return out;
+  const auto& cluster = parts_.settings.cluster;
+  const auto& layout = *model_.layout();
+  auto ranges = cut_parameters(layout, cluster.shards);
+  ranges.front().count += layout.count() - layout.parameter_count();
+  auto bytes_in = [&layout](const models::element_range& range) {
+    return range.count * models::size_of(layout.dtype());
+  };
+  out.whole = layout.bytes();
+  out.lead = parts_.remote_shards > 0 ? bytes_in(ranges.front()) : out.whole;
+  if (cluster.topology == config::topology_kind::peers)
+    std::ranges::transform(ranges, std::back_inserter(out.beside), bytes_in);
+  return out;
+}
+
+worker_requests_parts parameter_server_state::requests_parts() {
+  worker_requests_parts out;
+  out.self = self_;
+  out.scheduler = &scheduler_;
+  out.model = &model_;
+  out.shards = &shards_;
+  out.sums = parts_.sums;
+  out.notes = &parts_.notes;
+  return out;
+}
+
+step_pipeline_parts parameter_server_state::pipeline_parts() {
+  step_pipeline_parts out;
+  out.settings = parts_.settings.training;
+  out.model = &model_;
+  out.shards = &shards_;
+  return out;
+}
+
+version_feed_parts parameter_server_state::feed_parts() {
+  version_feed_parts out;
+  out.self = self_;
+  out.model = &model_;
+  out.shards = &shards_;
+  out.frequency = parts_.settings.evaluation.eval_freq.steps;
+  out.epochs = scheduler_.ledger().epochs_completed();
+  out.keeps_shown =
+    parts_.settings.checkpoint.keep_best != config::best_rule::nothing &&
+    model_.has_weights();
+  if (parts_.first && !parts_.first->from.file.empty())
+    out.first = to_payload(parts_.first->weights.trained);
+  return out;
+}
+
+checkpoint_schedule_parts parameter_server_state::schedule_parts() {
+  checkpoint_schedule_parts out;
+  out.self = self_;
+  out.writer = parts_.writer;
+  out.model = &model_;
+  out.shards = &shards_;
+  out.folder = parts_.checkpoints;
+  out.frequency = parts_.settings.checkpoint.checkpoint_freq;
+  // Nothing is learned and no epoch ends: there is nothing to resume from.
+  out.wanted = model_.has_weights() || parts_.samples != cores::endless;
+  out.has_error_feedback =
+    config::parse_compression(parts_.settings.cluster.compression)
+      .has_error_feedback();
+  return out;
+}
+
+} // namespace troupe

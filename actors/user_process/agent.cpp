@@ -1,0 +1,267 @@
+#include "actors/user_process/agent.hpp"
+
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/runtime/unexpected.hpp"
+#include "actors/user_process/bodies.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/one_line.hpp"
+#include "config/text/value.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using external::process_frame_kind;
+
+caf::error broken(const std::string& what) {
+  return caf::make_error(errc::protocol_violation, what);
+}
+
+} // namespace
+
+agent_state::agent_state(pointer self, agent_parts parts)
+  : self_(self), parts_(std::move(parts)),
+    blocks_(parts_.line, parts_.memory, parts_.layout),
+    gradients_(parts_.layout.count(), parts_.layout.dtype(), parts_.memory) {
+  on_unexpected(self_, [this](const std::string& line) {
+    lose(caf::make_error(errc::failed, line));
+  });
+}
+
+agent_actor::behavior_type agent_state::make_behavior() {
+  blocks_.welcome(parts_.settings.training, parts_.frozen);
+  return {
+    [this](compute_atom, compute_task& task) {
+      return begin(std::exchange(task, {}));
+    },
+    [this](cancel_atom) { cancel(); },
+    [this](ended_atom, const run_end& how) {
+      parts_.line->end(how);
+      self_->quit();
+    },
+    [this](ended_atom, version what, const payload& weights, bool applied) {
+      blocks_.give_last(what, weights, applied ? sent_ : 0);
+    },
+    [this](load_atom, const lease& what) { return load(what); },
+    [this](frame_atom, uint32_t kind, uint64_t number,
+           const std::string& body) {
+      take(static_cast<process_frame_kind>(kind), number, body);
+    },
+    [this](detach_atom, const caf::error& why) { lose(why); },
+    [this](tick_atom) { check_time(); },
+  };
+}
+
+// -- what the process is told -------------------------------------------------
+
+// The batch is with the process: an answer at once lets the worker go on.
+caf::result<loaded_batch> agent_state::load(const lease& what) try {
+  if (!paused_) {
+    numbers_ = std::max(numbers_ + 1, what.id.value);
+    parts_.line->send(process_frame_kind::lease, numbers_,
+                      external::lease_body(what, parts_.order));
+    waiting_.push_back({what, numbers_});
+  }
+  static const auto nothing = std::make_shared<const data::batch>();
+  return loaded_batch{what, nothing};
+} catch (const std::exception& err) {
+  return caf::make_error(errc::bad_data, one_line(err));
+}
+
+// Leases are computed in their order: those before this one belonged to a
+// place in the cluster that the worker has lost. One that the process does not
+// know came while it was out of its loop.
+caf::result<gradient_report> agent_state::begin(compute_task task) {
+  auto found = std::ranges::find(waiting_, task.from, &told_lease::what);
+  told_lease of{task.from, 0, true};
+  if (found != waiting_.end()) {
+    for (auto before = found - waiting_.begin(); before > 0; --before)
+      withdraw_first();
+    of = waiting_.front();
+    waiting_.pop_front();
+  }
+  job_ = job{of, self_->make_response_promise<gradient_report>(),
+             gradients_.take(), run_clock{self_}};
+  auto asks = job_->asks;
+  if (lost_) {
+    finish(lost_);
+  } else if (of.refused) {
+    finish(without_gradient(*job_));
+  } else if (*task.cancel) { // The process waits for the weights of its lease.
+    parts_.line->send(process_frame_kind::withdrawn, of.number);
+    finish(without_gradient(*job_));
+  } else {
+    blocks_.forget_unused();
+    auto weights = blocks_.mappable(task.weights);
+    auto weights_at = blocks_.place_of(weights.bytes());
+    auto gradient_at = blocks_.place_of(external::bytes_of(job_->gradient));
+    unanswered_.insert_or_assign(
+      of.number, blocks{weights, job_->gradient, run_clock{self_}});
+    parts_.line->send(process_frame_kind::weights, of.number,
+                      external::weights_body(task.computed_on,
+                                             task.last_was_dropped, weights_at,
+                                             gradient_at));
+  }
+  return asks;
+}
+
+void agent_state::withdraw_first() {
+  parts_.line->send(process_frame_kind::withdrawn, waiting_.front().number);
+  waiting_.pop_front();
+}
+
+void agent_state::cancel() {
+  if (!job_)
+    return;
+  if (unanswered_.contains(job_->of.number))
+    parts_.line->send(process_frame_kind::cancelled, job_->of.number);
+  finish(without_gradient(*job_));
+}
+
+// The reader asks for it: a timer would keep the agent when its run is over.
+void agent_state::check_time() {
+  auto limit = parts_.settings.training.compute_timeout;
+  auto is_late = [&](const auto& one) {
+    return one.second.since.elapsed(self_) > limit;
+  };
+  if (!paused_ && std::ranges::any_of(unanswered_, is_late))
+    lose(caf::make_error(errc::timed_out,
+                         "process " + std::to_string(parts_.line->pid()) +
+                           " has sent no gradient in " + config::print(limit) +
+                           " s (--compute-timeout)"));
+}
+
+// -- what it answers ----------------------------------------------------------
+
+void agent_state::take(process_frame_kind kind, uint64_t number,
+                       const std::string& body) {
+  switch (kind) {
+  case process_frame_kind::gradient:
+    return take_gradient(number, body);
+  case process_frame_kind::returned:
+    return give_back(number);
+  case process_frame_kind::paused:
+    return pause();
+  case process_frame_kind::resumed:
+    return resume();
+  default:
+    lose(broken("process " + std::to_string(parts_.line->pid()) +
+                " sent a frame of unknown kind " +
+                std::to_string(static_cast<uint32_t>(kind))));
+  }
+}
+
+void agent_state::take_gradient(uint64_t from, const std::string& body) try {
+  auto who = "process " + std::to_string(parts_.line->pid());
+  auto [samples, loss, others, metrics] = external::read_gradient(body, who);
+  if (!settle(from))
+    return lose(broken(who + " sent a gradient that it was not asked for"));
+  if (!job_ || job_->of.number != from) { // It was cancelled meanwhile.
+    for (auto number : others)
+      give_back(number);
+    return;
+  }
+  gradient_report report;
+  auto wanted = job_->of.what.count + take_out(others, report.also);
+  if (samples != wanted)
+    return lose(broken(who + " sent a gradient of " + std::to_string(samples) +
+                       " samples, and its leases have " +
+                       std::to_string(wanted)));
+  report.metrics = std::move(metrics);
+  report.gradient = to_payload(job_->gradient);
+  report.samples = samples;
+  report.loss = loss;
+  report.seconds = job_->clock.elapsed(self_);
+  sent_ = from;
+  finish(std::move(report));
+} catch (const failure& why) {
+  lose(broken(why.what()));
+}
+
+/// Ends these leases, which a gradient covers that was asked for another one.
+/// Returns how many samples they have; those that are not there have none.
+uint64_t agent_state::take_out(const std::vector<uint64_t>& numbers,
+                               std::vector<lease_id>& also) {
+  uint64_t out = 0;
+  for (auto number : numbers) {
+    auto found = std::ranges::find(waiting_, number, &told_lease::number);
+    if (found == waiting_.end() || found->refused)
+      continue;
+    out += found->what.count;
+    also.push_back(found->what.id);
+    waiting_.erase(found);
+  }
+  return out;
+}
+
+void agent_state::give_back(uint64_t number) {
+  auto found = std::ranges::find(waiting_, number, &told_lease::number);
+  if (settle(number)) {
+    if (job_ && job_->of.number == number)
+      finish(without_gradient(*job_));
+  } else if (found != waiting_.end()) {
+    found->refused = true;
+  }
+}
+
+/// Ends the process's use of the blocks of this lease.
+bool agent_state::settle(uint64_t number) {
+  return unanswered_.erase(number) > 0;
+}
+
+// The worker gives up its place, so that nobody waits for it; its session
+// keeps the connection.
+void agent_state::pause() {
+  if (std::exchange(paused_, true))
+    return;
+  while (!waiting_.empty())
+    withdraw_first();
+  cancel();
+  self_->send(parts_.session, leave_atom_v);
+}
+
+void agent_state::resume() {
+  if (!std::exchange(paused_, false))
+    return;
+  for (auto& [number, one] : unanswered_)
+    one.since = run_clock{self_};
+  self_->send(parts_.session, join_atom_v);
+}
+
+gradient_report agent_state::without_gradient(const job& of) const {
+  gradient_report out;
+  out.cancelled = true;
+  out.seconds = of.clock.elapsed(self_);
+  return out;
+}
+
+void agent_state::finish(caf::expected<gradient_report> report) {
+  auto done = *std::exchange(job_, std::nullopt);
+  done.gradient.reset();
+  done.asks.deliver(std::move(report));
+}
+
+void agent_state::lose(const caf::error& why) {
+  if (lost_)
+    return;
+  lost_ = why;
+  self_->send(parts_.session, ended_atom_v, run_end{1, text_of(why)});
+  if (job_)
+    finish(lost_);
+}
+
+// -- both ---------------------------------------------------------------------
+
+agent_actor make_agent(caf::actor_system& system, agent_parts parts) {
+  auto line = parts.line;
+  auto agent = spawn<agent_actor, agent_state>(system, placement::scheduled,
+                                               std::move(parts));
+  read_frames(system, std::move(line), agent);
+  return agent;
+}
+
+} // namespace troupe

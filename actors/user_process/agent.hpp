@@ -1,0 +1,107 @@
+#pragma once
+// Stands in the place of a worker's compute actor and loader where another
+// process computes (`--compute external`): hands leases and weights to that
+// process, and takes its gradients. Weights and gradients lie in memory that
+// both have mapped; a frame only says where.
+//
+// The process answers each frame of weights once, with a gradient or without
+// (`returned`). Until then the blocks that the frame named are its own, and its
+// time runs, whatever else it says.
+
+#include "actors/runtime/run_clock.hpp"
+#include "actors/user_process/frame_reader.hpp"
+#include "actors/user_process/shared_blocks.hpp"
+#include "config/text/settings.hpp"
+#include "data/sampling/permutation.hpp"
+#include "messages/interfaces.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/layout/flat_pool.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace troupe {
+
+struct agent_parts {
+  config::settings settings; ///< Of the joined worker.
+  models::flat_layout layout;
+  data::epoch_order order; ///< By which leases become samples.
+  payload frozen;          ///< Weights that are not trained, if any.
+  std::shared_ptr<transport::shared_memory> memory;
+  external::process_line_ptr line;
+  session_client_actor session; ///< Of the worker.
+};
+
+class agent_state {
+public:
+  using pointer = agent_actor::stateful_pointer<agent_state>;
+
+  static constexpr const char* name = "troupe.agent";
+
+  agent_state(pointer self, agent_parts parts);
+
+  agent_actor::behavior_type make_behavior();
+
+private:
+  /// A lease that the process knows by a number, which never comes twice: a
+  /// server that was started again counts its leases anew.
+  struct told_lease {
+    lease what;
+    uint64_t number = 0;
+    bool refused = false; ///< The process has given it back.
+  };
+
+  /// A gradient that the process is asked for.
+  struct job {
+    told_lease of;
+    caf::typed_response_promise<gradient_report> asks;
+    at::Tensor gradient;
+    run_clock clock;
+  };
+
+  /// Memory that the process may use until it has answered.
+  struct blocks {
+    payload weights;
+    at::Tensor gradient;
+    run_clock since;
+  };
+
+  caf::result<loaded_batch> load(const lease& what);
+  caf::result<gradient_report> begin(compute_task task);
+  void cancel();
+  void take(external::process_frame_kind kind, uint64_t number,
+            const std::string& body);
+  void take_gradient(uint64_t from, const std::string& body);
+  uint64_t take_out(const std::vector<uint64_t>& numbers,
+                    std::vector<lease_id>& also);
+  void give_back(uint64_t number);
+  bool settle(uint64_t number);
+  void withdraw_first();
+  void pause();
+  void resume();
+  void finish(caf::expected<gradient_report> report);
+  gradient_report without_gradient(const job& of) const;
+  void check_time();
+  void lose(const caf::error& why);
+
+  pointer self_;
+  agent_parts parts_;
+  external::shared_blocks blocks_;
+  models::flat_pool gradients_;
+  std::deque<told_lease> waiting_; ///< Told to the process, and not begun.
+  uint64_t numbers_ = 0;           ///< The last number of a lease.
+  uint64_t sent_ = 0;              ///< Of the gradient that was sent last.
+  std::optional<job> job_;
+  std::map<uint64_t, blocks> unanswered_; ///< By the number of the lease.
+  bool paused_ = false; ///< The process has left its loop, for now.
+  caf::error lost_;     ///< Why the process is gone, if it is.
+};
+
+/// Spawns the agent and the reader of its frames.
+agent_actor make_agent(caf::actor_system& system, agent_parts parts);
+
+} // namespace troupe

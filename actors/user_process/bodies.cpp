@@ -1,0 +1,42 @@
+#include "actors/user_process/bodies.hpp"
+
+#include "actors/user_process/named_metrics.hpp"
+#include "config/text/failure.hpp"
+
+namespace troupe::external {
+
+std::string lease_body(const lease& what, data::epoch_order& order) {
+  auto indices =
+    order.lease_indices(what.epoch, what.first, what.count, what.part);
+  body_writer out;
+  out.put(what.epoch).put(what.part).put(static_cast<uint32_t>(indices.size()));
+  for (auto index : indices)
+    out.put(static_cast<uint64_t>(index));
+  return out.take();
+}
+
+std::string weights_body(version computed_on, bool last_was_dropped,
+                         const block_place& weights,
+                         const block_place& gradient) {
+  return body_writer{}
+    .put(computed_on.value)
+    .put(static_cast<uint8_t>(last_was_dropped))
+    .put(weights)
+    .put(gradient)
+    .take();
+}
+
+gradient_answer read_gradient(const std::string& body, const std::string& who) {
+  body_reader in{std::as_bytes(std::span{body})};
+  gradient_answer out;
+  out.samples = in.number<uint64_t>();
+  out.loss = in.number<double>();
+  for (auto rest = in.number<uint32_t>(); rest > 0 && in.good(); --rest)
+    out.also.push_back(in.number<uint64_t>());
+  out.metrics = read_metrics(in, who);
+  if (!in.complete())
+    throw run_error(who + " sent a gradient's frame of another form");
+  return out;
+}
+
+} // namespace troupe::external

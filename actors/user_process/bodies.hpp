@@ -1,0 +1,36 @@
+#pragma once
+// The bodies of the frames by which a process is asked for a gradient, and of
+// its answer (docs/formats.md). Plain functions; any thread.
+
+#include "actors/user_process/frames.hpp"
+#include "config/values/metrics.hpp"
+#include "data/sampling/permutation.hpp"
+#include "messages/lease.hpp"
+
+#include <string>
+#include <vector>
+
+namespace troupe::external {
+
+/// Of a lease: its epoch, its part, and its samples in their order.
+std::string lease_body(const lease& what, data::epoch_order& order);
+
+/// Of weights: their version, whether the last gradient was dropped, and where
+/// they and the next gradient are.
+std::string weights_body(version computed_on, bool last_was_dropped,
+                         const block_place& weights,
+                         const block_place& gradient);
+
+/// What the process says of a gradient.
+struct gradient_answer {
+  uint64_t samples = 0;
+  double loss = 0; ///< Mean over the samples.
+  /// Leases that it covers besides its own, by the numbers of their frames.
+  std::vector<uint64_t> also;
+  config::metrics metrics;
+};
+
+/// @param who Names the process in errors. Throws `run_error`.
+gradient_answer read_gradient(const std::string& body, const std::string& who);
+
+} // namespace troupe::external

@@ -1,0 +1,144 @@
+#include "actors/user_process/scorer.hpp"
+
+#include "actors/runtime/spawning.hpp"
+#include "actors/runtime/unexpected.hpp"
+#include "actors/user_process/named_metrics.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/value.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+using external::body_reader;
+using external::body_writer;
+using external::process_frame_kind;
+
+external_scorer_state::external_scorer_state(pointer self,
+                                             external_scorer_parts parts)
+  : self_(self), parts_(std::move(parts)),
+    blocks_(parts_.line, parts_.memory, parts_.layout) {
+  on_unexpected(self_, [this](const std::string& line) {
+    lose(caf::make_error(errc::failed, line));
+  });
+}
+
+external_scorer_actor::behavior_type external_scorer_state::make_behavior() {
+  blocks_.welcome(parts_.settings.training, parts_.frozen);
+  return {
+    [this](evaluate_atom, version what, const payload& weights,
+           bool of_average) { return begin(what, weights, of_average); },
+    [this](ended_atom, version what, const payload& weights, bool) {
+      blocks_.give_last(what, weights, 0);
+    },
+    [this](frame_atom, uint32_t kind, uint64_t number,
+           const std::string& body) {
+      take(static_cast<process_frame_kind>(kind), number, body);
+    },
+    [this](detach_atom, const caf::error& why) { lose(why); },
+    [this](tick_atom) { check_time(); },
+  };
+}
+
+caf::result<score> external_scorer_state::begin(version what,
+                                                const payload& weights,
+                                                bool of_average) {
+  if (lost_)
+    return lost_;
+  auto asks = self_->make_response_promise<score>();
+  waiting_.push_back({what, weights, of_average, asks, run_clock{self_}});
+  if (!job_)
+    begin_next();
+  return asks;
+}
+
+// An evaluator that has lost its server, and found it again, asks while the
+// process is still at work for the server's life before.
+void external_scorer_state::begin_next() {
+  if (waiting_.empty())
+    return;
+  job_ = std::move(waiting_.front());
+  waiting_.pop_front();
+  job_->weights = blocks_.mappable(job_->weights);
+  job_->clock = run_clock{self_};
+  blocks_.forget_unused();
+  auto where = blocks_.place_of(job_->weights.bytes());
+  parts_.line->send(process_frame_kind::score, job_->what.value,
+                    body_writer{}
+                      .put(where)
+                      .put(static_cast<uint8_t>(job_->of_average))
+                      .take());
+}
+
+void external_scorer_state::take(process_frame_kind kind, uint64_t number,
+                                 const std::string& body) {
+  if (kind != process_frame_kind::scored)
+    lose(caf::make_error(errc::protocol_violation,
+                         who() + " sent a frame of unknown kind " +
+                           std::to_string(static_cast<uint32_t>(kind))));
+  else if (!job_ || job_->what.value != number)
+    lose(caf::make_error(errc::protocol_violation,
+                         who() + " sent a score that it was not asked for"));
+  else
+    take_score(body);
+}
+
+// Wrong metrics are the user's, so the line says what to do.
+void external_scorer_state::take_score(const std::string& body) try {
+  body_reader in{std::as_bytes(std::span{body})};
+  score out;
+  out.weights = job_->what;
+  out.samples = in.number<uint64_t>();
+  out.metrics = external::read_metrics(in, who());
+  if (!in.complete())
+    throw run_error(who() + " sent a score of another form");
+  if (out.metrics.empty())
+    throw run_error(who() + " sent a score without a metric");
+  config::require_target(parts_.settings.training, out.metrics);
+  out.seconds = job_->clock.elapsed(self_);
+  finish(std::move(out));
+  begin_next();
+} catch (const failure& why) {
+  lose(caf::make_error(errc::bad_data, why.what()));
+}
+
+// The reader asks for it.
+void external_scorer_state::check_time() {
+  auto limit = parts_.settings.training.compute_timeout;
+  if (job_ && job_->clock.elapsed(self_) > limit)
+    lose(caf::make_error(errc::timed_out, who() + " has sent no score in " +
+                                            config::print(limit) +
+                                            " s (--compute-timeout)"));
+}
+
+void external_scorer_state::finish(caf::expected<score> found) {
+  auto done = *std::exchange(job_, std::nullopt);
+  done.weights = {};
+  done.asks.deliver(std::move(found));
+}
+
+void external_scorer_state::lose(const caf::error& why) {
+  if (lost_)
+    return;
+  lost_ = why;
+  self_->send(parts_.session, ended_atom_v, run_end{1, text_of(why)});
+  if (job_)
+    finish(lost_);
+  for (auto& one : std::exchange(waiting_, {}))
+    one.asks.deliver(lost_);
+}
+
+std::string external_scorer_state::who() const {
+  return "process " + std::to_string(parts_.line->pid());
+}
+
+external_scorer_actor make_external_scorer(caf::actor_system& system,
+                                           external_scorer_parts parts) {
+  auto line = parts.line;
+  auto scorer = spawn<external_scorer_actor, external_scorer_state>(
+    system, placement::scheduled, std::move(parts));
+  read_frames(system, std::move(line), scorer);
+  return scorer;
+}
+
+} // namespace troupe

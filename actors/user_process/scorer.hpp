@@ -1,0 +1,71 @@
+#pragma once
+// Stands in the place of an evaluator's scorer where another process scores
+// (`--compute external`): hands it one version of the weights at a time, in
+// memory that both have mapped, and takes its metrics.
+
+#include "actors/runtime/run_clock.hpp"
+#include "actors/user_process/frame_reader.hpp"
+#include "actors/user_process/shared_blocks.hpp"
+#include "config/text/settings.hpp"
+#include "messages/interfaces.hpp"
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+namespace troupe {
+
+struct external_scorer_parts {
+  config::settings settings; ///< Of the evaluator that has joined.
+  models::flat_layout layout;
+  payload frozen; ///< Weights that are not trained, if any.
+  std::shared_ptr<transport::shared_memory> memory;
+  external::process_line_ptr line;
+  session_client_actor session; ///< Of the evaluator.
+};
+
+class external_scorer_state {
+public:
+  using pointer =
+    external_scorer_actor::stateful_pointer<external_scorer_state>;
+
+  static constexpr const char* name = "troupe.external-scorer";
+
+  external_scorer_state(pointer self, external_scorer_parts parts);
+
+  external_scorer_actor::behavior_type make_behavior();
+
+private:
+  /// A version that the process scores. It may use its memory until then.
+  struct job {
+    version what;
+    payload weights;
+    bool of_average; ///< They are the average of the version's weights.
+    caf::typed_response_promise<score> asks;
+    run_clock clock;
+  };
+
+  caf::result<score> begin(version what, const payload& weights,
+                           bool of_average);
+  void begin_next();
+  void take(external::process_frame_kind kind, uint64_t number,
+            const std::string& body);
+  void take_score(const std::string& body);
+  void finish(caf::expected<score> found);
+  void check_time();
+  void lose(const caf::error& why);
+  std::string who() const;
+
+  pointer self_;
+  external_scorer_parts parts_;
+  external::shared_blocks blocks_;
+  std::optional<job> job_;
+  std::deque<job> waiting_; ///< Until that is done.
+  caf::error lost_;         ///< Why the process is gone, if it is.
+};
+
+/// Spawns the scorer and the reader of its frames.
+external_scorer_actor make_external_scorer(caf::actor_system& system,
+                                           external_scorer_parts parts);
+
+} // namespace troupe

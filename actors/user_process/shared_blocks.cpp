@@ -1,0 +1,102 @@
+#include "actors/user_process/shared_blocks.hpp"
+
+#include "actors/runtime/tensor_payload.hpp"
+
+#include <utility>
+
+namespace troupe::external {
+
+namespace {
+
+void put_tensor(body_writer& to, const models::parameter_slot& what) {
+  to.put(what.name)
+    .put(static_cast<uint8_t>(what.kind))
+    .put(static_cast<uint8_t>(what.frozen))
+    .put(what.same_as)
+    .put(what.offset)
+    .put(static_cast<uint32_t>(what.shape.size()));
+  for (auto extent : what.shape)
+    to.put(static_cast<uint64_t>(extent));
+  if (what.kind == models::tensor_kind::constant)
+    to.put(what.dtype);
+}
+
+} // namespace
+
+std::span<const std::byte> bytes_of(const at::Tensor& block) {
+  return {static_cast<const std::byte*>(block.const_data_ptr()),
+          block.nbytes()};
+}
+
+shared_blocks::shared_blocks(process_line_ptr line,
+                             std::shared_ptr<transport::shared_memory> memory,
+                             const models::flat_layout& layout)
+  : line_(std::move(line)), memory_(std::move(memory)), layout_(layout),
+    weights_(layout.count(), layout.dtype(), memory_) {
+  // nop
+}
+
+void shared_blocks::welcome(const config::training_settings& training,
+                            const payload& frozen) {
+  uint64_t frozen_region = 0;
+  if (frozen) {
+    models::flat_pool pool{layout_.frozen_count(), layout_.dtype(), memory_};
+    frozen_ = pool.take();
+    frozen_.copy_(to_tensor(frozen));
+    frozen_region = place_of(bytes_of(frozen_)).region;
+  }
+  body_writer out;
+  out.put(static_cast<uint32_t>(to_element_type(layout_.dtype())))
+    .put(layout_.count())
+    .put(layout_.frozen_count())
+    .put(frozen_region)
+    .put(training.batch_size)
+    .put(training.seed)
+    .put(static_cast<uint32_t>(layout_.state_dict().size()));
+  for (const auto& what : layout_.state_dict())
+    put_tensor(out, what);
+  line_->send(process_frame_kind::welcome, external::frame_version, out.take());
+}
+
+// The server's own memory, where this host has it: its weights are used until
+// the process has answered, as a compute actor would use them.
+payload shared_blocks::mappable(const payload& weights) {
+  auto bytes = weights.bytes();
+  if (memory_->find_foreign(bytes.data(), bytes.size()))
+    return weights;
+  auto copy = weights_.take();
+  copy.copy_(to_tensor(weights));
+  return to_payload(std::move(copy));
+}
+
+block_place shared_blocks::place_of(std::span<const std::byte> block) {
+  auto where = memory_->find(block.data(), block.size());
+  if (!where)
+    where = memory_->find_foreign(block.data(), block.size());
+  const auto& region = where->region;
+  if (regions_.try_emplace(region->id, region).second)
+    line_->send(process_frame_kind::memory, region->id,
+                body_writer{}.put(uint64_t{region->memory.size()}).take(),
+                region->file.get());
+  return {region->id, where->offset};
+}
+
+void shared_blocks::give_last(version what, const payload& weights,
+                              uint64_t applied) {
+  last_ = weights_.take();
+  last_.copy_(to_tensor(weights));
+  auto where = place_of(bytes_of(last_));
+  line_->send(process_frame_kind::last, what.value,
+              body_writer{}.put(applied).put(where).take());
+}
+
+void shared_blocks::forget_unused() {
+  std::erase_if(regions_, [this](const auto& entry) {
+    auto gone = entry.second.expired();
+    if (gone)
+      line_->send(process_frame_kind::forgotten, entry.first);
+    return gone;
+  });
+}
+
+} // namespace troupe::external

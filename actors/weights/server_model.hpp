@@ -1,0 +1,213 @@
+#pragma once
+// The tensor half of the lead: versions of the weights, and the lead's own
+// range of the optimiser. Without shards in other processes that range is
+// everything. With them, a version has only the lead's range.
+//
+// Owned by the parameter server. No actors. Not thread-safe, except that any
+// thread may read and release a version.
+
+#include "actors/shards/shard_beginning.hpp"
+#include "actors/shards/shard_model.hpp"
+#include "actors/weights/snapshot.hpp"
+#include "config/text/settings.hpp"
+#include "messages/error.hpp"
+#include "messages/ids.hpp"
+#include "messages/payload.hpp"
+#include "models/layout/flat_layout.hpp"
+#include "models/layout/flat_pool.hpp"
+#include "models/layout/segments.hpp"
+#include "models/layout/shard_cuts.hpp"
+#include "models/layout/weights_store.hpp"
+#include "models/network.hpp"
+#include "models/storage/checkpoint.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+payload_shape shape_of(const models::flat_layout& layout);
+
+/// The shape of a network's weights.
+payload_shape shape_of_weights(const config::training_settings& settings,
+                               int64_t classes);
+
+/// What is trained of the weights of a checkpoint. Throws `run_error` when they
+/// belong to another network.
+payload weights_of(const models::loaded_checkpoint& from,
+                   const config::training_settings& settings, int64_t classes);
+
+/// The same with the average of the weights in the place of the weights, where
+/// the checkpoint has one; else nothing. It must have been read with all.
+payload average_of(const models::loaded_checkpoint& from,
+                   const config::training_settings& settings, int64_t classes);
+
+/// How the parameters are cut into shards, by rank. Ranks 1, 2, ... come from
+/// the front, and the lead has the end, since it also has the statistics behind
+/// it. Where modules have owners, the ranges are those of the owners.
+std::vector<models::element_range>
+cut_parameters(const models::flat_layout& layout, uint32_t shards);
+
+/// What the shards of ranks 1, 2, ..., in processes of their own, begin with.
+/// @param from The checkpoint to go on from; or null.
+/// @param first The first weights of the whole, if there is none.
+shard_beginnings
+make_beginnings(const config::training_settings& settings, int64_t classes,
+                uint32_t shards,
+                std::shared_ptr<const models::loaded_checkpoint> from,
+                const at::Tensor& first);
+
+/// How the lead's work is shared.
+struct shared_work {
+  uint32_t shards = 1;  ///< The lead and the shards in other processes.
+  models::lanes across; ///< Threads in this process.
+};
+
+class server_model {
+public:
+  using layout_ptr = std::shared_ptr<const models::flat_layout>;
+
+  /// No weights at all: versions are only counted (`--gradients none`).
+  server_model() = default;
+
+  /// @param first The first weights, in a flat buffer of the network's layout;
+  /// undefined: they are drawn from the seed.
+  server_model(const config::training_settings& settings, int64_t classes,
+               payload_memory_ptr memory = heap_memory(),
+               const shared_work& with = {}, const at::Tensor& first = {});
+
+  /// Continues from a checkpoint. Throws `run_error` when it belongs to another
+  /// network or optimiser.
+  server_model(const config::training_settings& settings, int64_t classes,
+               const models::loaded_checkpoint& from,
+               payload_memory_ptr memory = heap_memory(),
+               const shared_work& with = {});
+
+  const layout_ptr& layout() const { return layout_; }
+
+  bool has_weights() const { return layout_ != nullptr; }
+
+  /// Names what is not trained, for checkpoints and digests. Without it all is.
+  void keep_frozen(payload what) { frozen_ = std::move(what); }
+
+  /// The shape of a version, as the lead has it, and of the gradients that it
+  /// takes. Empty without weights.
+  payload_shape shape() const;
+
+  /// The newest version; shares its memory.
+  payload newest() const { return newest_; }
+
+  /// Whether the gradient has the right shape.
+  bool fits(const payload& gradient) const {
+    return gradient.shape() == shape();
+  }
+
+  /// Whether the lead's part of the gradient has neither NaN nor infinity, and
+  /// the statistics behind it only where the newest version has one, too.
+  bool sound(const payload& gradient) const;
+
+  /// Memory for the next version: that of the newest one if nobody reads it any
+  /// more, else another buffer.
+  at::Tensor next_buffer();
+
+  /// The newest version as a tensor, for reading only.
+  at::Tensor newest_flat() const;
+
+  /// Whether the norm of a step's mean gradient is limited.
+  bool clips() const { return settings_.clip_norm && has_weights(); }
+
+  /// The squares of the lead's part of a step's mean gradient.
+  models::exact_sum squares(std::span<const payload> gradients,
+                            std::span<const double> shares) const {
+    return part_.squares(gradients, shares);
+  }
+
+  /// The factor for a mean gradient with these squares, on all shards: below 1
+  /// where its norm would exceed the limit of the settings.
+  double scale_of(const models::exact_sum& squares) const;
+
+  /// Whether each parameter's step has a factor of its own.
+  bool has_factors() const { return part_.has_factors(); }
+
+  /// The lead's part of the norms that decide on these factors; begins a step.
+  std::vector<models::parameter_squares>
+  measure(std::span<const payload> gradients, std::span<const double> shares,
+          double scale) {
+    return part_.measure(newest_flat(), gradients, shares, scale);
+  }
+
+  /// The factors that these parts of all shards make.
+  /// Throws `run_error` if one names a parameter that the network
+  /// does not have.
+  std::vector<double>
+  factors_of(std::span<const models::parameter_squares> all) const;
+
+  /// The lead's part of a step from the newest version into `next`. Its running
+  /// statistics come from those behind the gradients.
+  void apply(const at::Tensor& next, std::span<const payload> gradients,
+             std::span<const double> shares, const step_terms& with);
+
+  /// Makes `next`, which all parts have written to, the newest version.
+  void publish(version makes, at::Tensor next);
+
+  /// All of a step: the lead's part of the next version from these gradients,
+  /// which are released before the version is published.
+  void step(version makes, std::vector<payload> gradients,
+            std::span<const double> shares, const step_terms& with);
+
+  /// Adds the weights, the optimiser's counts and the names of its slots to a
+  /// snapshot; does nothing without weights.
+  void describe(snapshot& out) const;
+
+  /// The same, with the slots of a model that is in this process as a whole.
+  void save(snapshot& out) const;
+
+  /// The same with the files of a checkpoint in `folder`, where the lead's part
+  /// is in its place. Returns the places of the others. Throws `run_error`.
+  state_request draft(snapshot& out, const std::filesystem::path& folder) const;
+
+  /// Whether an average of the weights is kept.
+  bool averages() const {
+    return has_weights() && settings_.ema_decay > 0 &&
+           part_.optimizer()->steps() > 0;
+  }
+
+  /// Memory for the whole newest version, with the lead's part filled in.
+  at::Tensor make_whole() const;
+
+  /// The same for the average of the weights, with the statistics of the newest
+  /// version. @pre averages()
+  at::Tensor make_whole_average() const;
+
+  /// SHA-256 of the newest weights, as in summary.json; nothing without
+  /// weights.
+  std::optional<std::string> weights_sha256() const;
+
+private:
+  /// Without a first version.
+  server_model(const config::training_settings& settings, layout_ptr layout,
+               payload_memory_ptr memory, const shared_work& with);
+
+  /// Of the whole, with the statistics.
+  models::element_range own_range() const {
+    return {first_, layout_->count() - first_};
+  }
+
+  at::Tensor statistics_of(const at::Tensor& flat) const;
+
+  config::training_settings settings_;
+  layout_ptr layout_;
+  uint64_t first_ = 0; ///< Where the lead's range begins in the whole.
+  std::unique_ptr<models::weights_store> store_;
+  std::unique_ptr<models::flat_pool> wholes_; ///< For evaluators, if need be.
+  shard_model part_;
+  payload newest_;
+  payload frozen_;
+};
+
+} // namespace troupe

@@ -1,0 +1,193 @@
+#include "apps/launch/launch_plan.hpp"
+
+#include "config/commands/verb.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "config/values/address.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace troupe::app {
+
+namespace {
+
+using strings = std::vector<std::string>;
+
+constexpr uint64_t most_processes = 1000;
+
+const config::verb launch_verb{
+  "launch",
+  "launch starts a parameter server and workers on this machine, prints what "
+  "they print with their names before it, and ends with the run's status. "
+  "After -- come flags for all of them, or the command of a worker.",
+  {},
+  false,
+  {{"config", "FILE", "an INI file of settings", config::file_path(), {}, true},
+   {"workers",
+    "N",
+    "how many; not given: those of the settings",
+    config::whole(1, most_processes),
+    {},
+    true},
+   {"ps", "K", "parameter server shards, each a process",
+    config::whole(1, most_processes), "1"},
+   {"evaluator", "", "start an evaluator, too", config::any_text(), {}, true},
+   {"evaluator-command",
+    "COMMAND",
+    "start an evaluator by this command of the shell",
+    config::any_text(),
+    {},
+    true},
+   {"max-restarts", "R", "how often a process that died is started again",
+    config::whole(0, 1'000'000), "0"},
+   {"log-dir",
+    "DIR",
+    "a folder for what each process prints",
+    config::file_path(),
+    {},
+    true}}};
+
+/// What stands before and after the first "--".
+std::pair<strings, strings> cut(const strings& arguments) {
+  auto at = std::ranges::find(arguments, "--");
+  return {{arguments.begin(), at},
+          at == arguments.end() ? strings{} : strings{at + 1, arguments.end()}};
+}
+
+strings joined(std::initializer_list<strings> all) {
+  strings out;
+  for (const auto& some : all)
+    out.insert(out.end(), some.begin(), some.end());
+  return out;
+}
+
+/// The threads that LibTorch computes with wait for more by spinning, for some
+/// milliseconds, on cores that the server needs meanwhile. 10,000 rounds are a
+/// fraction of one, and forward and backward are as fast.
+std::map<std::string, std::string>
+little_spinning(const config::environment& own) {
+  if (own.contains("GOMP_SPINCOUNT") || own.contains("OMP_WAIT_POLICY"))
+    return {};
+  return {{"GOMP_SPINCOUNT", "10000"}};
+}
+
+class planner {
+public:
+  planner(const config::verb_call& call, strings rest,
+          const launch_facts& facts)
+    : call_(call), facts_(facts) {
+    auto is_command = !rest.empty() && !rest.front().starts_with('-');
+    (is_command ? command_ : flags_) = std::move(rest);
+    if (call_.flags.has("config"))
+      flags_ = joined({{"--config", call_.flags.text("config")}, flags_});
+    if (call_.flags.has("workers"))
+      flags_ = joined({flags_, {"--workers", call_.flags.text("workers")}});
+    shards_ = static_cast<uint32_t>(call_.flags.whole("ps"));
+    config_ = config::parse_command_line(joined({{"--role", "ps"}, flags_}),
+                                         facts_.variables)
+                .config;
+    if (!config_.is_explicit("cluster.port"))
+      flags_ = joined({flags_, {"--port", std::to_string(facts_.free_port())}});
+    config_ = config::parse_command_line(joined({{"--role", "ps"}, flags_}),
+                                         facts_.variables)
+                .config;
+  }
+
+  launch_plan make() {
+    launch_plan out;
+    const auto& all = config_.values;
+    out.restarts = static_cast<uint32_t>(call_.flags.whole("max-restarts"));
+    out.begins_with_another =
+      all.training.overwrite || all.training.resume.has_value();
+    if (out.restarts > 0)
+      out.train_dir = all.training.train_dir;
+    if (out.restarts > 0 && out.train_dir.empty()) {
+      out.train_dir = facts_.make_folder(all.training.network);
+      flags_ = joined({flags_, {"--train-dir", out.train_dir.string()}});
+    }
+    if (call_.flags.has("log-dir"))
+      out.logs = call_.flags.text("log-dir");
+    for (uint32_t rank = 0; rank < shards_; ++rank)
+      out.servers.push_back(server(rank));
+    for (uint32_t rank = 0; rank < all.cluster.workers; ++rank)
+      out.others.push_back(worker(rank));
+    if (call_.flags.has("evaluator-command"))
+      out.others.push_back(
+        {"evaluator",
+         {"/bin/sh", "-c", "exec " + call_.flags.text("evaluator-command")},
+         environment()});
+    else if (call_.flags.has("evaluator"))
+      out.others.push_back({"evaluator", node("evaluator")});
+    for (auto& one : out.others)
+      one.environment.merge(little_spinning(facts_.variables));
+    return out;
+  }
+
+private:
+  strings node(const std::string& role) const {
+    return joined({{facts_.program, "--role", role}, flags_});
+  }
+
+  child_plan server(uint32_t rank) const {
+    if (shards_ == 1)
+      return {"ps", node("ps")};
+    auto number = std::to_string(rank);
+    auto out = joined(
+      {node("ps"), {"--shards", std::to_string(shards_), "--rank", number}});
+    if (rank > 0)
+      out = joined(
+        {out,
+         {"--listen", config::to_string(config::address{
+                        config_.values.cluster.host, facts_.free_port()})}});
+    return {"ps-" + number, std::move(out)};
+  }
+
+  child_plan worker(uint32_t rank) const {
+    auto name = "worker-" + std::to_string(rank);
+    auto number = std::to_string(rank);
+    if (command_.empty())
+      return {name, joined({node("worker"), {"--rank", number}})};
+    auto variables = environment();
+    variables["TROUPE_CLUSTER_RANK"] = number;
+    return {name, command_, std::move(variables)};
+  }
+
+  /// By which a command finds the cluster, and takes its share of the cores,
+  /// unless the user has said how many threads it has.
+  std::map<std::string, std::string> environment() const {
+    const auto& cluster = config_.values.cluster;
+    std::map<std::string, std::string> out{
+      {"TROUPE_CLUSTER_HOST", cluster.host},
+      {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
+      {"TROUPE_TRAINER_NODE", facts_.program}};
+    auto threads = facts_.variables.find("OMP_NUM_THREADS");
+    if (threads == facts_.variables.end() || threads->second.empty())
+      out["OMP_NUM_THREADS"] =
+        std::to_string(std::max(1u, facts_.cores / cluster.workers));
+    return out;
+  }
+
+  const config::verb_call& call_;
+  const launch_facts& facts_;
+  strings flags_;   ///< Of all nodes.
+  strings command_; ///< Of a worker; empty: it is a node.
+  uint32_t shards_ = 1;
+  config::resolved config_;
+};
+
+} // namespace
+
+std::optional<launch_plan> plan_launch(const strings& arguments,
+                                       const launch_facts& facts,
+                                       std::string& help) {
+  auto [own, rest] = cut(arguments);
+  auto call = config::read_verb(launch_verb, own);
+  if (!call) {
+    help = config::help_of({&launch_verb, 1});
+    return std::nullopt;
+  }
+  return planner{*call, std::move(rest), facts}.make();
+}
+
+} // namespace troupe::app

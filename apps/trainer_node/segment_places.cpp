@@ -1,0 +1,211 @@
+#include "apps/trainer_node/segment_places.hpp"
+
+#include "actors/own_loop/training_loop.hpp"
+#include "actors/runtime/spawning.hpp"
+#include "apps/lab/simulation/simulated_stage.hpp"
+#include "config/text/failure.hpp"
+#include "models/networks/registry.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+/// A training loop of the program's own needs the network in one place and its
+/// samples in one piece; and it takes time of the real clock.
+void require_loop_fits(const config::settings& settings) {
+  if (!remote::registered_training())
+    return;
+  auto refuse = [](const std::string& what) {
+    throw usage_error("this program trains with a loop of its own, which " +
+                      what);
+  };
+  if (settings.parallel.mode != config::parallel_mode::remote_forward)
+    refuse("needs --mode remote-forward");
+  if (settings.simulation.clock == config::clock_kind::virtual_time)
+    refuse("does not run on --clock virtual; use --clock real");
+  if (settings.training.micro_batch_size)
+    refuse("gets whole batches: leave --micro-batch-size out");
+}
+
+} // namespace
+
+std::shared_ptr<const models::segment_plan>
+make_plan(const config::settings& settings, int64_t classes,
+          const std::array<uint64_t, 3>& shape) {
+  require_loop_fits(settings);
+  if (settings.parallel.mode == config::parallel_mode::data_parallel)
+    return nullptr;
+  return std::make_shared<const models::segment_plan>(
+    models::make_segment_plan(settings, classes, {shape.begin(), shape.end()}));
+}
+
+stage_factory make_stages(caf::actor_system& system,
+                          const computing_parts& computing) {
+  return [&system, computing](const stage_place& where) {
+    return spawn<stage_actor, stage_state>(
+      system, placement::detached, computing, computing.plan->classes, where);
+  };
+}
+
+stage_factory make_stages(caf::actor_system& system,
+                          const computing_parts& computing,
+                          const std::shared_ptr<simulation::machine>& machine,
+                          worker_id who) {
+  const auto& settings = computing.settings;
+  auto passes =
+    computing.plan->segments.size() *
+    (settings.training.batch_size / computing.plan->micro_batch_size);
+  auto share = 1.0 / static_cast<double>(std::max<size_t>(passes, 1));
+  auto stage = make_stages(system, computing);
+  return [&system, stage, machine, who, share](const stage_place& where) {
+    return simulation::spawn_simulated_stage(
+      system, {stage(where), machine, who, share});
+  };
+}
+
+bool has_remote_modules(const computing_parts& computing) {
+  return computing.plan &&
+         std::ranges::any_of(computing.plan->segments,
+                             [](const models::placed_segment& x) {
+                               return x.server.has_value();
+                             });
+}
+
+compute_actor make_chain(caf::actor_system& system,
+                         const computing_parts& computing,
+                         const stage_factory& stages, const loss_actor& loss) {
+  const auto& settings = computing.settings;
+  const auto& plan = *computing.plan;
+  chain_parts out;
+  out.loss = loss;
+  out.threads = computing.threads;
+  out.parameters = plan.own_parameters;
+  out.statistics = plan.all_statistics;
+  out.training = settings.training;
+  out.schedule = settings.parallel.schedule;
+  out.micro_batch_size = plan.micro_batch_size;
+  out.memory = computing.memory;
+  for (size_t k = 0; k < plan.segments.size(); ++k) {
+    const auto& segment = plan.segments[k];
+    chain_link link;
+    link.server = segment.server.value_or(0);
+    link.statistics = plan.statistics[k];
+    if (!segment.server)
+      link.here = stages({segment.parts, plan.own()});
+    out.segments.push_back(std::move(link));
+  }
+  return spawn<compute_actor, chain_state>(system, placement::scheduled,
+                                           std::move(out));
+}
+
+compute_actor make_training_loop(caf::actor_system& system,
+                                 const computing_parts& computing) {
+  const auto& training = computing.settings.training;
+  const auto& plan = *computing.plan;
+  training_loop_parts out;
+  out.train = remote::registered_training();
+  out.make_chain = [&system, computing](const loss_actor& loss) {
+    return make_chain(system, computing, make_stages(system, computing), loss);
+  };
+  auto net =
+    models::make_network(training.network, plan.classes, training.dtype);
+  auto layout = models::layout_of(*net, training);
+  for (const auto& slot : layout.slots())
+    out.parameters.push_back({slot.name, slot.shape,
+                              models::owner_of(slot.name, *net, plan.segments),
+                              slot.offset});
+  out.own = plan.own();
+  out.most_elements = plan.most_activations;
+  out.dtype = training.dtype;
+  out.threads = computing.threads;
+  return spawn<training_loop_actor, training_loop_state>(
+    system, placement::scheduled, out);
+}
+
+namespace {
+
+bool owns(const module_owner& owner, const models::placed_segment& segment) {
+  return owner.rank ? segment.server == owner.rank : segment.server.has_value();
+}
+
+/// The shard of a server that has all of them.
+module_owner whole_server(const computing_parts& computing,
+                          const lead_actor& server,
+                          const module_roster_ptr& roster) {
+  const auto& plan = *computing.plan;
+  return {parameter_server_actor{server},
+          {},
+          {0, plan.parameters + plan.all_statistics},
+          roster};
+}
+
+module_host_actor make_remote_module(caf::actor_system& system,
+                                     const computing_parts& computing,
+                                     const module_owner& owner,
+                                     const stage_factory& stages) {
+  const auto& plan = *computing.plan;
+  remote_module_parts parts;
+  parts.server = owner.server;
+  for (const auto& segment : plan.segments)
+    parts.segments.push_back(owns(owner, segment)
+                               ? stages({segment.parts, owner.range})
+                               : stage_actor{});
+  parts.range = owner.range;
+  // The worker's own elements are the last, so that the lead has them.
+  parts.own = owner.range.end() == plan.own().end() ? plan.own().count : 0;
+  parts.dtype = computing.settings.training.dtype;
+  parts.most_samples = computing.settings.training.batch_size;
+  parts.most_elements = plan.most_activations;
+  parts.roster = owner.roster;
+  return spawn<module_host_actor, remote_module_state>(
+    system, placement::scheduled, std::move(parts));
+}
+
+far_end far_end_of(const module_host_actor& module) {
+  return {parameter_server_actor{module}, module_actor{module}};
+}
+
+} // namespace
+
+far_end make_far_end(caf::actor_system& system,
+                     const computing_parts& computing, const lead_actor& server,
+                     const module_roster_ptr& roster) {
+  if (!has_remote_modules(computing))
+    return {parameter_server_actor{server}};
+  auto stages = make_stages(system, computing);
+  return far_end_of(make_remote_module(
+    system, computing, whole_server(computing, server, roster), stages));
+}
+
+far_end make_far_end(caf::actor_system& system,
+                     const computing_parts& computing, const lead_actor& server,
+                     const module_roster_ptr& roster,
+                     const std::shared_ptr<simulation::machine>& machine,
+                     worker_id who) {
+  if (!has_remote_modules(computing))
+    return {parameter_server_actor{server}};
+  auto stages = make_stages(system, computing, machine, who);
+  return far_end_of(make_remote_module(
+    system, computing, whole_server(computing, server, roster), stages));
+}
+
+module_factory module_maker(caf::actor_system& system,
+                            const computing_parts& computing,
+                            const module_owner& owner) {
+  auto has_some =
+    computing.plan && std::ranges::any_of(computing.plan->segments,
+                                          [&](const models::placed_segment& x) {
+                                            return owns(owner, x);
+                                          });
+  if (!has_some)
+    return nullptr;
+  return [&system, computing, owner] {
+    return make_remote_module(system, computing, owner,
+                              make_stages(system, computing));
+  };
+}
+
+} // namespace troupe::app

@@ -1,0 +1,71 @@
+#include "config/rules/recipe_settings.hpp"
+
+#include "config/patterns/param_groups.hpp"
+#include "config/schema/optimizers.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+#include "config/values/lr_schedule.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+void check_batch(const resolved& all) {
+  const auto& training = all.values.training;
+  if (!training.global_batch_size)
+    return;
+  auto samples = *training.global_batch_size;
+  auto workers = all.values.cluster.workers;
+  if (samples % workers != 0)
+    refuse(all, "training.global-batch-size",
+           "must be a multiple of the number of workers, " +
+             std::to_string(workers) +
+             (all.values.cluster.evaluator.value_or(false)
+                ? "; the process that evaluates is none of them"
+                : ""));
+  if (training.batch_size != samples / workers)
+    refuse(all, "training.batch-size",
+           "contradicts global-batch-size, which makes " +
+             std::to_string(samples / workers) + " for each of " +
+             std::to_string(workers) + " workers: give one of the two");
+}
+
+void check_learning_rate(const resolved& all) {
+  const auto& training = all.values.training;
+  if (parse_lr_schedule(training.lr_schedule).min > training.lr)
+    refuse(all, "training.lr-schedule",
+           "ends above the learning rate, " + print(training.lr));
+  if (training.epochs && training.warmup_epochs > 0 &&
+      training.warmup_epochs >= static_cast<double>(*training.epochs))
+    refuse(all, "training.warmup-epochs",
+           "must be less than the epochs of the run, " +
+             std::to_string(*training.epochs));
+}
+
+void check_param_groups(const resolved& all) {
+  const auto& training = all.values.training;
+  for (const auto& [pattern, its] : parse_param_groups(training.param_groups))
+    if (auto why = misfit_of(its, training); !why.empty())
+      refuse(all, "training.param-groups", in_quotes(pattern) + " " + why);
+}
+
+} // namespace
+
+void check_recipe(const resolved& all) {
+  const auto& training = all.values.training;
+  check_batch(all);
+  check_learning_rate(all);
+  check_param_groups(all);
+  if (training.weight_decay_exclude != decay_exclusion::none &&
+      training.weight_decay == 0)
+    refuse(all, "training.weight-decay-exclude",
+           "needs a weight-decay above 0");
+  if (training.label_smoothing > 0 && training.loss != training_settings{}.loss)
+    refuse(all, "training.label-smoothing",
+           "is for --loss " + training_settings{}.loss);
+  if (training.autocast == autocast_kind::bf16 &&
+      training.dtype != scalar_type::float32)
+    refuse(all, "training.autocast", "needs --dtype float32");
+}
+
+} // namespace troupe::config

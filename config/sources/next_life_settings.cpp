@@ -1,0 +1,129 @@
+#include "config/sources/next_life_settings.hpp"
+
+#include "config/text/failure.hpp"
+#include "config/text/text.hpp"
+#include "config/text/value.hpp"
+
+#include <sstream>
+
+namespace troupe::config {
+
+namespace {
+
+constexpr const char* unknown = "-";
+
+/// Facts, as one number.
+constexpr unsigned has_evaluator = 1;
+constexpr unsigned has_led_before = 2;
+
+given give(const char* id, const std::string& text) {
+  return {&key_of(id), text, {origin::source::environment, next_life_variable}};
+}
+
+next_life parse_next_life(const std::string& text) {
+  std::istringstream in{text};
+  next_life out;
+  auto& before = out.before;
+  uint64_t batch = 0;
+  size_t known = 0;
+  unsigned facts = 0;
+  in >> out.rank >> out.peers >> facts >> batch >> before.number >>
+    before.run_id >> known;
+  std::string word;
+  while (before.nodes.size() < known && in >> word)
+    before.nodes.push_back(parse_address(word));
+  if (!in || out.rank >= out.peers || known == 0 || known > out.peers ||
+      facts > (has_evaluator | has_led_before))
+    throw bad_value("is not what print writes");
+  out.evaluator = (facts & has_evaluator) != 0;
+  out.has_led = (facts & has_led_before) != 0;
+  if (batch > 0)
+    out.global_batch_size = batch;
+  if (before.run_id == unknown)
+    before.run_id.clear();
+  std::string rest;
+  std::getline(in >> std::ws, rest);
+  before.directory = rest;
+  return out;
+}
+
+} // namespace
+
+std::string print(const next_life& what) {
+  std::ostringstream out;
+  out << what.rank << ' ' << what.peers << ' '
+      << ((what.evaluator ? has_evaluator : 0) |
+          (what.has_led ? has_led_before : 0))
+      << ' ' << what.global_batch_size.value_or(0) << ' ' << what.before.number
+      << ' ' << (what.before.run_id.empty() ? unknown : what.before.run_id)
+      << ' ' << what.before.nodes.size();
+  for (const auto& node : what.before.nodes)
+    out << ' ' << to_string(node);
+  out << ' ' << what.before.directory.string();
+  return out.str();
+}
+
+std::optional<next_life> read_next_life(const environment& variables) {
+  auto found = variables.find(next_life_variable);
+  if (found == variables.end() || found->second.empty())
+    return std::nullopt;
+  try {
+    return parse_next_life(found->second);
+  } catch (const bad_value&) {
+    throw usage_error(std::string{next_life_variable} + "=" +
+                      shown(found->second) +
+                      ": is set by trainer_node itself; unset it");
+  }
+}
+
+std::vector<given> restart_settings(const environment& variables) {
+  auto found = variables.find(restart_variable);
+  if (found == variables.end() || found->second.empty())
+    return {};
+  auto by_launch = [](const char* id, const std::string& text) {
+    return given{
+      &key_of(id), text, {origin::source::environment, restart_variable}};
+  };
+  return {by_launch("training.resume", "auto"),
+          by_launch("training.overwrite", "false"),
+          by_launch("training.train-dir", found->second)};
+}
+
+launch launch_of(const next_life& what) {
+  launch out;
+  out.rank = what.rank;
+  out.processes = what.peers + (what.evaluator ? 1 : 0);
+  out.rank_variable = next_life_variable;
+  out.processes_variable = next_life_variable;
+  return out;
+}
+
+std::vector<given> settings_of(const next_life& what) {
+  std::vector<given> out{give("training.resume", "auto"),
+                         give("training.overwrite", "false"),
+                         give("cluster.join", "false")};
+  for (auto id : {"cluster.workers", "cluster.shards"})
+    out.push_back(give(id, std::to_string(what.peers)));
+  const auto& lead = what.before.nodes.front();
+  out.push_back(give("cluster.host", lead.host));
+  out.push_back(give("cluster.port", std::to_string(lead.port)));
+  // Each node listens where it did, where others look for a lead.
+  auto knows = what.rank > 0 && what.rank < what.before.nodes.size();
+  if (what.rank == 0)
+    out.push_back(give("cluster.listen", ""));
+  else if (knows)
+    out.push_back(
+      give("cluster.listen", to_string(what.before.nodes[what.rank])));
+  if (what.rank == 0 && !what.before.directory.empty())
+    out.push_back(give("training.train-dir", what.before.directory.string()));
+  return out;
+}
+
+std::vector<given> changes_of(const next_life& what) {
+  if (!what.global_batch_size)
+    return {};
+  return {give("training.global-batch-size",
+               std::to_string(*what.global_batch_size))};
+}
+
+} // namespace troupe::config
