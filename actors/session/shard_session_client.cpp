@@ -228,8 +228,10 @@ bool shard_session_client_state::waits_for_lock(const std::string& why) {
         "), or for the lock of the run, which " + *holder + " holds: for " +
         std::to_string(static_cast<int>(parts_.patience_with_lock)) +
         " s at most");
-  if (!locked_since_ && parts_.others)
+  if (!locked_since_ && parts_.others) {
+    places_ = lead_places{{parts_.host, parts_.port}};
     places_.found(parts_.others());
+  }
   locked_since_ = locked_since_.value_or(now);
   auto wait = places_.next() ? 0 : between_looks; // Once round, then a while.
   self_->delayed_send(self_, to_timespan(wait), tick_atom_v);

@@ -169,7 +169,8 @@ class LeaseBook:
     # -- leases ---------------------------------------------------------------
 
     def next_lease(self, wait: bool) -> Lease | None:
-        """The next lease; None when there is none: at once, or after the end."""
+        """Returns the next lease. If none has come: waits for it, or returns None
+        where `wait` is False. After the end of the run it returns None, too."""
         while True:
             while self._leases:
                 lease = self._leases.popleft()
@@ -315,7 +316,7 @@ class LeaseBook:
             return
         if self._node.end is not None:
             raise Error("the run has ended")
-        raise Error("step() needs a batch: there is none since the last one")
+        raise Error("step() needs a batch, and the loop has taken none since the last step")
 
     def push(self, loss: float, metrics: bytes) -> bool:
         """Pushes the gradients of the round and waits for new weights; False if they

@@ -186,7 +186,7 @@ class Worker:
         one, gets them again. Clears the gradients."""
         self._book.check()
         if not self._book.accumulated():
-            raise Error("skip() needs a batch: there is none since the last one")
+            raise Error("skip() needs a batch, and the loop has taken none since the last step")
         self._book.give_up_round()
 
     # -- the end --------------------------------------------------------------

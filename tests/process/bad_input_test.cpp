@@ -540,7 +540,7 @@ TEST_CASE("a port that is in use") {
   CHECK(!fs::exists(on.run()));
 }
 
-TEST_CASE("a host that is none of this machine") {
+TEST_CASE("a host of another machine is no place to listen") {
   process_fixture on;
   const flags elsewhere{"--host", "203.0.113.7", "--insecure-network"};
   auto server = on.server(elsewhere);
