@@ -21,6 +21,7 @@ from pathlib import Path
 
 import blocks
 import places
+from ports import free_port
 
 #: Seconds for all processes of a block; far more than they take.
 PATIENCE = 100
@@ -78,7 +79,7 @@ class Document(unittest.TestCase):
                 return self.left[after]
         folder = self.base / f"line-{group[0].line}"
         places.clone(folder)
-        found = (folder, places.free_port())
+        found = (folder, free_port())
         for block in group:
             if name := block.marks.get("with"):
                 self.left[name] = found

@@ -4,7 +4,6 @@ commands name them, all of it small."""
 import os
 import random
 import re
-import socket
 import struct
 import subprocess
 import sys
@@ -12,16 +11,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.append(str(ROOT / "tests" / "parity"))
+from ports import free_port
 PROGRAM = Path(os.environ.get("TROUPE_TRAINER_NODE", "trainer_node")).absolute()
 
 #: Of a training, unless the block says otherwise.
 STEPS = "4"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def script(path, line):

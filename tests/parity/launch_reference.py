@@ -12,7 +12,6 @@ Usage: launch_reference.py TRAINER_NODE EXAMPLES
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,16 +21,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from ports import free_port
+
 PATIENCE = 240  # s
 
 
 def torchrun(processes, *flags, restarts=0):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run",
-         "--nproc-per-node", str(processes), "--master-port", str(port),
+         "--nproc-per-node", str(processes), "--master-port", str(free_port()),
          "--max-restarts", str(restarts), "--no-python", sys.argv[1],
          "--role", "auto", *map(str, flags)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
