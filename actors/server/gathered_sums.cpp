@@ -32,7 +32,7 @@ void gathered_sums::accept(const gradient_sum& of, new_push what) {
   auto found = std::move(open_.extract(of.number).mapped());
   if (!sound)
     return give_up(found);
-  calls_.when_ready([this, found = std::move(found)] { take(found); });
+  desk_.when_ready([this, found = std::move(found)] { hand_in(found); });
 }
 
 bool gathered_sums::in_order(const gathered& what) const {
@@ -41,18 +41,24 @@ bool gathered_sums::in_order(const gathered& what) const {
              return one.header.id;
            }) <= 1;
   };
-  return std::ranges::all_of(what.what.pushes, calls_.knows) &&
+  auto is_known = [this](const push_id& id) {
+    return desk_.knows(id);
+  };
+  auto is_good = [this](const new_push& one) {
+    return desk_.is_good(one);
+  };
+  return std::ranges::all_of(what.what.pushes, is_known) &&
          std::ranges::all_of(what.what.pushes, once) &&
-         std::ranges::all_of(what.here, calls_.is_good);
+         std::ranges::all_of(what.here, is_good);
 }
 
 // It may have waited for the recorder in the meantime.
-void gathered_sums::take(gathered what) {
-  if (!closed_ && !in_order(what))
-    return give_up(what);
-  sums_->take(what.what.number);
-  for (auto& one : what.here)
-    calls_.take(std::move(one));
+void gathered_sums::hand_in(gathered sum) {
+  if (!closed_ && !in_order(sum))
+    return give_up(sum);
+  sums_->take(sum.what.number);
+  for (auto& one : sum.here)
+    desk_.accept_part(std::move(one));
 }
 
 void gathered_sums::give_up(const gathered& what) {

@@ -24,21 +24,30 @@ struct new_push {
   caf::typed_response_promise<release_header, payload> asks;
 };
 
-struct gathered_sums_calls {
+/// What the gathering of sums asks of who accepts pushes.
+class push_desk {
+public:
+  virtual ~push_desk() = default;
+
   /// Whether this life of the worker is a member.
-  std::function<bool(const push_id&)> knows;
+  virtual bool knows(const push_id& id) const = 0;
+
   /// Whether the push would be accepted on its own.
-  std::function<bool(const new_push&)> is_good;
-  /// Calls its argument when the server accepts pushes: now or later.
-  std::function<void(std::function<void()>)> when_ready;
-  std::function<void(new_push)> take;
+  virtual bool is_good(const new_push& one) const = 0;
+
+  /// Calls `work` when the server accepts pushes: now or later.
+  virtual void when_ready(std::function<void()> work) = 0;
+
+  /// All others of the same sum come with it.
+  virtual void accept_part(new_push one) = 0;
 };
 
 class gathered_sums {
 public:
+  /// @param desk Outlives this.
   /// @param sums Where gradients are added up; may be null.
-  gathered_sums(gradient_sums_ptr sums, gathered_sums_calls calls)
-    : sums_(std::move(sums)), calls_(std::move(calls)) {
+  gathered_sums(push_desk& desk, gradient_sums_ptr sums)
+    : desk_(desk), sums_(std::move(sums)) {
     // nop
   }
 
@@ -64,11 +73,11 @@ private:
   };
 
   bool in_order(const gathered& what) const;
-  void take(gathered what);
+  void hand_in(gathered sum);
   void give_up(const gathered& what);
 
+  push_desk& desk_;
   gradient_sums_ptr sums_;
-  gathered_sums_calls calls_;
   std::map<uint64_t, gathered> open_;
   bool closed_ = false;
 };

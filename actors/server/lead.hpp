@@ -11,6 +11,7 @@
 #include "messages/interfaces.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,15 @@ struct served_worker {
   sequence settled;
 };
 
+/// A gradient that its worker was expected to push.
+struct arrived_push {
+  push_header header;
+  payload gradient;
+  /// Its leases, in their order; nothing unless its worker has all of them, and
+  /// they have as many samples as it says.
+  std::optional<std::vector<lease>> from;
+};
+
 class lead : public note_sink {
 public:
   /// The newest version whose steps are made.
@@ -45,11 +55,10 @@ public:
   virtual bool makes_steps() const = 0;
 
   /// A sound gradient, of leases that its worker has.
-  virtual void push_arrived(const push_header& header,
-                            const payload& gradient) = 0;
+  virtual void push_arrived(const arrived_push& push) = 0;
 
   /// A gradient that cannot be used. @param reason For people.
-  virtual void push_refused(const push_header& header, errc why,
+  virtual void push_refused(const arrived_push& push, errc why,
                             const std::string& reason) = 0;
 
   virtual void pull_arrived(const pull_header& header) = 0;

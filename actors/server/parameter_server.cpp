@@ -11,7 +11,7 @@
 namespace troupe {
 
 lead_actor::behavior_type parameter_server_state::make_behavior() {
-  at::set_num_threads(parts_.threads);
+  at::set_num_threads(1); // Shards and lanes are threads of their own.
   return {
     [this](push_atom, const push_header& header, const payload& gradient) {
       return requests_.push(header, gradient);
@@ -94,10 +94,11 @@ void parameter_server_state::begin(const coordinator_actor& coordinator) {
   // A resumed run may have reached its limits already.
   cores::orders decided;
   decided.stop = scheduler_.reached();
-  decide(inputs::started{parts_.life,
-                         parts_.resumed ? &parts_.resumed->manifest : nullptr},
+  decide(inputs::started{parts_.life(), parts_.from.resumed
+                                          ? &parts_.from.resumed->manifest
+                                          : nullptr},
          std::move(decided));
-  if (parts_.standstill > 0)
+  if (!parts_.began) // In real time.
     look_for_standstill();
   if (turns_)
     look_at_turns();
@@ -132,14 +133,30 @@ void parameter_server_state::pass_deadline(worker_id who, incarnation life) {
   });
 }
 
-void parameter_server_state::push_arrived(const push_header& header,
-                                          const payload& gradient) {
-  pipeline_.hold(header, gradient);
-  auto from = leases_of(header);
-  decide(
-    inputs::arrived{
-      header, std::move(from), errc::none, {}, gradient.shape().bytes()},
-    scheduler_.push({header.id, header.computed_on, header.leases()}));
+namespace {
+
+/// For the log; of a lease that the worker does not have only the number is
+/// known.
+std::vector<lease> leases_for_log(const arrived_push& push) {
+  if (push.from && !push.from->empty())
+    return *push.from;
+  return {{push.header.from, 0, 0, push.header.samples}};
+}
+
+cores::push_facts in_short(const push_header& header) {
+  return {header.id, header.computed_on, header.leases()};
+}
+
+} // namespace
+
+void parameter_server_state::push_arrived(const arrived_push& push) {
+  pipeline_.hold(push.header, push.gradient);
+  decide(inputs::arrived{push.header,
+                         leases_for_log(push),
+                         errc::none,
+                         {},
+                         push.gradient.shape().bytes()},
+         scheduler_.push(in_short(push.header)));
 }
 
 void parameter_server_state::pull_arrived(const pull_header& header) {
@@ -147,11 +164,12 @@ void parameter_server_state::pull_arrived(const pull_header& header) {
          scheduler_.pull(header.worker, header.abandoned));
 }
 
-void parameter_server_state::push_refused(const push_header& header, errc why,
+void parameter_server_state::push_refused(const arrived_push& push, errc why,
                                           const std::string& reason) {
-  decide(inputs::arrived{header, leases_of(header), why, reason});
-  if (scheduler_.refuse({header.id, header.computed_on, header.leases()}))
-    expel(header.id.worker, header.id.life, reason);
+  const auto& id = push.header.id;
+  decide(inputs::arrived{push.header, leases_for_log(push), why, reason});
+  if (scheduler_.refuse(in_short(push.header)))
+    expel(id.worker, id.life, reason);
 }
 
 void parameter_server_state::enlist(inputs::enlisted what,
@@ -306,7 +324,7 @@ void parameter_server_state::attempt_later(const std::function<void()>& work) {
 }
 
 void parameter_server_state::push_settled(const push_id& id, bool applied) {
-  requests_.settle(id, applied);
+  requests_.note_settled(id, applied);
 }
 
 void parameter_server_state::versions_made(version before, version made) {
@@ -320,7 +338,7 @@ void parameter_server_state::versions_made(version before, version made) {
 
 release_header
 parameter_server_state::header_for(const cores::release_order& ready) const {
-  return {scheduler_.current(), parts_.life, ready.leases, ready.dropped};
+  return {scheduler_.current(), parts_.life(), ready.leases, ready.dropped};
 }
 
 // While the lead makes its own part, their answers are on the way.
@@ -370,27 +388,13 @@ void parameter_server_state::keep_if_best(const score& found) {
       ending_.has_failed())
     return;
   auto what = std::make_shared<snapshot>();
-  what->manifest.set_run_id(parts_.run_id);
+  what->manifest.set_run_id(parts_.description.run_id);
   what->layout = model_.layout();
-  what->frozen = parts_.frozen;
+  what->frozen = parts_.from.frozen;
   what->weights = std::move(weights);
   what->best = found;
   ending_.saving();
   checkpoints_.write_best(std::move(what));
-}
-
-// For the log; of a lease that this worker does not have only the number is
-// known.
-std::vector<lease>
-parameter_server_state::leases_of(const push_header& header) const {
-  auto ids = header.leases();
-  if (!scheduler_.holds(header.id.worker, ids, header.samples))
-    return {{header.from, 0, 0, header.samples}};
-  std::vector<lease> out;
-  for (auto id : ids)
-    if (const auto* found = scheduler_.find(header.id.worker, id))
-      out.push_back(*found);
-  return out;
 }
 
 } // namespace troupe

@@ -13,11 +13,11 @@
 // With shards in other processes it holds only its own range of each version; a
 // whole version, for scoring or saving, is fetched from them.
 
-#include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
 #include "actors/events/event_log_writer.hpp"
 #include "actors/events/node_traffic.hpp"
 #include "actors/events/turn_watch.hpp"
+#include "actors/recording/note_window.hpp"
 #include "actors/recording/peer_names.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/wall_clock.hpp"
@@ -33,7 +33,6 @@
 #include "actors/shards/shard_group.hpp"
 #include "actors/weights/first_weights.hpp"
 #include "actors/weights/server_model.hpp"
-#include "config/run_folder/run_lock.hpp"
 #include "config/runs/description.hpp"
 #include "config/text/one_line.hpp"
 #include "messages/gradient_sums.hpp"
@@ -52,38 +51,41 @@
 
 namespace troupe {
 
-/// What a parameter server is constructed from.
-struct parameter_server_parts {
-  config::settings settings;
-  std::string config_ini; ///< The resolved configuration, for checkpoints.
-  std::string config_digest;
-  /// Describes the run to peers; contains this server's `life`.
-  config::run_description description;
-  /// The lock of the run directory, held as long as the server lives. May be
-  /// null.
-  std::shared_ptr<const config::run_lock> lock;
-  std::string run_id;
-  std::string dataset; ///< Name of the data set.
-  /// Size of the training set; may be `cores::endless`. 0 where each worker has
+/// The data set that a run is trained on.
+struct trained_data {
+  std::string name;
+  /// Of the training set; may be `cores::endless`. 0 where each worker has
   /// files of its own: then each reports its number of samples itself.
   uint64_t samples = 0;
   int64_t classes = 0;
-  incarnation life{1}; ///< 1, or one more than in the run resumed.
-  std::filesystem::path checkpoints; ///< Where they are written.
+};
+
+/// What a life of the server begins with.
+struct life_start {
   std::shared_ptr<const models::loaded_checkpoint> resumed; ///< Or null.
   /// What a run begins with that is not resumed; null: drawn when needed.
   std::shared_ptr<const first_weights> first;
   payload frozen; ///< Weights that are not trained; empty if all are.
   /// The score of the best weights that are on disk already.
   std::optional<models::best_score> best;
+};
+
+/// What a parameter server is constructed from.
+struct parameter_server_parts {
+  config::settings settings;
+  /// Describes the run to peers; contains its id and this server's life, which
+  /// is 1, or one more than in the run resumed.
+  config::run_description description;
+  trained_data data;
+  life_start from;
+  std::filesystem::path checkpoints; ///< Where they are written.
   recorder_actor recorder;
   recording::peer_names_ptr peers; ///< Learns whose worker has which place.
   checkpoint_writer_actor writer;
   models::lanes across; ///< Threads that share each pass over the weights.
-  uint32_t remote_shards = 0; ///< Shards in processes of their own.
-  int threads = 1; ///< Intra-op threads, if all actors share one thread.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
-  /// Under the virtual clock: when the first computation began. Else empty.
+  /// Under the virtual clock: when the first computation began. Else empty, and
+  /// a long time without a step is said.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
   event_sink event_log; ///< Takes the events of this life; may be empty.
   /// Is told of each event after all other subscribers; or null. Under the
@@ -92,13 +94,17 @@ struct parameter_server_parts {
   gradient_sums_ptr sums;    ///< Gradients added up on the way; or null.
   module_roster_ptr modules; ///< Of remote modules; null: there are none.
   uint32_t rules = policies::newest_rules; ///< Of decision.
-  cores::note_window notes{}; ///< Limits how far the recorder may lag.
-  /// s without a step after which it is said for whom the run waits; 0: never.
-  double standstill = 0;
+  recording::note_window notes{}; ///< Limits how far the recorder may lag.
   /// Whether it looks for workers that hang or are late, by the clock.
   bool watches = false;
-  double finish_timeout = 30; ///< s that the end of the run may take.
-  double save_timeout = 300;  ///< s that the last checkpoint may take.
+
+  incarnation life() const { return incarnation{description.life}; }
+
+  /// Shards in processes of their own.
+  uint32_t remote_shards() const {
+    return config::has_remote_shards(settings) ? settings.cluster.shards - 1
+                                               : 0;
+  }
 };
 
 /// Whether the nodes of the run outlive a life of the server that has failed.
@@ -119,6 +125,11 @@ public:
   lead_actor::behavior_type make_behavior();
 
 private:
+  /// s without a step after which it is said for whom the run waits.
+  static constexpr double standstill_after = 10;
+  static constexpr double finish_timeout = 30; ///< s that the end may take.
+  static constexpr double save_timeout = 300;  ///< The last checkpoint.
+
   // -- inputs -----------------------------------------------------------------
 
   /// Handles an input, now or when the steps that were decided on are made.
@@ -130,9 +141,8 @@ private:
   void look_for_standstill();
   void look_at_turns();
   void pass_deadline(worker_id who, incarnation life);
-  void push_arrived(const push_header& header,
-                    const payload& gradient) override;
-  void push_refused(const push_header& header, errc why,
+  void push_arrived(const arrived_push& push) override;
+  void push_refused(const arrived_push& push, errc why,
                     const std::string& reason) override;
   void pull_arrived(const pull_header& header) override;
   bool makes_steps() const override { return pipeline_.is_open(); }
@@ -183,7 +193,6 @@ private:
   step_pipeline_parts pipeline_parts();
   version_feed_parts feed_parts();
   checkpoint_schedule_parts schedule_parts();
-  std::vector<lease> leases_of(const push_header& header) const;
 
   // -- saving and the summary (parameter_server_saving.cpp)
   // --------------------

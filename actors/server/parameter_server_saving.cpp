@@ -109,7 +109,7 @@ void parameter_server_state::finish_work() {
     self_->delayed_send(
       self_, to_timespan(parts_.settings.evaluation.eval_timeout), tick_atom_v);
   if (!ending_.is_closed())
-    self_->run_delayed(to_timespan(parts_.save_timeout),
+    self_->run_delayed(to_timespan(save_timeout),
                        [this] { saving_takes_too_long(); });
   saving_is_idle();
 }
@@ -146,7 +146,7 @@ void parameter_server_state::saving_takes_too_long() {
   if (!ending_.is_saved())
     ending_.fail(
       "the last checkpoint was not written within " +
-      config::print(parts_.save_timeout) +
+      config::print(save_timeout) +
       " s: the disk takes no more; free it and go on with --resume auto");
 }
 
@@ -173,14 +173,14 @@ void parameter_server_state::write_summary() {
   last->time = elapsed();
   last->what = notes::finished{std::move(summary), ending_.line()};
   self_
-    ->request(parts_.recorder, to_timespan(parts_.finish_timeout),
-              finish_atom_v, note_ptr{std::move(last)})
+    ->request(parts_.recorder, to_timespan(finish_timeout), finish_atom_v,
+              note_ptr{std::move(last)})
     .then([this] { leave_run(); },
           [this](const caf::error& err) {
             ending_.fail_late(
               err == caf::sec::request_timeout
                 ? "the run directory took no lines for " +
-                    config::print(parts_.finish_timeout) +
+                    config::print(finish_timeout) +
                     " s, and summary.json is not written: the disk takes no "
                     "more; free it and go on with --resume auto"
                 : text_of(err));

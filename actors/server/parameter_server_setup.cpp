@@ -37,7 +37,7 @@ std::vector<config::change> changes_of(const parameter_server_parts& parts) {
   std::vector<config::change> out;
   std::ranges::copy_if(
     parts.description.changes, std::back_inserter(out),
-    [&](const auto& one) { return one.life == parts.life.value; });
+    [&](const auto& one) { return one.life == parts.life().value; });
   return out;
 }
 
@@ -47,14 +47,15 @@ parameter_server_state::parameter_server_state(pointer self,
                                                parameter_server_parts parts)
   : self_(self), parts_(std::move(parts)), model_(make_server_model(parts_)),
     shards_(
-      self, parts_.remote_shards,
+      self, parts_.remote_shards(),
       [this](const caf::error& why) {
         auto by = why == errc::disk ? "" : "a parameter server shard failed: ";
         fail_for_others(by + text_of(why));
       },
       parts_.settings.cluster.liveness_timeout),
     scheduler_(make_step_scheduler(parts_)), newest_(scheduler_.current()),
-    clock_(self), best_(parts_.best), next_(parts_.settings.cluster.workers),
+    clock_(self), best_(parts_.from.best),
+    next_(parts_.settings.cluster.workers),
     log_(parts_.event_log ? std::make_shared<event_log_writer>(
                               parts_.event_log, self->clock().now())
                           : nullptr),
@@ -65,18 +66,18 @@ parameter_server_state::parameter_server_state(pointer self,
     turns_(make_turn_watch(parts_)), requests_(*this, requests_parts()),
     pipeline_(*this, pipeline_parts()), feed_(*this, feed_parts()),
     checkpoints_(*this, schedule_parts(),
-                 parts_.resumed ? std::optional{newest_} : std::nullopt),
+                 parts_.from.resumed ? std::optional{newest_} : std::nullopt),
     ending_(*this) {
-  if (parts_.resumed) {
-    before_ = metrics_->load(parts_.resumed->manifest.counters());
+  if (parts_.from.resumed) {
+    before_ = metrics_->load(parts_.from.resumed->manifest.counters());
     clock_ = run_clock{self, before_.elapsed_seconds};
   }
   // The best weights may come from steps that were rolled back.
   if (best_)
     metrics_->load(*best_);
   // The memory of these is as large as the model's and its optimiser's.
-  parts_.first.reset();
-  parts_.resumed = without_tensors(parts_.resumed);
+  parts_.from.first.reset();
+  parts_.from.resumed = without_tensors(parts_.from.resumed);
   events_.subscribe(log_);
   events_.subscribe(metrics_);
   events_.subscribe(traffic_);
@@ -89,10 +90,10 @@ parameter_server_state::parameter_server_state(pointer self,
 run_metrics_parts parameter_server_state::metrics_parts() {
   run_metrics_parts out;
   out.settings = parts_.settings;
-  out.run_id = parts_.run_id;
+  out.run_id = parts_.description.run_id;
   out.changes = changes_of(parts_);
   out.scheduler = &scheduler_;
-  out.standstill = parts_.standstill;
+  out.standstill = parts_.began ? 0 : standstill_after;
   return out;
 }
 
@@ -109,7 +110,7 @@ node_bytes parameter_server_state::bytes_of_nodes() const {
     return range.count * models::size_of(layout.dtype());
   };
   out.whole = layout.bytes();
-  out.lead = parts_.remote_shards > 0 ? bytes_in(ranges.front()) : out.whole;
+  out.lead = parts_.remote_shards() > 0 ? bytes_in(ranges.front()) : out.whole;
   if (cluster.topology == config::topology_kind::peers)
     std::ranges::transform(ranges, std::back_inserter(out.beside), bytes_in);
   return out;
@@ -144,8 +145,8 @@ version_feed_parts parameter_server_state::feed_parts() {
   out.keeps_shown =
     parts_.settings.checkpoint.keep_best != config::best_rule::nothing &&
     model_.has_weights();
-  if (parts_.first && !parts_.first->from.file.empty())
-    out.first = to_payload(parts_.first->weights.trained);
+  if (parts_.from.first && !parts_.from.first->from.file.empty())
+    out.first = to_payload(parts_.from.first->weights.trained);
   return out;
 }
 
@@ -158,7 +159,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   out.folder = parts_.checkpoints;
   out.frequency = parts_.settings.checkpoint.checkpoint_freq;
   // Nothing is learned and no epoch ends: there is nothing to resume from.
-  out.wanted = model_.has_weights() || parts_.samples != cores::endless;
+  out.wanted = model_.has_weights() || parts_.data.samples != cores::endless;
   out.has_error_feedback =
     config::parse_compression(parts_.settings.cluster.compression)
       .has_error_feedback();

@@ -2,6 +2,7 @@
 
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore_ledger.hpp"
+#include "config/report/report.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
@@ -19,7 +20,7 @@ cores::stop_limits make_limits(const config::training_settings& settings) {
 }
 
 at::Tensor first_of(const parameter_server_parts& parts) {
-  return parts.first ? parts.first->weights.trained : at::Tensor{};
+  return parts.from.first ? parts.from.first->weights.trained : at::Tensor{};
 }
 
 } // namespace
@@ -34,35 +35,36 @@ server_model make_server_model(const parameter_server_parts& parts) {
   const auto& settings = parts.settings.training;
   if (parts.settings.simulation.gradients == "none")
     return {};
-  shared_work with{parts.remote_shards + 1, parts.across};
-  auto out = parts.resumed ? server_model{settings, parts.classes,
-                                          *parts.resumed, parts.memory, with}
-                           : server_model{settings, parts.classes, parts.memory,
-                                          with, first_of(parts)};
-  out.keep_frozen(parts.frozen);
+  shared_work with{parts.remote_shards() + 1, parts.across};
+  auto out = parts.from.resumed
+               ? server_model{settings, parts.data.classes, *parts.from.resumed,
+                              parts.memory, with}
+               : server_model{settings, parts.data.classes, parts.memory, with,
+                              first_of(parts)};
+  out.keep_frozen(parts.from.frozen);
   // Its layout is that of a network, which was as large as the weights.
   models::give_back_kept_tensor_memory();
   return out;
 }
 
 shard_beginnings make_beginnings(const parameter_server_parts& parts) {
-  return make_beginnings(parts.settings.training, parts.classes,
-                         parts.settings.cluster.shards, parts.resumed,
+  return make_beginnings(parts.settings.training, parts.data.classes,
+                         parts.settings.cluster.shards, parts.from.resumed,
                          first_of(parts));
 }
 
 // The policy starts anew at the version of a checkpoint: its members have left
 // and join again.
 cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
-  version start{parts.resumed ? parts.resumed->manifest.step() : 0};
+  version start{parts.from.resumed ? parts.from.resumed->manifest.step() : 0};
   return {policies::make_policy(make_policy_spec(parts.settings, parts.rules)),
           make_ledger(parts),
           cores::stop_rule{make_limits(parts.settings.training)}, start,
-          parts.life};
+          parts.life()};
 }
 
 void require_same_run(const parameter_server_parts& parts) {
-  const auto& resumed = *parts.resumed;
+  const auto& resumed = *parts.from.resumed;
   auto run = description_of(resumed.manifest);
   for (const auto& what :
        config::differences(run, parts.description, config::relation::resume)) {
@@ -92,15 +94,15 @@ void fill_manifest(const parameter_server_parts& parts,
                    proto::Manifest& out) {
   out.set_troupe_version(std::string{config::version()});
   out.set_step(step_scheduler.current().value);
-  out.set_run_id(parts.run_id);
+  out.set_run_id(parts.description.run_id);
   out.set_network(parts.settings.training.network);
-  out.set_dataset(parts.dataset);
-  out.set_classes(static_cast<uint32_t>(parts.classes));
+  out.set_dataset(parts.data.name);
+  out.set_classes(static_cast<uint32_t>(parts.data.classes));
   out.set_seed(parts.settings.training.seed);
   put(parts.description, *out.mutable_description());
-  out.set_config_digest(parts.config_digest);
-  out.set_config_ini(parts.config_ini);
-  out.set_ps_incarnation(parts.life.value);
+  out.set_config_digest(config::digest(parts.settings));
+  out.set_config_ini(config::to_ini(parts.settings));
+  out.set_ps_incarnation(parts.life().value);
   auto spec = make_policy_spec(parts.settings);
   auto* policy = out.mutable_policy();
   policy->set_name(spec.name);

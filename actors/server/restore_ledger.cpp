@@ -40,19 +40,19 @@ std::string in_words(const std::string& sharding, uint32_t workers) {
 [[noreturn]] void refuse_samples(const parameter_server_parts& parts,
                                  uint64_t before) {
   throw run_error(
-    parts.resumed->path.string() + ": made with " + std::to_string(before) +
-    " training samples, this data set has " + std::to_string(parts.samples) +
-    "; resume with the same data");
+    parts.from.resumed->path.string() + ": made with " +
+    std::to_string(before) + " training samples, this data set has " +
+    std::to_string(parts.data.samples) + "; resume with the same data");
 }
 
 cores::lease_ledger make_shared_ledger(const parameter_server_parts& parts) {
   auto batch = parts.settings.training.batch_size;
-  if (!parts.resumed)
-    return {parts.samples, batch};
-  const auto& saved = parts.resumed->manifest.ledger();
+  if (!parts.from.resumed)
+    return {parts.data.samples, batch};
+  const auto& saved = parts.from.resumed->manifest.ledger();
   auto state = state_of(saved.open_epochs(), saved.epochs_opened());
-  auto ledger = cores::lease_ledger::restore(parts.samples, batch, state);
-  if (!ledger || saved.samples() != parts.samples)
+  auto ledger = cores::lease_ledger::restore(parts.data.samples, batch, state);
+  if (!ledger || saved.samples() != parts.data.samples)
     refuse_samples(parts, saved.samples());
   return *ledger;
 }
@@ -63,10 +63,11 @@ uint64_t size_of_share(const parameter_server_parts& parts) {
   auto workers = parts.settings.cluster.workers;
   if (data.sharding == config::sharding_kind::local)
     return 0;
-  auto result = cores::samples_of_part(parts.samples, workers, data.drop_last);
+  auto result =
+    cores::samples_of_part(parts.data.samples, workers, data.drop_last);
   if (result == 0)
     throw usage_error("--drop-last leaves nothing of " +
-                      std::to_string(parts.samples) + " samples for " +
+                      std::to_string(parts.data.samples) + " samples for " +
                       std::to_string(workers) + " workers");
   return result;
 }
@@ -81,8 +82,8 @@ cores::data_ledger make_parts(const parameter_server_parts& parts) {
 }
 
 cores::data_ledger resume_parts(const parameter_server_parts& parts) {
-  const auto& saved = parts.resumed->manifest.ledger();
-  if (saved.shared_samples() != parts.samples)
+  const auto& saved = parts.from.resumed->manifest.ledger();
+  if (saved.shared_samples() != parts.data.samples)
     refuse_samples(parts, saved.shared_samples());
   cores::parts_state state;
   state.completed = saved.epochs_completed();
@@ -100,7 +101,7 @@ cores::data_ledger resume_parts(const parameter_server_parts& parts) {
   auto result =
     cores::data_ledger::restore(state, parts.settings.training.batch_size);
   if (!result || !sound)
-    throw run_error(parts.resumed->path.string() +
+    throw run_error(parts.from.resumed->path.string() +
                     ": its account of samples is damaged; resume from an "
                     "earlier checkpoint");
   return *result;
@@ -110,12 +111,12 @@ cores::data_ledger resume_parts(const parameter_server_parts& parts) {
 /// because positions depend on it. The settings in it were compared before;
 /// this checks the ledger itself.
 void require_same_sharding(const parameter_server_parts& parts) {
-  const auto& saved = parts.resumed->manifest.ledger();
+  const auto& saved = parts.from.resumed->manifest.ledger();
   auto here =
     in_words(sharding_of(parts.settings.data), parts.settings.cluster.workers);
   auto there = in_words(saved.sharding(), saved.workers());
   if (here != there)
-    throw run_error(parts.resumed->path.string() +
+    throw run_error(parts.from.resumed->path.string() +
                     ": its samples are shared out as " + there +
                     ", those of this run as " + here +
                     "; resume with the same --sharding, --drop-last and "
@@ -153,11 +154,11 @@ void fill_parts(const cores::parts_state& state, proto::DataLedger& out) {
 } // namespace
 
 cores::data_ledger make_ledger(const parameter_server_parts& parts) {
-  if (parts.resumed)
+  if (parts.from.resumed)
     require_same_sharding(parts);
   if (parts.settings.data.sharding == config::sharding_kind::leased)
     return make_shared_ledger(parts);
-  return parts.resumed ? resume_parts(parts) : make_parts(parts);
+  return parts.from.resumed ? resume_parts(parts) : make_parts(parts);
 }
 
 void fill_ledger(const parameter_server_parts& parts,
@@ -165,7 +166,7 @@ void fill_ledger(const parameter_server_parts& parts,
   out.set_epochs_completed(ledger.epochs_completed());
   if (ledger.has_parts()) {
     out.set_sharding(sharding_of(parts.settings.data));
-    out.set_shared_samples(parts.samples);
+    out.set_shared_samples(parts.data.samples);
     return fill_parts(ledger.snapshot_of_parts(), out);
   }
   auto state = ledger.snapshot();

@@ -21,7 +21,7 @@ std::string reason_of(errc why) {
 } // namespace
 
 worker_requests::worker_requests(lead& of, worker_requests_parts parts)
-  : lead_(of), parts_(std::move(parts)), sums_(parts_.sums, calls_of_sums()) {
+  : lead_(of), parts_(std::move(parts)), sums_(*this, parts_.sums) {
   // nop
 }
 
@@ -79,25 +79,25 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
     parts_.shards->refuse(id, err == errc::duplicate ? push_id{} : header.id);
     return asks.deliver(err);
   }
-  if (auto why = check(header, gradient); why != errc::none) {
+  auto push = look_up(header, gradient);
+  if (auto why = check(push); why != errc::none) {
     parts_.shards->refuse(id, header.id);
-    return asks.deliver(refuse(header, why));
+    return asks.deliver(refuse(push, why));
   }
   hold(id, asks);
   auto own = parts_.model->sound(gradient) ? errc::none : errc::not_finite;
   if (!parts_.shards->any())
-    return take(header, gradient, own);
-  parts_.shards->expect(id, header.id, own, [this, header, gradient](errc why) {
-    take(header, gradient, why);
-  });
+    return complete(push, own);
+  parts_.shards->expect(id, header.id, own,
+                        [this, push](errc why) { complete(push, why); });
 }
 
 // All shards have their part, and it is known whether one has refused it.
-void worker_requests::take(const push_header& header, const payload& gradient,
-                           errc refused) {
+void worker_requests::complete(const arrived_push& push, errc refused) {
   if (refused == errc::none)
-    return lead_.push_arrived(header, gradient);
-  auto why = refuse(header, refused);
+    return lead_.push_arrived(push);
+  auto why = refuse(push, refused);
+  const auto& header = push.header;
   auto& who = members_.at(header.id.worker);
   if (who.request == header.request) // Else it has asked anew.
     if (auto asks = std::exchange(who.asks, std::nullopt))
@@ -154,23 +154,36 @@ caf::error worker_requests::unwelcome(worker_id who, incarnation life,
   }
 }
 
+arrived_push worker_requests::look_up(const push_header& header,
+                                      const payload& gradient) const {
+  arrived_push out{header, gradient, std::nullopt};
+  const auto& who = header.id.worker;
+  auto ids = header.leases();
+  if (!parts_.scheduler->holds(who, ids, header.samples))
+    return out;
+  auto& from = out.from.emplace();
+  for (auto id : ids)
+    if (const auto* found = parts_.scheduler->find(who, id))
+      from.push_back(*found);
+  return out;
+}
+
 // Checks everything except the numbers. A gradient for another worker's samples
 // would count them twice; of one with the wrong size only the shape has been
 // sent.
-errc worker_requests::check(const push_header& header,
-                            const payload& gradient) const {
-  if (!parts_.scheduler->holds(header.id.worker, header.leases(),
-                               header.samples))
+errc worker_requests::check(const arrived_push& push) const {
+  if (!push.from)
     return errc::protocol_violation;
+  const auto& gradient = push.gradient;
   auto here = gradient || gradient.shape().bytes() == 0;
   return here && parts_.model->fits(gradient) ? errc::none : errc::wrong_size;
 }
 
-caf::error worker_requests::refuse(const push_header& header, errc why) {
+caf::error worker_requests::refuse(const arrived_push& push, errc why) {
   auto reason = reason_of(why);
-  lead_.push_refused(header, why, reason);
-  return caf::make_error(why, "worker " + to_string(header.id.worker) + ": " +
-                                reason);
+  lead_.push_refused(push, why, reason);
+  return caf::make_error(why, "worker " + to_string(push.header.id.worker) +
+                                ": " + reason);
 }
 
 // The answer comes later. A worker has one request at a time; an earlier one
@@ -181,36 +194,33 @@ void worker_requests::hold(const request_id& id, weights_promise asks) {
   who.request = id.number;
 }
 
+// -- gradients that were added up on the way ----------------------------------
+
+bool worker_requests::knows(const push_id& id) const {
+  return parts_.scheduler->knows(id.worker, id.life);
+}
+
+bool worker_requests::is_good(const new_push& one) const {
+  const auto& id = one.header.id;
+  return !unwelcome(id.worker, id.life, one.header.server) &&
+         parts_.scheduler->is_fresh(id) &&
+         check(look_up(one.header, one.gradient)) == errc::none;
+}
+
+void worker_requests::when_ready(std::function<void()> work) {
+  if (must_wait())
+    waiting_.push_back(std::move(work));
+  else
+    work();
+}
+
 // The reduction has already checked that all numbers are finite.
-void worker_requests::take_part(new_push one) {
+void worker_requests::accept_part(new_push one) {
   const auto& id = one.header.id;
   if (closed_ || parts_.scheduler->admit(id) != cores::freshness::fresh)
     return one.asks.deliver(run_is_over());
   hold({id.worker, id.life, one.header.request}, one.asks);
-  take(one.header, one.gradient, errc::none);
-}
-
-gathered_sums_calls worker_requests::calls_of_sums() {
-  gathered_sums_calls out;
-  out.knows = [this](const push_id& id) {
-    return parts_.scheduler->knows(id.worker, id.life);
-  };
-  out.is_good = [this](const new_push& one) {
-    const auto& id = one.header.id;
-    return !unwelcome(id.worker, id.life, one.header.server) &&
-           parts_.scheduler->is_fresh(id) &&
-           check(one.header, one.gradient) == errc::none;
-  };
-  out.when_ready = [this](std::function<void()> what) {
-    if (must_wait())
-      waiting_.push_back(std::move(what));
-    else
-      what();
-  };
-  out.take = [this](new_push one) {
-    take_part(std::move(one));
-  };
-  return out;
+  complete(look_up(one.header, one.gradient), errc::none);
 }
 
 // -- members ------------------------------------------------------------------
@@ -230,7 +240,7 @@ void worker_requests::answer_left(const std::string& reason) {
     asks->deliver(caf::make_error(errc::unknown_member, reason));
 }
 
-void worker_requests::settle(const push_id& id, bool applied) {
+void worker_requests::note_settled(const push_id& id, bool applied) {
   auto found = members_.find(id.worker);
   if (found == members_.end() || found->second.life != id.life)
     return;

@@ -7,8 +7,8 @@
 // A part of the parameter server's state, called on the server's thread; not
 // thread-safe.
 
-#include "actors/core/note_window.hpp"
 #include "actors/core/step_scheduler.hpp"
+#include "actors/recording/note_window.hpp"
 #include "actors/server/gathered_sums.hpp"
 #include "actors/server/lead.hpp"
 #include "actors/shards/shard_group.hpp"
@@ -30,10 +30,10 @@ struct worker_requests_parts {
   shard_group* shards = nullptr;
   gradient_sums_ptr sums; ///< Gradients added up on the way; or null.
   /// Limits how far the recorder may lag: beyond that requests wait.
-  cores::note_window* notes = nullptr;
+  recording::note_window* notes = nullptr;
 };
 
-class worker_requests {
+class worker_requests : private push_desk {
 public:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
   using weights_result = caf::result<release_header, payload>;
@@ -70,7 +70,7 @@ public:
   bool has(worker_id who) const { return members_.contains(who); }
 
   /// A gradient was dropped, or applied.
-  void settle(const push_id& id, bool applied);
+  void note_settled(const push_id& id, bool applied);
 
   /// Of each member the last gradient that was applied, if there is one.
   std::vector<push_id> applied() const;
@@ -108,17 +108,22 @@ private:
   void accept(const push_header& header, const payload& gradient,
               weights_promise asks);
   void accept(const pull_header& header, weights_promise asks);
-  void take(const push_header& header, const payload& gradient, errc refused);
+  void complete(const arrived_push& push, errc refused);
   caf::error objection(const push_header& header);
   caf::error unwelcome(worker_id who, incarnation life,
                        incarnation server) const;
-  errc check(const push_header& header, const payload& gradient) const;
-  caf::error refuse(const push_header& header, errc why);
+  arrived_push look_up(const push_header& header,
+                       const payload& gradient) const;
+  errc check(const arrived_push& push) const;
+  caf::error refuse(const arrived_push& push, errc why);
   void hold(const request_id& id, weights_promise asks);
   bool is_held_up() const;
 
-  void take_part(new_push one);
-  gathered_sums_calls calls_of_sums();
+  // Of pushes whose gradients were added up on the way:
+  bool knows(const push_id& id) const override;
+  bool is_good(const new_push& one) const override;
+  void when_ready(std::function<void()> work) override;
+  void accept_part(new_push one) override;
 
   lead& lead_;
   worker_requests_parts parts_;

@@ -38,6 +38,13 @@ struct local_server {
   coordinator_actor coordinator;
 };
 
+/// What a link leads to: a server, or the remote module that stands before it
+/// for this worker, which ends with the link.
+struct far_end {
+  parameter_server_actor server;
+  module_actor modules{}; ///< The same actor; null: there are none.
+};
+
 /// A link that somebody else has made. If it can break, its actor ends then.
 struct made_link {
   parameter_server_actor link; ///< The participant's end.

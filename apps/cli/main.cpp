@@ -16,6 +16,7 @@
 #include "apps/evaluation/evaluation.hpp"
 #include "apps/lab/calibrate/calibrate.hpp"
 #include "apps/lab/compare/compare.hpp"
+#include "apps/lab/replay_plan.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
 #include "apps/launch/launch.hpp"
@@ -24,7 +25,6 @@
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/node.hpp"
-#include "apps/trainer_node/replay.hpp"
 #include "config/commands/command_line.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
@@ -97,9 +97,8 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   default:
     if (config::is_remote_shard(config.values))
       return app::start_shard(system, config, on_end, nodes);
-    return app::start_server(
-      system, config,
-      {on_end, false, {}, nullptr, std::move(earlier), interrupted});
+    return app::start_server(system, config,
+                             {on_end, std::move(earlier), interrupted});
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include "actors/runtime/virtual_time.hpp"
 #include "actors/runtime/wall_clock.hpp"
-#include "apps/trainer_node/node.hpp"
+#include "apps/lab/virtual_cluster.hpp"
 #include "config/report/report.hpp"
 #include "config/text/failure.hpp"
 
@@ -45,34 +45,32 @@ run_end run_in_virtual_time(const config::resolved& config,
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
   std::optional<run_end> how;
-  auto node = start_server(system, config,
-                           {[&](const run_end& end) { how = end; },
-                            options.silent, options.watch, options.replay,
-                            options.earlier, options.interrupted});
+  auto cluster = start_virtual_cluster(system, config, options,
+                                       [&](const run_end& end) { how = end; });
   virtual_time time{system};
   wall_clock wall;
   double looked = 0;
-  auto messages = node.breach ? with_faults : at_a_time;
+  auto messages = cluster.breach ? with_faults : at_a_time;
   while (!how) {
     if (options.interrupted && wall.elapsed() - looked > look_interval) {
       looked = wall.elapsed();
       if (options.interrupted())
-        node.stop();
+        cluster.stop();
     }
     if (!go_on(time, messages) && !how)
       throw run_error("the simulation stands still: every actor waits for "
                       "another; this is a bug of Troupe");
-    if (node.breach)
-      if (auto breach = node.breach(false))
+    if (cluster.breach)
+      if (auto breach = cluster.breach(false))
         how = broken(config, *breach);
   }
-  if (node.breach && how->status == 0)
-    if (auto breach = node.breach(true))
+  if (cluster.breach && how->status == 0)
+    if (auto breach = cluster.breach(true))
       how = broken(config, *breach);
-  if (node.counts && options.counts)
-    options.counts(node.counts());
-  if (node.strike)
-    node.strike();
+  if (cluster.counts && options.counts)
+    options.counts(cluster.counts());
+  if (cluster.strike)
+    cluster.strike();
   while (system.registry().running() > 0 && go_on(time, messages))
     ;
   return *how;

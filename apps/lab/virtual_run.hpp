@@ -13,7 +13,7 @@
 
 namespace troupe::app {
 
-struct replay_plan; // see apps/trainer_node/replay.hpp
+struct replay_plan; // see apps/lab/replay_plan.hpp
 
 struct virtual_run_options {
   /// Polled now and then: true ends the run as a first Ctrl-C does.

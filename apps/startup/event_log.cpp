@@ -35,22 +35,22 @@ proto::LogBegin make_log_begin(const parameter_server_parts& parts,
   proto::LogBegin out;
   out.set_format_version(recording::event_log_format);
   out.set_troupe_version(std::string{config::version()});
-  out.set_config_ini(parts.config_ini);
-  out.set_config_digest(parts.config_digest);
-  out.set_run_id(parts.run_id);
-  out.set_life(parts.life.value);
-  if (parts.resumed) {
-    out.set_start_version(parts.resumed->manifest.step());
-    put_checkpoint(*parts.resumed, out);
+  out.set_config_ini(config::to_ini(parts.settings));
+  out.set_config_digest(config::digest(parts.settings));
+  out.set_run_id(parts.description.run_id);
+  out.set_life(parts.life().value);
+  if (parts.from.resumed) {
+    out.set_start_version(parts.from.resumed->manifest.step());
+    put_checkpoint(*parts.from.resumed, out);
   }
-  out.set_dataset(parts.dataset);
-  out.set_samples(parts.samples);
-  out.set_classes(static_cast<uint32_t>(parts.classes));
+  out.set_dataset(parts.data.name);
+  out.set_samples(parts.data.samples);
+  out.set_classes(static_cast<uint32_t>(parts.data.classes));
   out.set_rules(parts.rules);
   out.set_threads(static_cast<uint32_t>(threads));
   out.set_cpu(cpu_capability());
-  if (parts.best)
-    out.set_best_step(parts.best->step);
+  if (parts.from.best)
+    out.set_best_step(parts.from.best->step);
   put(parts.description, *out.mutable_description());
   out.set_alone(parts.settings.what == config::role::simulate);
   return out;
@@ -59,7 +59,7 @@ proto::LogBegin make_log_begin(const parameter_server_parts& parts,
 event_sink open_event_log(const std::filesystem::path& folder,
                           const parameter_server_parts& parts, int threads,
                           const std::function<void(const std::string&)>& say) {
-  auto path = folder / recording::event_log_name(parts.life.value);
+  auto path = folder / recording::event_log_name(parts.life().value);
   if (auto aside = recording::set_event_log_aside(path); !aside.empty())
     say("event log    " + path.string() + " of an earlier start is now " +
         aside.filename().string());

@@ -42,9 +42,10 @@ gains measured_here(const config::settings& settings, const run_data& data) {
   return std::vector{std::async(std::launch::async, measure).get()};
 }
 
-gains asked_for(caf::actor_system& system, const config::resolved& config,
-                const run_data& data, const origin& from, front_door& door,
-                const std::function<bool()>& interrupted, const speech& say) {
+gains asked_for(const server_start& start, const config::resolved& config,
+                const run_data& data, const origin& from) {
+  const auto& [system, its_door, interrupted, say] = start;
+  auto& door = *its_door;
   auto answers = std::make_shared<bfloat16_answers>();
   auto survey = spawn<admission_actor, bfloat16_survey_state>(
     system, placement::scheduled,
@@ -95,10 +96,8 @@ kept_of(const models::loaded_checkpoint& checkpoint) {
 
 } // namespace
 
-bool decide_autocast(caf::actor_system& system, config::resolved& config,
-                     const run_data& data, const origin& from, front_door* door,
-                     const std::function<bool()>& interrupted,
-                     const speech& say) {
+bool decide_autocast(const server_start& start, config::resolved& config,
+                     const run_data& data, const origin& from) {
   const auto& settings = config.values;
   auto& decided = config.values.training.autocast;
   if (decided != config::autocast_kind::automatic)
@@ -114,11 +113,11 @@ bool decide_autocast(caf::actor_system& system, config::resolved& config,
   }
   auto all = settings.what == config::role::simulate
                ? measured_here(settings, data)
-               : asked_for(system, config, data, from, *door, interrupted, say);
+               : asked_for(start, config, data, from);
   if (!all)
     return false;
   decided = autocast_for(*all);
-  say("autocast     " + config::print(decided) + ": " + reason_of(*all));
+  start.say("autocast     " + config::print(decided) + ": " + reason_of(*all));
   return true;
 }
 

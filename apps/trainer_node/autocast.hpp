@@ -3,8 +3,7 @@
 // exist, so that config.ini, checkpoints and the event log say what was
 // decided. Called by main while a parameter server starts; not thread-safe.
 
-#include "apps/trainer_node/front_door.hpp"
-#include "apps/trainer_node/node.hpp"
+#include "apps/startup/front_door.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "config/sources/resolve.hpp"
 
@@ -13,6 +12,15 @@
 
 namespace troupe::app {
 
+/// The start of a server that asks.
+struct server_start {
+  caf::actor_system& system;
+  front_door* door; ///< Where workers come; null if they are in this process.
+  /// Whether the user has asked the process to stop; may be empty.
+  std::function<bool()> interrupted;
+  speech say;
+};
+
 /// A run that goes on keeps what it has. Otherwise bfloat16 is used where it is
 /// faster at each worker: measured in this process where the workers are in it,
 /// else by the workers, which are waited for. Never under the virtual clock,
@@ -20,13 +28,9 @@ namespace troupe::app {
 ///
 /// `config` is changed.
 ///
-/// @param door Where workers come; null if they are in this process.
-/// @param interrupted Whether the user has asked the process to stop.
 /// @returns False if it was interrupted before the decision.
 /// @throws failure if the network cannot be made.
-bool decide_autocast(caf::actor_system& system, config::resolved& config,
-                     const run_data& data, const origin& from, front_door* door,
-                     const std::function<bool()>& interrupted,
-                     const speech& say);
+bool decide_autocast(const server_start& start, config::resolved& config,
+                     const run_data& data, const origin& from);
 
 } // namespace troupe::app

@@ -2,10 +2,8 @@
 // The clusters of actors that a process can run: functions that spawn and
 // connect them for each role. Composition only; the behaviour is in the actors.
 //
-// Called by main, or by `compare` for its virtual runs, on their thread.
+// Called by main, on its thread.
 
-#include "apps/lab/simulation/invariant_checker.hpp"
-#include "apps/lab/simulation/machine.hpp"
 #include "apps/startup/earlier_start.hpp"
 #include "apps/startup/known_nodes.hpp"
 #include "config/run_folder/run_lock.hpp"
@@ -26,20 +24,10 @@ struct node {
   std::filesystem::path directory = {};
   /// Of that directory; or null. It outlives the actors, for a next life.
   std::shared_ptr<const config::run_lock> lock = {};
-
-  // For a cluster with faults; otherwise empty:
-
-  /// The first violated invariant, if any.
-  /// @param over Whether the run was completed.
-  std::function<std::optional<std::string>(bool over)> breach = {};
-  std::function<void()> strike = {}; ///< Ends all actors.
-  std::function<simulation::fault_counts()> counts = {};
 };
 
 /// Called once, on any thread, when this process's part of the run is over.
 using end_callback = std::function<void(const run_end&)>;
-
-struct replay_plan; // see apps/trainer_node/replay.hpp
 
 /// What `--check` shows: the plan, with the sizes of model and data. Looks for
 /// the files of the data set but reads no sample, so that it is fast for any
@@ -49,20 +37,14 @@ std::string plan_with_model(const config::resolved& config);
 
 struct server_options {
   end_callback on_end;
-  bool silent = false; ///< Writes nothing to stdout.
-  /// Under the virtual clock: called for each computation, if set.
-  std::function<void(const simulation::computation&)> watch;
-  /// The event log to replay: there are no coordinator, workers and evaluator.
-  std::shared_ptr<const replay_plan> replay = nullptr;
   earlier_start earlier = {}; ///< Found when the settings were read.
   /// Whether the user has asked the process to stop; may be empty.
   std::function<bool()> interrupted = {};
 };
 
 /// The parameter server with coordinator, checkpoint writer and recorder. With
-/// `--simulate` also all workers and the evaluator, under the virtual clock if
-/// the settings say so (then `system` must have one). Throws `failure` when it
-/// cannot start.
+/// `--simulate` also all workers and the evaluator, in real time. Throws
+/// `failure` when it cannot start.
 node start_server(caf::actor_system& system, const config::resolved& config,
                   const server_options& options);
 

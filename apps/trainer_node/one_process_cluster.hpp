@@ -1,35 +1,39 @@
 #pragma once
-// Starts the workers and the evaluator of `--simulate`: on threads in real
-// time, or on simulated machines under the virtual clock. Called by main's
-// thread.
+// Starts the workers and the evaluator of `--simulate`, on threads in real
+// time. Called by main's thread.
 
 #include "actors/segments/remote_module.hpp"
 #include "actors/session/session_client.hpp"
 #include "actors/worker/computing.hpp"
-#include "apps/lab/simulation/machine.hpp"
-#include "apps/lab/simulation/simulated_link.hpp"
 #include "messages/interfaces.hpp"
 
-#include <memory>
+#include <functional>
 
 namespace troupe::app {
 
-/// The terms of the links that the settings declare, for tensors of this shape
-/// and gradients with this compression.
-link_terms link_terms_of(const config::simulation_settings& settings,
-                         const payload_shape& weights,
-                         const compression& packs);
-
-/// In real time: each worker takes a thread or two.
+/// Each worker takes a thread or two.
 void start_members(caf::actor_system& system, const computing_parts& computing,
                    const compression& packs, const module_roster_ptr& roster,
                    const local_server& with);
 
-/// Under the virtual clock: each worker takes a few bytes; tensors on the links
-/// count `weights` bytes.
-void start_members(caf::actor_system& system, const computing_parts& computing,
-                   const std::shared_ptr<simulation::machine>& machine,
-                   const payload_shape& weights, const compression& packs,
-                   const module_roster_ptr& roster, const local_server& with);
+// What clusters in one process have in common:
+
+/// Finds, or makes, what the link of a participant leads to.
+using far_end_factory = std::function<far_end(const local_server&)>;
+
+/// The session client of the evaluator.
+local_session_client_parts evaluator_of(caf::actor_system& system,
+                                        const computing_parts& computing,
+                                        const local_server& with);
+
+/// A remote module in the same process is the link to itself: so it is tied,
+/// unless the parts say how.
+void tie_to_modules(const computing_parts& computing,
+                    const far_end_factory& find,
+                    local_session_client_parts& parts);
+
+/// Starts a session client, which connects its participant.
+session_client_actor connect(caf::actor_system& system,
+                             local_session_client_parts parts);
 
 } // namespace troupe::app

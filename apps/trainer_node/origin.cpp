@@ -4,7 +4,6 @@
 #include "actors/server/restore_ledger.hpp"
 #include "actors/worker/error_feedback.hpp"
 #include "apps/startup/next_life.hpp"
-#include "apps/trainer_node/faulty_cluster.hpp"
 #include "config/report/report.hpp"
 #include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
@@ -30,9 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The classes of a network that is not trained: only its size counts.
-constexpr int64_t classes_of_none = 10;
-
 /// A virtual run has the same id each time it is repeated.
 std::string new_run_id(const config::settings& settings) {
   if (is_virtual(settings))
@@ -44,9 +40,10 @@ std::string new_run_id(const config::settings& settings) {
 }
 
 /// Without data, epochs are needed only where restarts must keep account of
-/// samples.
+/// samples: a few leases, the last one short.
 uint64_t samples_of_none(const config::settings& settings) {
-  return has_faults(settings) ? samples_without_data(settings) : cores::endless;
+  auto batch = settings.training.batch_size;
+  return has_faults(settings) ? 20 * batch + (batch + 1) / 2 : cores::endless;
 }
 
 void require_suitable(const config::settings& settings,
@@ -134,14 +131,12 @@ void keep_network(const origin& from, const config::input_file& given,
     copy_file(given, *kept, config::network_file(network));
   }
   network = config::described_by(*kept);
-  parts.config_ini = config::to_ini(parts.settings);
-  parts.config_digest = config::digest(parts.settings);
   parts.description.settings = config::shared_settings(parts.settings);
 }
 
 bool is_of_this_life(const config::change& what,
                      const parameter_server_parts& parts) {
-  return what.life == parts.life.value;
+  return what.life == parts.life().value;
 }
 
 /// The run is what its newest checkpoint says. So that one gets the settings
@@ -157,7 +152,7 @@ void keep_changes(const origin& from, const parameter_server_parts& parts) {
   if (!is_own || !any)
     return;
   auto manifest = newest.manifest;
-  manifest.set_config_ini(parts.config_ini);
+  manifest.set_config_ini(config::to_ini(parts.settings));
   put(parts.description, *manifest.mutable_description());
   models::replace_manifest(newest.path, std::move(manifest));
 }
@@ -194,29 +189,21 @@ origin find_origin(const config::settings& settings, const speech& say,
   return out;
 }
 
-origin origin_of(const replay_plan& plan) {
-  origin out;
-  out.directory = config::open_run_directory(plan.config.values.training);
-  out.checkpoint = plan.checkpoint;
-  out.run_id = plan.run_id;
-  out.life = plan.life;
-  return out;
-}
-
-void take_first_weights(parameter_server_parts& parts,
+void load_first_weights(parameter_server_parts& parts,
                         const config::resolved& config, const origin& from,
                         const speech& say) {
   if (from.checkpoint) {
     parts.description.init = description_of(from.checkpoint->manifest).init;
     require_same_init(parts.description.init, config);
     if (trains(parts.settings))
-      parts.frozen = frozen_weights(parts.settings.training, parts.classes,
-                                    *from.checkpoint);
+      parts.from.frozen = frozen_weights(parts.settings.training,
+                                         parts.data.classes, *from.checkpoint);
   } else if (trains(parts.settings)) {
-    parts.first = make_first_weights(parts.settings.training, parts.classes);
-    parts.frozen = frozen_weights(*parts.first);
-    parts.description.init = parts.first->from;
-    for (const auto& line : parts.first->lines)
+    parts.from.first =
+      make_first_weights(parts.settings.training, parts.data.classes);
+    parts.from.frozen = frozen_weights(*parts.from.first);
+    parts.description.init = parts.from.first->from;
+    for (const auto& line : parts.from.first->lines)
       say("init         " + line);
     // The network that drew them was as large as they are.
     models::give_back_kept_tensor_memory();
@@ -231,7 +218,8 @@ std::optional<std::string> complete_already(const parameter_server_parts& parts,
   return make_step_scheduler(parts).reached();
 }
 
-void settle(origin& from, parameter_server_parts& parts, const speech& say) {
+void begin_life(origin& from, parameter_server_parts& parts,
+                const speech& say) {
   const auto& folder = from.directory.path;
   if (from.checkpoint)
     require_fitting(parts);
@@ -244,7 +232,7 @@ void settle(origin& from, parameter_server_parts& parts, const speech& say) {
           ", which made no update");
     config::remove_run(folder);
   }
-  from.claim = models::note_life(folder, parts.life.value);
+  from.claim = models::note_life(folder, parts.life().value);
   // It would tell other processes that the run is over.
   models::remove_file(folder / "summary.json");
   if (from.checkpoint) {
@@ -253,7 +241,7 @@ void settle(origin& from, parameter_server_parts& parts, const speech& say) {
     forget_error_feedback({folder, 0, from.run_id}, version{step});
   }
   if (parts.settings.checkpoint.keep_best != config::best_rule::nothing)
-    parts.best = models::open_best(folder, from.run_id, say);
+    parts.from.best = models::open_best(folder, from.run_id, say);
   // A checkpoint is useless in a folder that was removed.
   models::sync_names(folder);
   if (network)
@@ -296,7 +284,9 @@ void require_same_classes(const std::string& folder, int64_t classes,
                     " classes, part-0 has " + std::to_string(of_first));
 }
 
-run_data load_data(const config::settings& settings) {
+namespace {
+
+run_data data_of_server(const config::settings& settings) {
   if (!trains(settings))
     return {"none", classes_of_none, samples_of_none(settings), {}, {}, {}};
   auto local = settings.data.sharding == config::sharding_kind::local;
@@ -328,8 +318,6 @@ run_data load_data(const config::settings& settings) {
           data::describe(local ? nullptr : sets.train.get(), sets.test.get())};
 }
 
-namespace {
-
 config::run_description describe(const config::resolved& config,
                                  const run_data& data, const origin& from) {
   const auto& settings = config.values;
@@ -339,7 +327,9 @@ config::run_description describe(const config::resolved& config,
   out.settings = config::shared_settings(settings);
   out.data = data.description;
   out.network_sha256 = models::digest_of_network(settings.training.network);
-  if (!from.checkpoint)
+  if (from.changes)
+    out.changes = *from.changes;
+  if (from.changes || !from.checkpoint)
     return out;
   out.changes = description_of(from.checkpoint->manifest).changes;
   for (auto what : config.changes) {
@@ -352,6 +342,16 @@ config::run_description describe(const config::resolved& config,
 
 } // namespace
 
+run_data load_data(const config::settings& settings, const speech& say) {
+  auto out = data_of_server(settings);
+  const auto& [train, test] = out.sets;
+  if (train && !train->without().empty())
+    say("left out     train: " + train->without());
+  if (test && !test->without().empty())
+    say("left out     test: " + test->without());
+  return out;
+}
+
 parameter_server_parts make_server_parts(const config::resolved& config,
                                          const run_data& data,
                                          const origin& from) {
@@ -359,16 +359,10 @@ parameter_server_parts make_server_parts(const config::resolved& config,
   parameter_server_parts out;
   out.settings = settings;
   out.description = describe(config, data, from);
-  out.lock = from.directory.lock;
-  out.config_ini = config::to_ini(settings);
-  out.config_digest = config::digest(settings);
-  out.run_id = from.run_id;
-  out.dataset = data.name;
-  out.samples = data.samples;
-  out.classes = data.classes;
-  out.life = from.life;
+  out.data = {data.name, data.samples, data.classes};
+  out.from.resumed = from.checkpoint;
   out.checkpoints = from.checkpoints();
-  out.resumed = from.checkpoint;
+  out.rules = from.rules;
   return out;
 }
 

@@ -4,7 +4,7 @@
 
 #include "actors/server/parameter_server.hpp"
 #include "apps/startup/earlier_start.hpp"
-#include "apps/trainer_node/replay.hpp"
+#include "apps/startup/speech.hpp"
 #include "config/run_folder/train_dir.hpp"
 #include "config/runs/description.hpp"
 #include "config/sources/resolve.hpp"
@@ -20,9 +20,6 @@
 
 namespace troupe::app {
 
-/// Prints a line for the user.
-using speech = std::function<void(const std::string&)>;
-
 inline bool is_virtual(const config::settings& settings) {
   return settings.simulation.clock == config::clock_kind::virtual_time;
 }
@@ -37,7 +34,11 @@ struct origin {
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
   std::string run_id;
   incarnation life{1};
-  models::life_claim_ptr claim = nullptr; ///< Once the life has begun.
+  models::life_claim_ptr claim = nullptr;  ///< Once the life has begun.
+  uint32_t rules = policies::newest_rules; ///< Of decision, in this life.
+  /// What a replay knows of settings that were changed; nothing: a checkpoint
+  /// and the settings of this start say it.
+  std::optional<std::vector<config::change>> changes = {};
 
   std::filesystem::path checkpoints() const {
     return directory.path / "checkpoints";
@@ -49,9 +50,8 @@ struct origin {
 origin find_origin(const config::settings& settings, const speech& say,
                    const earlier_start& known = {});
 
-/// The origin of a replay: the same as that of its run, but in a directory of
-/// its own. Throws `failure`.
-origin origin_of(const replay_plan& plan);
+/// The classes of a network that is not trained: only its size counts.
+inline constexpr int64_t classes_of_none = 10;
 
 /// The data that a run is trained on, as this process knows it.
 struct run_data {
@@ -76,8 +76,9 @@ std::filesystem::path part_folder(const config::settings& settings,
 void require_same_classes(const std::string& folder, int64_t classes,
                           int64_t of_first);
 
-/// Loads the data that this process needs. Throws `failure`.
-run_data load_data(const config::settings& settings);
+/// Loads the data that this process needs. Says what is left out of a set.
+/// Throws `failure`.
+run_data load_data(const config::settings& settings, const speech& say);
 
 /// The parts of the parameter server, except for the actors that it uses.
 parameter_server_parts make_server_parts(const config::resolved& config,
@@ -87,7 +88,7 @@ parameter_server_parts make_server_parts(const config::resolved& config,
 /// Reads the file of the first weights, if the run begins with one; a run that
 /// goes on keeps what is known of its own. Throws `run_error`; `usage_error` if
 /// a run that goes on began with another file than it is given.
-void take_first_weights(parameter_server_parts& parts,
+void load_first_weights(parameter_server_parts& parts,
                         const config::resolved& config, const origin& from,
                         const speech& say);
 
@@ -95,9 +96,10 @@ void take_first_weights(parameter_server_parts& parts,
 std::optional<std::string> complete_already(const parameter_server_parts& parts,
                                             const origin& from);
 
-/// Changes the run directory, after all checks have passed: removes what is
-/// overwritten, renames what is rolled back, records the new life, which `from`
-/// then claims, and looks for the best weights. Throws `run_error`.
-void settle(origin& from, parameter_server_parts& parts, const speech& say);
+/// Begins a life in the run directory, after all checks have passed: removes
+/// what is overwritten, renames what is rolled back, records the new life,
+/// which `from` then claims, and looks for the best weights. Throws
+/// `run_error`.
+void begin_life(origin& from, parameter_server_parts& parts, const speech& say);
 
 } // namespace troupe::app

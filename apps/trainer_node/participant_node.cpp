@@ -1,7 +1,6 @@
 // The process of a worker or an evaluator.
 
 #include "actors/evaluator/follower.hpp"
-#include "actors/own_loop/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/session_client.hpp"
@@ -12,10 +11,10 @@
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/external_process.hpp"
 #include "apps/trainer_node/node.hpp"
+#include "apps/trainer_node/participant_plan.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "apps/trainer_node/segment_places.hpp"
 #include "config/runs/shared_settings.hpp"
-#include "config/sources/launcher.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/external.hpp"
@@ -65,36 +64,133 @@ double measure_bfloat16(const config::settings& settings,
   return models::bfloat16_gain(joined.training, data.shape, data.classes);
 }
 
-} // namespace
+/// Makes the participant of this process for the run that its server has.
+class participant_maker {
+public:
+  participant_maker(caf::actor_system& system, config::settings settings,
+                    external_compute process,
+                    std::shared_ptr<transport::shared_memory> memory)
+    : system_(&system), settings_(std::move(settings)),
+      process_(std::move(process)), memory_(std::move(memory)) {
+    // nop
+  }
 
-node start_participant(caf::actor_system& system,
-                       const config::resolved& config,
-                       const end_callback& on_end, const known_nodes_ptr& nodes,
-                       const std::function<bool()>& interrupted) {
-  const auto& settings = config.values;
-  auto process = process_for(settings, interrupted);
-  auto supervisor = spawn<supervisor_actor, supervisor_state>(
+  participant operator()(const proto::Welcome& welcome,
+                         const session_client_actor& session,
+                         const payload& frozen) const {
+    // The process has the leases and the memory of the run before.
+    if (process_.line && begun_->exchange(true))
+      throw run_error("another run has begun at the parameter server: start "
+                      "the process that computes for this node again");
+    auto joined = join_settings(settings_, welcome);
+    auto trains = joined.what == config::role::worker;
+    if (process_.line && !trains)
+      return make_evaluator(*system_, joined,
+                            description_of(welcome).data.classes, frozen,
+                            process_, session);
+    auto computing = load(joined, frozen);
+    const auto& set = trains ? *computing.data.train : *computing.data.test;
+    models::require_suitable(joined.training.network, set.name(), set.shape(),
+                             set.classes());
+    require_same_data(computing, welcome);
+    *owned_ = owned_by(computing);
+    if (!trains)
+      return make_evaluator(*system_, computing, session);
+    if (process_.line) {
+      require_same_samples(process_, set);
+      return make_worker(*system_, computing, process_, session);
+    }
+    auto sizes = set.shape();
+    computing.plan = make_plan(joined, set.classes(),
+                               {static_cast<uint64_t>(sizes[0]),
+                                static_cast<uint64_t>(sizes[1]),
+                                static_cast<uint64_t>(sizes[2])});
+    return make_worker(*system_, computing, session);
+  }
+
+  /// The samples that the worker has to itself, once it is made.
+  std::shared_ptr<const owned_data> owned() const { return owned_; }
+
+  /// Whether the process computes for a run.
+  const std::shared_ptr<std::atomic<bool>>& begun() const { return begun_; }
+
+private:
+  computing_parts load(const config::settings& joined,
+                       const payload& frozen) const {
+    auto wanted = joined.what == config::role::worker ? data::data_part::train
+                                                      : data::data_part::test;
+    return {joined,
+            data::load_dataset(joined.data, joined.training.seed, wanted),
+            threads_share(joined),
+            memory_ ? transport::shared_or_heap(memory_) : heap_memory(),
+            {},
+            frozen};
+  }
+
+  caf::actor_system* system_;
+  config::settings settings_; ///< Of this node only.
+  external_compute process_;
+  std::shared_ptr<transport::shared_memory> memory_; ///< Or null.
+  std::shared_ptr<owned_data> owned_ = std::make_shared<owned_data>();
+  std::shared_ptr<std::atomic<bool>> begun_ =
+    std::make_shared<std::atomic<bool>>(false);
+};
+
+remote_session_client_parts session_parts_of(const participant_plan& plan) {
+  const auto& cluster = plan.settings.cluster;
+  remote_session_client_parts out;
+  out.host = cluster.host;
+  out.port = cluster.port;
+  out.connect_timeout = cluster.connect_timeout;
+  out.jitter_seed = static_cast<uint64_t>(getpid());
+  out.rank = plan.rank;
+  out.transport = cluster.transport;
+  out.overlap = plan.overlap;
+  out.memory = shared_memory_for(cluster);
+  if (plan.settings.what == config::role::worker)
+    out.nccl = nccl_for(plan.settings);
+  out.leases = plan.leases.value_or(out.leases);
+  out.takes_last = plan.takes_last;
+  out.awaits_score = plan.awaits_score;
+  out.follows = plan.follows;
+  out.begins_anew = plan.begins_anew;
+  out.insecure_network = cluster.insecure_network;
+  out.feedback_store = {
+    plan.settings.training.train_dir, plan.settings.checkpoint.keep, {}};
+  out.bfloat16_gain = [settings =
+                         plan.settings](const proto::Welcome& welcome) {
+    return measure_bfloat16(settings, welcome);
+  };
+  if (plan.meeting_file)
+    out.look_up = [file = *plan.meeting_file] {
+      return read_meeting_file(file);
+    };
+  return out;
+}
+
+/// Ends the process that computes, if any, with the run.
+supervisor_actor spawn_supervisor(caf::actor_system& system,
+                                  const external_compute& process,
+                                  const end_callback& on_end) {
+  return spawn<supervisor_actor, supervisor_state>(
     system, placement::scheduled,
     supervisor_parts{[on_end, line = process.line](const run_end& how) {
       if (line)
         line->end(how);
       on_end(how);
     }});
-  remote_session_client_parts parts;
-  parts.host = settings.cluster.host;
-  parts.port = settings.cluster.port;
-  parts.connect_timeout = settings.cluster.connect_timeout;
-  parts.jitter_seed = static_cast<uint64_t>(getpid());
-  if (settings.cluster.rank)
-    parts.rank = worker_id{*settings.cluster.rank};
-  parts.transport = settings.cluster.transport;
-  parts.overlap = settings.cluster.overlap;
-  parts.memory = shared_memory_for(settings.cluster);
+}
+
+} // namespace
+
+node start_participant(caf::actor_system& system,
+                       const config::resolved& config,
+                       const end_callback& on_end, const known_nodes_ptr& nodes,
+                       const std::function<bool()>& interrupted) {
+  auto process = process_for(config.values, interrupted);
+  auto supervisor = spawn_supervisor(system, process, on_end);
+  auto parts = session_parts_of(plan_participant(config.values, process));
   if (process.line) {
-    parts.overlap = config::overlap_rule::off; // It takes whole tensors.
-    if (process.said.leases > 0)
-      parts.leases = process.said.leases;
-    parts.takes_last = true;
     process.memory = parts.memory
                        ? parts.memory
                        : std::make_shared<transport::shared_memory>();
@@ -104,16 +200,7 @@ node start_participant(caf::actor_system& system,
       return key != "training.batch-size";
     };
   }
-  if (settings.what == config::role::worker)
-    parts.nccl = nccl_for(settings);
   parts.hello = make_hello(config);
-  parts.bfloat16_gain = [settings](const proto::Welcome& welcome) {
-    return measure_bfloat16(settings, welcome);
-  };
-  parts.feedback_store = {
-    settings.training.train_dir, settings.checkpoint.keep, {}};
-  parts.awaits_score =
-    remote::registered_training() != nullptr || settings.cluster.join;
   parts.supervisor = supervisor;
   parts.on_place = [nodes, line = process.line](const proto::Welcome& welcome,
                                                 const config::address& lead,
@@ -122,66 +209,16 @@ node start_participant(caf::actor_system& system,
     if (line)
       line->send(external::process_frame_kind::place, as.value);
   };
-  // The worker of a node with a shard ends with that.
-  parts.follows =
-    settings.what == config::role::evaluator || settings.cluster.join;
-  if (auto file = config::find_meeting_file(settings.cluster);
-      file && parts.follows)
-    parts.look_up = [file] {
-      return read_meeting_file(*file);
-    };
-  parts.begins_anew = this_life().has_value();
-  parts.insecure_network = settings.cluster.insecure_network;
-  auto begun = std::make_shared<std::atomic<bool>>(false);
-  auto owned = std::make_shared<owned_data>();
-  parts.owns = [owned] {
+  participant_maker make{system, config.values, process, parts.memory};
+  parts.owns = [owned = make.owned()] {
     return *owned;
   };
-  parts.make = [&system, settings, owned, process, memory = parts.memory,
-                begun](const proto::Welcome& welcome,
-                       const session_client_actor& session,
-                       const payload& frozen) -> participant {
-    // The process has the leases and the memory of the run before.
-    if (process.line && begun->exchange(true))
-      throw run_error("another run has begun at the parameter server: start "
-                      "the process that computes for this node again");
-    auto joined = join_settings(settings, welcome);
-    auto trains = joined.what == config::role::worker;
-    if (process.line && !trains)
-      return make_evaluator(system, joined,
-                            description_of(welcome).data.classes, frozen,
-                            process, session);
-    auto wanted = trains ? data::data_part::train : data::data_part::test;
-    computing_parts computing{
-      joined,
-      data::load_dataset(joined.data, joined.training.seed, wanted),
-      threads_share(joined),
-      memory ? transport::shared_or_heap(memory) : heap_memory(),
-      {},
-      frozen};
-    const auto& set = trains ? *computing.data.train : *computing.data.test;
-    models::require_suitable(joined.training.network, set.name(), set.shape(),
-                             set.classes());
-    require_same_data(computing, welcome);
-    *owned = owned_by(computing);
-    if (!trains)
-      return make_evaluator(system, computing, session);
-    if (process.line) {
-      require_same_samples(process, set);
-      return make_worker(system, computing, process, session);
-    }
-    auto sizes = set.shape();
-    computing.plan = app::make_plan(joined, set.classes(),
-                                    {static_cast<uint64_t>(sizes[0]),
-                                     static_cast<uint64_t>(sizes[1]),
-                                     static_cast<uint64_t>(sizes[2])});
-    return make_worker(system, computing, session);
-  };
+  parts.make = make;
   auto session_client =
     spawn<session_client_actor, remote_session_client_state>(
       system, placement::detached, std::move(parts));
   if (process.line)
-    watch_process(system, process.line, session_client, begun);
+    watch_process(system, process.line, session_client, make.begun());
   return {[session_client] {
     anon_send(session_client, stop_atom_v);
   }};

@@ -7,7 +7,6 @@
 #include "actors/user_process/scorer.hpp"
 #include "actors/weights/server_model.hpp"
 #include "actors/worker/worker.hpp"
-#include "apps/lab/simulation/machine.hpp"
 #include "apps/trainer_node/segment_places.hpp"
 #include "models/layout/segments.hpp"
 
@@ -65,25 +64,6 @@ worker_actor make_worker(caf::actor_system& system,
   return spawn<worker_actor, worker_state>(
     system, placement::scheduled,
     worker_parts{agent, agent, session, {agent, shape_of(layout)}});
-}
-
-worker_actor make_worker(caf::actor_system& system,
-                         const computing_parts& computing,
-                         const std::shared_ptr<simulation::machine>& machine,
-                         worker_id who, const session_client_actor& session) {
-  if (computing.plan) {
-    auto its = parts_of_rank(computing, who);
-    auto stages = app::make_stages(system, its, machine, who);
-    worker_parts parts{
-      app::make_chain(system, its, stages),
-      spawn<loader_actor, loader_state>(system, placement::scheduled, its),
-      session};
-    return spawn<worker_actor, worker_state>(system, placement::scheduled,
-                                             std::move(parts));
-  }
-  auto its_own = simulation::spawn_machine(system, machine, who);
-  return spawn<worker_actor, worker_state>(
-    system, placement::scheduled, worker_parts{its_own, its_own, session});
 }
 
 evaluator_actor make_evaluator(caf::actor_system& system,

@@ -11,10 +11,6 @@
 
 namespace troupe {
 
-namespace simulation {
-struct machine;
-} // namespace simulation
-
 worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const session_client_actor& session);
@@ -32,12 +28,6 @@ worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const external_compute& by,
                          const session_client_actor& session);
-
-/// A worker whose machine is simulated.
-worker_actor make_worker(caf::actor_system& system,
-                         const computing_parts& computing,
-                         const std::shared_ptr<simulation::machine>& machine,
-                         worker_id who, const session_client_actor& session);
 
 evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,

@@ -2,7 +2,6 @@
 
 #include "actors/own_loop/training_loop.hpp"
 #include "actors/runtime/spawning.hpp"
-#include "apps/lab/simulation/simulated_stage.hpp"
 #include "config/text/failure.hpp"
 #include "models/networks/registry.hpp"
 
@@ -47,22 +46,6 @@ stage_factory make_stages(caf::actor_system& system,
   return [&system, computing](const stage_place& where) {
     return spawn<stage_actor, stage_state>(
       system, placement::detached, computing, computing.plan->classes, where);
-  };
-}
-
-stage_factory make_stages(caf::actor_system& system,
-                          const computing_parts& computing,
-                          const std::shared_ptr<simulation::machine>& machine,
-                          worker_id who) {
-  const auto& settings = computing.settings;
-  auto passes =
-    computing.plan->segments.size() *
-    (settings.training.batch_size / computing.plan->micro_batch_size);
-  auto share = 1.0 / static_cast<double>(std::max<size_t>(passes, 1));
-  auto stage = make_stages(system, computing);
-  return [&system, stage, machine, who, share](const stage_place& where) {
-    return simulation::spawn_simulated_stage(
-      system, {stage(where), machine, who, share});
   };
 }
 
@@ -164,32 +147,17 @@ module_host_actor make_remote_module(caf::actor_system& system,
     system, placement::scheduled, std::move(parts));
 }
 
-far_end far_end_of(const module_host_actor& module) {
-  return {parameter_server_actor{module}, module_actor{module}};
-}
-
 } // namespace
 
 far_end make_far_end(caf::actor_system& system,
                      const computing_parts& computing, const lead_actor& server,
-                     const module_roster_ptr& roster) {
-  if (!has_remote_modules(computing))
-    return {parameter_server_actor{server}};
-  auto stages = make_stages(system, computing);
-  return far_end_of(make_remote_module(
-    system, computing, whole_server(computing, server, roster), stages));
-}
-
-far_end make_far_end(caf::actor_system& system,
-                     const computing_parts& computing, const lead_actor& server,
                      const module_roster_ptr& roster,
-                     const std::shared_ptr<simulation::machine>& machine,
-                     worker_id who) {
+                     const stage_factory& stages) {
   if (!has_remote_modules(computing))
     return {parameter_server_actor{server}};
-  auto stages = make_stages(system, computing, machine, who);
-  return far_end_of(make_remote_module(
-    system, computing, whole_server(computing, server, roster), stages));
+  auto module = make_remote_module(
+    system, computing, whole_server(computing, server, roster), stages);
+  return {parameter_server_actor{module}, module_actor{module}};
 }
 
 module_factory module_maker(caf::actor_system& system,

@@ -6,9 +6,8 @@
 #include "actors/segments/remote_module.hpp"
 #include "actors/segments/segment_chain.hpp"
 #include "actors/segments/stage.hpp"
+#include "actors/session/session_client.hpp"
 #include "actors/worker/computing.hpp"
-#include "apps/lab/simulation/machine.hpp"
-#include "apps/lab/simulation/simulated_link.hpp"
 
 #include <array>
 #include <cstdint>
@@ -31,12 +30,6 @@ using stage_factory = std::function<stage_actor(const stage_place&)>;
 stage_factory make_stages(caf::actor_system& system,
                           const computing_parts& computing);
 
-/// Stages whose passes take virtual time.
-stage_factory make_stages(caf::actor_system& system,
-                          const computing_parts& computing,
-                          const std::shared_ptr<simulation::machine>& machine,
-                          worker_id who);
-
 /// Whether the server has parts of the network.
 bool has_remote_modules(const computing_parts& computing);
 
@@ -52,17 +45,11 @@ compute_actor make_training_loop(caf::actor_system& system,
                                  const computing_parts& computing);
 
 /// What the link of one worker leads to: the server, which has all shards, or
-/// the remote module before it.
-far_end make_far_end(caf::actor_system& system,
-                     const computing_parts& computing, const lead_actor& server,
-                     const module_roster_ptr& roster);
-
-/// The same in virtual time.
+/// the remote module before it, with these stages.
 far_end make_far_end(caf::actor_system& system,
                      const computing_parts& computing, const lead_actor& server,
                      const module_roster_ptr& roster,
-                     const std::shared_ptr<simulation::machine>& machine,
-                     worker_id who);
+                     const stage_factory& stages);
 
 /// The shard before which remote modules stand.
 struct module_owner {

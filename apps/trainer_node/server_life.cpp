@@ -6,7 +6,6 @@
 #include "actors/server/checkpoint_writer.hpp"
 #include "actors/server/restore_ledger.hpp"
 #include "actors/session/coordinator.hpp"
-#include "apps/lab/simulation/stalling_recorder.hpp"
 #include "apps/startup/event_log.hpp"
 #include "apps/startup/resources.hpp"
 
@@ -63,8 +62,8 @@ assignment_of(const config::settings& settings, const origin& from) {
 
 } // namespace
 
-speech voice_of(const server_options& options) {
-  if (options.silent)
+speech voice(bool silent) {
+  if (silent)
     return [](const std::string&) {
     };
   return recording::say;
@@ -76,16 +75,15 @@ void keep_event_log(parameter_server_parts& parts, const origin& from,
     parts.event_log = open_event_log(from.directory.path, parts, threads, say);
 }
 
-server_actors::server_actors(
-  caf::actor_system& system, const server_options& options,
-  parameter_server_parts parts, const origin& from,
-  const std::shared_ptr<simulation::machine>& machine)
+server_actors::server_actors(caf::actor_system& system,
+                             const life_options& options,
+                             parameter_server_parts parts, const origin& from)
   : supervisor(spawn<supervisor_actor, supervisor_state>(
       system, placement::scheduled, supervisor_parts{options.on_end})),
     peers(std::make_shared<recording::peer_names>()) {
   parts.peers = peers;
   auto records =
-    make_recorder_parts(parts.settings, from, parts.dataset, options.silent);
+    make_recorder_parts(parts.settings, from, parts.data.name, options.silent);
   records.peers = peers;
   auto recorder = spawn<recorder_actor, recorder_state>(
     system, placement::detached, std::move(records));
@@ -93,47 +91,35 @@ server_actors::server_actors(
     system, placement::detached,
     checkpoint_writer_parts{from.checkpoints(), parts.settings.checkpoint.keep,
                             from.claim});
-  // Under the virtual clock all actors share one thread.
+  parts.recorder =
+    options.before_recorder ? options.before_recorder(recorder) : recorder;
+  parts.writer = writer;
   if (!virtual_time::rules(system)) {
     parts.across = lanes_for(parts.settings);
-    parts.standstill = 10;
+  } else if (!options.before_recorder) {
+    // All actors share one thread, on which the recorder takes no time; and a
+    // replay must handle messages in their order.
+    parts.notes = recording::note_window::endless();
   }
-  parts.recorder = recorder;
-  // There the recorder takes no time, and a replay must handle messages in
-  // their order.
-  if (virtual_time::rules(system))
-    parts.notes = cores::note_window::endless();
-  if (machine && has_faults(parts.settings)) {
-    parts.recorder =
-      simulation::spawn_stalling_recorder(system, recorder, machine);
-    parts.notes = cores::note_window{24, 8}; // So that a stall has an effect.
-  }
-  parts.writer = writer;
-  auto stalling = caf::actor_cast<caf::strong_actor_ptr>(parts.recorder);
+  auto front = caf::actor_cast<caf::strong_actor_ptr>(parts.recorder);
   lead = spawn<lead_actor, parameter_server_state>(system, placement::scheduled,
                                                    std::move(parts));
   actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(supervisor));
-  actors.push_back(stalling); // It may be the recorder itself.
+  actors.push_back(front); // It may be the recorder itself.
   guard("recorder", recorder);
   guard("checkpoint writer", writer);
   guard("parameter server", lead);
-  voice_of(options)("run          " + from.directory.path.string());
+  voice(options.silent)("run          " + from.directory.path.string());
 }
 
-server_life open_server(caf::actor_system& system,
-                        const server_options& options,
-                        const std::shared_ptr<simulation::machine>& machine,
+server_life open_server(caf::actor_system& system, const life_options& options,
                         parameter_server_parts parts, const origin& from) {
   auto settings = parts.settings;
-  if (machine)
-    parts.began = [machine] {
-      return machine->began_in_life;
-    };
-  // Without faults an actor of this process is silent only when it is dead, and
-  // its death is reported.
-  auto pings = !machine || has_faults(settings);
+  // Under the virtual clock without faults an actor is silent only when it is
+  // dead, and its death is reported.
+  auto pings = !is_virtual(settings) || has_faults(settings);
   parts.watches = pings;
-  server_actors all{system, options, std::move(parts), from, machine};
+  server_actors all{system, options, std::move(parts), from};
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
     coordinator_parts{membership_rules_of(settings),

@@ -4,12 +4,12 @@
 
 #include "actors/runtime/supervisor.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "apps/lab/simulation/machine.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/origin.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,13 +23,21 @@ struct server_life {
   recording::peer_names_ptr peers;           ///< Of the recorder's lines.
 };
 
+/// Makes an actor that stands before the recorder, and ends with it.
+using recorder_front = std::function<recorder_actor(const recorder_actor&)>;
+
+struct life_options {
+  end_callback on_end;
+  bool silent = false;                 ///< Writes nothing to stdout.
+  recorder_front before_recorder = {}; ///< May be empty.
+};
+
 /// Parameter server with all its shards in this process, recorder and
 /// checkpoint writer under one supervisor, which is told when any of them dies.
 class server_actors {
 public:
-  server_actors(caf::actor_system& system, const server_options& options,
-                parameter_server_parts parts, const origin& from,
-                const std::shared_ptr<simulation::machine>& machine = nullptr);
+  server_actors(caf::actor_system& system, const life_options& options,
+                parameter_server_parts parts, const origin& from);
 
   /// One more that dies with them.
   template <class Handle>
@@ -45,7 +53,7 @@ public:
 };
 
 /// Where the node says what it does; nowhere if it is to be silent.
-speech voice_of(const server_options& options);
+speech voice(bool silent);
 
 /// Has the server write its events to a file, if the settings say so.
 void keep_event_log(parameter_server_parts& parts, const origin& from,
@@ -53,10 +61,7 @@ void keep_event_log(parameter_server_parts& parts, const origin& from,
 
 /// Starts the parameter server with all actors that die with it, and the
 /// coordinator.
-/// @param machine Of the virtual clock; or null.
-server_life open_server(caf::actor_system& system,
-                        const server_options& options,
-                        const std::shared_ptr<simulation::machine>& machine,
+server_life open_server(caf::actor_system& system, const life_options& options,
                         parameter_server_parts parts, const origin& from);
 
 } // namespace troupe::app

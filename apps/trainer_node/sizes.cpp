@@ -110,7 +110,7 @@ config::model_size sizes_of(const config::resolved& config) {
   const auto& all = config.values;
   config::model_size out;
   if (!trains(all)) {
-    out.classes = load_data(all).classes; // Reads no data in this case.
+    out.classes = classes_of_none;
   } else {
     auto data = survey(all);
     models::require_suitable(all.training.network, data.name,

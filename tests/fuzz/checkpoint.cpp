@@ -88,17 +88,18 @@ parts_of(const std::shared_ptr<const models::loaded_checkpoint>& from,
          uint8_t options) {
   parameter_server_parts out;
   const auto& saved = from->manifest.ledger();
-  out.resumed = from;
+  out.from.resumed = from;
+  out.description.life = 1;
   out.settings.training.batch_size = batch;
   if ((options & by_rank) == 0) {
-    out.samples = saved.samples();
+    out.data.samples = saved.samples();
     return out;
   }
   auto& data = out.settings.data;
   data.sharding = (options & own_files) == 0 ? config::sharding_kind::fixed
                                              : config::sharding_kind::local;
   data.drop_last = saved.sharding().ends_with(" drop-last");
-  out.samples = (options & own_files) == 0 ? saved.shared_samples() : 0;
+  out.data.samples = (options & own_files) == 0 ? saved.shared_samples() : 0;
   out.settings.cluster.workers = std::clamp(saved.workers(), 1u, most_workers);
   return out;
 }
@@ -108,7 +109,7 @@ void deal_out(const parameter_server_parts& parts) {
   auto ledger = make_ledger(parts);
   proto::DataLedger before;
   fill_ledger(parts, ledger, before);
-  auto known = data_of_ranks(parts.resumed->manifest.ledger());
+  auto known = data_of_ranks(parts.from.resumed->manifest.ledger());
   for (uint32_t i = 0; i < leases; ++i) {
     worker_id who{i % parts.settings.cluster.workers};
     if (ledger.has_parts() && !known.contains(who))
@@ -142,7 +143,7 @@ bool resume(std::shared_ptr<const models::loaded_checkpoint> from,
   recording::run_statistics statistics{4};
   statistics.load(from->manifest.counters());
   auto parts = parts_of(from, options);
-  auto none = parts.samples == 0 &&
+  auto none = parts.data.samples == 0 &&
               parts.settings.data.sharding != config::sharding_kind::local;
   return !none && taken([&] { deal_out(parts); });
 }

@@ -2,7 +2,7 @@
 // make the weights of workers that each compute the whole network. And peers
 // with replicas.
 
-#include "apps/trainer_node/replay.hpp"
+#include "apps/lab/replay_plan.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/wished.hpp"
 

@@ -1,7 +1,7 @@
 // Recipes under the virtual clock: they survive restarts and replays, and do
 // not depend on shards.
 
-#include "apps/trainer_node/replay.hpp"
+#include "apps/lab/replay_plan.hpp"
 #include "models/optim/learning_rate.hpp"
 #include "models/storage/best_weights.hpp"
 #include "models/storage/checkpoint.hpp"

@@ -2,7 +2,7 @@
 // same order, the same weights.
 
 #include "actors/log_files/event_log_file.hpp"
-#include "apps/trainer_node/replay.hpp"
+#include "apps/lab/replay_plan.hpp"
 #include "config/text/failure.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/error_line.hpp"

@@ -1,7 +1,7 @@
 // Who trains on which samples, in whole runs: shares and files of one's own,
 // workers that leave, and runs that are resumed and replayed.
 
-#include "apps/trainer_node/replay.hpp"
+#include "apps/lab/replay_plan.hpp"
 #include "config/text/failure.hpp"
 #include "data/sampling/permutation.hpp"
 #include "tests/data/idx_files.hpp"

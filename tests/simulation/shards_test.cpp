@@ -1,7 +1,7 @@
 // Runs with several shards under the virtual clock: the weights of one shard,
 // whatever happens.
 
-#include "apps/trainer_node/replay.hpp"
+#include "apps/lab/replay_plan.hpp"
 #include "tests/simulation/virtual_test.hpp"
 #include "tests/support/wished.hpp"
 

@@ -2,8 +2,8 @@
 // Runs small clusters under random faults; each run is a function of its
 // number.
 
+#include "apps/lab/replay_plan.hpp"
 #include "apps/lab/virtual_run.hpp"
-#include "apps/trainer_node/replay.hpp"
 #include "config/commands/command_line.hpp"
 #include "config/text/failure.hpp"
 

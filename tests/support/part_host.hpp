@@ -26,12 +26,12 @@ struct lead_double : lead {
   }
 
   bool makes_steps() const override { return busy; }
-  void push_arrived(const push_header& header, const payload&) override {
-    said.push_back("push " + to_string(header.id.worker));
+  void push_arrived(const arrived_push& push) override {
+    said.push_back("push " + to_string(push.header.id.worker));
   }
-  void push_refused(const push_header& header, errc,
+  void push_refused(const arrived_push& push, errc,
                     const std::string& reason) override {
-    said.push_back(to_string(header.id.worker) + ": " + reason);
+    said.push_back(to_string(push.header.id.worker) + ": " + reason);
   }
   void pull_arrived(const pull_header& header) override {
     said.push_back("pull " + to_string(header.worker));
@@ -174,7 +174,8 @@ inline parameter_server_parts two_workers() {
   out.settings.policy.name = "async";
   out.settings.cluster.workers = 2;
   out.settings.training.batch_size = 8;
-  out.samples = 1000;
+  out.description.life = 1;
+  out.data.samples = 1000;
   return out;
 }
 

@@ -60,23 +60,23 @@ public:
   parameter_server_parts parts() {
     parameter_server_parts out;
     out.settings = settings;
-    out.run_id = "run";
-    out.dataset = "digits";
-    out.samples = samples;
-    out.classes = 10;
-    out.life = life;
+    out.description.run_id = "run";
+    out.description.life = life.value;
+    out.data = {"digits", samples, 10};
+    out.from.resumed = resumed;
+    out.from.best = best;
     out.checkpoints = folder.path();
-    out.resumed = resumed;
-    out.best = best;
     out.recorder = recorder.handle;
     out.writer = writer.handle;
     out.event_log = event_log;
     out.memory = memory;
     out.notes = notes;
-    if (remote_shards)
-      out.remote_shards = settings.cluster.shards - 1;
-    else
+    if (remote_shards) {
+      out.settings.what = config::role::ps;
+      out.settings.cluster.rank = 0;
+    } else {
       out.across = models::lanes{settings.cluster.shards};
+    }
     return out;
   }
 
@@ -92,7 +92,7 @@ public:
   /// Registers the remote shards, as processes of their own would.
   void bring_shards(parameter_server_parts parts) {
     if (!resumed)
-      parts.first = make_first_weights(settings.training, 10);
+      parts.from.first = make_first_weights(settings.training, 10);
     auto beginnings = make_beginnings(parts);
     const auto& ranges = beginnings.ranges;
     joined_link_parts joined;
@@ -207,7 +207,7 @@ public:
   std::optional<models::best_score> best; ///< That is on disk already.
   event_sink event_log;                   ///< Set before `open`; may be empty.
   payload_memory_ptr memory = heap_memory(); ///< For versions; likewise.
-  cores::note_window notes{};                ///< Of the recorder; likewise.
+  recording::note_window notes{};            ///< Of the recorder; likewise.
   recorder_stand_in recorder = make_recorder_stand_in(actors);
   writer_stand_in writer = make_writer_stand_in(actors);
   coordinator_stand_in coordinator = make_coordinator_stand_in(actors);

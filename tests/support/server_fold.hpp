@@ -70,7 +70,7 @@ private:
   cores::orders decide(const proto::LogEvent& from, input& what) {
     cores::orders out;
     if (from.has_started()) {
-      what = inputs::started{parts_.life};
+      what = inputs::started{parts_.life()};
       out.stop = scheduler_.reached();
     } else if (from.has_enlisted()) {
       const auto& x = from.enlisted();

@@ -283,15 +283,14 @@ private:
     parts.settings.training.batch_size = 10;
     parts.settings.cluster.workers = workers;
     parts.settings.checkpoint.checkpoint_freq = 1000000;
-    parts.run_id = "run";
-    parts.dataset = "none";
-    parts.samples = 95;
-    parts.classes = 10;
+    parts.description.run_id = "run";
+    parts.description.life = 1;
+    parts.data = {"none", 95, 10};
     parts.recorder = recorder_.handle;
     parts.writer = writer_.handle;
     parts.sums = root_;
     simulation::invariant_rules rules;
-    rules.samples = parts.samples;
+    rules.samples = parts.data.samples;
     rules.policy.workers = workers;
     rules.now = [] {
       return 0.;

@@ -99,8 +99,8 @@ parameter_server_actor open_server(caf::actor_system& system, actors& all,
   parts.settings.training.batch_size = 10;
   parts.settings.training.epochs = epochs;
   parts.settings.cluster.workers = members;
-  parts.samples = samples;
-  parts.classes = 10;
+  parts.description.life = 1;
+  parts.data = {"none", samples, 10};
   parts.recorder = recorder;
   parts.writer = writer;
   parts.observer = all.book;

@@ -74,13 +74,6 @@ struct link_faults {
   std::function<std::optional<local_server>()> find;
 };
 
-/// What a link leads to: a server, or the remote module that stands before it
-/// for this worker, which ends with the link.
-struct far_end {
-  parameter_server_actor server;
-  module_actor modules{}; ///< The same actor; null: there are none.
-};
-
 /// Makes a link that takes time: a message arrives when the ones before it have
 /// arrived, its bytes have passed at the link's rate, and its latency is over.
 /// With faults (of workers only) it also breaks; see faulty_link.hpp.

@@ -24,7 +24,7 @@ void push_on(server_fixture& play, worker_id who, int times) {
 
 /// An asynchronous cluster, whose recorder may be so many notes behind.
 void open_stalled(server_fixture& play, uint64_t most, uint64_t batch) {
-  play.notes = cores::note_window{most, batch};
+  play.notes = recording::note_window{most, batch};
   play.settings.policy.name = "async";
   play.settings.checkpoint.checkpoint_freq = 1000000;
   play.open(2);

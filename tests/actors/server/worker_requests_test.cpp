@@ -39,7 +39,7 @@ struct requests_of_workers : part_host {
 
   shard_group none{self, 0, {}};
   cores::step_scheduler scheduler;
-  cores::note_window notes{2, 1};
+  recording::note_window notes{2, 1};
   worker_stand_in worker = make_worker_stand_in(actors);
   strings& decided = server.said;
   worker_requests uut;
@@ -128,47 +128,48 @@ struct two_in_a_sum final : gradient_sums {
   strings said;
 };
 
+struct desk_of_strings final : push_desk {
+  bool knows(const push_id&) const override { return true; }
+
+  bool is_good(const new_push&) const override { return good; }
+
+  void when_ready(std::function<void()> work) override { work(); }
+
+  void accept_part(new_push one) override {
+    accepted.push_back(to_string(one.header.id.worker));
+  }
+
+  bool good = true;
+  strings accepted;
+};
+
 } // namespace
 
 TEST_CASE("a sum counts when all of its pushes are there, or not at all") {
   auto sums = std::make_shared<two_in_a_sum>();
-  strings taken;
-  gathered_sums_calls calls;
-  bool good = true;
-  calls.knows = [](const push_id&) {
-    return true;
-  };
-  calls.is_good = [&](const new_push&) {
-    return good;
-  };
-  calls.when_ready = [](const std::function<void()>& what) {
-    what();
-  };
-  calls.take = [&](const new_push& one) {
-    taken.push_back(to_string(one.header.id.worker));
-  };
-  gathered_sums uut{sums, calls};
+  desk_of_strings desk;
+  gathered_sums uut{desk, sums};
   auto accept = [&](uint32_t who) {
     new_push one{push_header_of(push_of(who, 1)), {}, {}};
     uut.accept(*uut.find(one.header.id, {}), one);
   };
   CHECK_FALSE(uut.find(push_of(0, 2), {}));
   accept(0);
-  CHECK(taken.empty());
+  CHECK(desk.accepted.empty());
   SECTION("both") {
     accept(1);
-    CHECK(taken == strings{"0", "1"});
+    CHECK(desk.accepted == strings{"0", "1"});
     CHECK(sums->said == strings{"take"});
   }
   SECTION("one of them is not good") {
-    good = false;
+    desk.good = false;
     accept(1);
-    CHECK(taken.empty());
+    CHECK(desk.accepted.empty());
     CHECK(sums->said == strings{"give up"});
   }
   SECTION("one of them has left") {
     uut.leave(worker_id{1}, incarnation{1});
-    CHECK(taken.empty());
+    CHECK(desk.accepted.empty());
     CHECK(sums->said == strings{"left", "give up"});
   }
 }

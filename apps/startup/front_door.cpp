@@ -1,4 +1,4 @@
-#include "apps/trainer_node/front_door.hpp"
+#include "apps/startup/front_door.hpp"
 
 #include "actors/runtime/supervisor.hpp"
 #include "config/text/version.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 // `--replay`: repeats a recorded run in this process, under the virtual clock.
-// Called by main before the parameter server starts.
+// Called before the parameter server starts.
 
-#include "actors/server/parameter_server.hpp"
 #include "apps/lab/replay/recorded_run.hpp"
+#include "apps/trainer_node/origin.hpp"
 #include "config/commands/command_line.hpp"
 
 #include <filesystem>
@@ -31,6 +31,10 @@ struct replay_plan {
 std::shared_ptr<const replay_plan>
 plan_replay(const config::invocation& call,
             const std::function<void(const std::string&)>& say);
+
+/// The origin of a replay: the same as that of its run, but in a directory of
+/// its own. Throws `failure`.
+origin origin_of(const replay_plan& plan);
 
 /// Throws `run_error` when the parts differ from those of the recorded run.
 void require_same_run(const replay_plan& plan,

@@ -1,4 +1,4 @@
-#include "apps/trainer_node/listening_ports.hpp"
+#include "apps/startup/listening_ports.hpp"
 
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/supervisor.hpp"

@@ -1,4 +1,4 @@
-#include "apps/trainer_node/replay.hpp"
+#include "apps/lab/replay_plan.hpp"
 
 #include "apps/startup/event_log.hpp"
 #include "config/runs/replay_settings.hpp"
@@ -140,6 +140,17 @@ plan_replay(const config::invocation& call,
   // Workers in processes of their own may have had other numbers of threads and
   // other machines.
   out->strict = can_be_exact(begin, say) && begin.alone();
+  return out;
+}
+
+origin origin_of(const replay_plan& plan) {
+  origin out;
+  out.directory = config::open_run_directory(plan.config.values.training);
+  out.checkpoint = plan.checkpoint;
+  out.run_id = plan.run_id;
+  out.life = plan.life;
+  out.rules = plan.rules;
+  out.changes = description_of(plan.event_log->begin()).changes;
   return out;
 }
 

@@ -6,7 +6,7 @@
 //
 // Owned by who starts the server, and used on that thread.
 
-#include "apps/trainer_node/listening_ports.hpp"
+#include "apps/startup/listening_ports.hpp"
 
 #include <memory>
 

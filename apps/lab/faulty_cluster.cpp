@@ -1,4 +1,4 @@
-#include "apps/trainer_node/faulty_cluster.hpp"
+#include "apps/lab/faulty_cluster.hpp"
 
 #include "actors/links/local_link.hpp"
 #include "actors/runtime/run_clock.hpp"
@@ -7,9 +7,10 @@
 #include "actors/session/session_client.hpp"
 #include "apps/lab/simulation/fault_draw.hpp"
 #include "apps/lab/simulation/fault_injector.hpp"
-#include "apps/lab/simulation/simulated_link.hpp"
+#include "apps/lab/simulation/invariant_checker.hpp"
+#include "apps/lab/simulation/stalling_recorder.hpp"
+#include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/participants.hpp"
-#include "apps/trainer_node/segment_places.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/checkpoint.hpp"
 
@@ -66,7 +67,9 @@ using process_ptr = std::shared_ptr<process>;
 class faulty_cluster : public std::enable_shared_from_this<faulty_cluster> {
 public:
   explicit faulty_cluster(faulty_cluster_parts parts)
-    : parts_(std::move(parts)), begin_(clock().now()),
+    : all_(std::move(parts.all)), options_(std::move(parts.options)),
+      plan_(std::move(parts.plan)), samples_(plan_.parts.data.samples),
+      begin_(clock().now()),
       watch_(std::make_shared<invariant_checker>(rules())) {
     // nop
   }
@@ -75,7 +78,7 @@ public:
     open_server();
     for (uint32_t i = 0; i < settings().cluster.workers; ++i)
       add_worker(worker_id{i});
-    if (parts_.machine->network && settings().cluster.evaluator.value_or(true))
+    if (has_evaluator(all_))
       add_evaluator();
     add_fault_injector();
   }
@@ -84,7 +87,7 @@ public:
     if (server_)
       caf::anon_send(server_->with.lead, stop_atom_v);
     else
-      parts_.on_end({static_cast<uint8_t>(exit_status::try_again), {}});
+      options_.on_end({static_cast<uint8_t>(exit_status::try_again), {}});
   }
 
   /// Ends all actors.
@@ -97,7 +100,7 @@ public:
   }
 
   std::optional<std::string> breach() {
-    if (parts_.modules)
+    if (all_.modules)
       if (auto found = breach_of_modules())
         return found;
     return watch_->breach();
@@ -109,8 +112,8 @@ public:
     auto summary = nlohmann::json::parse(in);
     watch_->finish(last ? last->manifest : proto::Manifest{},
                    summary["samples_applied"]);
-    if (parts_.modules && parts_.modules->contexts() > 0)
-      return std::to_string(parts_.modules->contexts()) +
+    if (all_.modules && all_.modules->contexts() > 0)
+      return std::to_string(all_.modules->contexts()) +
              " contexts are open though the run is over";
     return watch_->breach();
   }
@@ -122,35 +125,35 @@ private:
   /// be two: the earlier link breaks when its silence is noticed.
   std::optional<std::string> breach_of_modules() const {
     size_t workers = settings().cluster.workers;
-    if (parts_.modules->size() > 2 * workers)
-      return std::to_string(parts_.modules->size()) +
+    if (all_.modules->size() > 2 * workers)
+      return std::to_string(all_.modules->size()) +
              " remote modules live, of at most two for each worker";
-    if (parts_.modules->contexts() >
-        parts_.modules->size() * remote_module_state::most_contexts)
-      return std::to_string(parts_.modules->contexts()) +
+    if (all_.modules->contexts() >
+        all_.modules->size() * remote_module_state::most_contexts)
+      return std::to_string(all_.modules->contexts()) +
              " contexts are open, of at most two for each module";
     return std::nullopt;
   }
 
-  const config::settings& settings() const { return parts_.computing.settings; }
+  const config::settings& settings() const { return all_.settings(); }
 
-  caf::actor_clock& clock() const { return parts_.system.clock(); }
+  caf::actor_clock& clock() const { return all_.system.clock(); }
 
   simulation::invariant_rules rules() const {
     simulation::invariant_rules out;
     out.policy = make_policy_spec(settings());
-    out.samples = parts_.samples;
+    out.samples = samples_;
     out.parts = parts_of_samples();
     out.liveness = settings().cluster.liveness_timeout;
     out.joining = settings().cluster.join_timeout;
-    auto link = terms();
+    auto link = link_terms_of(all_);
     out.transfer =
       link.latency + static_cast<double>(link.tensor_bytes) / link.rate;
     out.now = [this] {
       std::chrono::duration<double> since = clock().now() - begin_;
-      return since.count() - parts_.machine->slept;
+      return since.count() - all_.machine->slept;
     };
-    out.longest = [machine = parts_.machine] {
+    out.longest = [machine = all_.machine] {
       return machine->longest;
     };
     return out;
@@ -162,25 +165,52 @@ private:
     auto workers = settings().cluster.workers;
     std::vector<uint64_t> out;
     if (data.sharding == config::sharding_kind::fixed)
-      out.assign(workers, cores::samples_of_part(parts_.samples, workers,
-                                                 data.drop_last));
-    for (const auto& own : parts_.computing.own_data)
+      out.assign(workers,
+                 cores::samples_of_part(samples_, workers, data.drop_last));
+    for (const auto& own : all_.computing.own_data)
       out.push_back(own->size());
     return out;
   }
 
-  link_terms terms() const {
-    return link_terms_of(settings().simulation, parts_.weights, parts_.packs);
-  }
-
   // -- the server -------------------------------------------------------------
 
+  /// Starts the first life of the server, or the next one from the newest
+  /// checkpoint, as `--resume auto` does.
   void open_server() {
-    parts_.machine->begin_life();
+    all_.machine->begin_life();
+    if (life_.value > 0)
+      plan_next_life();
     life_ = life_.next();
-    server_ = parts_.open(life_, watch_,
-                          [this](const run_end& how) { has_ended(how); });
+    auto& parts = plan_.parts;
+    parts.observer = watch_;
+    parts.modules = all_.modules;
+    parts.notes =
+      recording::note_window{24, 8}; // So that a stall has an effect.
+    parts.began = [machine = all_.machine] {
+      return machine->began_in_life;
+    };
+    auto its = options_;
+    its.on_end = [this](const run_end& how) {
+      has_ended(how);
+    };
+    its.before_recorder = [this](const recorder_actor& real) {
+      return simulation::spawn_stalling_recorder(all_.system, real,
+                                                 all_.machine);
+    };
+    server_ = app::open_server(all_.system, its, std::move(parts), plan_.from);
     directory_ = server_->directory;
+  }
+
+  void plan_next_life() {
+    auto say = voice(options_.silent);
+    auto& training = plan_.config.values.training;
+    training.train_dir = directory_.string();
+    training.resume = "auto";
+    training.overwrite = false;
+    auto from = find_origin(plan_.config.values, say,
+                            {plan_.from.directory.lock, nullptr});
+    plan_ = plan_server(plan_.config, plan_.data, from, say);
+    begin(plan_, say);
   }
 
   void fail_server() {
@@ -195,7 +225,7 @@ private:
   void has_ended(const run_end& how) {
     auto asked = std::exchange(failing_, false);
     if (!asked || !how.failed() || how.line != failure_of_a_life)
-      return parts_.on_end(how);
+      return options_.on_end(how);
     close_server();
     caf::anon_send(
       caf::actor_cast<simulation::fault_injector_actor>(fault_injector_),
@@ -208,7 +238,7 @@ private:
     try {
       open_server();
     } catch (const failure& why) {
-      parts_.on_end({static_cast<uint8_t>(why.status()), why.what()});
+      options_.on_end({static_cast<uint8_t>(why.status()), why.what()});
     }
   }
 
@@ -237,8 +267,7 @@ private:
   }
 
   void connect(const process_ptr& its, local_session_client_parts parts) {
-    its->add(spawn<session_client_actor, local_session_client_state>(
-      parts_.system, placement::scheduled, std::move(parts)));
+    its->add(app::connect(all_.system, std::move(parts)));
   }
 
   void add_worker(worker_id who) {
@@ -246,8 +275,7 @@ private:
     auto parts = session_client_parts(who.value);
     parts.rank = who;
     parts.make = [this, who, its](const session_client_actor& session) {
-      auto made = make_worker(parts_.system, parts_.computing, parts_.machine,
-                              who, session);
+      auto made = make_worker(all_, who, session);
       its->add(made);
       return made;
     };
@@ -256,17 +284,15 @@ private:
     };
     parts.tie = [this, who, its](const local_server& with,
                                  const participant& whom) {
-      auto made = spawn_simulated_link(
-        parts_.system,
-        make_far_end(parts_.system, parts_.computing, with.lead, parts_.modules,
-                     parts_.machine, who),
-        whom, terms(), faults_of(who));
+      auto made =
+        spawn_simulated_link(all_.system, make_far_end(all_, with.lead, who),
+                             whom, link_terms_of(all_), faults_of(who));
       its->add(made.link);
       return made;
     };
     parts.transport = "simulated";
-    parts.packs = parts_.packs;
-    parts.data = owned_by(parts_of_rank(parts_.computing, who));
+    parts.packs = all_.packs;
+    parts.data = owned_by(parts_of_rank(all_.computing, who));
     watch_->process(who, true);
     connect(its, std::move(parts));
   }
@@ -286,7 +312,7 @@ private:
     auto its = begin_process(the_evaluator);
     auto parts = session_client_parts(the_evaluator.value);
     parts.make = [this, its](const session_client_actor& session) {
-      auto made = make_evaluator(parts_.system, parts_.computing, session);
+      auto made = make_evaluator(all_.system, all_.computing, session);
       its->add(made);
       return made;
     };
@@ -294,8 +320,9 @@ private:
       return find();
     };
     parts.tie = [this, its](const local_server& with, const participant& whom) {
-      auto made = spawn_simulated_link(
-        parts_.system, {parameter_server_actor{with.lead}}, whom, terms());
+      auto made =
+        spawn_simulated_link(all_.system, {parameter_server_actor{with.lead}},
+                             whom, link_terms_of(all_));
       its->add(made.link);
       return made;
     };
@@ -320,11 +347,10 @@ private:
     parts.start_server = [this] {
       reopen_server();
     };
-    parts.machine = parts_.machine;
+    parts.machine = all_.machine;
     parts.lines = lines_;
     parts.watch = watch_;
-    auto who =
-      simulation::spawn_fault_injector(parts_.system, std::move(parts));
+    auto who = simulation::spawn_fault_injector(all_.system, std::move(parts));
     fault_injector_ = caf::actor_cast<caf::strong_actor_ptr>(who);
   }
 
@@ -332,7 +358,10 @@ private:
   static constexpr std::string_view failure_of_a_life =
     "a life of the server was to fail";
 
-  faulty_cluster_parts parts_;
+  virtual_members all_;
+  life_options options_;
+  server_plan plan_; ///< Of this life, or the one before.
+  uint64_t samples_; ///< In an epoch.
   caf::actor_clock::time_point begin_;
   std::shared_ptr<invariant_checker> watch_;
   std::shared_ptr<network> lines_ = std::make_shared<network>();
@@ -347,16 +376,12 @@ private:
 
 } // namespace
 
-uint64_t samples_without_data(const config::settings& settings) {
-  auto batch = settings.training.batch_size;
-  return 20 * batch + (batch + 1) / 2;
-}
-
-// The actors refer to the cluster, which therefore lives as long as the node.
-node start_faulty_cluster(faulty_cluster_parts parts) {
+// The actors refer to the cluster, which therefore lives as long as what stops
+// it.
+virtual_cluster start_faulty_cluster(faulty_cluster_parts parts) {
   auto cluster = std::make_shared<faulty_cluster>(std::move(parts));
   cluster->start();
-  node out;
+  virtual_cluster out;
   out.stop = [cluster] {
     cluster->stop();
   };

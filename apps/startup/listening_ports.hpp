@@ -4,7 +4,7 @@
 
 #include "actors/session/accept_gate.hpp"
 #include "actors/session/admission.hpp"
-#include "apps/trainer_node/origin.hpp"
+#include "apps/startup/speech.hpp"
 #include "config/text/settings.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"

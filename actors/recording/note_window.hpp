@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace troupe::cores {
+namespace troupe::recording {
 
 class note_window {
 public:
@@ -39,4 +39,4 @@ private:
   uint64_t open_ = 0; ///< Notes not acknowledged yet.
 };
 
-} // namespace troupe::cores
+} // namespace troupe::recording

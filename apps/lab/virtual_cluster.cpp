@@ -1,0 +1,86 @@
+#include "apps/lab/virtual_cluster.hpp"
+
+#include "apps/lab/faulty_cluster.hpp"
+#include "apps/lab/replay_cluster.hpp"
+#include "apps/lab/replay_plan.hpp"
+#include "apps/trainer_node/autocast.hpp"
+#include "apps/trainer_node/server_life.hpp"
+#include "apps/trainer_node/server_plan.hpp"
+#include "apps/trainer_node/tensor_ways.hpp"
+
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+/// All that is known before anything is changed.
+server_plan plan_virtual_server(caf::actor_system& system,
+                                config::resolved config,
+                                const virtual_run_options& options,
+                                const speech& say) {
+  const auto* replay = options.replay.get();
+  auto data = load_data(config.values, say);
+  if (replay != nullptr)
+    require_same_run(*replay, make_server_parts(config, data, {}));
+  require_shards(config, data);
+  auto from = replay != nullptr
+                ? origin_of(*replay)
+                : find_origin(config.values, say, options.earlier);
+  decide_autocast({system, nullptr, {}, say}, config, data, from);
+  auto out = plan_server(config, data, from, say);
+  if (replay != nullptr) {
+    out.computing.threads = replay->threads;
+    require_same_run(*replay, out.parts);
+  }
+  return out;
+}
+
+/// The members, and the server of which nobody dies.
+virtual_cluster start_healthy(const virtual_members& all, server_plan plan,
+                              const life_options& options) {
+  plan.parts.began = [machine = all.machine] {
+    return machine->began_in_life;
+  };
+  auto life =
+    open_server(all.system, options, std::move(plan.parts), plan.from);
+  start_members(all, life.with);
+  return {[lead = life.with.lead] {
+    anon_send(lead, stop_atom_v);
+  }};
+}
+
+} // namespace
+
+virtual_cluster start_virtual_cluster(caf::actor_system& system,
+                                      const config::resolved& config,
+                                      const virtual_run_options& options,
+                                      const end_callback& on_end) {
+  auto say = voice(options.silent);
+  auto plan = plan_virtual_server(system, config, options, say);
+  if (auto how = end_before_begin(plan, options.interrupted, say)) {
+    on_end(*how);
+    return {[] {
+    }};
+  }
+  if (options.replay)
+    fetch_best(*options.replay, plan.from.directory.path);
+  begin(plan, say);
+  if (options.replay)
+    return start_replay(system, std::move(plan), options, on_end);
+  auto machine = simulation::make_machine(plan.computing);
+  machine->watch = options.watch;
+  const auto& settings = plan.config.values;
+  virtual_members all{system,
+                      plan.computing,
+                      machine,
+                      plan.weights(),
+                      compression_of(settings, plan.from, plan.layout),
+                      plan.parts.modules};
+  life_options its{on_end, options.silent};
+  return has_faults(settings)
+           ? start_faulty_cluster({all, std::move(plan), its})
+           : start_healthy(all, std::move(plan), its);
+}
+
+} // namespace troupe::app
