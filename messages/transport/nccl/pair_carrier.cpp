@@ -15,8 +15,10 @@ constexpr int sender = 0;
 constexpr int receiver = 1;
 
 payload_shape largest_of(const path_terms& terms) {
-  return std::ranges::max({terms.expected, terms.sent, terms.whole}, {},
-                          &payload_shape::bytes);
+  return std::max({terms.expected, terms.sent, terms.whole},
+                  [](const payload_shape& x, const payload_shape& y) {
+                    return x.bytes() < y.bytes();
+                  });
 }
 
 } // namespace

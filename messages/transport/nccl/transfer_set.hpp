@@ -7,6 +7,8 @@
 
 #include "messages/transport/nccl/nccl_transfer.hpp"
 
+#include <vector>
+
 namespace troupe::transport {
 
 struct nccl_terms {
