@@ -1,27 +1,10 @@
 #include "messages/payload.hpp"
 
-#include <cstdlib>
-#include <new>
+#include "messages/payload_memory.hpp"
+
 #include <utility>
 
 namespace troupe {
-
-namespace {
-
-constexpr size_t alignment = 64;
-
-std::shared_ptr<std::byte> take_memory(size_t bytes) {
-  auto rounded = (bytes + alignment) / alignment * alignment;
-  auto* memory =
-    static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
-  if (memory == nullptr)
-    throw std::bad_alloc{};
-  return {memory, [](std::byte* ptr) {
-            std::free(ptr);
-          }};
-}
-
-} // namespace
 
 payload::payload(payload_shape shape, std::shared_ptr<const void> owner,
                  const std::byte* data, arrival_ptr arriving)
@@ -39,7 +22,8 @@ std::string to_string(const payload& x) {
 }
 
 payload_buffer::payload_buffer(payload_shape shape)
-  : shape_(shape), data_(take_memory(static_cast<size_t>(shape.bytes()))) {
+  : shape_(shape),
+    data_(allocate_block(static_cast<size_t>(shape.bytes()), 64)) {
   // nop
 }
 

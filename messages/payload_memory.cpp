@@ -9,19 +9,24 @@
 
 namespace troupe {
 
+memory_block allocate_block(size_t bytes, size_t alignment) {
+  auto rounded =
+    (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  auto* memory =
+    static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
+  if (memory == nullptr)
+    throw std::bad_alloc{};
+  return {memory, [](std::byte* ptr) {
+            std::free(ptr);
+          }};
+}
+
 namespace {
 
 class heap final : public payload_memory {
 public:
   memory_block take(size_t bytes) override {
-    auto rounded = std::max(memory_page, whole_pages(bytes));
-    auto* memory =
-      static_cast<std::byte*>(std::aligned_alloc(memory_page, rounded));
-    if (memory == nullptr)
-      throw std::bad_alloc{};
-    return {memory, [](std::byte* ptr) {
-              std::free(ptr);
-            }};
+    return allocate_block(bytes, memory_page);
   }
 };
 

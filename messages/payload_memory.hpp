@@ -23,6 +23,10 @@ constexpr size_t whole_pages(size_t bytes) {
 /// A block of memory; dropping the last handle, on any thread, frees it.
 using memory_block = std::shared_ptr<std::byte>;
 
+/// A block of the heap at a multiple of `alignment`, a power of two, with
+/// arbitrary content. Throws std::bad_alloc.
+memory_block allocate_block(size_t bytes, size_t alignment);
+
 /// A source of blocks: the heap, or memory that other processes can see.
 class payload_memory {
 public:

@@ -1,12 +1,10 @@
 #include "actors/links/chunk_channel.hpp"
 
-#include "actors/links/outgoing.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
-#include "messages/protocol.hpp"
-#include "messages/transport/wire/path.hpp"
+#include "messages/transport/chunked/chunk_carrier.hpp"
+#include "messages/transport/wire/path_terms.hpp"
 
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,7 +12,6 @@ namespace troupe {
 
 namespace {
 
-using transport::chunk_receiver;
 using transport::frame;
 using transport::frame_kind;
 
@@ -32,7 +29,10 @@ public:
   static constexpr const char* name = "troupe.chunk-end";
 
   chunk_end_state(pointer self, chunk_end_parts parts)
-    : self_(self), parts_(std::move(parts)) {
+    : self_(self), parts_(std::move(parts)), carrier_([this](chunk&& piece) {
+        self_->send(parts_.peer, chunk_atom_v, std::move(piece));
+      }) {
+    // What the carrier refuses ends this actor, too.
     on_unexpected(self_, [](const std::string&) {});
   }
 
@@ -60,11 +60,11 @@ public:
       [this](attach_atom, const caf::strong_actor_ptr& other) { meet(other); },
       [this](frame_atom, uint8_t kind, transfer_id id,
              const caf::byte_buffer& header, const payload_shape& shape) {
-        expect({frame_kind{kind}, id, header, {}}, shape);
+        accept({frame_kind{kind}, id, header, {}}, shape);
       },
-      [this](chunk_atom, const chunk& piece) { take(piece); },
+      [this](chunk_atom, const chunk& piece) { accept(piece); },
       [this](credit_atom, transfer_id id, uint64_t received) {
-        credit(id, received);
+        carrier_.add_credit(id, received);
       },
       [this](frame_atom, const frame_ptr& what) {
         if (parts_.peer)
@@ -77,12 +77,6 @@ public:
   }
 
 private:
-  /// A frame whose tensor is being received.
-  struct arrival {
-    frame what;
-    chunk_receiver tensor;
-  };
-
   void meet(const caf::strong_actor_ptr& other) {
     if (parts_.peer || !other)
       return close("the other end names itself twice, or nobody");
@@ -94,23 +88,13 @@ private:
 
   // -- what is sent -----------------------------------------------------------
 
-  auto to_peer() {
-    return [this](chunk&& piece) {
-      self_->send(parts_.peer, chunk_atom_v, std::move(piece));
-    };
-  }
-
-  void send(const frame& what) {
-    self_->send(parts_.peer, frame_atom_v, static_cast<uint8_t>(what.kind),
-                what.request, what.header, what.tensor.shape());
-    if (what.tensor && leaving_.size() == max_pushes_in_flight)
-      return close("the other end does not take what is sent");
-    leaving_.begin(what.request, what.tensor, to_peer());
-  }
-
-  void credit(transfer_id id, uint64_t received) {
-    if (!leaving_.credit(id, received, to_peer()))
-      close("the other end has received what was not sent");
+  void send(const frame& message) {
+    const auto& [kind, request, header, tensor] = message;
+    self_->send(parts_.peer, frame_atom_v, static_cast<uint8_t>(kind), request,
+                header, tensor.shape());
+    auto head = head_of(message, tensor.shape());
+    if (tensor)
+      carrier_.place(head, tensor);
   }
 
   // -- what arrives -----------------------------------------------------------
@@ -118,41 +102,39 @@ private:
   // Of a tensor of another shape no bytes are expected, and no memory is
   // allocated for it. Whether anybody waits for the tensor, the owner decides
   // when it is complete.
-  void expect(frame what, const payload_shape& shape) {
-    if (what.header.size() > transport::max_header_bytes)
+  void accept(frame message, const payload_shape& shape) {
+    if (message.header.size() > transport::max_header_bytes)
       return close("a header is too long");
     if (!parts_.peer)
       return close("an unknown end sends frames");
-    leaving_.forget(what.request); // An answer: our tensor is no longer read.
-    if (!parts_.terms.takes(what.kind, shape)) {
-      what.tensor = payload{shape, nullptr, nullptr};
-      return pass_on(std::move(what));
+    // An answer: our tensor is no longer read.
+    carrier_.let_go(message.request.value);
+    if (!parts_.terms.takes(message.kind, shape)) {
+      message.tensor = payload{shape, nullptr, nullptr};
+      return pass_on(std::move(message));
     }
-    if (shape.count > 0 && arriving_.size() == max_pushes_in_flight)
-      return close("too many tensors at a time");
-    arrival next{std::move(what), chunk_receiver{shape}};
-    if (next.tensor.complete()) // Empty: no piece will come.
-      return finish(std::move(next));
-    auto id = next.what.request;
-    if (!arriving_.emplace(id, std::move(next)).second)
-      close("two tensors have the same number");
+    std::vector<transport::descriptor> no_files;
+    message.tensor = carrier_.expect(head_of(message, shape), no_files).tensor;
+    if (!carrier_.intercept(message))
+      pass_on(std::move(message));
   }
 
-  void take(const chunk& piece) {
-    auto found = arriving_.find(piece.transfer);
-    if (found == arriving_.end()) // Not announced, or of another shape.
+  void accept(const chunk& piece) {
+    auto progress = carrier_.accept(piece);
+    if (!progress)
       return;
-    auto& tensor = found->second.tensor;
-    if (!tensor.accept(piece))
-      return close("a piece is out of place");
-    self_->send(parts_.peer, credit_atom_v, piece.transfer, tensor.received());
-    if (tensor.complete())
-      finish(std::move(arriving_.extract(found).mapped()));
+    self_->send(parts_.peer, credit_atom_v, piece.transfer, progress->received);
+    if (progress->whole)
+      pass_on(std::move(*progress->whole));
   }
 
-  void finish(arrival done) {
-    done.what.tensor = std::move(done.tensor).take();
-    pass_on(std::move(done.what));
+  static transport::frame_head head_of(const frame& message,
+                                       const payload_shape& shape) {
+    transport::frame_head out;
+    out.kind = message.kind;
+    out.request = message.request;
+    out.shape = shape;
+    return out;
   }
 
   void pass_on(frame what) {
@@ -167,8 +149,7 @@ private:
   pointer self_;
   chunk_end_parts parts_;
   std::vector<frame_ptr> waiting_; ///< Until the other end is known.
-  outgoing_payloads leaving_;
-  std::map<transfer_id, arrival> arriving_;
+  transport::chunk_carrier carrier_;
 };
 
 class chunk_channel : public frame_channel {

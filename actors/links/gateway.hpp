@@ -9,8 +9,8 @@
 // peer, and when the peer does not set up its link in time.
 
 #include "actors/links/framed_gateway.hpp"
-#include "actors/links/outgoing.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/transport/chunked/outgoing.hpp"
 #include "messages/transport/compression/compression.hpp"
 
 #include <atomic>
@@ -70,7 +70,7 @@ private:
   caf::disposable late_; ///< Ends this actor if no peer comes.
   bool has_chunks_ = false;
   download_actor download_; ///< Of the peer; null until it asks.
-  outgoing_payloads leaving_;
+  transport::outgoing_payloads leaving_;
   uint64_t downloaded_ = 0;  ///< Bytes that the peer has taken.
   bool offers_last_ = false; ///< What can be fetched is the run's last version.
 };

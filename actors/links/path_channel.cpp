@@ -196,9 +196,7 @@ public:
 
   using frame_channel::send;
 
-  void send(transport::frame what) override {
-    call_writer(way_->send(what.kind, what.request, what.header, what.tensor));
-  }
+  void send(transport::frame what) override { call_writer(way_->send(what)); }
 
   void send_let_gos() override { call_writer(way_->send_let_gos()); }
 

@@ -8,12 +8,12 @@
 // An actor without a thread of its own, like the lead: the thread that brings a
 // request runs it (actors/runtime/inline_execution.hpp).
 
-#include "actors/links/outgoing.hpp"
 #include "actors/segments/module_roster.hpp"
 #include "actors/shards/piece_writer.hpp"
 #include "actors/shards/shard_model.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
+#include "messages/transport/chunked/outgoing.hpp"
 #include "models/layout/weights_store.hpp"
 #include "models/optim/lanes.hpp"
 
@@ -108,7 +108,7 @@ private:
   std::optional<transport::chunk_receiver> arriving_;
   transfer_id arriving_id_{0};
   shard_state arriving_state_;
-  outgoing_payloads leaving_;
+  transport::outgoing_payloads leaving_;
 };
 
 } // namespace troupe

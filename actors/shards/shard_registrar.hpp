@@ -8,13 +8,13 @@
 
 #include "actors/core/pause_watch.hpp"
 #include "actors/core/progress_deadline.hpp"
-#include "actors/links/outgoing.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/shards/shard_beginning.hpp"
 #include "actors/shards/shard_fetch.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
+#include "messages/transport/chunked/outgoing.hpp"
 
 #include <map>
 #include <memory>
@@ -79,7 +79,7 @@ private:
     bool ready = false;
     uint64_t received = 0; ///< Bytes of its state.
     double heard = 0;      ///< When it last gave a sign of life.
-    outgoing_payloads outgoing;
+    transport::outgoing_payloads outgoing;
   };
 
   /// What a shard has sent of a version, and done for it.

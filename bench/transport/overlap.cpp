@@ -12,7 +12,7 @@
 #include "bench/transport/links.hpp"
 #include "bench/transport/loopback.hpp"
 #include "config/text/failure.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 #include "models/engine/compute.hpp"
 #include "models/layout/flat_pool.hpp"
 
@@ -84,7 +84,7 @@ private:
 
   static transport::path_ptr path_on(int fd,
                                      const transport::path_terms& terms) {
-    return std::make_shared<transport::stream_path>(
+    return transport::make_path<transport::stream_carrier>(
       transport::socket{transport::descriptor{fd}}, terms);
   }
 

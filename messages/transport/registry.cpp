@@ -1,8 +1,8 @@
 #include "messages/transport/registry.hpp"
 
 #include "messages/transport/nccl/nccl_row.hpp"
-#include "messages/transport/shm/shm_path.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/shm/shm_carrier.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 
 #include <algorithm>
 #include <vector>

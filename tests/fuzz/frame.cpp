@@ -3,8 +3,8 @@
 // region comes along with the first of them.
 
 #include "messages/transport/compression/compression.hpp"
-#include "messages/transport/shm/shm_path.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/shm/shm_carrier.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 #include "tests/fuzz/headers.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/support/sockets.hpp"
@@ -37,12 +37,11 @@ path_terms terms_of(uint8_t options, const codec_ptr& codec) {
   return out;
 }
 
-std::shared_ptr<path> make_path(uint8_t options, socket line,
-                                const path_terms& terms) {
+path_ptr open_path(uint8_t options, socket line, const path_terms& terms) {
   if ((options & shared) == 0)
-    return std::make_shared<stream_path>(std::move(line), terms);
-  return std::make_shared<shm_path>(std::move(line), terms,
-                                    std::make_shared<shared_memory>(), false);
+    return make_path<stream_carrier>(std::move(line), terms);
+  return make_path<shm_carrier>(std::move(line), terms,
+                                std::make_shared<shared_memory>(), false);
 }
 
 /// The other end says all that it has to say, and closes.
@@ -93,7 +92,7 @@ bool frame(bytes_view data) {
     speak(there, data, region->file.get());
   else
     there.shutdown();
-  auto way = make_path(options, std::move(here), terms);
+  auto way = open_path(options, std::move(here), terms);
   return taken<path_error>([&] { read_frames(*way, unpacker{codec}); });
 }
 

@@ -5,8 +5,8 @@
 #include "messages/run_record.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 #include "messages/transport/compression/compression.hpp"
-#include "messages/transport/shm/shm_path.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/shm/shm_carrier.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 #include "tests/fuzz/descriptions.hpp"
 #include "tests/fuzz/headers.hpp"
 #include "tests/fuzz/seeds.hpp"
@@ -109,26 +109,29 @@ struct conversation {
   bool with_answer = true;
 };
 
-template <class Path, class... Ts>
+template <class Carrier, class... Ts>
 std::string frames(const conversation& what, const Ts&... more) {
   path_terms terms{what.tensor.shape()};
   terms.overlap = what.overlap;
   auto [here, there] = test::socket_pair();
-  Path way{std::move(here), terms, more...};
-  if (auto* early_gradients = way.early_gradients()) {
+  auto way = make_path<Carrier>(std::move(here), terms, more...);
+  if (auto* early_gradients = way->early_gradients()) {
     early_gradients->begin(what.tensor);
     early_gradients->ready(0);
-    way.write_rest();
+    way->write_rest();
   }
-  way.send(frame_kind::push, transfer_id{1}, write_header(push_header{}),
-           what.tensor);
-  way.send(frame_kind::pull, transfer_id{2}, write_header(pull_header{}), {});
-  way.send(frame_kind::score, {}, write_header(score{}), {});
+  way->send({frame_kind::push, transfer_id{1}, write_header(push_header{}),
+             what.tensor});
+  way->send(
+    {frame_kind::pull, transfer_id{2}, write_header(pull_header{}), {}});
+  way->send({frame_kind::score, {}, write_header(score{}), {}});
   if (what.with_answer)
-    way.send(frame_kind::release, transfer_id{3},
-             write_header(release_header{}), what.tensor);
-  way.send(frame_kind::refusal, transfer_id{4},
-           write_header(refusal{errc::wrong_size, "too small"}), {});
+    way->send({frame_kind::release, transfer_id{3},
+               write_header(release_header{}), what.tensor});
+  way->send({frame_kind::refusal,
+             transfer_id{4},
+             write_header(refusal{errc::wrong_size, "too small"}),
+             {}});
   return number(what.options) + received(there);
 }
 
@@ -143,17 +146,17 @@ payload compressed_gradient() {
 
 inputs frame_seeds() {
   auto memory = std::make_shared<shared_memory>();
-  auto plain = frames<stream_path>({0});
+  auto plain = frames<stream_carrier>({0});
   return {
     {"stream", plain},
-    {"packed", frames<stream_path>({8, compressed_gradient()})},
+    {"packed", frames<stream_carrier>({8, compressed_gradient()})},
     {"early", number(uint8_t{6}) + plain.substr(1)},
-    {"ahead", frames<stream_path>(
+    {"ahead", frames<stream_carrier>(
                 {2, test::random_payload(24, 2), config::overlap_rule::on})},
     // The file of but one region comes along.
-    {"shared", frames<shm_path>({1, test::random_payload(24, 3),
-                                 config::overlap_rule::off, false},
-                                memory, false)},
+    {"shared", frames<shm_carrier>({1, test::random_payload(24, 3),
+                                    config::overlap_rule::off, false},
+                                   memory, false)},
   };
 }
 

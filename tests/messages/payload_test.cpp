@@ -1,5 +1,6 @@
 #include "messages/interfaces.hpp"
 #include "messages/payload.hpp"
+#include "messages/payload_memory.hpp"
 
 #include <caf/binary_serializer.hpp>
 #include <caf/byte_buffer.hpp>
@@ -28,6 +29,16 @@ TEST_CASE("a sealed buffer is the same memory") {
   auto sealed = std::move(memory).seal();
   CHECK(sealed.bytes().data() == data);
   CHECK(sealed.shape() == payload_shape{element_type::float64, 5});
+}
+
+TEST_CASE("a block lies where it was asked to, however small it is") {
+  for (size_t alignment : {size_t{64}, memory_page})
+    for (size_t bytes : {size_t{0}, size_t{1}, alignment, alignment + 1}) {
+      auto block = allocate_block(bytes, alignment);
+      CHECK(reinterpret_cast<uintptr_t>(block.get()) % alignment == 0);
+    }
+  auto block = heap_memory()->take(0);
+  CHECK(reinterpret_cast<uintptr_t>(block.get()) % memory_page == 0);
 }
 
 TEST_CASE("a payload's memory lives as long as a handle or a view of it") {

@@ -27,7 +27,7 @@ FOLDERS = (
     "config/run_folder", "config/sources", "config/rules", "config/runs",
     "config/report", "config/commands",
     "models/kernels",
-    "messages", "messages/transport/chunked", "messages/transport/wire",
+    "messages", "messages/transport/wire", "messages/transport/chunked",
     "messages/transport/compression", "messages/transport/shm",
     "messages/transport/stream", "messages/transport/nccl",
     "messages/transport",

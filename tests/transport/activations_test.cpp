@@ -1,7 +1,7 @@
 // Frames of activations on paths: any size up to the one agreed.
 
-#include "messages/transport/shm/shm_path.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/shm/shm_carrier.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
 
@@ -31,8 +31,8 @@ TEST_CASE("activations of any size up to the one agreed arrive whole") {
     auto make = [&](transport::socket line) -> path_ptr {
       auto terms = terms_with_activations();
       if (shared)
-        return std::make_shared<shm_path>(std::move(line), terms, memory, true);
-      return std::make_shared<stream_path>(std::move(line), terms);
+        return make_path<shm_carrier>(std::move(line), terms, memory, true);
+      return make_path<stream_carrier>(std::move(line), terms);
     };
     auto near = make(std::move(left));
     auto far = make(std::move(right));
@@ -42,7 +42,7 @@ TEST_CASE("activations of any size up to the one agreed arrive whole") {
            {frame_kind::forward, frame_kind::passed, frame_kind::backward}) {
         INFO(shared << " " << count);
         auto sent = count > 0 ? random_payload(count, ++seed) : payload{};
-        near->send(kind, transfer_id{++seed}, {}, sent);
+        near->send({kind, transfer_id{++seed}, {}, sent});
         auto got = far->receive();
         REQUIRE(got);
         CHECK(got->kind == kind);
@@ -50,7 +50,7 @@ TEST_CASE("activations of any size up to the one agreed arrive whole") {
         CHECK((count == 0 || same_bytes(got->tensor, sent)));
       }
     // Weights keep their shape.
-    near->send(frame_kind::push, transfer_id{1}, {}, random_payload(999, 1));
+    near->send({frame_kind::push, transfer_id{1}, {}, random_payload(999, 1)});
     CHECK_FALSE(far->receive()->tensor);
   }
 }
@@ -66,23 +66,26 @@ TEST_CASE("no memory is taken for activations that nobody agreed on") {
       head.shape = {type, count};
       auto bytes = encode(head);
       auto [left, right] = socket_pair();
-      stream_path reader{std::move(right), agreed ? terms_with_activations()
-                                                  : path_terms{weights_shape}};
+      auto reader = make_path<stream_carrier>(
+        std::move(right),
+        agreed ? terms_with_activations() : path_terms{weights_shape});
       iovec all[] = {{bytes.data(), bytes.size()}};
       std::span<iovec> parts{all};
       left.send(parts, true);
-      CHECK_THROWS_AS(reader.receive(), path_error);
+      CHECK_THROWS_AS(reader->receive(), path_error);
     }
 }
 
 TEST_CASE("a peer has as many activations as gradients at a time") {
   auto [left, right] = socket_pair();
-  stream_path near{std::move(left), terms_with_activations()};
-  stream_path far{std::move(right), terms_with_activations(2)};
+  auto near =
+    make_path<stream_carrier>(std::move(left), terms_with_activations());
+  auto far =
+    make_path<stream_carrier>(std::move(right), terms_with_activations(2));
   std::vector<frame> held;
   for (uint64_t i = 1; i <= 3; ++i)
-    near.send(frame_kind::forward, transfer_id{i}, {}, random_payload(5, i));
-  held.push_back(*far.receive());
-  held.push_back(*far.receive());
-  CHECK_THROWS_AS(far.receive(), path_error);
+    near->send({frame_kind::forward, transfer_id{i}, {}, random_payload(5, i)});
+  held.push_back(*far->receive());
+  held.push_back(*far->receive());
+  CHECK_THROWS_AS(far->receive(), path_error);
 }

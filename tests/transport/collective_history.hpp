@@ -5,7 +5,7 @@
 
 #include "actors/server/parameter_server.hpp"
 #include "apps/lab/simulation/invariant_checker.hpp"
-#include "messages/transport/nccl/collective_path.hpp"
+#include "messages/transport/nccl/collective_carrier.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/sockets.hpp"
@@ -184,8 +184,8 @@ struct player {
 
   worker_id who;
   incarnation life;
-  std::shared_ptr<collective_path> near;
-  std::shared_ptr<collective_end> far;
+  path_ptr near;
+  path_ptr far;
   std::unique_ptr<wire> up, down; ///< The frames that each end sends.
   std::deque<frame> handed;       ///< The inbox of the server's end, ...
   std::deque<frame> heard;        ///< ... and of the worker's.
@@ -311,10 +311,10 @@ private:
     nccl_terms with{fake::library(), 1};
     with.limits = {.5, .5, .2};
     with.transfer = .5;
-    one->near = std::make_shared<collective_path>(std::move(near),
-                                                  path_terms{shape}, with);
-    one->far = std::make_shared<collective_end>(std::move(far),
-                                                path_terms{shape}, root_);
+    one->near =
+      make_path<collective_carrier>(std::move(near), path_terms{shape}, with);
+    one->far =
+      make_path<seat_carrier>(std::move(far), path_terms{shape}, root_);
     one->up = std::make_unique<wire>(std::move(up));
     one->down = std::make_unique<wire>(std::move(down));
     auto* raw = one.get();
@@ -494,12 +494,12 @@ private:
       refusal no{errc::failed, caf::to_string(*one.answer->error)};
       if (one.answer->code() != errc::none)
         no.code = one.answer->code();
-      who.far->send(frame_kind::refusal, one.request, write_header(no), {});
+      who.far->send({frame_kind::refusal, one.request, write_header(no), {}});
       return;
     }
-    who.far->send(frame_kind::release, one.request,
-                  write_header(one.answer->get<release_header>()),
-                  one.answer->get<payload>());
+    who.far->send({frame_kind::release, one.request,
+                   write_header(one.answer->get<release_header>()),
+                   one.answer->get<payload>()});
   }
 
   // -- what a worker does -----------------------------------------------------
@@ -507,10 +507,11 @@ private:
   void pull(player& who) {
     who.requests = who.requests.next();
     who.transfers = who.transfers.next();
-    who.near->send(frame_kind::pull, who.transfers,
-                   write_header(pull_header{who.who, who.life, incarnation{1},
-                                            lease_id{0}, who.requests}),
-                   {});
+    who.near->send({frame_kind::pull,
+                    who.transfers,
+                    write_header(pull_header{who.who, who.life, incarnation{1},
+                                             lease_id{0}, who.requests}),
+                    {}});
   }
 
   void push(player& who) {
@@ -528,8 +529,8 @@ private:
     header.loss = 1;
     header.request = who.requests;
     watch_->promises.pushed(header);
-    who.near->send(frame_kind::push, who.transfers, write_header(header),
-                   gradient_of(from.id, who.bad));
+    who.near->send({frame_kind::push, who.transfers, write_header(header),
+                    gradient_of(from.id, who.bad)});
   }
 
   void settle(player& who, frame what) {

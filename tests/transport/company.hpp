@@ -3,7 +3,7 @@
 // threads, and a double of a synchronous server; without actors. Owned by a
 // test; its functions may be called from the test's threads.
 
-#include "messages/transport/nccl/collective_path.hpp"
+#include "messages/transport/nccl/collective_carrier.hpp"
 #include "messages/types.hpp"
 #include "tests/nccl/check_clean.hpp"
 #include "tests/support/payloads.hpp"
@@ -189,12 +189,12 @@ public:
     auto number = ends_.size();
     workers_.push_back(std::make_shared<inbox>());
     ends_.push_back(
-      {std::make_unique<served>(std::make_shared<collective_path>(
+      {std::make_unique<served>(make_path<collective_carrier>(
                                   std::move(near), path_terms{shape}, with),
                                 workers_.back(), number),
-       std::make_unique<served>(std::make_shared<collective_end>(
-                                  std::move(far), path_terms{shape}, root),
-                                requests_, number)});
+       std::make_unique<served>(
+         make_path<seat_carrier>(std::move(far), path_terms{shape}, root),
+         requests_, number)});
     present_.insert(number);
     return number;
   }
@@ -221,8 +221,8 @@ public:
     header.id = {worker_id{static_cast<uint32_t>(worker)}, incarnation{1},
                  sequence{step}};
     header.samples = samples;
-    near(worker).end->send(frame_kind::push, transfer_id{step},
-                           write_header(header), gradient_of(worker, step));
+    near(worker).end->send({frame_kind::push, transfer_id{step},
+                            write_header(header), gradient_of(worker, step)});
     auto answer = wait(worker);
     if (!answer || answer->kind != frame_kind::release ||
         answer->request != transfer_id{step} || !answer->tensor)
@@ -238,7 +238,7 @@ public:
 
   /// Asks for weights without a gradient, and waits for them.
   bool pull(size_t worker, uint64_t request) {
-    near(worker).end->send(frame_kind::pull, transfer_id{request}, {}, {});
+    near(worker).end->send({frame_kind::pull, transfer_id{request}, {}, {}});
     auto answer = wait(worker);
     return answer && answer->kind == frame_kind::release;
   }
@@ -342,9 +342,10 @@ private:
   }
 
   void refuse(size_t who, const frame& push) {
-    ends_.at(who).far->end->send(frame_kind::refusal, push.request,
-                                 write_header(refusal{errc::failed, "void"}),
-                                 {});
+    ends_.at(who).far->end->send({frame_kind::refusal,
+                                  push.request,
+                                  write_header(refusal{errc::failed, "void"}),
+                                  {}});
   }
 
   void leave(size_t who) {
@@ -373,8 +374,8 @@ private:
     header.weights = version{steps_.size()};
     for (const auto* asked : {&pushes, &pulls})
       for (const auto& [who, what] : *asked)
-        ends_.at(who).far->end->send(frame_kind::release, what.request,
-                                     write_header(header), weights);
+        ends_.at(who).far->end->send(
+          {frame_kind::release, what.request, write_header(header), weights});
   }
 
   std::mutex mutex_;

@@ -330,9 +330,8 @@ TEST_CASE("NCCL adds up where that is what the run does anyway") {
 
 TEST_CASE("a poller that waits for long is there when it is called") {
   // Says when it is next to be polled: late, and soon once it was called.
-  struct sleeper final : transport::path {
-    explicit sleeper(transport::socket line)
-      : path(std::move(line), {payload_shape{f32, 1}}) {
+  struct sleeper final : transport::tensor_carrier {
+    explicit sleeper(transport::frame_line& line) : line_(line) {
       // nop
     }
 
@@ -341,35 +340,47 @@ TEST_CASE("a poller that waits for long is there when it is called") {
 
     std::optional<double> poll(double) override {
       ++polled;
-      if (is_closed())
+      if (line_.is_closed())
         return std::nullopt;
       return called ? 1e-3 : 1e6;
     }
 
     void call() {
       called = true;
-      work();
+      line_.wake();
     }
 
-    void place(transport::frame_head&, const payload&, outgoing&) override {}
-
-    payload expect(const transport::frame_head&,
-                   std::vector<transport::descriptor>&, incoming&) override {
+    transport::outgoing_tensor place(transport::frame_head&,
+                                     const payload&) override {
       return {};
     }
 
+    transport::incoming_tensor
+    expect(const transport::frame_head&,
+           std::vector<transport::descriptor>&) override {
+      return {};
+    }
+
+    transport::frame_line& line_;
     std::atomic<bool> called = false;
     std::atomic<int> polled = 0;
   };
   rig it{"inproc", {f32, 1}};
   auto [left, right] = socket_pair();
-  auto way = std::make_shared<sleeper>(std::move(left));
+  sleeper* carrier = nullptr;
+  auto way = std::make_shared<transport::path>(
+    std::move(left), transport::path_terms{{f32, 1}},
+    [&](transport::frame_line& line) {
+      auto out = std::make_unique<sleeper>(line);
+      carrier = out.get();
+      return out;
+    });
   auto channel = make_path_channel(way);
   caf::scoped_actor owner{it.system()};
   channel->open(it.system(), caf::actor_cast<path_end_actor>(owner.ptr()));
-  REQUIRE(eventually([&] { return way->polled >= 1; }));
-  way->call();
-  CHECK(eventually([&] { return way->polled >= 20; }));
+  REQUIRE(eventually([&] { return carrier->polled >= 1; }));
+  carrier->call();
+  CHECK(eventually([&] { return carrier->polled >= 20; }));
   channel->close("over");
 }
 

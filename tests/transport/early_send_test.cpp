@@ -4,7 +4,7 @@
 #include "messages/finite.hpp"
 #include "messages/transport/registry.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
 
@@ -35,11 +35,11 @@ struct stream_pair {
     auto [left, right] = socket_pair();
     path_terms workers{of};
     workers.overlap = rule;
-    near = std::make_shared<stream_path>(std::move(left), workers);
+    near = make_path<stream_carrier>(std::move(left), workers);
     path_terms servers{of, 3};
     servers.first_sent = first_sent;
     servers.checks_numbers = true;
-    far = std::make_shared<stream_path>(std::move(right), servers);
+    far = make_path<stream_carrier>(std::move(right), servers);
     near->on_waiting([this] { write(*near); });
   }
 
@@ -54,17 +54,17 @@ struct stream_pair {
   }
 
   void push(uint64_t number, const payload& gradient) {
-    if (near->send(frame_kind::push, transfer_id{number}, {}, gradient))
+    if (near->send({frame_kind::push, transfer_id{number}, {}, gradient}))
       write(*near);
   }
 
   void answer(uint64_t number, const payload& weights) {
-    if (far->send(frame_kind::release, transfer_id{number}, {}, weights))
+    if (far->send({frame_kind::release, transfer_id{number}, {}, weights}))
       write(*far);
   }
 
-  std::shared_ptr<stream_path> near;
-  std::shared_ptr<stream_path> far;
+  path_ptr near;
+  path_ptr far;
   std::vector<std::future<void>> writers;
 };
 

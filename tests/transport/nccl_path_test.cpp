@@ -1,6 +1,6 @@
 // The ends of a path over the fake NCCL, without actors.
 
-#include "messages/transport/nccl/nccl_path.hpp"
+#include "messages/transport/nccl/pair_carrier.hpp"
 #include "tests/nccl/check_clean.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/sockets.hpp"
@@ -37,12 +37,10 @@ struct pair_over_nccl {
     spoil();
     auto [left, right] = socket_pair();
     nccl_terms with{fake::library(), 0, false, {0.5, 0.5, 0.2}, 0.5};
-    far = std::make_shared<nccl_path>(std::move(right), path_terms{path_shape},
-                                      with);
+    far = open(std::move(right), with, far_carrier);
     with.device = 1;
     with.asks = true;
-    near = std::make_shared<nccl_path>(std::move(left), path_terms{path_shape},
-                                       with);
+    near = open(std::move(left), with, near_carrier);
     // What a meeting needs is read by whoever reads.
     for (const auto& end : {near, far})
       pollers.push_back(std::async(std::launch::async, [end] {
@@ -53,6 +51,22 @@ struct pair_over_nccl {
 
   ~pair_over_nccl() { end(); }
 
+  static path_ptr open(transport::socket line, const nccl_terms& with,
+                       pair_carrier*& carrier) {
+    constexpr path_terms terms{path_shape};
+    return std::make_shared<path>(
+      std::move(line), terms, [&](frame_line& here) {
+        auto out = std::make_unique<pair_carrier>(here, terms, with);
+        carrier = out.get();
+        return out;
+      });
+  }
+
+  bool is_open() const {
+    return near_carrier->is_open(path_shape) &&
+           far_carrier->is_open(path_shape);
+  }
+
   void end() {
     near->close("over");
     far->close("over");
@@ -61,8 +75,7 @@ struct pair_over_nccl {
   }
 
   /// Frames that arrive at an end, one after another, until it is closed.
-  std::future<std::vector<frame>> read(const std::shared_ptr<nccl_path>& end,
-                                       size_t count) {
+  std::future<std::vector<frame>> read(const path_ptr& end, size_t count) {
     return std::async(std::launch::async, [end, count] {
       std::vector<frame> out;
       try {
@@ -83,17 +96,15 @@ struct pair_over_nccl {
     auto till = seconds_now() + 5;
     auto served = read(far, 1);
     auto asked = read(near, 1);
-    while (seconds_now() < till &&
-           !(near->is_open(path_shape) && far->is_open(path_shape)) &&
-           near->why_closed().empty())
+    while (seconds_now() < till && !is_open() && near->why_closed().empty())
       std::this_thread::yield();
-    far->send(frame_kind::refusal, transfer_id{1}, {}, {});
-    near->send(frame_kind::pull, transfer_id{1}, {}, {});
-    return served.get().size() == 1 && asked.get().size() == 1 &&
-           near->is_open(path_shape) && far->is_open(path_shape);
+    far->send({frame_kind::refusal, transfer_id{1}, {}, {}});
+    near->send({frame_kind::pull, transfer_id{1}, {}, {}});
+    return served.get().size() == 1 && asked.get().size() == 1 && is_open();
   }
 
-  std::shared_ptr<nccl_path> near, far;
+  path_ptr near, far;
+  pair_carrier *near_carrier = nullptr, *far_carrier = nullptr;
   std::vector<std::future<void>> pollers;
 };
 
@@ -112,8 +123,8 @@ TEST_CASE("tensors take the socket before both ends have met") {
   {
     pair_over_nccl it;
     auto gradient = random_payload(path_shape.count, 1);
-    CHECK_FALSE(it.near->is_open(path_shape));
-    it.near->send(frame_kind::push, transfer_id{1}, {}, gradient);
+    CHECK_FALSE(it.near_carrier->is_open(path_shape));
+    it.near->send({frame_kind::push, transfer_id{1}, {}, gradient});
     auto found = it.read(it.far, 1).get();
     REQUIRE(found.size() == 1);
     CHECK(same_bytes(found[0].tensor, gradient));
@@ -131,10 +142,14 @@ TEST_CASE("tensors cross over NCCL, many at a time, both ways, bit for bit") {
       auto pushes = it.read(it.far, 8);
       auto answers = it.read(it.near, 8);
       for (uint64_t i = 1; i <= 8; ++i) {
-        it.near->send(frame_kind::push, transfer_id{i}, {},
-                      random_payload(path_shape.count, i));
-        it.far->send(frame_kind::release, transfer_id{i}, {},
-                     random_payload(path_shape.count, 100 + i));
+        it.near->send({frame_kind::push,
+                       transfer_id{i},
+                       {},
+                       random_payload(path_shape.count, i)});
+        it.far->send({frame_kind::release,
+                      transfer_id{i},
+                      {},
+                      random_payload(path_shape.count, 100 + i)});
       }
       auto found = pushes.get();
       auto theirs = answers.get();
@@ -158,7 +173,7 @@ TEST_CASE("what NCCL has no type for takes the socket") {
   CHECK_FALSE(nccl::type_of(element_type::byte));
   pair_over_nccl it;
   REQUIRE(it.meet());
-  CHECK_FALSE(it.near->is_open({element_type::byte, 100}));
+  CHECK_FALSE(it.near_carrier->is_open({element_type::byte, 100}));
 }
 
 TEST_CASE("when NCCL fails the path ends with the reason") {
@@ -169,8 +184,10 @@ TEST_CASE("when NCCL fails the path ends with the reason") {
       CHECK(it.meet() == meets);
       if (meets) {
         auto pushes = it.read(it.far, 1);
-        it.near->send(frame_kind::push, transfer_id{1}, {},
-                      random_payload(path_shape.count, 1));
+        it.near->send({frame_kind::push,
+                       transfer_id{1},
+                       {},
+                       random_payload(path_shape.count, 1)});
         CHECK(pushes.get().empty());
       }
       for (auto till = seconds_now() + 5; seconds_now() < till &&
@@ -208,8 +225,10 @@ TEST_CASE("whoever waits for a tensor is woken when the path is closed") {
                       }};
     REQUIRE(it.meet());
     auto pushes = it.read(it.far, 1);
-    it.near->send(frame_kind::push, transfer_id{1}, {},
-                  random_payload(path_shape.count, 1));
+    it.near->send({frame_kind::push,
+                   transfer_id{1},
+                   {},
+                   random_payload(path_shape.count, 1)});
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     it.far->close("enough");
     CHECK(pushes.get().empty());

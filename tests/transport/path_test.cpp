@@ -1,6 +1,6 @@
 // The ends of a path without actors: malformed, slow and lost peers.
 
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "tests/support/payloads.hpp"
@@ -32,10 +32,10 @@ struct path_pair {
   explicit path_pair(payload_shape expected = path_shape,
                      size_t most = SIZE_MAX) {
     auto [left, right] = socket_pair();
-    near = std::make_shared<stream_path>(std::move(left),
-                                         path_terms{expected, most});
-    far = std::make_shared<stream_path>(std::move(right),
-                                        path_terms{expected, most});
+    near =
+      make_path<stream_carrier>(std::move(left), path_terms{expected, most});
+    far =
+      make_path<stream_carrier>(std::move(right), path_terms{expected, most});
   }
 
   path_ptr near;
@@ -54,7 +54,8 @@ uint64_t resident_bytes() {
 std::string end_of(const std::vector<std::byte>& bytes, payload_shape expected,
                    size_t& frames) {
   auto [left, right] = socket_pair();
-  stream_path reader{std::move(right), {expected, 4}};
+  auto reader =
+    make_path<stream_carrier>(std::move(right), path_terms{expected, 4});
   std::thread writer{[&bytes, line = std::move(left)]() mutable {
     iovec all[] = {{const_cast<std::byte*>(bytes.data()), bytes.size()}};
     std::span<iovec> parts{all};
@@ -67,12 +68,12 @@ std::string end_of(const std::vector<std::byte>& bytes, payload_shape expected,
   }};
   std::string out = "closed";
   try {
-    while (reader.receive())
+    while (reader->receive())
       ++frames;
   } catch (const path_error& err) {
     out = err.what();
   }
-  reader.close(out);
+  reader->close(out);
   writer.join();
   return out;
 }
@@ -169,14 +170,14 @@ TEST_CASE("a peer that sends more tensors than it may loses its path") {
   path_pair it{path_shape, 2};
   auto tensor = random_payload(path_shape.count, 1);
   for (uint64_t i = 1; i <= 3; ++i)
-    it.near->send(frame_kind::push, transfer_id{i}, {}, tensor);
+    it.near->send({frame_kind::push, transfer_id{i}, {}, tensor});
   auto first = it.far->receive();
   {
     auto second = it.far->receive();
     CHECK(same_bytes(second->tensor, tensor));
   }
   auto third = it.far->receive(); // The second was let go of.
-  it.near->send(frame_kind::push, transfer_id{4}, {}, tensor);
+  it.near->send({frame_kind::push, transfer_id{4}, {}, tensor});
   CHECK_THROWS_AS(it.far->receive(), path_error);
 }
 
@@ -189,7 +190,7 @@ TEST_CASE("what a slow receiver has not read costs no memory") {
   auto before = resident_bytes();
   auto waits = false;
   for (uint64_t i = 1; i <= 64; ++i)
-    waits |= it.near->send(frame_kind::push, transfer_id{i}, {}, tensor);
+    waits |= it.near->send({frame_kind::push, transfer_id{i}, {}, tensor});
   CHECK(waits);
   std::thread writer{[&] {
     it.near->write_rest();
@@ -213,8 +214,8 @@ TEST_CASE("closing a path wakes its reader and its writer") {
   std::thread reader{[&] {
     got = it.near->receive().has_value();
   }};
-  REQUIRE(it.near->send(frame_kind::push, transfer_id{1}, {},
-                        random_payload(large.count, 1)));
+  REQUIRE(it.near->send(
+    {frame_kind::push, transfer_id{1}, {}, random_payload(large.count, 1)}));
   std::thread writer{[&] {
     it.near->write_rest();
   }};
@@ -229,7 +230,7 @@ TEST_CASE("closing a path wakes its reader and its writer") {
   writer.join();
   CHECK_FALSE(got);
   CHECK_FALSE(it.near->why_closed().empty());
-  CHECK_FALSE(it.near->send(frame_kind::pull, transfer_id{2}, {}, {}));
+  CHECK_FALSE(it.near->send({frame_kind::pull, transfer_id{2}, {}, {}}));
 }
 
 TEST_CASE("what is let go of goes along with the next frame") {
@@ -240,7 +241,7 @@ TEST_CASE("what is let go of goes along with the next frame") {
   for (uint64_t i = 0; i < max_let_gos + 1; ++i)
     it.near->let_gos().enter(i);
   CHECK(calls == 1);
-  it.near->send(frame_kind::pull, transfer_id{1}, {}, {});
+  it.near->send({frame_kind::pull, transfer_id{1}, {}, {}});
   it.near->send_let_gos();
   it.near->send_let_gos(); // Nothing again.
   it.near->close("");

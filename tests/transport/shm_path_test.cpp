@@ -1,7 +1,7 @@
 // What is particular to shared memory: who reads what, for how long, and what
 // is not mapped.
 
-#include "messages/transport/shm/shm_path.hpp"
+#include "messages/transport/shm/shm_carrier.hpp"
 #include "tests/support/payloads.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -38,15 +38,15 @@ struct wire {
 struct shared_pair {
   shared_pair() {
     wire line;
-    near = std::make_shared<shm_path>(std::move(*line.near),
-                                      path_terms{region_shape}, workers, true);
-    far = std::make_shared<shm_path>(std::move(*line.far),
-                                     path_terms{region_shape}, servers, false);
+    near = make_path<shm_carrier>(std::move(*line.near),
+                                  path_terms{region_shape}, workers, true);
+    far = make_path<shm_carrier>(std::move(*line.far), path_terms{region_shape},
+                                 servers, false);
   }
 
   /// Sends a tensor up and gives it as it arrives.
   payload push(uint64_t number, const payload& tensor) {
-    near->send(frame_kind::push, transfer_id{number}, {}, tensor);
+    near->send({frame_kind::push, transfer_id{number}, {}, tensor});
     return far->receive()->tensor;
   }
 
@@ -75,16 +75,15 @@ descriptor make_file(uint64_t bytes, bool sealed) {
 /// What a server says to such a frame.
 std::string head_refusal(const frame_head& head, const descriptor& file = {}) {
   wire line;
-  shm_path server{std::move(*line.far),
-                  {region_shape},
-                  std::make_shared<shared_memory>(),
-                  false};
+  auto server =
+    make_path<shm_carrier>(std::move(*line.far), path_terms{region_shape},
+                           std::make_shared<shared_memory>(), false);
   auto bytes = encode(head);
   iovec all[] = {{bytes.data(), bytes.size()}};
   std::span<iovec> parts{all};
   line.near->send(parts, true, file.get());
   try {
-    server.receive();
+    server->receive();
     return {};
   } catch (const path_error& err) {
     return err.what();
@@ -147,7 +146,7 @@ TEST_CASE("what is lent is held until the other end lets go") {
   CHECK(pool.stats().allocated == 2);
   seen = {};
   CHECK(pool.stats().in_use == 2); // Nobody has told.
-  it.far->send(frame_kind::release, transfer_id{9}, {}, {});
+  it.far->send({frame_kind::release, transfer_id{9}, {}, {}});
   it.near->receive();
   CHECK(pool.stats().in_use == 1);
   CHECK(other.bytes()[0] == std::byte{2});
@@ -159,8 +158,8 @@ TEST_CASE("gradients that are lent when the path ends are never written to "
   payload_pool gradients{region_shape.bytes(), it.workers};
   payload_pool weights{region_shape.bytes(), it.servers};
   auto gradient = it.push(1, take(gradients, std::byte{1}));
-  it.far->send(frame_kind::release, transfer_id{1}, {},
-               take(weights, std::byte{2}));
+  it.far->send(
+    {frame_kind::release, transfer_id{1}, {}, take(weights, std::byte{2})});
   auto version = it.near->receive()->tensor;
   it.near = nullptr;
   it.far = nullptr;
@@ -272,17 +271,16 @@ TEST_CASE("bytes that are no frames map nothing, whatever they are") {
     for (auto damages = 1 + random() % 3; damages > 0; --damages)
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     wire line;
-    shm_path server{std::move(*line.far),
-                    {region_shape},
-                    std::make_shared<shared_memory>(),
-                    false};
+    auto server =
+      make_path<shm_carrier>(std::move(*line.far), path_terms{region_shape},
+                             std::make_shared<shared_memory>(), false);
     auto file = make_file(20'480, random() % 2 == 0);
     iovec all[] = {{bytes.data(), bytes.size()}};
     std::span<iovec> parts{all};
     line.near->send(parts, true, file.get());
     line.near->shutdown();
     try {
-      while (server.receive())
+      while (server->receive())
         continue;
     } catch (const path_error& err) {
       CHECK(std::string{err.what()}.find('\n') == std::string::npos);

@@ -11,6 +11,11 @@ namespace troupe::transport {
 
 namespace {
 
+/// Has the worker send the gradient that it offered.
+void send_fetch(frame_line& seat, transfer_id request) {
+  seat.send_now({frame_kind::fetch, request, {}, {}});
+}
+
 double steady_seconds() {
   std::chrono::duration<double> since =
     std::chrono::steady_clock::now().time_since_epoch();
@@ -21,7 +26,9 @@ double steady_seconds() {
 
 collective_coordinator::collective_coordinator(collective_terms terms)
   : terms_(std::move(terms)), sums_(terms_.weights.bytes()),
-    rendezvous_(terms_.rules) {
+    rendezvous_(terms_.rules), transfers_({terms_.library, terms_.device, false,
+                                           terms_.limits, terms_.transfer},
+                                          terms_.weights) {
   if (!terms_.clock)
     terms_.clock = steady_seconds;
   if (!terms_.say)
@@ -35,12 +42,11 @@ collective_coordinator::~collective_coordinator() {
   step_.reset();
   void_.clear();
   transfer_.reset();
-  ending_.clear();
 }
 
 // -- gradients ----------------------------------------------------------------
 
-void collective_coordinator::asked(const collective_seat& who,
+void collective_coordinator::asked(const frame_line& who,
                                    std::optional<incarnation> life) {
   lock guard{mutex_};
   auto* from = find(who);
@@ -54,12 +60,11 @@ void collective_coordinator::asked(const collective_seat& who,
 }
 
 // The lead refuses the offers of a worker that it has removed.
-void collective_coordinator::offered(collective_seat& who,
-                                     collective_offer what) {
+void collective_coordinator::offered(frame_line& who, collective_offer what) {
   lock guard{mutex_};
   auto* from = find(who);
   if (from == nullptr || from->gone)
-    return who.fetch(what.request);
+    return send_fetch(who, what.request);
   from->life = what.id.life;
   from->offered = offer{std::move(what), terms_.clock()};
   from->last.reset();
@@ -96,7 +101,7 @@ void collective_coordinator::decide() {
 void collective_coordinator::fetch_all() {
   for (auto& one : members_)
     if (auto what = std::exchange(one.offered, std::nullopt))
-      one.seat->fetch(what->request);
+      send_fetch(*one.seat, what->request);
 }
 
 std::optional<double> collective_coordinator::oldest_offer() const {
@@ -132,7 +137,11 @@ void collective_coordinator::begin_step() {
     auto share = samples == 0 ? 0.
                               : static_cast<double>(what.samples) /
                                   static_cast<double>(samples);
-    find(who)->seat->give(what.request, {rendezvous_.number(), share});
+    find(who)->seat->send_now(
+      {frame_kind::give,
+       what.request,
+       write_header(collective_give{rendezvous_.number(), share}),
+       {}});
   }
   members_.front().seat->wake();
 }
@@ -154,7 +163,7 @@ void collective_coordinator::summed(uint64_t number, bool done) {
   for (const auto& [who, what] : step_->parts) {
     auto* from = find(who);
     ++from->asked;
-    from->seat->hand_over({frame_kind::push, what.request, what.header, mean});
+    from->seat->hand_in({frame_kind::push, what.request, what.header, mean});
   }
 }
 
@@ -168,7 +177,7 @@ void collective_coordinator::give_up_step() {
   auto gone = *std::exchange(step_, std::nullopt);
   for (const auto& [who, what] : gone.parts)
     if (auto* from = find(who))
-      from->seat->fetch(what.request);
+      send_fetch(*from->seat, what.request);
 }
 
 void collective_coordinator::give_up_broadcast() {
@@ -218,13 +227,13 @@ void collective_coordinator::give_up(uint64_t number) {
   for (const auto& [who, what] : gone.parts)
     if (auto* from = find(who)) {
       void_.push_back({from->seat, what.request, what.id, gone.sum});
-      from->seat->fetch(what.request);
+      send_fetch(*from->seat, what.request);
     }
 }
 
 /// The answer to a push that did not count: its worker has been told.
-bool collective_coordinator::swallows(const collective_seat& who,
-                                      const collective_reply& what) {
+bool collective_coordinator::swallows(const frame_line& who,
+                                      const frame& what) {
   return what.kind == frame_kind::refusal &&
          std::erase_if(void_, [&](const void_push& x) {
            return x.seat == &who && x.request == what.request;
@@ -249,8 +258,7 @@ void collective_coordinator::left(worker_id who, incarnation life) {
 
 // -- weights ------------------------------------------------------------------
 
-bool collective_coordinator::keeps(const collective_seat& who,
-                                   const collective_reply& what) {
+bool collective_coordinator::keeps(const frame_line& who, const frame& what) {
   lock guard{mutex_};
   auto* to = find(who);
   if (to == nullptr)
@@ -278,8 +286,7 @@ bool collective_coordinator::keeps(const collective_seat& who,
   return true;
 }
 
-bool collective_coordinator::fits(const member& to,
-                                  const collective_reply& what) const {
+bool collective_coordinator::fits(const member& to, const frame& what) const {
   const auto& held = step_->held;
   auto open = rendezvous_.is_open(rendezvous_.number()) &&
               transfer_->takes(terms_.weights) && !held.contains(to.who);
@@ -294,7 +301,7 @@ void collective_coordinator::let_held_go() {
   auto gone = *std::exchange(step_, std::nullopt);
   for (const auto& [who, what] : gone.held)
     if (auto* to = find(who))
-      to->seat->reply(what, carriage::none);
+      to->seat->send_now(what);
 }
 
 void collective_coordinator::spread() {
@@ -302,19 +309,18 @@ void collective_coordinator::spread() {
   step_.reset();
   for (auto& [who, what] : held)
     if (auto* to = find(who)) {
-      to->seat->reply(what, carriage::device);
+      to->seat->send_now(what, carriage::device);
       to->last = what;
     }
   transfer_->tell(held.begin()->second.tensor, {});
   members_.front().seat->wake();
 }
 
-void collective_coordinator::again(const collective_seat& who,
-                                   transfer_id request) {
+void collective_coordinator::again(const frame_line& who, transfer_id request) {
   lock guard{mutex_};
   auto* from = find(who);
   if (from != nullptr && from->last && from->last->request == request)
-    from->seat->reply(*std::exchange(from->last, std::nullopt), carriage::none);
+    from->seat->send_now(*std::exchange(from->last, std::nullopt));
 }
 
 } // namespace troupe::transport

@@ -36,8 +36,8 @@
 #include "messages/gradient_sums.hpp"
 #include "messages/payload_memory.hpp"
 #include "messages/transport/nccl/collective_frames.hpp"
-#include "messages/transport/nccl/nccl_transfer.hpp"
-#include "messages/transport/wire/frame.hpp"
+#include "messages/transport/nccl/transfer_set.hpp"
+#include "messages/transport/wire/tensor_carrier.hpp"
 
 #include <functional>
 #include <map>
@@ -56,35 +56,6 @@ struct collective_offer {
   caf::byte_buffer header;
   payload_shape gradient;
   uint64_t samples = 0;
-};
-
-/// An answer on its way to a worker.
-struct collective_reply {
-  frame_kind kind = frame_kind::release;
-  transfer_id request;
-  caf::byte_buffer header;
-  payload tensor;
-};
-
-/// The server's end of one worker's path, as the coordinator calls it. The
-/// coordinator holds its lock meanwhile, so these functions must neither block
-/// nor call back.
-class collective_seat {
-public:
-  virtual void call(const collective_call& what) = 0;
-  virtual void open(const collective_open& what) = 0;
-  virtual void over(const collective_over& what) = 0;
-  virtual void give(transfer_id request, const collective_give& what) = 0;
-  virtual void fetch(transfer_id request) = 0;
-  /// Passes the push to the server as if it had arrived complete.
-  virtual void hand_over(frame push) = 0;
-  /// With `device` the tensor is broadcast, otherwise it is sent on the stream.
-  virtual void reply(const collective_reply& what, carriage carried) = 0;
-  /// `poll` has something to do.
-  virtual void wake() = 0;
-
-protected:
-  ~collective_seat() = default;
 };
 
 struct collective_terms {
@@ -114,27 +85,30 @@ public:
 
   // -- called by seats --------------------------------------------------------
 
-  void enter(collective_seat& who, const collective_attendance& as);
+  // A seat is the server's end of one worker's path. It is called with the lock
+  // held, so it must not call back.
+
+  void enter(frame_line& who, const collective_attendance& as);
 
   /// The seat has gone and is not called any more.
-  void leave(const collective_seat& who);
+  void leave(const frame_line& who);
 
-  void answered(const collective_seat& who, const collective_answer& what);
+  void answered(const frame_line& who, const collective_answer& what);
 
   /// The worker sent a request to the server; a push tells its incarnation.
-  void asked(const collective_seat& who, std::optional<incarnation> life = {});
+  void asked(const frame_line& who, std::optional<incarnation> life = {});
 
-  void offered(collective_seat& who, collective_offer what);
+  void offered(frame_line& who, collective_offer what);
 
   /// The server answers the worker. Returns true when the coordinator keeps the
   /// answer and sends it later.
-  bool keeps(const collective_seat& who, const collective_reply& what);
+  bool keeps(const frame_line& who, const frame& what);
 
   /// The worker did not get its answer by the broadcast.
-  void again(const collective_seat& who, transfer_id request);
+  void again(const frame_line& who, transfer_id request);
 
-  /// As path::poll. One seat at a time does the work for all.
-  std::optional<double> poll(const collective_seat& who, bool closed);
+  /// As tensor_carrier::poll. One seat at a time does the work for all.
+  std::optional<double> poll(const frame_line& who, bool closed);
 
   /// Whether a communicator is open, so that gradients can be summed.
   bool is_open() const;
@@ -156,14 +130,14 @@ private:
   };
 
   struct member {
-    collective_seat* seat;
+    frame_line* seat;
     nccl::attendee who;
     size_t asked = 0; ///< Requests that the server has not answered.
     std::optional<offer> offered;
-    std::optional<collective_reply> last; ///< Sent by broadcast.
-    bool left_out = false;                ///< The others waited for it in vain.
-    std::optional<incarnation> life{};    ///< As in its last push.
-    bool gone = false;                    ///< The lead has removed it.
+    std::optional<frame> last;         ///< Sent by broadcast.
+    bool left_out = false;             ///< The others waited for it in vain.
+    std::optional<incarnation> life{}; ///< As in its last push.
+    bool gone = false;                 ///< The lead has removed it.
   };
 
   /// The pushes of one sum.
@@ -174,13 +148,13 @@ private:
     bool there = false; ///< The server has got the pushes, ...
     bool taken = false; ///< ... and has accepted them.
     bool alone = false; ///< Each answer is sent on the stream.
-    std::map<nccl::attendee, collective_reply> held;
+    std::map<nccl::attendee, frame> held;
     double held_since = 0;
   };
 
   /// The push of a sum that was given up, on its way to the lead and back.
   struct void_push {
-    const collective_seat* seat;
+    const frame_line* seat;
     transfer_id request;
     push_id id;
     memory_block sum;
@@ -188,9 +162,9 @@ private:
 
   using lock = std::lock_guard<std::mutex>;
 
-  member* find(const collective_seat& who);
+  member* find(const frame_line& who);
   member* find(const nccl::attendee& who);
-  void remove(const collective_seat& who);
+  void remove(const frame_line& who);
 
   void decide();
   void begin_step();
@@ -198,12 +172,12 @@ private:
   void fetch_all();
   std::optional<double> oldest_offer() const;
   void leave_out_silent(double now);
-  bool fits(const member& to, const collective_reply& what) const;
+  bool fits(const member& to, const frame& what) const;
   void let_held_go();
   void spread();
   void give_up_step();
   void give_up_broadcast();
-  bool swallows(const collective_seat& who, const collective_reply& what);
+  bool swallows(const frame_line& who, const frame& what);
 
   void move_on(double now);
   void take_answers(double now);
@@ -227,14 +201,14 @@ private:
   nccl::rendezvous rendezvous_;
   std::optional<double> assemble_at_; ///< Members came or went.
   std::vector<std::pair<nccl::attendee, collective_answer>> answers_;
-  std::shared_ptr<nccl::nccl_transfer>
-    transfer_; ///< Of the newest communicator.
-  std::vector<std::shared_ptr<nccl::nccl_transfer>> ending_;
+  nccl_transfer_ptr transfer_; ///< Of the newest communicator.
   bool root_is_ready_ = false;
   bool transfer_is_busy_ = false;
   uint64_t steps_ = 0;
   std::optional<step> step_;
   std::vector<void_push> void_;
+  /// The last member: those that it has call back when they end.
+  transfer_set transfers_;
 };
 
 using collective_coordinator_ptr = std::shared_ptr<collective_coordinator>;

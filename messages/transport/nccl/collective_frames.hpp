@@ -1,6 +1,6 @@
 #pragma once
 // The headers of the frames that the two ends of a collective path
-// (collective_path.hpp) exchange besides requests and answers. Plain values.
+// (collective_carrier.hpp) exchange besides requests and answers. Plain values.
 
 #include "messages/ids.hpp"
 #include "messages/transport/nccl/rendezvous.hpp"

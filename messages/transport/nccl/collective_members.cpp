@@ -11,7 +11,7 @@ namespace troupe::transport {
 // -- members ------------------------------------------------------------------
 
 collective_coordinator::member*
-collective_coordinator::find(const collective_seat& who) {
+collective_coordinator::find(const frame_line& who) {
   auto found = std::ranges::find(members_, &who, &member::seat);
   return found == members_.end() ? nullptr : &*found;
 }
@@ -23,7 +23,7 @@ collective_coordinator::find(const nccl::attendee& who) {
 }
 
 // A worker that returns over a new path is a different attendee.
-void collective_coordinator::enter(collective_seat& who,
+void collective_coordinator::enter(frame_line& who,
                                    const collective_attendance& as) {
   lock guard{mutex_};
   if (find(who))
@@ -38,12 +38,12 @@ void collective_coordinator::enter(collective_seat& who,
   members_.front().seat->wake();
 }
 
-void collective_coordinator::leave(const collective_seat& who) {
+void collective_coordinator::leave(const frame_line& who) {
   lock guard{mutex_};
   remove(who);
 }
 
-void collective_coordinator::remove(const collective_seat& who) {
+void collective_coordinator::remove(const frame_line& who) {
   if (std::erase_if(members_,
                     [&](const member& x) { return x.seat == &who; }) == 0)
     return;
@@ -53,7 +53,7 @@ void collective_coordinator::remove(const collective_seat& who) {
     members_.front().seat->wake();
 }
 
-void collective_coordinator::answered(const collective_seat& who,
+void collective_coordinator::answered(const frame_line& who,
                                       const collective_answer& what) {
   lock guard{mutex_};
   if (const auto* from = find(who)) {
@@ -69,7 +69,7 @@ bool collective_coordinator::is_open() const {
   return rendezvous_.is_open(rendezvous_.number());
 }
 
-std::optional<double> collective_coordinator::poll(const collective_seat& who,
+std::optional<double> collective_coordinator::poll(const frame_line& who,
                                                    bool closed) {
   lock guard{mutex_};
   if (closed)
@@ -81,7 +81,7 @@ std::optional<double> collective_coordinator::poll(const collective_seat& who,
   auto now = terms_.clock();
   move_on(now);
   auto next = next_look(now);
-  if (closed && members_.empty() && ending_.empty() && !transfer_)
+  if (closed && members_.empty() && !transfers_.has_dropped() && !transfer_)
     return std::nullopt;
   return next;
 }
@@ -98,7 +98,7 @@ void collective_coordinator::move_on(double now) {
   take_answers(now);
   look_at_communicator(now);
   carry_out(rendezvous_.due(now), now);
-  std::erase_if(ending_, [now](const auto& one) { return !one->poll(now); });
+  transfers_.end_dropped(now);
   if (step_ && !step_->held.empty() &&
       now >= step_->held_since + terms_.holding)
     let_held_go();
@@ -165,7 +165,7 @@ std::optional<double> collective_coordinator::next_look(double now) const {
     by(!root_is_ready_     ? nccl::slow_pace
        : transfer_is_busy_ ? nccl::pace
                            : nccl::idle_pace);
-  if (!ending_.empty())
+  if (transfers_.has_dropped())
     by(nccl::slow_pace);
   if (!answers_.empty())
     by(nccl::pace);
@@ -186,34 +186,28 @@ void collective_coordinator::carry_out(const nccl::orders& all, double now) {
 }
 
 void collective_coordinator::carry_out(const nccl::make_id& what, double now) {
-  nccl::abi::unique_id id;
-  auto code = terms_.library->call().get_unique_id(&id);
-  if (code == nccl::abi::result::success)
-    carry_out(rendezvous_.identified(what.number, nccl::to_bytes(id), now),
-              now);
-  else
-    carry_out(
-      rendezvous_.broken(
-        what.number, "NCCL gives no id: " + terms_.library->explain(code), now),
-      now);
+  nccl::orders next;
+  try {
+    next = rendezvous_.identified(what.number, transfers_.make_id(), now);
+  } catch (const path_error& err) {
+    next = rendezvous_.broken(what.number, err.what(), now);
+  }
+  carry_out(next, now);
 }
 
 void collective_coordinator::carry_out(const nccl::invite& what, double) {
   if (auto* to = find(what.to))
-    to->seat->call({what.number, what.rank, what.size, what.id});
+    to->seat->send_now({frame_kind::collective_call,
+                        {},
+                        write_header(collective_call{what.number, what.rank,
+                                                     what.size, what.id}),
+                        {}});
 }
 
 void collective_coordinator::carry_out(const nccl::begin_root& what,
                                        double now) {
-  nccl::nccl_transfer_terms terms;
-  terms.id = what.id;
-  terms.rank = nccl::nccl_transfer::root;
-  terms.size = static_cast<int>(what.size);
-  terms.device = terms_.device;
-  terms.largest = terms_.weights;
-  terms.limits = terms_.limits;
-  terms.transfer = terms_.transfer;
-  transfer_ = std::make_shared<nccl::nccl_transfer>(terms_.library, terms, now);
+  transfer_ = transfers_.begin(what.id, nccl::nccl_transfer::root,
+                               static_cast<int>(what.size), now);
   root_is_ready_ = false;
 }
 
@@ -224,21 +218,26 @@ void collective_coordinator::carry_out(const nccl::announce& what, double) {
                " workers have met: their gradients are added up on the "
                "devices");
   if (auto* to = find(what.to))
-    to->seat->open({what.number});
+    to->seat->send_now({frame_kind::collective_open,
+                        {},
+                        write_header(collective_open{what.number}),
+                        {}});
 }
 
 void collective_coordinator::carry_out(const nccl::dissolve& what, double) {
   if (auto* to = find(what.to))
-    to->seat->over({what.number, what.why});
+    to->seat->send_now({frame_kind::collective_over,
+                        {},
+                        write_header(collective_over{what.number, what.why}),
+                        {}});
 }
 
 // Unfinished transfers use the stream.
-void collective_coordinator::carry_out(const nccl::end_root& what, double now) {
+void collective_coordinator::carry_out(const nccl::end_root& what, double) {
   if (transfer_) {
     terms_.say("nccl         over for now, tensors take the stream: " +
                what.why);
-    transfer_->stop(what.why, now);
-    ending_.push_back(std::exchange(transfer_, nullptr));
+    transfers_.drop(std::exchange(transfer_, nullptr), what.why);
   }
   give_up_step();
   fetch_all();

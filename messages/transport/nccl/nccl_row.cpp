@@ -1,7 +1,7 @@
 #include "messages/transport/nccl/nccl_row.hpp"
 
-#include "messages/transport/nccl/collective_path.hpp"
-#include "messages/transport/nccl/nccl_path.hpp"
+#include "messages/transport/nccl/collective_carrier.hpp"
+#include "messages/transport/nccl/pair_carrier.hpp"
 
 #include <utility>
 
@@ -13,17 +13,16 @@ path_ptr near_end(socket line, const path_terms& terms, const path_means& means,
                   const proto::PathOffer& offer) {
   nccl_terms with{means.nccl, nccl_device(*means.nccl, true), true};
   if (offer.collective())
-    return std::make_shared<collective_path>(std::move(line), terms,
-                                             std::move(with));
-  return std::make_shared<nccl_path>(std::move(line), terms, std::move(with));
+    return make_path<collective_carrier>(std::move(line), terms,
+                                         std::move(with));
+  return make_path<pair_carrier>(std::move(line), terms, std::move(with));
 }
 
 path_ptr far_end(socket line, const path_terms& terms,
                  const path_means& means) {
   if (means.collective)
-    return std::make_shared<collective_end>(std::move(line), terms,
-                                            means.collective);
-  return std::make_shared<nccl_path>(
+    return make_path<seat_carrier>(std::move(line), terms, means.collective);
+  return make_path<pair_carrier>(
     std::move(line), terms,
     nccl_terms{means.nccl, nccl_device(*means.nccl, false)});
 }

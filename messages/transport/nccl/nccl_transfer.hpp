@@ -5,9 +5,9 @@
 // in the same order. Two ends use one transfer for each direction, because the
 // operations of a communicator run in one order while pushes and answers cross.
 //
-// Owned by an NCCL path or the collective coordinator. Thread-safe: any thread
-// submits, one polls. No call waits for the device, except for copies from
-// memory that is not registered with CUDA.
+// Made by a transfer_set, for a carrier or the collective coordinator.
+// Thread-safe: any thread submits, one polls. No call waits for the device,
+// except for copies from memory that is not registered with CUDA.
 
 #include "messages/payload.hpp"
 #include "messages/transport/nccl/communicator.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // Decides who joins the NCCL communicator of a whole cluster, and when. This is
 // the parameter server's part; the worker's part is to join when it is invited.
-// The two ends of an nccl_path never change and need none of this.
+// The two ends of a pair (pair_carrier.hpp) never change and need none of this.
 //
 // A communicator has a fixed set of ranks. So each set of members gets a
 // numbered epoch with an id of its own; a change of members ends the epoch and

@@ -3,49 +3,11 @@
 #include "messages/finite.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace troupe::transport {
 
-// -- what was let go of -------------------------------------------------------
-
-void let_go_ledger::on_entry(std::function<void()> call) {
-  std::lock_guard guard{mutex_};
-  call_ = std::move(call);
-}
-
-void let_go_ledger::enter(uint64_t number) {
-  std::function<void()> call;
-  {
-    std::lock_guard guard{mutex_};
-    numbers_.push_back(number);
-    if (std::exchange(called_, true))
-      return;
-    call = call_;
-  }
-  if (call)
-    call();
-}
-
-void let_go_ledger::heard() {
-  std::lock_guard guard{mutex_};
-  called_ = false;
-}
-
-std::vector<uint64_t> let_go_ledger::take(size_t most) {
-  std::lock_guard guard{mutex_};
-  if (numbers_.size() <= most)
-    return std::exchange(numbers_, {});
-  std::vector<uint64_t> out(numbers_.end() - static_cast<ptrdiff_t>(most),
-                            numbers_.end());
-  numbers_.resize(numbers_.size() - most);
-  return out;
-}
-
-// -- out ----------------------------------------------------------------------
-
-path::path(socket line, const path_terms& terms)
-  : line_(std::move(line)), terms_(terms) {
+path::path(socket line, const path_terms& terms, const carrier_maker& make)
+  : line_(std::move(line)), terms_(terms), carrier_(make(*this)) {
   // nop
 }
 
@@ -54,9 +16,10 @@ path::~path() {
     unfinished_->progress->break_off();
 }
 
-auto path::make(frame_kind kind, transfer_id request,
-                const caf::byte_buffer& header, const payload& tensor,
-                carriage carried) -> outgoing {
+// -- out ----------------------------------------------------------------------
+
+path::outgoing path::encode_frame(const frame& message, carriage carried) {
+  const auto& [kind, request, header, tensor] = message;
   outgoing out;
   frame_head head;
   head.kind = kind;
@@ -64,9 +27,10 @@ auto path::make(frame_kind kind, transfer_id request,
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
   head.carried = carried;
+  // Of a tensor that does not belong here the shape says enough.
   if (tensor && carried == carriage::none && terms_.sends(kind, tensor.shape()))
-    place(head, tensor, out); // Of another, the shape says enough.
-  auto numbers = let_gos_->take(max_let_gos);
+    out.tensor = carrier_->place(head, tensor);
+  auto numbers = let_gos_->remove_entries(max_let_gos);
   head.let_gos = static_cast<uint32_t>(numbers.size());
   auto first = encode(head);
   out.bytes.resize(first.size() + 8 * numbers.size() + header.size());
@@ -80,24 +44,21 @@ auto path::make(frame_kind kind, transfer_id request,
   return out;
 }
 
-bool path::send(frame_kind kind, transfer_id request,
-                const caf::byte_buffer& header, const payload& tensor) try {
-  if (keeps(kind, request, header, tensor))
+bool path::send(const frame& message) try {
+  if (carrier_->keep_back(message))
     return false;
   std::lock_guard guard{sending_};
-  return enqueue(make(kind, request, header, tensor));
+  return enqueue(encode_frame(message));
 } catch (const std::exception& err) {
   close(err.what());
   return false;
 }
 
-void path::send_now(frame_kind kind, transfer_id request,
-                    const caf::byte_buffer& header, const payload& tensor,
-                    carriage carried) try {
+void path::send_now(const frame& message, carriage carried) try {
   std::function<void()> call;
   {
     std::lock_guard guard{sending_};
-    if (enqueue(make(kind, request, header, tensor, carried)))
+    if (enqueue(encode_frame(message, carried)))
       call = on_waiting_;
   }
   if (call)
@@ -109,17 +70,22 @@ void path::send_now(frame_kind kind, transfer_id request,
 bool path::send_let_gos() try {
   let_gos_->heard();
   std::lock_guard guard{sending_};
-  auto what = make(frame_kind::let_go, {}, {}, {});
-  return what.bytes.size() > frame_head::size && enqueue(std::move(what));
+  auto next = encode_frame({});
+  return next.bytes.size() > frame_head::size && enqueue(std::move(next));
 } catch (const std::exception& err) {
   close(err.what());
   return false;
 }
 
-bool path::enqueue(outgoing what) {
-  if (closed_ || (queue_.empty() && write(what, false)))
+bool path::enqueue(outgoing next) {
+  if (closed_ || (queue_.empty() && write(next, false)))
     return false;
-  queue_.push_back(std::move(what));
+  return append(std::move(next));
+}
+
+/// True when the writer must be called.
+bool path::append(outgoing next) {
+  queue_.push_back(std::move(next));
   return !std::exchange(writer_called_, true);
 }
 
@@ -134,14 +100,11 @@ void path::send_piece(uint64_t number, uint64_t offset, payload piece) {
   auto bytes = encode(head);
   out.bytes.resize(bytes.size());
   std::ranges::copy(bytes, reinterpret_cast<std::byte*>(out.bytes.data()));
-  out.tensor = std::move(piece);
+  out.tensor.follows = std::move(piece);
   std::function<void()> call;
   {
     std::lock_guard guard{sending_};
-    if (closed_)
-      return;
-    queue_.push_back(std::move(out));
-    if (!std::exchange(writer_called_, true))
+    if (!closed_ && append(std::move(out)))
       call = on_waiting_;
   }
   if (call)
@@ -160,20 +123,21 @@ void path::on_waiting(const std::function<void()>& call) {
 }
 
 /// True when all of it went.
-bool path::write(outgoing& what, bool wait) {
-  auto tensor = what.tensor.bytes();
+bool path::write(outgoing& next, bool wait) {
+  auto tensor = next.tensor.follows.bytes();
+  auto first = next.tensor.first;
   auto* data = const_cast<std::byte*>(tensor.data()); // It is only read.
   iovec all[] = {
-    {what.bytes.data(), what.bytes.size()},
-    {data + what.first, tensor.size() - what.first},
-    {data, what.first},
+    {next.bytes.data(), next.bytes.size()},
+    {data + first, tensor.size() - first},
+    {data, first},
   };
   std::span<iovec> parts{all};
-  drop_front(parts, what.done);
-  auto sent = line_.send(parts, wait, what.passes);
+  drop_front(parts, next.done);
+  auto sent = line_.send(parts, wait, next.tensor.file);
   if (sent > 0)
-    what.passes = -1;
-  what.done += sent;
+    next.tensor.file = -1;
+  next.done += sent;
   return parts.empty();
 }
 
@@ -216,55 +180,54 @@ bool brings_tensor(frame_kind kind) {
 } // namespace
 
 std::optional<frame> path::receive() {
-  finish();
+  receive_rest();
   for (;;) {
     head_bytes first;
-    std::vector<descriptor> passed;
+    std::vector<descriptor> files;
     iovec start[] = {{first.data(), first.size()}};
-    if (!line_.receive(start, &passed)) {
+    if (!line_.receive(start, &files)) {
       close("the other end closed the path");
       return std::nullopt;
     }
-    if (auto out = receive_frame(decode(first), passed); out && !takes(*out))
+    auto out = receive_frame(decode(first), files);
+    if (!carrier_->intercept(out))
       return out;
   }
 }
 
-/// Nothing if the frame was a piece of a later tensor.
-std::optional<frame> path::receive_frame(const frame_head& head,
-                                         std::vector<descriptor>& passed) {
+frame path::receive_frame(const frame_head& head,
+                          std::vector<descriptor>& files) {
   frame out;
   out.kind = head.kind;
   out.request = head.request;
   out.header.resize(head.header_bytes);
   std::vector<std::byte> numbers(size_t{8} * head.let_gos);
-  auto follows = open_tensor(head, passed, out);
-  if (hands_out_early(head) && !follows.bytes.empty())
-    hand_out(out, follows);
+  auto incoming = open_tensor(head, files);
+  if (incoming.early && !incoming.follows.empty())
+    hand_out_early(incoming);
   iovec rest[] = {{numbers.data(), numbers.size()},
                   {out.header.data(), out.header.size()}};
   auto more = numbers.size() + out.header.size() > 0;
   if (more && !line_.receive(rest, nullptr))
     throw path_error{"the connection ended in the middle of a frame"};
-  auto finite = receive_tensor(head, follows);
-  if (head.kind == frame_kind::piece)
-    take_piece(finite);
-  else if (finite)
+  auto finite = receive_tensor(head, incoming);
+  out.tensor = std::move(incoming.tensor);
+  if (finite)
     out.tensor.know_finite(*finite);
   for (size_t i = 0; i < numbers.size(); i += 8)
-    let_go(get_number(numbers.data() + i));
-  return head.kind == frame_kind::piece ? std::nullopt
-                                        : std::optional{std::move(out)};
+    carrier_->let_go(get_number(numbers.data() + i));
+  return out;
 }
 
+/// Whether the numbers are finite, if that is looked at.
 std::optional<bool> path::receive_tensor(const frame_head& head,
-                                         const incoming& what) {
+                                         const incoming_tensor& incoming) {
+  auto [bytes, first] = std::pair{incoming.follows, incoming.first};
   auto type = head.shape.type;
   auto checks = terms_.checks_numbers && type != element_type::byte &&
                 !has_activations(head.kind);
   auto finite = true;
-  for (auto left :
-       {what.bytes.subspan(what.first), what.bytes.first(what.first)})
+  for (auto left : {bytes.subspan(first), bytes.first(first)})
     while (!left.empty()) {
       auto part =
         left.first(checks ? std::min(news, left.size()) : left.size());
@@ -274,53 +237,44 @@ std::optional<bool> path::receive_tensor(const frame_head& head,
         throw path_error{"the connection ended in the middle of a frame"};
       finite = finite && (!checks || all_finite(part, type));
     }
-  return checks && !what.bytes.empty() ? std::optional{finite} : std::nullopt;
+  return checks && !bytes.empty() ? std::optional{finite} : std::nullopt;
 }
 
-path::incoming path::open_tensor(const frame_head& head,
-                                 std::vector<descriptor>& passed, frame& out) {
-  incoming follows;
-  auto fits = terms_.takes(head.kind, head.shape);
+incoming_tensor path::open_tensor(const frame_head& head,
+                                  std::vector<descriptor>& files) {
   if (head.kind == frame_kind::piece)
-    follows.bytes = expect_piece(head);
-  else if (head.carried == carriage::none && fits && head.shape.bytes() > 0 &&
-           brings_tensor(head.kind))
+    return carrier_->expect(head, files);
+  auto fits = terms_.takes(head.kind, head.shape);
+  if (head.carried == carriage::none && fits && head.shape.bytes() > 0 &&
+      brings_tensor(head.kind))
     throw path_error{"a tensor of the right size without its bytes"};
-  else if (head.carried == carriage::none)
-    out.tensor = payload{head.shape, nullptr, nullptr};
-  else if (!fits)
+  if (head.carried == carriage::none)
+    return {payload{head.shape, nullptr, nullptr}, {}, 0, false};
+  if (!fits)
     throw path_error{"a tensor of another size than the model's"};
-  else
-    out.tensor = expect(head, passed, follows);
-  return follows;
-}
-
-std::span<std::byte> path::expect_piece(const frame_head&) {
-  throw path_error{"a piece of a tensor on a path that sends them whole"};
-}
-
-void path::take_piece(std::optional<bool>) {
-  // nop
+  return carrier_->expect(head, files);
 }
 
 // -- what arrives while it is used --------------------------------------------
 
 /// The tensor comes in with the next call of `receive`.
-void path::hand_out(frame& out, incoming& follows) {
+void path::hand_out_early(incoming_tensor& incoming) {
   auto progress =
-    std::make_shared<arrival>(follows.bytes.size(), follows.first);
-  out.tensor = payload{out.tensor.shape(), out.tensor.owner(),
-                       out.tensor.bytes().data(), progress};
-  unfinished_ = unfinished{std::exchange(follows, {}), out.tensor, progress};
+    std::make_shared<arrival>(incoming.follows.size(), incoming.first);
+  auto& tensor = incoming.tensor;
+  tensor = {tensor.shape(), tensor.owner(), tensor.bytes().data(), progress};
+  unfinished_ = unfinished{incoming, progress};
+  incoming.follows = {};
+  incoming.first = 0;
 }
 
-void path::finish() {
+void path::receive_rest() {
   if (!unfinished_)
     return;
-  auto left = *std::exchange(unfinished_, std::nullopt);
-  auto [bytes, first] = left.what;
-  iovec both[] = {{bytes.data() + first, bytes.size() - first},
-                  {bytes.data(), first}};
+  auto [rest, progress] = *std::exchange(unfinished_, std::nullopt);
+  auto* data = rest.follows.data();
+  iovec both[] = {{data + rest.first, rest.follows.size() - rest.first},
+                  {data, rest.first}};
   try {
     uint64_t there = 0;
     for (const auto& part : both)
@@ -329,10 +283,10 @@ void path::finish() {
         iovec next[] = {{static_cast<std::byte*>(part.iov_base) + at, size}};
         if (!line_.receive(next, nullptr))
           throw path_error{"the connection ended in the middle of a tensor"};
-        left.progress->reach(there += size);
+        progress->reach(there += size);
       }
   } catch (...) {
-    left.progress->break_off();
+    progress->break_off();
     throw;
   }
 }
@@ -342,14 +296,14 @@ void path::on_frame(std::function<void(frame)> call) {
   on_frame_ = std::move(call);
 }
 
-void path::hand_in(frame what) {
+void path::hand_in(frame received) {
   std::function<void(frame)> call;
   {
     std::lock_guard guard{closing_};
     call = on_frame_;
   }
   if (call)
-    call(std::move(what));
+    call(std::move(received));
 }
 
 // -- the end ------------------------------------------------------------------
@@ -361,7 +315,7 @@ void path::close(const std::string& why) {
       why_ = why;
     line_.shutdown();
   }
-  work();
+  wake();
 }
 
 void path::on_work(std::function<void()> call) {
@@ -369,10 +323,10 @@ void path::on_work(std::function<void()> call) {
     std::lock_guard guard{closing_};
     on_work_ = std::move(call);
   }
-  work();
+  wake();
 }
 
-void path::work() const {
+void path::wake() const {
   std::function<void()> call;
   {
     std::lock_guard guard{closing_};

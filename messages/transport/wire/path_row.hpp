@@ -1,7 +1,7 @@
 #pragma once
 // All that a kind of path is to the others: what settings know of it, whether
 // two nodes can have it, and how its two ends are made. Each kind defines its
-// row beside its class; registry.cpp puts the rows into one table.
+// row beside its carrier; registry.cpp puts the rows into one table.
 
 #include "config/schema/paths.hpp"
 #include "messages/proto/hello.pb.h"

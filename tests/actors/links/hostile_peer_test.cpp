@@ -6,8 +6,8 @@
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/path_channel.hpp"
-#include "messages/transport/shm/shm_path.hpp"
-#include "messages/transport/stream/stream_path.hpp"
+#include "messages/transport/shm/shm_carrier.hpp"
+#include "messages/transport/stream/stream_carrier.hpp"
 #include "tests/support/hostile.hpp"
 #include "tests/support/metrics.hpp"
 #include "tests/support/server_fixture.hpp"
@@ -238,10 +238,10 @@ void attack_by_frames(uint64_t seed, bool shares_memory) {
     path_terms terms{on.shape, 4, on.shape};
     path_ptr way;
     if (shares_memory)
-      way = std::make_shared<shm_path>(
-        std::move(far), terms, std::make_shared<shared_memory>(), false);
+      way = make_path<shm_carrier>(std::move(far), terms,
+                                   std::make_shared<shared_memory>(), false);
     else
-      way = std::make_shared<stream_path>(std::move(far), terms);
+      way = make_path<stream_carrier>(std::move(far), terms);
     raw_sender peer{std::move(near), std::move(frames)};
     auto half =
       on.actors.make<path_end_actor, framed_gateway_state>(framed_gateway_parts{

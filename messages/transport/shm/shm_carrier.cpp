@@ -1,4 +1,4 @@
-#include "messages/transport/shm/shm_path.hpp"
+#include "messages/transport/shm/shm_carrier.hpp"
 
 #include <cstring>
 #include <utility>
@@ -12,15 +12,15 @@ constexpr size_t max_regions = 4096;
 
 } // namespace
 
-shm_path::shm_path(socket line, const path_terms& terms,
-                   std::shared_ptr<shared_memory> memory, bool keeps_lent)
-  : path(std::move(line), terms), memory_(std::move(memory)),
+shm_carrier::shm_carrier(frame_line& line, const path_terms& terms,
+                         std::shared_ptr<shared_memory> memory, bool keeps_lent)
+  : terms_(terms), ledger_(line.ledger()), memory_(std::move(memory)),
     keeps_lent_(keeps_lent), copies_(terms.expected.bytes(), memory_),
     activations_(terms.activations().bytes(), memory_) {
   // nop
 }
 
-shm_path::~shm_path() {
+shm_carrier::~shm_carrier() {
   if (keeps_lent_)
     for (const auto& [number, tensor] : lent_)
       memory_->retire(tensor.bytes().data());
@@ -29,12 +29,12 @@ shm_path::~shm_path() {
 // -- out ----------------------------------------------------------------------
 
 /// The tensor in memory that the other end can map: itself, or a copy.
-payload shm_path::at_home(frame_kind kind, const payload& tensor) {
+payload shm_carrier::at_home(frame_kind kind, const payload& tensor) {
   auto bytes = tensor.bytes();
   if (memory_->find(bytes.data(), bytes.size()))
     return tensor;
   auto memory = has_activations(kind) ? activations_.take()
-                : bytes.size() > terms().expected.bytes()
+                : bytes.size() > terms_.expected.bytes()
                   ? memory_->take(bytes.size())
                   : copies_.take();
   auto* data = memory.get();
@@ -42,7 +42,8 @@ payload shm_path::at_home(frame_kind kind, const payload& tensor) {
   return {tensor.shape(), std::move(memory), data};
 }
 
-void shm_path::place(frame_head& head, const payload& tensor, outgoing& out) {
+outgoing_tensor shm_carrier::place(frame_head& head, const payload& tensor) {
+  outgoing_tensor out;
   auto lent = at_home(head.kind, tensor);
   auto where = memory_->find(lent.bytes().data(), lent.bytes().size());
   head.region = where->region->id;
@@ -50,17 +51,18 @@ void shm_path::place(frame_head& head, const payload& tensor, outgoing& out) {
   head.carried = carriage::region;
   if (told_.insert(head.region).second) {
     head.carried = carriage::new_region;
-    out.passes = where->region->file.get();
-    out.keeps = where->region;
+    out.file = where->region->file.get();
+    out.file_owner = where->region;
   }
   std::lock_guard guard{lending_};
   lent_.insert_or_assign(head.request.value, std::move(lent));
+  return out;
 }
 
-void shm_path::let_go(uint64_t number) {
+void shm_carrier::let_go(uint64_t request) {
   payload gone; // After the lock.
   std::lock_guard guard{lending_};
-  if (auto found = lent_.find(number); found != lent_.end()) {
+  if (auto found = lent_.find(request); found != lent_.end()) {
     gone = std::move(found->second);
     lent_.erase(found);
   }
@@ -68,19 +70,22 @@ void shm_path::let_go(uint64_t number) {
 
 // -- in -----------------------------------------------------------------------
 
-void shm_path::learn(const frame_head& head, std::vector<descriptor>& passed) {
-  if (passed.size() != 1 || known_.size() == max_regions)
+void shm_carrier::learn(const frame_head& head,
+                        std::vector<descriptor>& files) {
+  if (files.size() != 1 || known_.size() == max_regions)
     throw path_error{"a region without its file, or too many of them"};
-  known_[head.region] = memory_->map_foreign(std::move(passed.front()),
-                                             terms().most_region_bytes());
+  known_[head.region] =
+    memory_->map_foreign(std::move(files.front()), terms_.most_region_bytes());
 }
 
-payload shm_path::expect(const frame_head& head,
-                         std::vector<descriptor>& passed, incoming&) {
+incoming_tensor shm_carrier::expect(const frame_head& head,
+                                    std::vector<descriptor>& files) {
+  if (head.kind == frame_kind::piece)
+    throw path_error{"a piece of a tensor on a path that sends them whole"};
   if (head.carried == carriage::follows)
     throw path_error{"a tensor's bytes on a path that shares memory"};
   if (head.carried == carriage::new_region)
-    learn(head, passed);
+    learn(head, files);
   else if (head.carried != carriage::region)
     throw path_error{"a tensor that comes no way that this path has"};
   auto found = known_.find(head.region);
@@ -94,10 +99,10 @@ payload shm_path::expect(const frame_head& head,
     throw path_error{"a tensor that reaches past its region"};
   auto* data = region->memory.data() + head.offset;
   std::shared_ptr<const void> owner{
-    data, [region, told = ledger(), number = head.request.value](const void*) {
+    data, [region, told = ledger_, number = head.request.value](const void*) {
       told->enter(number);
     }};
-  return {head.shape, std::move(owner), data};
+  return {payload{head.shape, std::move(owner), data}, {}, 0, false};
 }
 
 path_row shm_row() {
@@ -113,15 +118,12 @@ path_row shm_row() {
   out.trouble = shared_memory::trouble;
   out.remedy = "give this process more memory";
   out.near_end = [](socket line, const path_terms& terms,
-                    const path_means& means,
-                    const proto::PathOffer&) -> path_ptr {
-    return std::make_shared<shm_path>(std::move(line), terms, means.memory,
-                                      true);
+                    const path_means& means, const proto::PathOffer&) {
+    return make_path<shm_carrier>(std::move(line), terms, means.memory, true);
   };
   out.far_end = [](socket line, const path_terms& terms,
-                   const path_means& means) -> path_ptr {
-    return std::make_shared<shm_path>(std::move(line), terms, means.memory,
-                                      false);
+                   const path_means& means) {
+    return make_path<shm_carrier>(std::move(line), terms, means.memory, false);
   };
   return out;
 }

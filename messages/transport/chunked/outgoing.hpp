@@ -1,15 +1,15 @@
 #pragma once
-// Payloads that an actor sends in pieces, each as far as its receiver has given
+// Payloads that are sent in pieces, each as far as its receiver has given
 // credit.
 //
-// A member of an actor's state; not thread-safe.
+// A member of an actor's state, or of a carrier; not thread-safe.
 
 #include "messages/transport/chunked/chunked.hpp"
 
 #include <map>
 #include <utility>
 
-namespace troupe {
+namespace troupe::transport {
 
 class outgoing_payloads {
 public:
@@ -17,7 +17,7 @@ public:
   /// An empty payload is done at once: no credit will come.
   template <class Send>
   void begin(transfer_id id, const payload& what, Send send) {
-    transport::chunk_sender sender{id, what};
+    chunk_sender sender{id, what};
     if (sender.done())
       return;
     auto& kept = senders_.emplace(id, std::move(sender)).first->second;
@@ -48,7 +48,7 @@ public:
   size_t size() const { return senders_.size(); }
 
 private:
-  std::map<transfer_id, transport::chunk_sender> senders_;
+  std::map<transfer_id, chunk_sender> senders_;
 };
 
-} // namespace troupe
+} // namespace troupe::transport
