@@ -59,9 +59,10 @@ worker_actor make_worker(caf::actor_system& system,
                          const session_client_actor& session) {
   const auto& train = *computing.data.train;
   auto layout = models::layout_of(computing.settings.training, train.classes());
-  auto agent = make_agent(
-    system, {computing.settings, layout, make_order(computing.settings, train),
-             computing.frozen, by.memory, by.line, session});
+  auto agent =
+    make_agent(system, {{computing.settings, layout, computing.frozen,
+                         by.memory, by.line, session},
+                        make_order(computing.settings, train)});
   return spawn<worker_actor, worker_state>(
     system, placement::scheduled,
     worker_parts{agent, agent, session, {agent, shape_of(layout)}});
