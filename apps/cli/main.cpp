@@ -303,10 +303,6 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-bool is_virtual(const config::settings& settings) {
-  return settings.simulation.clock == config::clock_kind::virtual_time;
-}
-
 } // namespace
 
 int main(int argc, char** argv) {

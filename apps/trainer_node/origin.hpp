@@ -23,10 +23,6 @@ namespace troupe::app {
 /// Prints a line for the user.
 using speech = std::function<void(const std::string&)>;
 
-inline bool is_virtual(const config::settings& settings) {
-  return settings.simulation.clock == config::clock_kind::virtual_time;
-}
-
 inline bool has_faults(const config::settings& settings) {
   return !settings.simulation.faults.empty();
 }
