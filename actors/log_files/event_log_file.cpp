@@ -94,14 +94,10 @@ fs::path set_event_log_aside(const fs::path& event_log) {
 // -- writing ------------------------------------------------------------------
 
 event_log_file::event_log_file(fs::path path) : path_(std::move(path)) {
-  handle_ = ::open(path_.c_str(),
-                   O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-  if (handle_ < 0)
+  file_ = config::descriptor{::open(
+    path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644)};
+  if (!file_)
     fail("make", path_);
-}
-
-event_log_file::~event_log_file() {
-  ::close(handle_);
 }
 
 void event_log_file::write(proto::LogEvent& event) {
@@ -118,7 +114,7 @@ void event_log_file::write(proto::LogEvent& event) {
   auto sum = crc32c(std::as_bytes(std::span{bytes + prefix, body}));
   std::memcpy(seal, seal_tag, sizeof seal_tag);
   std::memcpy(seal + sizeof seal_tag, &sum, sizeof sum);
-  append_whole(handle_, buffer_, size_, path_);
+  append_whole(file_.get(), buffer_, size_, path_);
   size_ += buffer_.size();
   ++events_;
 }

@@ -6,6 +6,7 @@
 // The writer is owned by the parameter server's event sink, the reader by a
 // replay or by `calibrate`. Not thread-safe.
 
+#include "config/text/descriptor.hpp"
 #include "messages/proto/event_log.pb.h"
 #include "models/storage/durable_file.hpp"
 
@@ -36,18 +37,13 @@ public:
   /// Creates the file, which must not exist. Throws `run_error`.
   explicit event_log_file(std::filesystem::path path);
 
-  ~event_log_file();
-
-  event_log_file(const event_log_file&) = delete;
-  event_log_file& operator=(const event_log_file&) = delete;
-
   /// Numbers the event and writes it. Throws `run_error` (disk full); the file
   /// then ends with the event before it.
   void write(proto::LogEvent& event);
 
 private:
   std::filesystem::path path_;
-  int handle_ = -1;
+  config::descriptor file_;
   uint64_t size_ = 0;
   uint64_t events_ = 0;
   std::string buffer_;

@@ -64,22 +64,17 @@ line_file::line_file(std::filesystem::path path, mode how, size_t gathers)
   : path_(std::move(path)), gathers_(gathers) {
   auto flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC |
                (how == mode::fresh ? O_TRUNC : 0);
-  handle_ = ::open(path_.c_str(), flags, 0644);
-  if (handle_ < 0)
+  file_ = config::descriptor{::open(path_.c_str(), flags, 0644)};
+  if (!file_)
     fail("open", path_);
-  try {
-    struct stat info;
-    if (::fstat(handle_, &info) != 0)
-      fail("read", path_);
-    auto found = static_cast<uint64_t>(info.st_size);
-    size_ = whole_size(handle_, found, path_);
-    cut_ = found - size_;
-    if (cut_ > 0 && ::ftruncate(handle_, static_cast<off_t>(size_)) != 0)
-      fail("write", path_);
-  } catch (...) {
-    ::close(handle_);
-    throw;
-  }
+  struct stat info;
+  if (::fstat(file_.get(), &info) != 0)
+    fail("read", path_);
+  auto found = static_cast<uint64_t>(info.st_size);
+  size_ = whole_size(file_.get(), found, path_);
+  cut_ = found - size_;
+  if (cut_ > 0 && ::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0)
+    fail("write", path_);
 }
 
 line_file::~line_file() {
@@ -88,7 +83,6 @@ line_file::~line_file() {
   } catch (const std::exception&) {
     // Callers that need to know of errors have flushed before.
   }
-  ::close(handle_);
 }
 
 void line_file::append(std::string_view line) {
@@ -100,7 +94,7 @@ void line_file::append(std::string_view line) {
 
 void line_file::flush() {
   auto text = std::exchange(gathered_, {});
-  append_whole(handle_, text, size_, path_);
+  append_whole(file_.get(), text, size_, path_);
   size_ += text.size();
   text.clear();
   gathered_ = std::move(text); // Reuses its memory.

@@ -5,6 +5,8 @@
 //
 // A member of the logs of the recorder. Not thread-safe; one owner.
 
+#include "config/text/descriptor.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -41,7 +43,7 @@ public:
 
 private:
   std::filesystem::path path_;
-  int handle_ = -1;
+  config::descriptor file_;
   size_t gathers_ = 0;
   std::string gathered_;
   uint64_t size_ = 0;

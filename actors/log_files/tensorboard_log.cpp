@@ -68,29 +68,24 @@ tensorboard_log::tensorboard_log(const fs::path& folder, double start,
                                  std::optional<uint64_t> resume_step,
                                  size_t gathers)
   : start_(start), gathers_(gathers) {
-  for (unsigned number = 0; handle_ < 0; ++number) {
+  for (unsigned number = 0; !file_; ++number) {
     path_ = folder / file_name(start, number);
-    handle_ =
-      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (handle_ < 0 && errno != EEXIST)
+    file_ = config::descriptor{
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
+    if (!file_ && errno != EEXIST)
       fail("create", path_);
   }
-  try {
-    Event version;
-    version.set_wall_time(start);
-    version.set_file_version("brain.Event:2");
-    append(version);
-    if (resume_step) {
-      Event session;
-      session.set_wall_time(start);
-      session.set_step(static_cast<int64_t>(*resume_step));
-      session.mutable_session_log()->set_status(SessionLog::START);
-      append(session);
-    }
-  } catch (...) {
-    ::close(handle_);
-    throw;
-  }
+  Event version;
+  version.set_wall_time(start);
+  version.set_file_version("brain.Event:2");
+  append(version);
+  if (!resume_step)
+    return;
+  Event session;
+  session.set_wall_time(start);
+  session.set_step(static_cast<int64_t>(*resume_step));
+  session.mutable_session_log()->set_status(SessionLog::START);
+  append(session);
 }
 
 tensorboard_log::~tensorboard_log() {
@@ -99,7 +94,6 @@ tensorboard_log::~tensorboard_log() {
   } catch (const std::exception&) {
     // Callers that need to know of errors have flushed before.
   }
-  ::close(handle_);
 }
 
 void tensorboard_log::update(uint64_t step, double time,
@@ -143,7 +137,7 @@ void tensorboard_log::append(const Event& event) {
 void tensorboard_log::flush() {
   auto records = std::exchange(gathered_, {});
   for (std::string_view rest{records}; !rest.empty();) {
-    auto n = ::write(handle_, rest.data(), rest.size());
+    auto n = ::write(file_.get(), rest.data(), rest.size());
     if (n < 0 && errno != EINTR)
       fail("write", path_);
     if (n > 0)

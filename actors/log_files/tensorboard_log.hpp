@@ -8,6 +8,7 @@
 //
 // Owned by the recorder, called on its thread; not thread-safe.
 
+#include "config/text/descriptor.hpp"
 #include "config/values/metrics.hpp"
 
 #include <cstdint>
@@ -71,7 +72,7 @@ private:
   double start_;
   size_t gathers_;
   std::string gathered_;
-  int handle_ = -1;
+  config::descriptor file_;
 };
 
 } // namespace troupe::recording

@@ -5,6 +5,7 @@
 #include "actors/segments/activations.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
+#include "data/dataset.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/ATen.h>

@@ -1,6 +1,5 @@
 #include "actors/policies/backup.hpp"
 
-#include "actors/policies/mutation.hpp"
 #include "actors/policies/rows.hpp"
 #include "config/text/text.hpp"
 
@@ -25,42 +24,6 @@ backup::backup(const policy_spec& spec)
   // nop
 }
 
-void backup::reset(version v) {
-  round_.reset(v);
-}
-
-version backup::current() const {
-  return round_.current();
-}
-
-decision backup::on_join(std::span<const worker_id> who) {
-  decision out;
-  round_.join(who);
-  close_if_due(out);
-  return out;
-}
-
-decision backup::on_leave(worker_id who) {
-  decision out;
-  round_.leave(who);
-  if (!mutation(bug::barrier_stays))
-    close_if_due(out);
-  return out;
-}
-
-decision backup::on_arrival(const arrival& what) {
-  decision out;
-  round_.arrive(what, out);
-  close_if_due(out);
-  return out;
-}
-
-decision backup::on_pull(worker_id who) {
-  decision out;
-  round_.pull(who, out);
-  return out;
-}
-
 void backup::close_if_due(decision& out) {
   // min(N-b, live) with live = gradients + computing, written without the min.
   auto enough = round_.gradients() >= workers_ - backups_;
@@ -72,10 +35,6 @@ void backup::close_if_due(decision& out) {
     out.cancel = round_.computing_on(closing);
   else if (enough && brings_in_phase_)
     out.cancel = round_.late_in_a_row(closing, patience);
-}
-
-std::vector<worker_id> backup::waiting_for() const {
-  return round_.waiting_for();
 }
 
 std::string backup::state() const {

@@ -39,28 +39,20 @@ namespace troupe::policies {
 /// members. A worker that is always slower than the others has hardly any
 /// gradient accepted: its samples are learned only because the leases of
 /// dropped gradients are handed out again.
-class backup final : public policy {
+class backup final : public step_round_policy {
 public:
   /// @pre 0 <= b < N
   explicit backup(const policy_spec& spec);
 
-  void reset(version v) override;
-  version current() const override;
-  decision on_join(std::span<const worker_id> who) override;
-  decision on_leave(worker_id who) override;
-  decision on_arrival(const arrival& what) override;
-  decision on_pull(worker_id who) override;
-  std::vector<worker_id> waiting_for() const override;
   std::string state() const override;
 
 private:
-  void close_if_due(decision& out);
+  void close_if_due(decision& out) override;
 
   uint32_t workers_; ///< N
   uint32_t backups_; ///< b
   bool cancels_;     ///< With `late=cancel`.
   bool brings_in_phase_;
-  step_round round_;
 };
 
 } // namespace troupe::policies

@@ -117,4 +117,34 @@ void step_round::write(state_writer& out) const {
   out.rows("gradients", 3, gradients);
 }
 
+// -- the policy ---------------------------------------------------------------
+
+decision step_round_policy::on_join(std::span<const worker_id> who) {
+  decision out;
+  round_.join(who);
+  close_if_due(out);
+  return out;
+}
+
+decision step_round_policy::on_leave(worker_id who) {
+  decision out;
+  round_.leave(who);
+  if (!mutation(bug::barrier_stays))
+    close_if_due(out);
+  return out;
+}
+
+decision step_round_policy::on_arrival(const arrival& what) {
+  decision out;
+  round_.arrive(what, out);
+  close_if_due(out);
+  return out;
+}
+
+decision step_round_policy::on_pull(worker_id who) {
+  decision out;
+  round_.pull(who, out);
+  return out;
+}
+
 } // namespace troupe::policies

@@ -1,6 +1,6 @@
 #pragma once
-// The step that all members make together: what `sync` and `backup` have in
-// common.
+// The step that all members make together, and the policies that make such
+// steps: `sync` and `backup`.
 //
 // A member is in one of three states:
 //
@@ -83,6 +83,30 @@ private:
   std::vector<part> gradients_;
   version current_;
   size_t computing_ = 0;
+};
+
+/// A policy whose members make each step together. It has only to say when the
+/// step closes.
+class step_round_policy : public policy {
+public:
+  void reset(version v) final { round_.reset(v); }
+
+  version current() const final { return round_.current(); }
+
+  decision on_join(std::span<const worker_id> who) final;
+  decision on_leave(worker_id who) final;
+  decision on_arrival(const arrival& what) final;
+  decision on_pull(worker_id who) final;
+
+  std::vector<worker_id> waiting_for() const final {
+    return round_.waiting_for();
+  }
+
+protected:
+  /// Closes the open step, if that is due.
+  virtual void close_if_due(decision& out) = 0;
+
+  step_round round_;
 };
 
 } // namespace troupe::policies

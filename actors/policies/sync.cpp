@@ -1,6 +1,5 @@
 #include "actors/policies/sync.hpp"
 
-#include "actors/policies/mutation.hpp"
 #include "actors/policies/rows.hpp"
 #include "config/text/text.hpp"
 
@@ -10,49 +9,9 @@ sync::sync(const policy_spec&) {
   // nop
 }
 
-void sync::reset(version v) {
-  round_.reset(v);
-}
-
-version sync::current() const {
-  return round_.current();
-}
-
-decision sync::on_join(std::span<const worker_id> who) {
-  decision out;
-  round_.join(who);
-  close_if_due(out);
-  return out;
-}
-
-decision sync::on_leave(worker_id who) {
-  decision out;
-  round_.leave(who);
-  if (!mutation(bug::barrier_stays))
-    close_if_due(out);
-  return out;
-}
-
-decision sync::on_arrival(const arrival& what) {
-  decision out;
-  round_.arrive(what, out);
-  close_if_due(out);
-  return out;
-}
-
-decision sync::on_pull(worker_id who) {
-  decision out;
-  round_.pull(who, out);
-  return out;
-}
-
 void sync::close_if_due(decision& out) {
   if (round_.computing() == 0)
     round_.close(out);
-}
-
-std::vector<worker_id> sync::waiting_for() const {
-  return round_.waiting_for();
 }
 
 std::string sync::state() const {

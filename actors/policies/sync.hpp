@@ -21,23 +21,14 @@ namespace troupe::policies {
 ///   stays in the step. If the last member that computed leaves, the step
 ///   closes; if it has no gradient, the joiners start it again.
 /// - A member that pulls goes on at once, in the same step.
-class sync final : public policy {
+class sync final : public step_round_policy {
 public:
   explicit sync(const policy_spec& spec);
 
-  void reset(version v) override;
-  version current() const override;
-  decision on_join(std::span<const worker_id> who) override;
-  decision on_leave(worker_id who) override;
-  decision on_arrival(const arrival& what) override;
-  decision on_pull(worker_id who) override;
-  std::vector<worker_id> waiting_for() const override;
   std::string state() const override;
 
 private:
-  void close_if_due(decision& out);
-
-  step_round round_;
+  void close_if_due(decision& out) override;
 };
 
 } // namespace troupe::policies

@@ -9,6 +9,14 @@
 
 namespace troupe {
 
+namespace {
+
+caf::error breach(const std::string& line) {
+  return caf::make_error(errc::protocol_violation, line);
+}
+
+} // namespace
+
 remote_module_state::remote_module_state(pointer self,
                                          remote_module_parts parts)
   : self_(self), parts_(std::move(parts)),
@@ -61,22 +69,25 @@ module_host_actor::behavior_type remote_module_state::make_behavior() {
 
 // -- between the worker and the shard -----------------------------------------
 
-auto remote_module_state::push(const push_header& header, const payload& own)
-  -> weights_result {
+template <class... Ts>
+auto remote_module_state::ask_shard(Ts&&... message) -> weights_result {
   auto answer = self_->make_response_promise<release_header, payload>();
-  auto whole = whole_of(header, own);
-  close(header.from);
-  if (header.computed_on == version_)
-    weights_ = {}; // The shard may step in place.
-  self_
-    ->request(parts_.server, caf::infinite, push_atom_v, header,
-              std::move(whole))
+  self_->request(parts_.server, caf::infinite, std::forward<Ts>(message)...)
     .then(
       [this, answer](const release_header& next, const payload& weights) {
         pass_on(next, weights, answer);
       },
       [this, answer](const caf::error& why) { refuse(why, answer); });
   return answer;
+}
+
+auto remote_module_state::push(const push_header& header, const payload& own)
+  -> weights_result {
+  auto whole = whole_of(header, own);
+  close(header.from);
+  if (header.computed_on == version_)
+    weights_ = {}; // The shard may step in place.
+  return ask_shard(push_atom_v, header, std::move(whole));
 }
 
 // A push without a complete context goes on as it is: the shard refuses it as
@@ -98,15 +109,8 @@ payload remote_module_state::whole_of(const push_header& header,
 }
 
 auto remote_module_state::pull(const pull_header& header) -> weights_result {
-  auto answer = self_->make_response_promise<release_header, payload>();
   close(header.abandoned);
-  self_->request(parts_.server, caf::infinite, pull_atom_v, header)
-    .then(
-      [this, answer](const release_header& next, const payload& weights) {
-        pass_on(next, weights, answer);
-      },
-      [this, answer](const caf::error& why) { refuse(why, answer); });
-  return answer;
+  return ask_shard(pull_atom_v, header);
 }
 
 void remote_module_state::pass_on(const release_header& header,
@@ -128,9 +132,8 @@ void remote_module_state::refuse(const caf::error& why, weights_promise to) {
 auto remote_module_state::forward(const module_call& call) -> module_result {
   const auto* stage = stage_of(call);
   if (stage == nullptr)
-    return caf::make_error(errc::protocol_violation,
-                           "segment " + std::to_string(call.segment) +
-                             " of the network is not here");
+    return breach("segment " + std::to_string(call.segment) +
+                  " of the network is not here");
   if (call.first == 0)
     if (auto err = open(call))
       return err;
@@ -176,9 +179,7 @@ auto remote_module_state::read(const context_part& what) const
   if ((what.gradient && !is_complete(at)) ||
       what.count > parts_.most_elements || what.first < first ||
       what.count > count || what.first - first > count - what.count)
-    return caf::make_error(errc::protocol_violation,
-                           std::string{"numbers that the context does not "
-                                       "have"});
+    return breach("numbers that the context does not have");
   auto from = what.first - first;
   auto size = static_cast<int64_t>(what.count);
   auto part =
@@ -195,16 +196,12 @@ caf::error remote_module_state::open(const module_call& call) {
   auto found = contexts_.find(call.from.id);
   if (found == contexts_.end()) {
     if (!weights_ || call.weights != version_)
-      return caf::make_error(errc::protocol_violation,
-                             "version " + to_string(call.weights) +
-                               " is not kept for this worker");
+      return breach("version " + to_string(call.weights) +
+                    " is not kept for this worker");
     if (contexts_.size() == most_contexts)
-      return caf::make_error(errc::protocol_violation,
-                             std::string{"the worker has too many batches in "
-                                         "hand"});
+      return breach("the worker has too many batches in hand");
     if (call.from.count > parts_.most_samples)
-      return caf::make_error(errc::protocol_violation,
-                             std::string{"a batch is larger than any lease"});
+      return breach("a batch is larger than any lease");
     context fresh;
     fresh.of = version_;
     fresh.weights = weights_;
@@ -218,8 +215,7 @@ caf::error remote_module_state::open(const module_call& call) {
   auto [statistics, is_new] =
     at.statistics.emplace(call.segment, to_tensor(call.statistics));
   if (!is_new)
-    return caf::make_error(errc::protocol_violation,
-                           std::string{"a segment of a batch begins twice"});
+    return breach("a segment of a batch begins twice");
   if (statistics->second.defined())
     statistics->second = statistics->second.clone();
   self_->send(

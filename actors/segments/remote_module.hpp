@@ -80,6 +80,9 @@ private:
 
   // -- between the worker and the shard ---------------------------------------
 
+  template <class... Ts>
+  weights_result ask_shard(Ts&&... message);
+
   weights_result push(const push_header& header, const payload& own);
   weights_result pull(const pull_header& header);
   payload whole_of(const push_header& header, const payload& own);

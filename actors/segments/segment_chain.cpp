@@ -113,12 +113,8 @@ void chain_state::start(size_t segment) {
   auto& work = job_->segments[segment];
   auto pass = work.passes[work.next++];
   auto forward = pass.what == pass_kind::forward;
-  module_call call;
-  call.from = job_->task.from;
-  call.weights = job_->task.computed_on;
+  auto call = make_call(pass.micro_batch);
   call.segment = static_cast<uint32_t>(segment);
-  call.first = first_of(pass.micro_batch);
-  call.last = pass.micro_batch + 1 == job_->micro_batches;
   if (!forward)
     call.inputs = std::move(work.gradients.extract(pass.micro_batch).mapped());
   else if (segment == 0)
@@ -189,11 +185,7 @@ void chain_state::take_scores(uint32_t micro_batch, const activations& found) {
 
 void chain_state::ask_for_loss(uint32_t micro_batch,
                                const activations& scores) {
-  module_call call;
-  call.from = job_->task.from;
-  call.weights = job_->task.computed_on;
-  call.first = first_of(micro_batch);
-  call.last = micro_batch + 1 == job_->micro_batches;
+  auto call = make_call(micro_batch);
   call.inputs = scores;
   ++job_->busy;
   self_->request(parts_.loss, caf::infinite, score_atom_v, std::move(call))
@@ -272,6 +264,15 @@ void chain_state::finish() {
 }
 
 // -- helpers ------------------------------------------------------------------
+
+module_call chain_state::make_call(uint32_t micro_batch) const {
+  module_call out;
+  out.from = job_->task.from;
+  out.weights = job_->task.computed_on;
+  out.first = first_of(micro_batch);
+  out.last = micro_batch + 1 == job_->micro_batches;
+  return out;
+}
 
 uint64_t chain_state::first_of(uint32_t micro_batch) const {
   return micro_batch == 0 ? 0 : micro_batch * parts_.micro_batch_size;

@@ -104,6 +104,7 @@ private:
   /// Elements of the worker's own buffers. It may have none: then its gradient
   /// is empty.
   uint64_t own_count() const { return parts_.parameters + parts_.statistics; }
+  module_call make_call(uint32_t micro_batch) const;
   uint64_t first_of(uint32_t micro_batch) const;
   at::Tensor micro_batch_of(const at::Tensor& all, uint32_t which) const;
   at::Tensor statistics_of(const at::Tensor& own) const;

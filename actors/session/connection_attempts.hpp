@@ -1,6 +1,6 @@
 #pragma once
-// What all session clients have in common: a series of attempts to get a place
-// in the cluster, with growing delays between them.
+// A series of attempts to get a place in the cluster, with growing delays
+// between them.
 //
 // A member of a session client's state, called on its thread; not thread-safe.
 
@@ -10,25 +10,16 @@
 
 #include <optional>
 #include <utility>
-#include <variant>
 
 namespace troupe {
-
-/// The actor that a session client finds a place for.
-using participant = std::variant<worker_actor, evaluator_actor>;
-
-/// Sends the participant a message that workers and evaluators know.
-template <class Self, class... Ts>
-void tell(Self* self, const participant& whom, const Ts&... message) {
-  std::visit([&](const auto& who) { self->send(who, message...); }, whom);
-}
 
 /// Knows which answers still count, and when to try again. Times are arguments.
 class connection_attempts {
 public:
   /// @param longest Delay between two attempts, in s.
   connection_attempts(double give_up, uint64_t jitter_seed, double longest = 5)
-    : backoff_({.cap = longest, .give_up = give_up}, {jitter_seed}, 0) {
+    : backoff_({.cap = longest, .give_up = give_up}, {jitter_seed}, 0),
+      give_up_(give_up) {
     // nop
   }
 
@@ -81,6 +72,9 @@ public:
 
   bool under_way() const { return under_way_; }
 
+  /// s without a place before giving up.
+  double give_up() const { return give_up_; }
+
   /// How many attempts have failed in a row.
   uint32_t failures() const { return backoff_.failures(); }
 
@@ -102,6 +96,7 @@ public:
 
 private:
   cores::backoff backoff_;
+  double give_up_;
   uint64_t number_ = 0;
   caf::actor_addr asked_;
   bool under_way_ = false;

@@ -7,6 +7,8 @@
 // An actor; one for each transfer, which ends with it. Its interface:
 // messages/interfaces.hpp.
 
+#include "actors/runtime/spawning.hpp"
+#include "actors/session/handshake.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 
@@ -39,5 +41,14 @@ private:
   uint64_t before_ = 0; ///< Bytes at the last tick.
   caf::typed_response_promise<payload> asks_;
 };
+
+/// Spawns a download, and asks it for the weights of this shape.
+template <class Self>
+auto request_weights(Self* self, const gateway_actor& from,
+                     const payload_shape& shape) {
+  auto by = spawn<download_actor, download_state>(
+    self->system(), placement::scheduled, patience_with_a_peer);
+  return self->request(by, caf::infinite, fetch_atom_v, from, shape);
+}
 
 } // namespace troupe

@@ -5,6 +5,7 @@
 
 #include <caf/io/middleman.hpp>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -51,13 +52,13 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
 } // namespace
 
 void handshake(session_client_actor::pointer self,
-               connection_attempts& attempts, const std::string& host,
-               uint16_t port, double patience, const proto::Hello& hello,
-               const handshake_outcomes& then) {
+               connection_attempts& attempts, const config::address& at,
+               const proto::Hello& hello, const handshake_outcomes& then) {
   auto bytes = hello.SerializeAsString();
+  auto patience = std::min(patience_with_a_peer, attempts.give_up());
   self
     ->request(self->system().middleman().actor_handle(), to_timespan(patience),
-              caf::connect_atom_v, host, port)
+              caf::connect_atom_v, at.host, at.port)
     .then(attempts.in_this_one([self, &attempts, patience, bytes,
                                 then](const caf::node_id&,
                                       const caf::strong_actor_ptr& ptr,
@@ -72,8 +73,9 @@ void handshake(session_client_actor::pointer self,
         greet(self, attempts, caf::actor_cast<admission_actor>(ptr), patience,
               bytes, then);
     }),
-          attempts.in_this_one([host, port, then](const caf::error&) {
-            then.later(transport::why_unreachable(host, port, to_look_again));
+          attempts.in_this_one([at, then](const caf::error&) {
+            then.later(
+              transport::why_unreachable(at.host, at.port, to_look_again));
           }));
 }
 

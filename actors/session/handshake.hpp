@@ -5,6 +5,7 @@
 // and the answer arrives as a callback on the same actor.
 
 #include "actors/session/connection_attempts.hpp"
+#include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 
@@ -21,11 +22,11 @@ inline constexpr double patience_with_a_peer = 10;
 /// then.
 struct handshake_outcomes {
   std::function<void(const proto::Welcome&, const caf::strong_actor_ptr&)>
-    welcome;
+    welcome = nullptr;
   /// The peer refuses for good. Errors: settings_conflict, protocol_mismatch.
-  std::function<void(const caf::error&)> refusal;
+  std::function<void(const caf::error&)> refusal = nullptr;
   /// Nobody answers, or not yet; with the reason.
-  std::function<void(const std::string&)> later;
+  std::function<void(const std::string&)> later = nullptr;
   /// The peer wants to know first what bfloat16 does to this node's speed.
   /// Only workers are asked.
   std::function<void(const proto::Welcome&)> measure = nullptr;
@@ -35,12 +36,10 @@ struct handshake_outcomes {
   std::function<void(const proto::Welcome&)> elsewhere = nullptr;
 };
 
-/// Starts a handshake in the current attempt. `patience`: seconds for each of
-/// its two steps. A peer that is lost before it answers has no outcome: the
-/// actor's down handler asks `attempts.lost_with`.
+/// Starts a handshake in the current attempt. A peer that is lost before it
+/// answers has no outcome: the actor's down handler asks `attempts.lost_with`.
 void handshake(session_client_actor::pointer self,
-               connection_attempts& attempts, const std::string& host,
-               uint16_t port, double patience, const proto::Hello& hello,
-               const handshake_outcomes& then);
+               connection_attempts& attempts, const config::address& at,
+               const proto::Hello& hello, const handshake_outcomes& then);
 
 } // namespace troupe

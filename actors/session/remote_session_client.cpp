@@ -1,9 +1,5 @@
 #include "actors/recording/console.hpp"
-#include "actors/runtime/run_is_over.hpp"
-#include "actors/runtime/spawning.hpp"
-#include "actors/runtime/unexpected.hpp"
 #include "actors/session/download.hpp"
-#include "actors/session/handshake.hpp"
 #include "actors/session/session_client.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
@@ -34,45 +30,12 @@ std::string run_name_of(const proto::Welcome& welcome) {
 
 remote_session_client_state::remote_session_client_state(
   pointer self, remote_session_client_parts parts)
-  : self_(self), parts_(std::move(parts)), clock_(self),
-    attempts_(parts_.connect_timeout, parts_.jitter_seed,
-              parts_.follows ? longest_when_following : 5),
+  : lead_seeker_state(self, parts, "parameter server",
+                      parts.follows ? longest_when_following : 5),
+    parts_(std::move(parts)),
     paths_(parts_.transport, parts_.memory, say, parts_.nccl),
-    places_({parts_.host, parts_.port}), servers_(self->system()) {
-  on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
-}
-
-session_client_actor::behavior_type
-remote_session_client_state::make_behavior() {
-  self_->set_down_handler([this](const caf::down_msg& down) {
-    if (attempts_.lost_with(down.source)) {
-      drop_links();
-      return retry("the connection is lost");
-    }
-    for (const auto& one : servers_.all())
-      if (one.link && down.source == one.link.address()) {
-        look_at_path(one.path, down.reason);
-        return lost();
-      }
-  });
-  connect();
-  return {
-    [this](connect_atom) {
-      if (!attempts_.under_way())
-        lost();
-    },
-    [this](tick_atom) { connect(); },
-    [this](write_atom, version at, const push_id& settled) {
-      return write_error_feedback(feedback_, at, settled);
-    },
-    [this](leave_atom) { pause(); },
-    [this](join_atom) { resume(); },
-    [this](fetch_atom, const payload_shape& shape) {
-      return fetch_last(shape);
-    },
-    [this](ended_atom, const run_end& how) { end(how); },
-    [this](stop_atom) { end({}); },
-  };
+    servers_(self->system()), last_(self_, attempts_, parts_.connect_timeout) {
+  // nop
 }
 
 // -- connecting ---------------------------------------------------------------
@@ -88,30 +51,25 @@ void remote_session_client_state::connect() {
 
 void remote_session_client_state::shake_hands_with(size_t index) {
   parts_.hello.set_seeks_lead(index == 0);
-  const auto& at = servers_.all()[index].at;
-  handshake(self_, attempts_, at.host, at.port,
-            std::min(patience_with_a_peer, parts_.connect_timeout),
-            parts_.hello,
-            {[this, index](const proto::Welcome& welcome,
-                           const caf::strong_actor_ptr& inside) {
-               enter(index, welcome, caf::actor_cast<gateway_actor>(inside));
-             },
-             [this](const caf::error& why) { refused(why); },
-             [this](const std::string& why) {
-               drop_links();
-               retry(why);
-             },
-             [this](const proto::Welcome& welcome) { measure(welcome); },
-             [this](uint64_t work) {
-               attempts_.starts(work, clock_.elapsed(self_));
-             }});
+  handshake_outcomes then;
+  then.welcome = [this, index](const proto::Welcome& welcome,
+                               const caf::strong_actor_ptr& inside) {
+    enter(index, welcome, caf::actor_cast<gateway_actor>(inside));
+  };
+  then.measure = [this](const proto::Welcome& welcome) {
+    measure(welcome);
+  };
+  then.starts = [this](uint64_t work) {
+    attempts_.starts(work, clock_.elapsed(self_));
+  };
+  shake_hands(servers_.all()[index].at, parts_.hello, std::move(then));
 }
 
 void remote_session_client_state::measure(const proto::Welcome& welcome) try {
   parts_.hello.set_bfloat16_gain(parts_.bfloat16_gain(welcome));
   connect();
 } catch (const failure& err) {
-  end({static_cast<uint8_t>(err.status()), err.what()});
+  end_for(err);
 }
 
 void remote_session_client_state::enter(size_t index,
@@ -136,7 +94,7 @@ void remote_session_client_state::enter(size_t index,
       paths_.connect(welcome.paths(), servers_.all()[index].at.host, terms,
                      clock_.elapsed(self_)));
 } catch (const failure& err) {
-  end({static_cast<uint8_t>(err.status()), err.what()});
+  end_for(err);
 } catch (const transport::path_error& err) {
   drop_links();
   retry(err.what());
@@ -171,9 +129,7 @@ void remote_session_client_state::download(const proto::Welcome& welcome,
                                            const gateway_actor& gateway) {
   payload_shape shape{static_cast<element_type>(welcome.element_type()),
                       welcome.frozen()};
-  auto by = spawn<download_actor, download_state>(
-    self_->system(), placement::scheduled, patience_with_a_peer);
-  self_->request(by, caf::infinite, fetch_atom_v, gateway, shape)
+  request_weights(self_, gateway, shape)
     .then(in_this_attempt([this, welcome, gateway](const payload& got) {
             frozen_ = got;
             frozen_of_ = welcome.description().run_id();
@@ -187,39 +143,9 @@ void remote_session_client_state::download(const proto::Welcome& welcome,
           }));
 }
 
-// The server has them ready once all its shards have given theirs; from then on
-// they must keep coming.
 last_version
 remote_session_client_state::fetch_last(const payload_shape& shape) {
-  if (!gateway_)
-    return run_is_over();
-  last_asks_ =
-    self_->make_response_promise<version, std::vector<push_id>, payload>();
-  self_->request(gateway_, to_timespan(parts_.connect_timeout), ended_atom_v)
-    .then(in_this_attempt(
-            [this, shape](version what, const std::vector<push_id>& applied) {
-              download_last(shape, what, applied);
-            }),
-          in_this_attempt([this](const caf::error& why) { refuse_last(why); }));
-  return *last_asks_;
-}
-
-void remote_session_client_state::download_last(
-  const payload_shape& shape, version what,
-  const std::vector<push_id>& applied) {
-  auto by = spawn<download_actor, download_state>(
-    self_->system(), placement::scheduled, patience_with_a_peer);
-  self_->request(by, caf::infinite, fetch_atom_v, gateway_, shape)
-    .then(in_this_attempt([this, what, applied](const payload& got) {
-            if (auto asks = std::exchange(last_asks_, std::nullopt))
-              asks->deliver(what, applied, got);
-          }),
-          in_this_attempt([this](const caf::error& why) { refuse_last(why); }));
-}
-
-void remote_session_client_state::refuse_last(const caf::error& why) {
-  if (auto asks = std::exchange(last_asks_, std::nullopt))
-    asks->deliver(why);
+  return last_.fetch(gateway_, shape);
 }
 
 // A server that returns may belong to another run, or have other settings or
@@ -288,7 +214,21 @@ void remote_session_client_state::take_seat() {
                 std::get<worker_actor>(*participant_));
     return;
   }
-  std::visit([&](const auto& who) { seat(who, coordinator_); }, *participant_);
+  request_seat(self_, attempts_, *participant_,
+               {coordinator_, wish(), to_timespan(patience_with_a_peer)},
+               {[this](const std::optional<registration>& as) { seated(as); },
+                [this](const caf::error& why) {
+                  refused(why);
+                }});
+}
+
+registration_request remote_session_client_state::wish() const {
+  if (!is_worker())
+    return {};
+  return {parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
+          servers_.paths(),        parts_.owns ? parts_.owns() : owned_data{},
+          parts_.awaits_score,     parts_.leases,
+          parts_.takes_last};
 }
 
 // Before it is connected, it takes no seat then.
@@ -317,47 +257,23 @@ void remote_session_client_state::keep_feedback() {
     feedback_ = std::make_shared<error_feedback>(counts, parts_.feedback_store);
 }
 
-void remote_session_client_state::seat(const worker_actor& who,
-                                       const coordinator_actor& coordinator) {
-  registration_request wish{
-    parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
-    servers_.paths(),        parts_.owns ? parts_.owns() : owned_data{},
-    parts_.awaits_score,     parts_.leases,
-    parts_.takes_last};
-  self_
-    ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
-              wish, who)
-    .then(in_this_attempt([this, who](const registration& as) {
-            seated("as worker " + to_string(as.worker));
-            place_ = as;
-            if (parts_.on_place)
-              parts_.on_place(welcome_, places_.current(), as.worker);
-            self_->send(who, attach_atom_v, link_, as,
-                        servers_.early_gradients());
-          }),
-          in_this_attempt([this](const caf::error& why) { refused(why); }));
-}
-
-void remote_session_client_state::seat(const evaluator_actor& who,
-                                       const coordinator_actor& coordinator) {
-  self_
-    ->request(coordinator, to_timespan(patience_with_a_peer), register_atom_v,
-              who)
-    .then(in_this_attempt([this, who](incarnation) {
-            seated("as evaluator");
-            self_->send(who, attach_atom_v, link_);
-          }),
-          in_this_attempt([this](const caf::error& why) { refused(why); }));
-}
-
-void remote_session_client_state::seated(const std::string& as) {
-  attempts_.succeeded();
+void remote_session_client_state::seated(
+  const std::optional<registration>& as) {
   note_successors();
   auto compressed =
     servers_.all().front().codec ? ", gradients compressed" : "";
   auto name = run_name_of(welcome_);
-  say("connected    to " + address() + " " + as + " over " + servers_.paths() +
-      compressed + (name.empty() ? "" : ", run " + config::shown(name)));
+  say("connected    to " + address() + " as " +
+      (as ? "worker " + to_string(as->worker) : "evaluator") + " over " +
+      servers_.paths() + compressed +
+      (name.empty() ? "" : ", run " + config::shown(name)));
+  if (as) {
+    place_ = *as;
+    if (parts_.on_place)
+      parts_.on_place(welcome_, places_.current(), as->worker);
+  }
+  attach_participant(self_, *participant_,
+                     {link_, as, servers_.early_gradients()});
 }
 
 // Only a lead whose nodes go on without it says where the run's files are. The
@@ -375,7 +291,15 @@ void remote_session_client_state::lost() {
   drop_links();
   if (participant_)
     tell(self_, *participant_, detach_atom_v);
-  retry("the connection is lost");
+  retry(connection_lost);
+}
+
+void remote_session_client_state::note_down(const caf::down_msg& down) {
+  for (const auto& one : servers_.all())
+    if (one.link && down.source == one.link.address()) {
+      look_at_path(one.path, down.reason);
+      return lost();
+    }
 }
 
 // A link reports when its path breaks alone, without its connection.
@@ -388,8 +312,7 @@ void remote_session_client_state::look_at_path(const std::string& path,
 }
 
 void remote_session_client_state::drop_links() {
-  refuse_last(
-    caf::make_error(errc::peer_lost, std::string{"the connection is lost"}));
+  last_.refuse(caf::make_error(errc::peer_lost, std::string{connection_lost}));
   for (const auto& one : servers_.all())
     if (one.link) {
       self_->demonitor(one.link);
@@ -403,22 +326,6 @@ void remote_session_client_state::drop_links() {
   link_ = parameter_server_actor{};
 }
 
-// Trying again may help when no place is free or no server is up, but not when
-// settings or versions differ.
-void remote_session_client_state::refused(const caf::error& why) {
-  if (why == errc::settings_conflict)
-    end({static_cast<uint8_t>(exit_status::usage),
-         address() + " refuses this node: " + text_of(why)});
-  else if (why == errc::protocol_mismatch)
-    end({1, address() + ": " + text_of(why)});
-  else if (why == errc::shutting_down)
-    end({});
-  else {
-    drop_links();
-    retry(text_of(why));
-  }
-}
-
 // All places are tried, and then again after a while.
 void remote_session_client_state::retry(const std::string& why) try {
   if (places_.next()) {
@@ -430,21 +337,11 @@ void remote_session_client_state::retry(const std::string& why) try {
     require_allowed(*found, "the file of --init-method");
     places_.add(*found);
   }
-  auto now = clock_.elapsed(self_);
-  auto delay = attempts_.failed(now);
-  if (!delay) {
-    end({1, "no parameter server at " + address() + " within " +
-              std::to_string(static_cast<int>(parts_.connect_timeout)) +
-              " s (" + why +
-              "); check [cluster] host and port, or raise --connect-timeout"});
-    return;
-  }
   auto may_move = parts_.begins_anew || (parts_.follows && participant_);
-  if (attempts_.is_news(now, may_move ? time_to_begin_anew : 0))
-    say("waiting      for the parameter server at " + address() + ": " + why);
-  self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+  wait_for_lead(attempts_.failed(clock_.elapsed(self_)),
+                may_move ? time_to_begin_anew : 0, why);
 } catch (const failure& err) {
-  end({static_cast<uint8_t>(err.status()), err.what()});
+  end_for(err);
 }
 
 // The coordinator hears first of a worker that fails: one that is only gone may
@@ -465,11 +362,6 @@ void remote_session_client_state::end(const run_end& how) {
     quit(how);
 }
 
-void remote_session_client_state::quit(const run_end& how) {
-  self_->send(parts_.supervisor, ended_atom_v, how);
-  self_->quit();
-}
-
 void remote_session_client_state::end_participant() {
   if (auto gone = std::exchange(participant_, std::nullopt))
     std::visit(
@@ -481,10 +373,6 @@ void remote_session_client_state::end_participant() {
 
 bool remote_session_client_state::is_worker() const {
   return std::holds_alternative<worker_actor>(*participant_);
-}
-
-std::string remote_session_client_state::address() const {
-  return config::to_string(places_.current());
 }
 
 } // namespace troupe

@@ -7,10 +7,10 @@
 
 #include "actors/core/step_scheduler.hpp"
 #include "actors/links/compressing_link.hpp"
-#include "actors/runtime/run_clock.hpp"
-#include "actors/session/connection_attempts.hpp"
-#include "actors/session/lead_places.hpp"
+#include "actors/session/last_download.hpp"
+#include "actors/session/lead_seeker_state.hpp"
 #include "actors/session/path_choice.hpp"
+#include "actors/session/seat.hpp"
 #include "actors/session/server_links.hpp"
 #include "config/runs/description.hpp"
 #include "config/values/address.hpp"
@@ -20,7 +20,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace troupe {
@@ -74,7 +73,7 @@ struct local_session_client_parts {
   uint64_t jitter_seed = 0;
 };
 
-class local_session_client_state {
+class local_session_client_state : public session_client_state {
 public:
   using pointer =
     session_client_actor::stateful_pointer<local_session_client_state>;
@@ -83,49 +82,41 @@ public:
 
   local_session_client_state(pointer self, local_session_client_parts parts);
 
-  session_client_actor::behavior_type make_behavior();
-
 private:
   /// Whether the participant tries again when it has lost its place.
   bool mends() const { return parts_.find != nullptr; }
 
+  void start() override;
+  void connect() override;
+  void register_again() override;
+  void note_down(const caf::down_msg& down) override;
+  void drop_links() override;
+  void retry(const std::string& why) override;
+  void lost() override;
+  void fail(const std::string& line) override;
+  void end(const run_end& how) override;
+
   void make_participant();
-  void connect();
   bool find_server();
   void tie_to(const local_server& with);
   parameter_server_actor compressed(const parameter_server_actor& link) const;
-  void seat(const worker_actor& who);
-  void seat(const evaluator_actor& who);
   void refused(const caf::error& why);
-  void lost();
-  void drop_link();
-  void retry();
-  void end(const run_end& how);
 
-  pointer self_;
   local_session_client_parts parts_;
-  run_clock clock_;
-  connection_attempts attempts_;
   parameter_server_actor link_;
-  std::shared_ptr<error_feedback> feedback_; ///< Of compression; or null.
   std::optional<participant> participant_;
   std::optional<participant> face_; ///< The participant, as the server sees it.
 };
 
 // -- to a parameter server elsewhere ------------------------------------------
 
-struct remote_session_client_parts {
-  std::string host;
-  uint16_t port = 0;
-  double connect_timeout = 60; ///< s without a server before giving up.
-  uint64_t jitter_seed = 0;
+struct remote_session_client_parts : lead_search {
   std::optional<worker_id> rank;  ///< The rank to ask for.
   std::string transport = "auto"; ///< The path for tensors.
   config::overlap_rule overlap = config::overlap_rule::off;
   transport::nccl::library_ptr nccl{}; ///< For the path of that name; or null.
   /// Memory of this process for tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
-  proto::Hello hello;
   /// Measures what bfloat16 does to the speed of this worker, as in the hello.
   /// Throws `failure`.
   std::function<double(const proto::Welcome&)> bfloat16_gain;
@@ -137,15 +128,12 @@ struct remote_session_client_parts {
   bool awaits_score = false;             ///< As in a worker's registration.
   uint32_t leases = cores::leases_ahead; ///< The same.
   bool takes_last = false;               ///< The same.
-  supervisor_actor supervisor;
   /// Called when a worker has its place, with the lead's address; may be empty.
   std::function<void(const proto::Welcome&, const config::address&, worker_id)>
     on_place{};
   /// Whether the node looks for the lead at the other nodes, too, where they go
   /// on without one that has died.
   bool follows = false;
-  /// Whether all nodes begin a run's next life now, the lead too.
-  bool begins_anew = false;
   /// Where a lead says that it is, now; may be empty.
   std::function<std::optional<config::address>()> look_up{};
   /// Whether the participant goes on although this setting of the run has
@@ -156,7 +144,7 @@ struct remote_session_client_parts {
   bool insecure_network = false;
 };
 
-class remote_session_client_state {
+class remote_session_client_state : public lead_seeker_state {
 public:
   using pointer =
     session_client_actor::stateful_pointer<remote_session_client_state>;
@@ -165,10 +153,17 @@ public:
 
   remote_session_client_state(pointer self, remote_session_client_parts parts);
 
-  session_client_actor::behavior_type make_behavior();
-
 private:
-  void connect();
+  void connect() override;
+  void note_down(const caf::down_msg& down) override;
+  void drop_links() override;
+  void retry(const std::string& why) override;
+  void lost() override;
+  void pause() override;
+  void resume() override;
+  last_version fetch_last(const payload_shape& shape) override;
+  void end(const run_end& how) override;
+
   void shake_hands_with(size_t index);
   void measure(const proto::Welcome& welcome);
   void enter(size_t index, const proto::Welcome& welcome,
@@ -178,31 +173,17 @@ private:
   std::vector<config::address> shards_of(const proto::Welcome& welcome) const;
   bool needs_frozen(const proto::Welcome& welcome) const;
   void download(const proto::Welcome& welcome, const gateway_actor& gateway);
-  last_version fetch_last(const payload_shape& shape);
-  void download_last(const payload_shape& shape, version what,
-                     const std::vector<push_id>& applied);
-  void refuse_last(const caf::error& why);
   void take_part(const proto::Welcome& welcome);
   void tie(size_t index, const gateway_actor& gateway, transport::path_ptr way);
   void attached(const coordinator_actor& coordinator);
   void take_seat();
-  void pause();
-  void resume();
+  registration_request wish() const;
   void keep_feedback();
-  void seat(const worker_actor& who, const coordinator_actor& coordinator);
-  void seat(const evaluator_actor& who, const coordinator_actor& coordinator);
-  void seated(const std::string& as);
+  void seated(const std::optional<registration>& as);
   void note_successors();
-  void lost();
   void look_at_path(const std::string& path, const caf::error& why);
-  void drop_links();
   void end_participant();
-  void refused(const caf::error& why);
-  void retry(const std::string& why);
-  void end(const run_end& how);
-  void quit(const run_end& how);
   bool is_worker() const;
-  std::string address() const;
 
   /// Wraps a handler so that answers to an earlier attempt are ignored.
   template <class F>
@@ -210,28 +191,20 @@ private:
     return attempts_.in_this_one(std::move(f));
   }
 
-  pointer self_;
   remote_session_client_parts parts_;
-  run_clock clock_;
-  connection_attempts attempts_;
   path_choice paths_;
-  lead_places places_;
   proto::Welcome welcome_; ///< Of the lead.
   server_links servers_;
   gateway_actor gateway_;         ///< At the lead; null: there is no link.
   coordinator_actor coordinator_; ///< Reached through the lead.
   parameter_server_actor link_;   ///< To one server, or to all as one.
-  std::shared_ptr<error_feedback> feedback_; ///< Of compression; or null.
   std::optional<participant> participant_;
   config::run_description run_; ///< The run that it was made for.
   payload frozen_;              ///< What that run does not train; or empty.
   std::string frozen_of_;       ///< The run that it belongs to.
   bool paused_ = false;         ///< The worker's process is out of its loop.
   registration place_;          ///< The last that the worker had.
-  /// Of the participant that waits for what the run ends with.
-  std::optional<
-    caf::typed_response_promise<version, std::vector<push_id>, payload>>
-    last_asks_;
+  last_download last_;
 };
 
 } // namespace troupe

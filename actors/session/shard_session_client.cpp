@@ -1,13 +1,7 @@
 #include "actors/session/shard_session_client.hpp"
 
 #include "actors/recording/console.hpp"
-#include "actors/runtime/run_is_over.hpp"
-#include "actors/runtime/unexpected.hpp"
-#include "actors/session/handshake.hpp"
-#include "config/text/failure.hpp"
-#include "config/values/address.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -16,41 +10,17 @@ namespace {
 
 using recording::say;
 
-constexpr const char* connection_lost = "the connection is lost";
-
 } // namespace
 
 shard_session_client_state::shard_session_client_state(
   pointer self, shard_session_client_parts parts)
-  : self_(self), parts_(std::move(parts)), clock_(self),
-    attempts_(parts_.connect_timeout, parts_.jitter_seed),
-    places_({parts_.host, parts_.port}) {
-  on_unexpected(self_, [this](const std::string& line) { end({1, line}); });
+  : lead_seeker_state(self, parts, "lead shard"), parts_(std::move(parts)) {
+  // nop
 }
 
-session_client_actor::behavior_type
-shard_session_client_state::make_behavior() {
-  self_->set_down_handler([this](const caf::down_msg& down) {
-    if (attempts_.lost_with(down.source)) {
-      drop_shard();
-      return retry(connection_lost);
-    }
-    if (registrar_ && down.source == registrar_.address())
-      lost();
-  });
-  connect();
-  return {
-    [](connect_atom) {},
-    [](write_atom, version, const push_id&) {},
-    [this](tick_atom) { connect(); },
-    [](leave_atom) {},
-    [](join_atom) {},
-    [](fetch_atom, const payload_shape&) -> last_version {
-      return run_is_over();
-    },
-    [this](ended_atom, const run_end& how) { told(how); },
-    [this](stop_atom) { stop(); },
-  };
+void shard_session_client_state::note_down(const caf::down_msg& down) {
+  if (registrar_ && down.source == registrar_.address())
+    lost();
 }
 
 void shard_session_client_state::connect() {
@@ -60,23 +30,19 @@ void shard_session_client_state::connect() {
     parts_.hello.mutable_address()->set_port(here->port);
   }
   parts_.hello.set_seeks_lead(!places_.is_first());
-  const auto& [host, port] = places_.current();
-  handshake(self_, attempts_, host, port,
-            std::min(patience_with_a_peer, parts_.connect_timeout),
-            parts_.hello,
-            {[this](const proto::Welcome& welcome,
-                    const caf::strong_actor_ptr& inside) {
-               enter(welcome, caf::actor_cast<shard_registrar_actor>(inside));
-             },
-             [this](const caf::error& why) { refused(why); },
-             [this](const std::string& why) { retry(why); }, nullptr,
-             [this](uint64_t work) {
-               if (attempts_.starts(work, clock_.elapsed(self_)))
-                 note_lead();
-             },
-             [this](const proto::Welcome& run) {
-               end(parts_.elsewhere(run));
-             }});
+  handshake_outcomes then;
+  then.welcome = [this](const proto::Welcome& welcome,
+                        const caf::strong_actor_ptr& inside) {
+    enter(welcome, caf::actor_cast<shard_registrar_actor>(inside));
+  };
+  then.starts = [this](uint64_t work) {
+    if (attempts_.starts(work, clock_.elapsed(self_)))
+      note_lead();
+  };
+  then.elsewhere = [this](const proto::Welcome& run) {
+    end(parts_.elsewhere(run));
+  };
+  shake_hands(places_.current(), parts_.hello, std::move(then));
 }
 
 void shard_session_client_state::enter(
@@ -94,11 +60,11 @@ void shard_session_client_state::enter(
     }),
           attempts_.in_this_one([this](const caf::error& why) {
             attempts_.answered(self_);
-            drop_shard();
+            drop_links();
             retry(text_of(why));
           }));
 } catch (const failure& err) {
-  end({static_cast<uint8_t>(err.status()), err.what()});
+  end_for(err);
 }
 
 // Nodes that know each other go on together when the lead is lost.
@@ -139,7 +105,7 @@ void shard_session_client_state::stop() {
 
 // A life that has failed is not the end of the run. Its lead may be noticed to
 // be gone before the shard has come to this.
-void shard_session_client_state::told(const run_end& how) {
+void shard_session_client_state::note_end(const run_end& how) {
   if (!parts_.waits_after_failure || !how.failed() || stops_)
     return end(how);
   say("waiting      for the next life of the lead shard at " + address() +
@@ -158,12 +124,12 @@ void shard_session_client_state::lost() {
     return end({static_cast<uint8_t>(exit_status::try_again), {}});
   lost_at_ = clock_.elapsed(self_);
   self_->run_delayed(to_timespan(for_last_words), attempts_.in_this_one([this] {
-    drop_shard();
+    drop_links();
     retry(connection_lost);
   }));
 }
 
-void shard_session_client_state::drop_shard() {
+void shard_session_client_state::drop_links() {
   if (registrar_)
     self_->demonitor(registrar_);
   registrar_ = shard_registrar_actor{};
@@ -172,14 +138,6 @@ void shard_session_client_state::drop_shard() {
   shard_->close();
   self_->send_exit(shard_->handle, caf::exit_reason::user_shutdown);
   shard_.reset();
-}
-
-void shard_session_client_state::refused(const caf::error& why) {
-  if (why == errc::settings_conflict)
-    end({static_cast<uint8_t>(exit_status::usage),
-         address() + " refuses this node: " + text_of(why)});
-  else
-    end({1, address() + ": " + text_of(why)});
 }
 
 // A lead that has lost this node, and not the reverse, refuses it then.
@@ -192,15 +150,7 @@ void shard_session_client_state::retry(const std::string& why) {
   if (is_dead && parts_.without_lead)
     if (auto how = parts_.without_lead(lost_at_ ? connection_lost : why))
       return end(*how);
-  if (!delay)
-    return end({1, "no lead shard at " + address() + " within " +
-                     std::to_string(static_cast<int>(parts_.connect_timeout)) +
-                     " s (" + why +
-                     "); check [cluster] host and port, or raise "
-                     "--connect-timeout"});
-  if (attempts_.is_news(now, parts_.begins_anew ? time_to_begin_anew : 0))
-    say("waiting      for the lead shard at " + address() + ": " + why);
-  self_->delayed_send(self_, to_timespan(*delay), tick_atom_v);
+  wait_for_lead(delay, parts_.begins_anew ? time_to_begin_anew : 0, why);
 }
 
 // Who holds the lock lives, or its file server does not know yet that it does
@@ -234,7 +184,7 @@ bool shard_session_client_state::waits_for_lock(const std::string& why) {
   }
   locked_since_ = locked_since_.value_or(now);
   auto wait = places_.next() ? 0 : between_looks; // Once round, then a while.
-  self_->delayed_send(self_, to_timespan(wait), tick_atom_v);
+  connect_after(wait);
   return true;
 }
 
@@ -246,13 +196,8 @@ void shard_session_client_state::note_lead() {
 
 void shard_session_client_state::end(const run_end& how) {
   attempts_.end();
-  drop_shard();
-  self_->send(parts_.supervisor, ended_atom_v, how);
-  self_->quit();
-}
-
-std::string shard_session_client_state::address() const {
-  return config::to_string(places_.current());
+  drop_links();
+  quit(how);
 }
 
 } // namespace troupe

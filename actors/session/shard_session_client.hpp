@@ -5,12 +5,7 @@
 //
 // An actor; one in each process that runs a shard besides the lead.
 
-#include "actors/runtime/run_clock.hpp"
-#include "actors/session/connection_attempts.hpp"
-#include "actors/session/lead_places.hpp"
-#include "config/values/address.hpp"
-#include "messages/interfaces.hpp"
-#include "messages/proto/hello.pb.h"
+#include "actors/session/lead_seeker_state.hpp"
 
 #include <functional>
 #include <optional>
@@ -27,19 +22,12 @@ struct open_shard {
   std::function<void()> close; ///< Closes its admission.
 };
 
-struct shard_session_client_parts {
-  std::string host; ///< The lead's host.
-  uint16_t port = 0;
+struct shard_session_client_parts : lead_search {
   shard_id rank;
-  double connect_timeout = 60; ///< s without a lead before giving up.
-  bool begins_anew = false;    ///< As those of a worker's session client.
-  uint64_t jitter_seed = 0;
-  proto::Hello hello;
   /// Makes the shard for a life of the lead. Throws `failure`.
   std::function<open_shard(const proto::Welcome&, const shard_registrar_actor&,
                            const session_client_actor&)>
     make;
-  supervisor_actor supervisor;
   /// All shards of this life are there, as the welcome of the lead there says;
   /// may be empty.
   std::function<void(const proto::Welcome&, const config::address& lead)>
@@ -63,7 +51,7 @@ struct shard_session_client_parts {
   bool waits_after_failure = false;
 };
 
-class shard_session_client_state {
+class shard_session_client_state : public lead_seeker_state {
 public:
   using pointer =
     session_client_actor::stateful_pointer<shard_session_client_state>;
@@ -80,30 +68,27 @@ public:
 
   shard_session_client_state(pointer self, shard_session_client_parts parts);
 
-  session_client_actor::behavior_type make_behavior();
-
 private:
-  void connect();
+  void connect() override;
+  void register_again() override {
+    // nop
+  }
+  void note_down(const caf::down_msg& down) override;
+  void drop_links() override;
+  void retry(const std::string& why) override;
+  void lost() override;
+  void note_end(const run_end& how) override;
+  void stop() override;
+  void end(const run_end& how) override;
+
   void enter(const proto::Welcome& welcome,
              const shard_registrar_actor& registrar);
   void enlist(const proto::Welcome& welcome,
               const shard_registrar_actor& registrar);
-  void stop();
-  void told(const run_end& how);
-  void lost();
-  void drop_shard();
-  void refused(const caf::error& why);
-  void retry(const std::string& why);
   bool waits_for_lock(const std::string& why);
   void note_lead();
-  void end(const run_end& how);
-  std::string address() const;
 
-  pointer self_;
   shard_session_client_parts parts_;
-  run_clock clock_;
-  connection_attempts attempts_;
-  lead_places places_;
   shard_registrar_actor registrar_;
   std::optional<open_shard> shard_;
   bool stops_ = false;            ///< This node was told to stop.

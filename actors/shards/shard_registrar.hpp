@@ -11,6 +11,7 @@
 #include "actors/runtime/run_clock.hpp"
 #include "actors/shards/shard_beginning.hpp"
 #include "actors/shards/shard_fetch.hpp"
+#include "actors/shards/shard_roster.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
@@ -18,7 +19,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -26,27 +26,6 @@
 #include <vector>
 
 namespace troupe {
-
-/// The addresses of the shards, once all are connected. Thread-safe.
-class shard_roster {
-public:
-  /// All shards are connected; `all` is ordered by rank.
-  void open(std::vector<config::address> all);
-
-  /// The shards of these ranks are missing.
-  void wait_for(std::vector<shard_id> missing);
-
-  /// The addresses; nothing while shards are missing.
-  std::optional<std::vector<config::address>> all() const;
-
-  /// The missing shards, for the user: "parameter server shards 1, 3".
-  std::string missing() const;
-
-private:
-  mutable std::mutex mutex_;
-  std::optional<std::vector<config::address>> all_;
-  std::vector<shard_id> missing_;
-};
 
 struct shard_registrar_parts {
   lead_actor lead;

@@ -1,46 +1,33 @@
 #include "actors/user_process/agent.hpp"
 
-#include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
-#include "actors/runtime/unexpected.hpp"
 #include "actors/user_process/bodies.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
-#include "config/text/value.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace troupe {
 
-namespace {
-
 using external::process_frame_kind;
 
-caf::error broken(const std::string& what) {
-  return caf::make_error(errc::protocol_violation, what);
-}
-
-} // namespace
-
 agent_state::agent_state(pointer self, agent_parts parts)
-  : self_(self), parts_(std::move(parts)),
-    blocks_(parts_.line, parts_.memory, parts_.layout),
-    gradients_(parts_.layout.count(), parts_.layout.dtype(), parts_.memory) {
-  on_unexpected(self_, [this](const std::string& line) {
-    lose(caf::make_error(errc::failed, line));
-  });
+  : user_process_state(self, parts), self_(self),
+    order_(std::move(parts.order)),
+    gradients_(parts.layout.count(), parts.layout.dtype(), parts.memory) {
+  // nop
 }
 
 agent_actor::behavior_type agent_state::make_behavior() {
-  blocks_.welcome(parts_.settings.training, parts_.frozen);
+  blocks_.welcome(process_.settings.training, process_.frozen);
   return {
     [this](compute_atom, compute_task& task) {
       return begin(std::exchange(task, {}));
     },
     [this](cancel_atom) { cancel(); },
     [this](ended_atom, const run_end& how) {
-      parts_.line->end(how);
+      process_.line->end(how);
       self_->quit();
     },
     [this](ended_atom, version what, const payload& weights, bool applied) {
@@ -62,8 +49,8 @@ agent_actor::behavior_type agent_state::make_behavior() {
 caf::result<loaded_batch> agent_state::load(const lease& what) try {
   if (!paused_) {
     numbers_ = std::max(numbers_ + 1, what.id.value);
-    parts_.line->send(process_frame_kind::lease, numbers_,
-                      external::lease_body(what, parts_.order));
+    process_.line->send(process_frame_kind::lease, numbers_,
+                        external::lease_body(what, order_));
     waiting_.push_back({what, numbers_});
   }
   static const auto nothing = std::make_shared<const data::batch>();
@@ -92,7 +79,7 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
   } else if (of.refused) {
     finish(without_gradient(*job_));
   } else if (*task.cancel) { // The process waits for the weights of its lease.
-    parts_.line->send(process_frame_kind::withdrawn, of.number);
+    process_.line->send(process_frame_kind::withdrawn, of.number);
     finish(without_gradient(*job_));
   } else {
     blocks_.forget_unused();
@@ -101,16 +88,16 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     auto gradient_at = blocks_.place_of(external::bytes_of(job_->gradient));
     unanswered_.insert_or_assign(
       of.number, blocks{weights, job_->gradient, run_clock{self_}});
-    parts_.line->send(process_frame_kind::weights, of.number,
-                      external::weights_body(task.computed_on,
-                                             task.last_was_dropped, weights_at,
-                                             gradient_at));
+    process_.line->send(process_frame_kind::weights, of.number,
+                        external::weights_body(task.computed_on,
+                                               task.last_was_dropped,
+                                               weights_at, gradient_at));
   }
   return asks;
 }
 
 void agent_state::withdraw_first() {
-  parts_.line->send(process_frame_kind::withdrawn, waiting_.front().number);
+  process_.line->send(process_frame_kind::withdrawn, waiting_.front().number);
   waiting_.pop_front();
 }
 
@@ -118,21 +105,16 @@ void agent_state::cancel() {
   if (!job_)
     return;
   if (unanswered_.contains(job_->of.number))
-    parts_.line->send(process_frame_kind::cancelled, job_->of.number);
+    process_.line->send(process_frame_kind::cancelled, job_->of.number);
   finish(without_gradient(*job_));
 }
 
 // The reader asks for it: a timer would keep the agent when its run is over.
 void agent_state::check_time() {
-  auto limit = parts_.settings.training.compute_timeout;
-  auto is_late = [&](const auto& one) {
-    return one.second.since.elapsed(self_) > limit;
-  };
-  if (!paused_ && std::ranges::any_of(unanswered_, is_late))
-    lose(caf::make_error(errc::timed_out,
-                         "process " + std::to_string(parts_.line->pid()) +
-                           " has sent no gradient in " + config::print(limit) +
-                           " s (--compute-timeout)"));
+  if (!paused_ && std::ranges::any_of(unanswered_, [this](const auto& one) {
+        return is_late(one.second.since);
+      }))
+    lose_late("gradient");
 }
 
 // -- what it answers ----------------------------------------------------------
@@ -149,17 +131,14 @@ void agent_state::take(process_frame_kind kind, uint64_t number,
   case process_frame_kind::resumed:
     return resume();
   default:
-    lose(broken("process " + std::to_string(parts_.line->pid()) +
-                " sent a frame of unknown kind " +
-                std::to_string(static_cast<uint32_t>(kind))));
+    refuse_kind(kind);
   }
 }
 
 void agent_state::take_gradient(uint64_t from, const std::string& body) try {
-  auto who = "process " + std::to_string(parts_.line->pid());
-  auto [samples, loss, others, metrics] = external::read_gradient(body, who);
+  auto [samples, loss, others, metrics] = external::read_gradient(body, who());
   if (!settle(from))
-    return lose(broken(who + " sent a gradient that it was not asked for"));
+    return lose_over("sent a gradient that it was not asked for");
   if (!job_ || job_->of.number != from) { // It was cancelled meanwhile.
     for (auto number : others)
       give_back(number);
@@ -168,9 +147,8 @@ void agent_state::take_gradient(uint64_t from, const std::string& body) try {
   gradient_report report;
   auto wanted = job_->of.what.count + take_out(others, report.also);
   if (samples != wanted)
-    return lose(broken(who + " sent a gradient of " + std::to_string(samples) +
-                       " samples, and its leases have " +
-                       std::to_string(wanted)));
+    return lose_over("sent a gradient of " + std::to_string(samples) +
+                     " samples, and its leases have " + std::to_string(wanted));
   report.metrics = std::move(metrics);
   report.gradient = to_payload(job_->gradient);
   report.samples = samples;
@@ -179,7 +157,7 @@ void agent_state::take_gradient(uint64_t from, const std::string& body) try {
   sent_ = from;
   finish(std::move(report));
 } catch (const failure& why) {
-  lose(broken(why.what()));
+  lose(caf::make_error(errc::protocol_violation, std::string{why.what()}));
 }
 
 /// Ends these leases, which a gradient covers that was asked for another one.
@@ -221,7 +199,7 @@ void agent_state::pause() {
   while (!waiting_.empty())
     withdraw_first();
   cancel();
-  self_->send(parts_.session, leave_atom_v);
+  self_->send(process_.session, leave_atom_v);
 }
 
 void agent_state::resume() {
@@ -229,7 +207,7 @@ void agent_state::resume() {
     return;
   for (auto& [number, one] : unanswered_)
     one.since = run_clock{self_};
-  self_->send(parts_.session, join_atom_v);
+  self_->send(process_.session, join_atom_v);
 }
 
 gradient_report agent_state::without_gradient(const job& of) const {
@@ -245,11 +223,7 @@ void agent_state::finish(caf::expected<gradient_report> report) {
   done.asks.deliver(std::move(report));
 }
 
-void agent_state::lose(const caf::error& why) {
-  if (lost_)
-    return;
-  lost_ = why;
-  self_->send(parts_.session, ended_atom_v, run_end{1, text_of(why)});
+void agent_state::fail_requests() {
   if (job_)
     finish(lost_);
 }
@@ -257,11 +231,7 @@ void agent_state::lose(const caf::error& why) {
 // -- both ---------------------------------------------------------------------
 
 agent_actor make_agent(caf::actor_system& system, agent_parts parts) {
-  auto line = parts.line;
-  auto agent = spawn<agent_actor, agent_state>(system, placement::scheduled,
-                                               std::move(parts));
-  read_frames(system, std::move(line), agent);
-  return agent;
+  return spawn_for_process<agent_actor, agent_state>(system, std::move(parts));
 }
 
 } // namespace troupe

@@ -8,35 +8,21 @@
 // (`returned`). Until then the blocks that the frame named are its own, and its
 // time runs, whatever else it says.
 
-#include "actors/runtime/run_clock.hpp"
-#include "actors/user_process/frame_reader.hpp"
-#include "actors/user_process/shared_blocks.hpp"
-#include "config/text/settings.hpp"
+#include "actors/user_process/user_process_state.hpp"
 #include "data/sampling/permutation.hpp"
-#include "messages/interfaces.hpp"
-#include "messages/transport/shm/shared_memory.hpp"
-#include "models/layout/flat_layout.hpp"
 #include "models/layout/flat_pool.hpp"
 
 #include <deque>
 #include <map>
-#include <memory>
 #include <optional>
-#include <span>
 
 namespace troupe {
 
-struct agent_parts {
-  config::settings settings; ///< Of the joined worker.
-  models::flat_layout layout;
+struct agent_parts : user_process_parts {
   data::epoch_order order; ///< By which leases become samples.
-  payload frozen;          ///< Weights that are not trained, if any.
-  std::shared_ptr<transport::shared_memory> memory;
-  external::process_line_ptr line;
-  session_client_actor session; ///< Of the worker.
 };
 
-class agent_state {
+class agent_state : public user_process_state {
 public:
   using pointer = agent_actor::stateful_pointer<agent_state>;
 
@@ -86,11 +72,10 @@ private:
   void finish(caf::expected<gradient_report> report);
   gradient_report without_gradient(const job& of) const;
   void check_time();
-  void lose(const caf::error& why);
+  void fail_requests() override;
 
   pointer self_;
-  agent_parts parts_;
-  external::shared_blocks blocks_;
+  data::epoch_order order_;
   models::flat_pool gradients_;
   std::deque<told_lease> waiting_; ///< Told to the process, and not begun.
   uint64_t numbers_ = 0;           ///< The last number of a lease.
@@ -98,7 +83,6 @@ private:
   std::optional<job> job_;
   std::map<uint64_t, blocks> unanswered_; ///< By the number of the lease.
   bool paused_ = false; ///< The process has left its loop, for now.
-  caf::error lost_;     ///< Why the process is gone, if it is.
 };
 
 /// Spawns the agent and the reader of its frames.

@@ -1,10 +1,7 @@
 #include "actors/user_process/scorer.hpp"
 
-#include "actors/runtime/spawning.hpp"
-#include "actors/runtime/unexpected.hpp"
 #include "actors/user_process/named_metrics.hpp"
 #include "config/text/failure.hpp"
-#include "config/text/value.hpp"
 
 #include <utility>
 
@@ -15,16 +12,13 @@ using external::body_writer;
 using external::process_frame_kind;
 
 external_scorer_state::external_scorer_state(pointer self,
-                                             external_scorer_parts parts)
-  : self_(self), parts_(std::move(parts)),
-    blocks_(parts_.line, parts_.memory, parts_.layout) {
-  on_unexpected(self_, [this](const std::string& line) {
-    lose(caf::make_error(errc::failed, line));
-  });
+                                             user_process_parts parts)
+  : user_process_state(self, std::move(parts)), self_(self) {
+  // nop
 }
 
 external_scorer_actor::behavior_type external_scorer_state::make_behavior() {
-  blocks_.welcome(parts_.settings.training, parts_.frozen);
+  blocks_.welcome(process_.settings.training, process_.frozen);
   return {
     [this](evaluate_atom, version what, const payload& weights,
            bool of_average) { return begin(what, weights, of_average); },
@@ -63,22 +57,19 @@ void external_scorer_state::begin_next() {
   job_->clock = run_clock{self_};
   blocks_.forget_unused();
   auto where = blocks_.place_of(job_->weights.bytes());
-  parts_.line->send(process_frame_kind::score, job_->what.value,
-                    body_writer{}
-                      .put(where)
-                      .put(static_cast<uint8_t>(job_->of_average))
-                      .take());
+  process_.line->send(process_frame_kind::score, job_->what.value,
+                      body_writer{}
+                        .put(where)
+                        .put(static_cast<uint8_t>(job_->of_average))
+                        .take());
 }
 
 void external_scorer_state::take(process_frame_kind kind, uint64_t number,
                                  const std::string& body) {
   if (kind != process_frame_kind::scored)
-    lose(caf::make_error(errc::protocol_violation,
-                         who() + " sent a frame of unknown kind " +
-                           std::to_string(static_cast<uint32_t>(kind))));
+    refuse_kind(kind);
   else if (!job_ || job_->what.value != number)
-    lose(caf::make_error(errc::protocol_violation,
-                         who() + " sent a score that it was not asked for"));
+    lose_over("sent a score that it was not asked for");
   else
     take_score(body);
 }
@@ -94,7 +85,7 @@ void external_scorer_state::take_score(const std::string& body) try {
     throw run_error(who() + " sent a score of another form");
   if (out.metrics.empty())
     throw run_error(who() + " sent a score without a metric");
-  config::require_target(parts_.settings.training, out.metrics);
+  config::require_target(process_.settings.training, out.metrics);
   out.seconds = job_->clock.elapsed(self_);
   finish(std::move(out));
   begin_next();
@@ -104,11 +95,8 @@ void external_scorer_state::take_score(const std::string& body) try {
 
 // The reader asks for it.
 void external_scorer_state::check_time() {
-  auto limit = parts_.settings.training.compute_timeout;
-  if (job_ && job_->clock.elapsed(self_) > limit)
-    lose(caf::make_error(errc::timed_out, who() + " has sent no score in " +
-                                            config::print(limit) +
-                                            " s (--compute-timeout)"));
+  if (job_ && is_late(job_->clock))
+    lose_late("score");
 }
 
 void external_scorer_state::finish(caf::expected<score> found) {
@@ -117,28 +105,17 @@ void external_scorer_state::finish(caf::expected<score> found) {
   done.asks.deliver(std::move(found));
 }
 
-void external_scorer_state::lose(const caf::error& why) {
-  if (lost_)
-    return;
-  lost_ = why;
-  self_->send(parts_.session, ended_atom_v, run_end{1, text_of(why)});
+void external_scorer_state::fail_requests() {
   if (job_)
     finish(lost_);
   for (auto& one : std::exchange(waiting_, {}))
     one.asks.deliver(lost_);
 }
 
-std::string external_scorer_state::who() const {
-  return "process " + std::to_string(parts_.line->pid());
-}
-
 external_scorer_actor make_external_scorer(caf::actor_system& system,
-                                           external_scorer_parts parts) {
-  auto line = parts.line;
-  auto scorer = spawn<external_scorer_actor, external_scorer_state>(
-    system, placement::scheduled, std::move(parts));
-  read_frames(system, std::move(line), scorer);
-  return scorer;
+                                           user_process_parts parts) {
+  return spawn_for_process<external_scorer_actor, external_scorer_state>(
+    system, std::move(parts));
 }
 
 } // namespace troupe

@@ -3,35 +3,21 @@
 // (`--compute external`): hands it one version of the weights at a time, in
 // memory that both have mapped, and takes its metrics.
 
-#include "actors/runtime/run_clock.hpp"
-#include "actors/user_process/frame_reader.hpp"
-#include "actors/user_process/shared_blocks.hpp"
-#include "config/text/settings.hpp"
-#include "messages/interfaces.hpp"
+#include "actors/user_process/user_process_state.hpp"
 
 #include <deque>
-#include <memory>
 #include <optional>
 
 namespace troupe {
 
-struct external_scorer_parts {
-  config::settings settings; ///< Of the evaluator that has joined.
-  models::flat_layout layout;
-  payload frozen; ///< Weights that are not trained, if any.
-  std::shared_ptr<transport::shared_memory> memory;
-  external::process_line_ptr line;
-  session_client_actor session; ///< Of the evaluator.
-};
-
-class external_scorer_state {
+class external_scorer_state : public user_process_state {
 public:
   using pointer =
     external_scorer_actor::stateful_pointer<external_scorer_state>;
 
   static constexpr const char* name = "troupe.external-scorer";
 
-  external_scorer_state(pointer self, external_scorer_parts parts);
+  external_scorer_state(pointer self, user_process_parts parts);
 
   external_scorer_actor::behavior_type make_behavior();
 
@@ -53,19 +39,15 @@ private:
   void take_score(const std::string& body);
   void finish(caf::expected<score> found);
   void check_time();
-  void lose(const caf::error& why);
-  std::string who() const;
+  void fail_requests() override;
 
   pointer self_;
-  external_scorer_parts parts_;
-  external::shared_blocks blocks_;
   std::optional<job> job_;
   std::deque<job> waiting_; ///< Until that is done.
-  caf::error lost_;         ///< Why the process is gone, if it is.
 };
 
 /// Spawns the scorer and the reader of its frames.
 external_scorer_actor make_external_scorer(caf::actor_system& system,
-                                           external_scorer_parts parts);
+                                           user_process_parts parts);
 
 } // namespace troupe

@@ -80,12 +80,9 @@ void configure(caf::actor_system_config& target,
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,
-                app::earlier_start earlier, app::signal_pump& signals,
-                const app::end_callback& on_end,
+                const app::server_options& options,
                 const app::known_nodes_ptr& nodes) {
-  auto interrupted = [&signals] {
-    return signals.arrived();
-  };
+  const auto& [on_end, earlier, interrupted] = options;
   switch (config.values.what) {
   case config::role::worker:
     return app::start_participant(system, config, on_end, nodes, interrupted);
@@ -97,8 +94,7 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   default:
     if (config::is_remote_shard(config.values))
       return app::start_shard(system, config, on_end, nodes);
-    return app::start_server(system, config,
-                             {on_end, std::move(earlier), interrupted});
+    return app::start_server(system, config, options);
   }
 }
 
@@ -241,12 +237,15 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
   auto nodes =
     std::make_shared<app::known_nodes>(config.values, app::this_life());
   auto node = or_leave([&] {
-    return start(
-      system, config, std::move(earlier), signals,
-      [&](const run_end& how) {
-        peer ? both.shard_ended(how) : signals.end(how);
-      },
-      nodes);
+    return start(system, config,
+                 {[&](const run_end& how) {
+                    peer ? both.shard_ended(how) : signals.end(how);
+                  },
+                  std::move(earlier),
+                  [&] {
+                    return signals.arrived();
+                  }},
+                 nodes);
   });
   signals.begun();
   std::optional<own_worker> worker;
@@ -300,10 +299,6 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
 void say(const std::string& line) {
   std::puts(line.c_str());
   std::fflush(stdout);
-}
-
-bool is_virtual(const config::settings& settings) {
-  return settings.simulation.clock == config::clock_kind::virtual_time;
 }
 
 } // namespace

@@ -208,7 +208,7 @@ uint32_t threads_of_a_process(const config::settings& settings) {
 int threads_share(const config::settings& settings, const cpu_facts& cpus) {
   if (settings.training.threads != 0)
     return static_cast<int>(settings.training.threads);
-  if (settings.simulation.clock == config::clock_kind::virtual_time)
+  if (config::is_virtual(settings))
     return 1; // Results of sums depend on it.
   auto share = std::min(usable(cpus) / sharers(settings, cpus), cpus.allowed) /
                threads_of_a_process(settings);

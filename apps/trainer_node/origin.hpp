@@ -20,10 +20,6 @@
 
 namespace troupe::app {
 
-inline bool is_virtual(const config::settings& settings) {
-  return settings.simulation.clock == config::clock_kind::virtual_time;
-}
-
 inline bool has_faults(const config::settings& settings) {
   return !settings.simulation.faults.empty();
 }

@@ -85,9 +85,11 @@ public:
     auto joined = join_settings(settings_, welcome);
     auto trains = joined.what == config::role::worker;
     if (process_.line && !trains)
-      return make_evaluator(*system_, joined,
-                            description_of(welcome).data.classes, frozen,
-                            process_, session);
+      return make_evaluator(
+        *system_, {joined,
+                   models::layout_of(joined.training,
+                                     description_of(welcome).data.classes),
+                   frozen, process_.memory, process_.line, session});
     auto computing = load(joined, frozen);
     const auto& set = trains ? *computing.data.train : *computing.data.test;
     models::require_suitable(joined.training.network, set.name(), set.shape(),

@@ -58,9 +58,10 @@ worker_actor make_worker(caf::actor_system& system,
                          const session_client_actor& session) {
   const auto& train = *computing.data.train;
   auto layout = models::layout_of(computing.settings.training, train.classes());
-  auto agent = make_agent(
-    system, {computing.settings, layout, make_order(computing.settings, train),
-             computing.frozen, by.memory, by.line, session});
+  auto agent =
+    make_agent(system, {{computing.settings, layout, computing.frozen,
+                         by.memory, by.line, session},
+                        make_order(computing.settings, train)});
   return spawn<worker_actor, worker_state>(
     system, placement::scheduled,
     worker_parts{agent, agent, session, {agent, shape_of(layout)}});
@@ -77,16 +78,11 @@ evaluator_actor make_evaluator(caf::actor_system& system,
 }
 
 evaluator_actor make_evaluator(caf::actor_system& system,
-                               const config::settings& joined, int64_t classes,
-                               const payload& frozen,
-                               const external_compute& by,
-                               const session_client_actor& session) {
-  auto layout = models::layout_of(joined.training, classes);
-  auto scorer = make_external_scorer(
-    system, {joined, layout, frozen, by.memory, by.line, session});
+                               const user_process_parts& parts) {
+  auto scorer = make_external_scorer(system, parts);
   return spawn<evaluator_actor, evaluator_state>(
     system, placement::scheduled,
-    evaluator_parts{scorer, session, {scorer, shape_of(layout)}});
+    evaluator_parts{scorer, parts.session, {scorer, shape_of(parts.layout)}});
 }
 
 } // namespace troupe

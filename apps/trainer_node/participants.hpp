@@ -3,6 +3,7 @@
 // session clients, on their thread.
 
 #include "actors/user_process/process_line.hpp"
+#include "actors/user_process/user_process_state.hpp"
 #include "actors/worker/computing.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
@@ -33,12 +34,8 @@ evaluator_actor make_evaluator(caf::actor_system& system,
                                const computing_parts& computing,
                                const session_client_actor& session);
 
-/// An evaluator for which another process scores. @param frozen Weights that
-/// are not trained, if any.
+/// An evaluator for which another process scores.
 evaluator_actor make_evaluator(caf::actor_system& system,
-                               const config::settings& joined, int64_t classes,
-                               const payload& frozen,
-                               const external_compute& by,
-                               const session_client_actor& session);
+                               const user_process_parts& parts);
 
 } // namespace troupe

@@ -23,7 +23,7 @@ void require_loop_fits(const config::settings& settings) {
   };
   if (settings.parallel.mode != config::parallel_mode::remote_forward)
     refuse("needs --mode remote-forward");
-  if (settings.simulation.clock == config::clock_kind::virtual_time)
+  if (config::is_virtual(settings))
     refuse("does not run on --clock virtual; use --clock real");
   if (settings.training.micro_batch_size)
     refuse("gets whole batches: leave --micro-batch-size out");

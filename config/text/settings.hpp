@@ -312,6 +312,11 @@ struct settings {
   bool operator==(const settings&) const = default;
 };
 
+/// Whether the run has a clock of its own, and no other processes.
+inline bool is_virtual(const settings& all) {
+  return all.simulation.clock == clock_kind::virtual_time;
+}
+
 /// Whether this is the lead of shards that run in other processes: `--role ps
 /// --rank 0`.
 inline bool has_remote_shards(const settings& all) {

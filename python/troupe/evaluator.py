@@ -11,15 +11,14 @@ import torch
 
 from troupe import frames
 from troupe.errors import Error
-from troupe.frames import Frame
-from troupe.program import flags
-from troupe.session import Session, number_of
+from troupe.frames import Body
+from troupe.session import Participant, Session, number_of
 
 #: Metrics by their names; tensors of one number are numbers, too.
 Metrics = Mapping[str, Any]
 
 
-class Evaluator:
+class Evaluator(Participant):
     """Makes this process an evaluator of a run.
 
         def score(model):
@@ -54,28 +53,16 @@ class Evaluator:
         samples: int = 0,
         **settings: Any,
     ) -> None:
+        super().__init__(Session("evaluator", model))
         self._model = model
         self._score = score
         self._samples = samples
-        self._due: Frame | None = None
-        #: What the run ends with: version, region, offset.
-        self._last: tuple[int, int, int] | None = None
-        self._session = Session("evaluator", model)
-        try:
-            hello = struct.pack("<QI", 0, 0) + frames.text("")
-            self._session.join(flags(config, settings), hello, self._take_own)
-        except BaseException:
-            self.close()
-            raise
+        #: The version to be scored now, and where its weights are.
+        self._due: tuple[int, Body] | None = None
+        self._session.join(config, settings, frames.hello(), {frames.SCORE: self._note_due})
 
-    def _take_own(self, frame: Frame) -> None:
-        if frame.kind == frames.LAST:
-            _, *place = frame.body.take("QQQ")
-            self._last = (frame.number, *place)
-        elif frame.kind == frames.SCORE:
-            self._due = frame
-        else:
-            raise Error(f"the evaluator sent a frame of unknown kind {frame.kind}")
+    def _note_due(self, version: int, body: Body) -> None:
+        self._due = version, body
 
     def run(self) -> None:
         """Scores until the run ends. Then the model has the run's last weights."""
@@ -85,21 +72,18 @@ class Evaluator:
     def __iter__(self) -> Iterator[tuple[int, dict[str, float]]]:
         """The steps of the versions, each with its metrics, until the run ends. Those
         of an average of the weights come next, named as in the run: ema/accuracy."""
-        if self._session.closed:
-            raise Error("the evaluator is closed")
+        self._session.check_open()
         node = self._session.node
         while node.end is None:
-            self._session.take(node.receive(), self._take_own)
+            self._session.take_next()
             if self._due is not None:
-                due, self._due = self._due, None
-                region, offset, of_average = due.body.take("QQB")
-                found = self._metrics_of(due.number, region, offset)
-                self._send(due.number, found)
-                yield due.number, {("ema/" if of_average else "") + x: found[x] for x in found}
+                (version, body), self._due = self._due, None
+                region, offset, of_average = body.take("QQB")
+                found = self._metrics_of(version, region, offset)
+                self._send(version, found)
+                yield version, {("ema/" if of_average else "") + x: found[x] for x in found}
         node.raise_failure()
-        if self._last is not None:
-            last, self._last = self._last, None
-            self._session.load_last(*last)
+        self._session.load_last()
 
     def _metrics_of(self, version: int, region: int, offset: int) -> dict[str, float]:
         self._session.tensors.require_attached()
@@ -114,13 +98,3 @@ class Evaluator:
     def _send(self, step: int, found: Mapping[str, float]) -> None:
         body = struct.pack("<Q", self._samples) + frames.metrics(found)
         self._session.node.send(frames.SCORED, step, body)
-
-    def close(self) -> None:
-        """Leaves the run."""
-        self._session.close()
-
-    def __enter__(self) -> Evaluator:
-        return self
-
-    def __exit__(self, *what: object) -> None:
-        self.close()

@@ -65,6 +65,11 @@ def metrics(found: Mapping[str, float]) -> bytes:
     return out
 
 
+def hello(samples: int = 0, leases: int = 0, dataset_id: str = "") -> bytes:
+    """The body of the first frame. An evaluator has no data set."""
+    return struct.pack("<QI", samples, leases) + text(dataset_id)
+
+
 #: Bytes that are asked for at a time: all frames of a step, at once.
 _AT_ONCE = 1 << 16
 

@@ -16,10 +16,10 @@ from typing import TypeVar
 from troupe import frames
 from troupe.blocks import Block
 from troupe.errors import Error
-from troupe.frames import Body, Frame
+from troupe.frames import Body
 from troupe.mean import Mean
 from troupe.seeds import part_seeds
-from troupe.session import Session
+from troupe.session import Handler, Session
 
 _T = TypeVar("_T")
 
@@ -74,19 +74,25 @@ class LeaseBook:
         self._loop: weakref.ref[Generator] | None = None
         self._looped = False  # There was a loop.
         self._left = False  # The loop was left, and there is no other yet.
-        #: What the run ends with: version, region, offset.
-        self._last: tuple[int, int, int] | None = None
-        self._applied = 0  # `_sent`, if that gradient is in these weights.
 
     def check(self) -> None:
         if os.getpid() != self._session.process_id:
             raise Error("a worker belongs to the process that made it, and not to its children")
         if threading.get_ident() != self._thread:
             raise Error("a worker belongs to the thread that made it")
-        if self._session.closed:
-            raise Error("the worker is closed")
+        self._session.check_open()
 
     # -- frames ---------------------------------------------------------------
+
+    def handlers(self) -> dict[int, Handler]:
+        """Of the frames that only workers get, by their kinds."""
+        return {
+            frames.LEASE: self._add_lease,
+            frames.WITHDRAWN: self._withdraw,
+            frames.WEIGHTS: self._take_weights,
+            frames.CANCELLED: self._take_cancel,
+            frames.PLACE: self._take_place,
+        }
 
     def rank(self) -> int:
         """Of this worker; waits until it has a place."""
@@ -98,26 +104,17 @@ class LeaseBook:
 
     def _await_place(self) -> None:
         while self._rank is None and self._node.end is None:
-            self._take_next()
+            self._session.take_next()
 
-    def take_frame(self, frame: Frame) -> None:
-        number, body = frame.number, frame.body
-        if frame.kind == frames.LEASE:
-            epoch, part, count = body.take("QII")
-            self._leases.append(Lease(number, epoch, part, body.take(f"{count}Q")))
-        elif frame.kind == frames.WITHDRAWN:
-            self._withdrawn.add(number)
-        elif frame.kind == frames.WEIGHTS:
-            self._take_weights(number, body)
-        elif frame.kind == frames.CANCELLED:
-            self._take_cancel(number)
-        elif frame.kind == frames.LAST:
-            self._applied, *place = body.take("QQQ")
-            self._last = (number, *place)
-        elif frame.kind == frames.PLACE:
-            self._rank = number
-        else:
-            raise Error(f"the worker sent a frame of unknown kind {frame.kind}")
+    def _take_place(self, rank: int, _: Body) -> None:
+        self._rank = rank
+
+    def _add_lease(self, number: int, body: Body) -> None:
+        epoch, part, count = body.take("QII")
+        self._leases.append(Lease(number, epoch, part, body.take(f"{count}Q")))
+
+    def _withdraw(self, lease: int, _: Body) -> None:
+        self._withdrawn.add(lease)
 
     def _take_weights(self, lease: int, body: Body) -> None:
         """Weights that come before a round is answered wait: it was cancelled."""
@@ -135,7 +132,7 @@ class LeaseBook:
         self._session.tensors.load(task.weights, task.version)
         self._session.tensors.make_room(task.gradient)
 
-    def _take_cancel(self, lease: int) -> None:
+    def _take_cancel(self, lease: int, _: Body) -> None:
         """Each lease that was asked for is answered once. One whose batch has not
         come yet is answered here, and then not computed."""
         if self._round and self._round[0].number == lease or self._sent == lease:
@@ -158,13 +155,10 @@ class LeaseBook:
             self._task = None
             self._session.tensors.give_up_room()
 
-    def _take_next(self) -> None:
-        self._session.take(self._node.receive(), self.take_frame)
-
     def _pump(self) -> None:
         """Takes what has come."""
         while self._node.end is None and self._node.waits():
-            self._take_next()
+            self._session.take_next()
 
     # -- leases ---------------------------------------------------------------
 
@@ -189,7 +183,7 @@ class LeaseBook:
                     )
                 self.give_up_round()
                 continue
-            self._take_next()
+            self._session.take_next()
 
     def begin(self, lease: Lease) -> bool:
         """Waits until the model has the weights for a lease; False if it is not
@@ -208,7 +202,7 @@ class LeaseBook:
                 self._in_vain = False
                 return self._take_up(lease)
             else:
-                self._take_next()
+                self._session.take_next()
         return False
 
     def _take_up(self, lease: Lease) -> bool:
@@ -274,10 +268,9 @@ class LeaseBook:
         self._session.tensors.clear()
         self._round, self._task, self._next_task = [], None, None
         self.mean.clear()
-        if self._last is not None:
-            self._session.load_last(*self._last)
-            self._last = None
-        elif not self._node.failed and self._node.end is not None and self._node.end[1]:
+        if self._session.load_last() or self._node.failed:
+            return
+        if self._node.end is not None and self._node.end[1]:
             warnings.warn(
                 f"the model has weights from before the run's end: {self._node.end[1]}",
                 RuntimeWarning,
@@ -330,9 +323,9 @@ class LeaseBook:
             self._send_gradient(loss, metrics)
             wanted = True
         while self._task is None and self._node.end is None:
-            self._take_next()
+            self._session.take_next()
         if self._node.end is not None:
-            wanted = wanted and self._applied == self._sent and not self._in_vain
+            wanted = wanted and self._session.applied == self._sent and not self._in_vain
             self._take_last()
             return wanted
         wanted = wanted and not self._in_vain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
 
@@ -13,8 +13,14 @@ from troupe import frames
 from troupe.blocks import Block, Region, Tensors, device_of, read_welcome
 from troupe.description import tensors_of
 from troupe.errors import Error
-from troupe.frames import Frame
+from troupe.frames import Body, Frame
 from troupe.node import Node
+from troupe.program import flags
+
+#: Takes the number and the body of a frame of its kind.
+Handler = Callable[[int, Body], None]
+
+_P = TypeVar("_P", bound="Participant")
 
 #: The session of this process, while it is open.
 _open: Session | None = None
@@ -45,7 +51,9 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 class Session:
     """A model's part in a run: the program that has the place in the cluster,
-    the memory that both have mapped, and the model's tensors in it."""
+    the memory that both have mapped, and the model's tensors in it. Takes the frames
+    of that program: those that workers and evaluators get alike itself, and others
+    with the handlers that it is given. To be used by one thread at a time."""
 
     def __init__(
         self,
@@ -58,6 +66,7 @@ class Session:
         if _open is not None:
             raise Error(f"this process has {_open.name} already; close it first")
         self.name = f"a{'n' if role[0] in 'aeiou' else ''} {role}"
+        self._role = role
         self.process_id = os.getpid()
         self.closed = False
         self._model = model
@@ -67,31 +76,55 @@ class Session:
         if views and any(x.tensor.device.type != "cpu" for x in self._mine):
             raise Error("views=True is for a model on the CPU: a GPU needs a copy of the weights")
         self._regions: dict[int, Region] = {}
+        #: By the kinds of their frames.
+        self._handlers: dict[int, Handler] = {
+            frames.MEMORY: self._map_region,
+            frames.FORGOTTEN: self._forget_region,
+            frames.LAST: self._note_last,
+            frames.END: self._note_end,
+        }
+        self._at_close: list[Callable[[], None]] = []
+        #: What the run ends with: version, region, offset.
+        self._last: tuple[int, int, int] | None = None
+        #: The lease of the gradient sent last, if that is in these weights.
+        self.applied = 0
         self.node = Node(role, replay)
         _open = self
         atexit.register(self.close)
 
     def join(
-        self, flags: Sequence[str], hello: bytes, other: Callable[[Frame], None]
+        self,
+        config: str | os.PathLike | None,
+        settings: Mapping[str, Any],
+        hello: bytes,
+        handlers: Mapping[int, Handler],
     ) -> None:
-        """Waits until there is a place in the cluster.
+        """Waits until there is a place in the cluster; closes the session if there
+        will be none.
 
         Args:
             hello: The body of the first frame.
-            other: Takes frames that are not for the session.
+            handlers: Of frames that are not for the session, by their kinds.
         """
-        self.node.start(flags)
-        self.node.send(frames.HELLO, frames.VERSION, hello)
+        self._handlers.update(handlers)
+        try:
+            self.node.start(flags(config, settings))
+            self.node.send(frames.HELLO, frames.VERSION, hello)
+            self._begin(self._await_welcome())
+        except BaseException:
+            self.close()
+            raise
+
+    def _await_welcome(self) -> Body:
         while self.node.end is None:
             frame = self.node.receive()
             if frame.kind == frames.WELCOME:
-                self._begin(frame)
-                return
-            self.take(frame, other)
+                return frame.body
+            self._take(frame)
         raise self.node.why_ended()
 
-    def _begin(self, welcome: Frame) -> None:
-        self.run = read_welcome(welcome.body)
+    def _begin(self, welcome: Body) -> None:
+        self.run = read_welcome(welcome)
         self.tensors = Tensors(self._model, self._mine, self.run, self._views)
         if self.run.frozen:
             block = self._regions[self.run.region].view(0, self.run.frozen, self.run.dtype)
@@ -101,9 +134,14 @@ class Session:
         """The block with all weights of a version."""
         return self._block(region, offset, reading=True)
 
-    def load_last(self, version: int, region: int, offset: int) -> None:
-        """Takes the version that the run ends with, whole."""
+    def load_last(self) -> bool:
+        """Takes the version that the run ends with, whole, if it has come and was not
+        taken before; says whether."""
+        if self._last is None:
+            return False
+        (version, region, offset), self._last = self._last, None
         self.tensors.load(self.weights(region, offset), version)
+        return True
 
     def gradient(self, region: int, offset: int) -> Block:
         """The block for a gradient."""
@@ -117,19 +155,42 @@ class Session:
             where.blocks[offset, reading] = Block(view(offset, self.run.count, self.run.dtype))
         return where.blocks[offset, reading]
 
-    def take(self, frame: Frame, other: Callable[[Frame], None]) -> None:
-        number, body = frame.number, frame.body
-        if frame.kind == frames.MEMORY:
-            region = Region(self.node.files.popleft(), body.number("Q"), self._views)
-            if self._on_gpu:
-                region.pin()
-            self._regions[number] = region
-        elif frame.kind == frames.FORGOTTEN:
-            self._regions.pop(number).release()
-        elif frame.kind == frames.END:
-            self.node.end = (body.number("B"), body.text())
-        else:
-            other(frame)
+    # -- frames ---------------------------------------------------------------
+
+    def take_next(self) -> None:
+        """Waits for a frame, and takes it."""
+        self._take(self.node.receive())
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind not in self._handlers:
+            raise Error(f"the {self._role} sent a frame of unknown kind {frame.kind}")
+        self._handlers[frame.kind](frame.number, frame.body)
+
+    def _map_region(self, number: int, body: Body) -> None:
+        region = Region(self.node.files.popleft(), body.number("Q"), self._views)
+        if self._on_gpu:
+            region.pin()
+        self._regions[number] = region
+
+    def _forget_region(self, number: int, _: Body) -> None:
+        self._regions.pop(number).release()
+
+    def _note_last(self, version: int, body: Body) -> None:
+        self.applied, region, offset = body.take("QQQ")
+        self._last = version, region, offset
+
+    def _note_end(self, _: int, body: Body) -> None:
+        self.node.end = (body.number("B"), body.text())
+
+    # -- the end --------------------------------------------------------------
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise Error(f"the {self._role} is closed")
+
+    def at_close(self, call: Callable[[], None]) -> None:
+        """Has this called when the session closes."""
+        self._at_close.append(call)
 
     def close(self) -> None:
         """Leaves the run."""
@@ -139,8 +200,29 @@ class Session:
         self.closed = True
         atexit.unregister(self.close)
         _open = None
+        self._handlers.clear()  # They hold those who hold this session.
+        for call in self._at_close:
+            call()
         self.node.stop()
         if hasattr(self, "tensors"):
             self.tensors.unbind()
         for region in self._regions.values():
             region.release()
+
+
+class Participant:
+    """A worker or an evaluator, as a program holds it: until it is closed, or until
+    the end of a `with`, this process takes part in the run."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def close(self) -> None:
+        """Leaves the run; what a worker had to compute goes to others."""
+        self._session.close()
+
+    def __enter__(self: _P) -> _P:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

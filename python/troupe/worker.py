@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import torch
@@ -16,11 +15,11 @@ from troupe.heap import keep_memory
 from troupe.leases import Lease, LeaseBook
 from troupe.loader import Loader
 from troupe.own_steps import watch_own_steps
-from troupe.program import dataset, flags
-from troupe.session import Session, number_of
+from troupe.program import dataset
+from troupe.session import Participant, Session, number_of
 
 
-class Worker:
+class Worker(Participant):
     """Makes this process a worker of a run.
 
         with troupe.Worker(model, "cluster.ini", dataset_size=len(data)) as worker:
@@ -87,17 +86,12 @@ class Worker:
         self._size = dataset_size
         if param_groups is not None:
             settings["param_groups"] = group_rules(model, param_groups)
-        self._unwatch: Callable[[], None] | None = None
-        self._session = Session("worker", model, views, replay)
+        super().__init__(Session("worker", model, views, replay))
         keep_memory()
         self._book = LeaseBook(self._session, accumulate, allow_unused)
-        try:
-            hello = struct.pack("<QI", dataset_size, leases) + frames.text(dataset_id)
-            self._session.join(flags(config, settings), hello, self._book.take_frame)
-            self._unwatch = watch_own_steps(self._session.tensors.trained())
-        except BaseException:
-            self.close()
-            raise
+        hello = frames.hello(dataset_size, leases, dataset_id)
+        self._session.join(config, settings, hello, self._book.handlers())
+        self._session.at_close(watch_own_steps(self._session.tensors.trained()))
 
     @property
     def batch_size(self) -> int:
@@ -188,18 +182,3 @@ class Worker:
         if not self._book.accumulated():
             raise Error("skip() needs a batch, and the loop has taken none since the last step")
         self._book.give_up_round()
-
-    # -- the end --------------------------------------------------------------
-
-    def close(self) -> None:
-        """Leaves the run; what this worker had to compute goes to others."""
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
-        self._session.close()
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *what: object) -> None:
-        self.close()

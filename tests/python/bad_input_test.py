@@ -12,7 +12,7 @@ import cluster
 import toy
 import torch
 import troupe
-from troupe import blocks, program, safetensors
+from troupe import blocks, frames, program, safetensors, session
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -405,6 +405,30 @@ class Loops(cluster.Case):
         self.assertEqual(agent.returncode, 0)
         with self.assertRaisesRegex(troupe.Error, "the worker is closed"):
             self.worker.step(0.0)
+
+
+class Frames(unittest.TestCase):
+    """Of a session without a program."""
+
+    def take(self, role, frame):
+        with session.Participant(session.Session(role, toy.Net())) as participant:
+            of = participant._session
+            with mock.patch.object(of.node, "receive", lambda: frame):
+                of.take_next()
+            return of
+
+    def test_an_unknown_kind(self):
+        for role in ("worker", "evaluator"):
+            with self.assertRaisesRegex(troupe.Error, f"the {role} sent a frame of unknown kind 99"):
+                self.take(role, frames.Frame(99, 0, frames.Body(b"")))
+
+    def test_the_end(self):
+        line = frames.text("the run is over")
+        end = frames.Frame(frames.END, 0, frames.Body(b"\x01" + line))
+        ended = self.take("evaluator", end)
+        self.assertEqual(ended.node.end, (1, "the run is over"))
+        with self.assertRaisesRegex(troupe.Error, "the evaluator is closed"):
+            ended.check_open()
 
 
 class Pinning(unittest.TestCase):

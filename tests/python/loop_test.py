@@ -73,7 +73,7 @@ class LastWeights(cluster.Case):
         server, started = self.train(
             "--epochs", 100000, "--policy", "async", workers=(("--seconds", "0.01"),), number=1
         )
-        server.await_line("step ")
+        server.await_line("step [1-9]")
         server.process.terminate()
         self.require_end(server, 75)
         self.require_end(started[0])

@@ -16,11 +16,6 @@ path_error system_error(const std::string& what) {
   return path_error{what + ": " + std::strerror(errno)};
 }
 
-descriptor::~descriptor() {
-  if (fd_ >= 0)
-    ::close(fd_);
-}
-
 void drop_front(std::span<iovec>& parts, size_t bytes) {
   while (!parts.empty() && bytes >= parts.front().iov_len) {
     bytes -= parts.front().iov_len;

@@ -1,6 +1,8 @@
 #pragma once
-// File descriptors and sockets of the operating system, closed by their owner's
-// destructor. Threads: see each class.
+// Sockets of the operating system, closed by their owner's destructor. Threads:
+// see each class.
+
+#include "config/text/descriptor.hpp"
 
 #include <sys/uio.h>
 
@@ -22,33 +24,7 @@ public:
 /// "WHAT: No such file or directory", from errno.
 path_error system_error(const std::string& what);
 
-/// An open file. One owner; not thread-safe.
-class descriptor {
-public:
-  descriptor() = default;
-
-  explicit descriptor(int fd) : fd_(fd) {
-    // nop
-  }
-
-  descriptor(descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {
-    // nop
-  }
-
-  descriptor& operator=(descriptor other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-
-  ~descriptor();
-
-  int get() const { return fd_; }
-
-  explicit operator bool() const { return fd_ >= 0; }
-
-private:
-  int fd_ = -1;
-};
+using config::descriptor;
 
 /// Removes `bytes` from the front of the buffers to send or fill.
 void drop_front(std::span<iovec>& parts, size_t bytes);

@@ -40,7 +40,7 @@ struct site {
     layout = models::flat_layout::from({{"a", {2, 3}}, {"b", {4}}},
                                        config::scalar_type::float32);
     agent = actors.make<agent_actor, agent_state>(
-      agent_parts{settings, layout, order, {}, memory, line, session.handle});
+      agent_parts{{settings, layout, {}, memory, line, session.handle}, order});
     actors.run();
   }
 

@@ -33,12 +33,12 @@ struct scorer_site {
     layout = models::flat_layout::from({{"a", {2, 3}}, {"b", {4}}},
                                        config::scalar_type::float32);
     scorer = actors.make<external_scorer_actor, external_scorer_state>(
-      external_scorer_parts{settings,
-                            layout,
-                            {},
-                            std::make_shared<transport::shared_memory>(),
-                            line,
-                            session.handle});
+      user_process_parts{settings,
+                         layout,
+                         {},
+                         std::make_shared<transport::shared_memory>(),
+                         line,
+                         session.handle});
     actors.run();
     CHECK(process->receive()->kind == kind::welcome);
   }

@@ -1,0 +1,66 @@
+#pragma once
+// A session client whose lead is in another process: it looks for the lead at
+// all places where that may be, and waits for it there.
+//
+// The base of the states of such session clients; on their actor's thread.
+
+#include "actors/session/handshake.hpp"
+#include "actors/session/lead_places.hpp"
+#include "actors/session/session_client_state.hpp"
+#include "config/text/failure.hpp"
+#include "config/values/address.hpp"
+#include "messages/proto/hello.pb.h"
+
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+/// How a node finds its lead, and whom it tells of the end.
+struct lead_search {
+  std::string host; ///< The lead's.
+  uint16_t port = 0;
+  double connect_timeout = 60; ///< s without a lead before giving up.
+  uint64_t jitter_seed = 0;
+  /// Whether all nodes begin a run's next life now, the lead too.
+  bool begins_anew = false;
+  proto::Hello hello;
+  supervisor_actor supervisor;
+};
+
+class lead_seeker_state : public session_client_state {
+protected:
+  /// @param lead_name What users call the lead.
+  /// @param longest Delay between two attempts, in s.
+  lead_seeker_state(session_client_actor::pointer self, const lead_search& by,
+                    std::string lead_name, double longest = 5);
+
+  /// Starts a handshake in the current attempt.
+  /// @param then Its outcomes; those of a failure are added here.
+  void shake_hands(const config::address& at, const proto::Hello& hello,
+                   handshake_outcomes then);
+
+  /// Ends, or tries again where that may help.
+  void refused(const caf::error& why);
+
+  /// Tries again after this delay; without one, gives up.
+  /// @param quiet s in which the user hears nothing.
+  void wait_for_lead(std::optional<double> delay, double quiet,
+                     const std::string& why);
+
+  void end_for(const failure& why);
+
+  /// Tells the supervisor, and ends the actor.
+  void quit(const run_end& how);
+
+  /// Where the lead is, or is looked for.
+  std::string address() const;
+
+  lead_places places_;
+  supervisor_actor supervisor_;
+
+private:
+  std::string lead_name_;
+};
+
+} // namespace troupe
