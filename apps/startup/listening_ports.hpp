@@ -2,8 +2,8 @@
 // The address of a parameter server process, or of a shard's: its port, and the
 // paths that it offers for tensors. Called by main when such a process starts.
 
-#include "actors/session/accept_gate.hpp"
-#include "actors/session/admission.hpp"
+#include "actors/admission/accept_gate.hpp"
+#include "actors/admission/admission.hpp"
 #include "apps/startup/speech.hpp"
 #include "config/text/settings.hpp"
 #include "config/values/address.hpp"

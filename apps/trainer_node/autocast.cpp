@@ -1,7 +1,7 @@
 #include "apps/trainer_node/autocast.hpp"
 
+#include "actors/admission/bfloat16_survey.hpp"
 #include "actors/runtime/spawning.hpp"
-#include "actors/session/bfloat16_survey.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/text/value.hpp"
 #include "messages/run_record.hpp"

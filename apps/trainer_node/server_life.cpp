@@ -1,11 +1,11 @@
 #include "apps/trainer_node/server_life.hpp"
 
+#include "actors/admission/coordinator.hpp"
 #include "actors/recording/console.hpp"
 #include "actors/recording/recorder.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/server/checkpoint_writer.hpp"
 #include "actors/server/restore_ledger.hpp"
-#include "actors/session/coordinator.hpp"
 #include "apps/startup/event_log.hpp"
 #include "apps/startup/resources.hpp"
 

@@ -1,5 +1,6 @@
 #include "bench/transport/links.hpp"
 
+#include "actors/admission/path_listener.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/links/local_link.hpp"
@@ -8,7 +9,6 @@
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/session/path_choice.hpp"
-#include "actors/session/path_listener.hpp"
 #include "config/text/failure.hpp"
 #include "models/layout/weights_store.hpp"
 #include "models/optim/optimizer.hpp"

@@ -48,7 +48,7 @@ DECIDED = (
     ("actors/core/refusals.hpp", "refusals", "has its worker sent bad ones?"),
     ("actors/core/data_ledger.cpp", "data_ledger::", "whose samples are they?"),
     ("actors/core/lease_ledger.cpp", "lease_ledger::", "are its samples applied?"),
-    ("actors/policies/sync.cpp", "on_arrival", "does it make a step? (or another policy)"),
+    ("actors/policies/step_round.cpp", "on_arrival", "does it make a step? (or another policy)"),
 )
 
 #: They count it, and change nothing.

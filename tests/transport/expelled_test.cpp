@@ -2,9 +2,9 @@
 // a worker whose gradients are never finite is expelled after twenty of them,
 // and the others train on as if it had never existed.
 
+#include "actors/admission/coordinator.hpp"
 #include "actors/runtime/supervisor.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "actors/session/coordinator.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/tiny_net.hpp"

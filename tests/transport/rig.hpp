@@ -2,6 +2,7 @@
 // A worker's end and a server's end in real threads, with any kind of path
 // between them. Owned by a test, used on its thread.
 
+#include "actors/admission/path_listener.hpp"
 #include "actors/links/chunk_channel.hpp"
 #include "actors/links/framed_link.hpp"
 #include "actors/links/gateway.hpp"
@@ -10,7 +11,6 @@
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/session/path_choice.hpp"
-#include "actors/session/path_listener.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,9 +1,9 @@
 // How session clients end: with one line after an unforeseen error, as the lead
 // says, or without it. Over real connections.
 
+#include "actors/admission/admission.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
-#include "actors/session/admission.hpp"
 #include "actors/session/handshake.hpp"
 #include "actors/session/session_client.hpp"
 #include "actors/session/shard_session_client.hpp"

@@ -1,4 +1,4 @@
-#include "actors/session/coordinator.hpp"
+#include "actors/admission/coordinator.hpp"
 
 #include "actors/recording/console.hpp"
 #include "actors/runtime/run_is_over.hpp"

@@ -1,5 +1,5 @@
+#include "actors/admission/coordinator.hpp"
 #include "actors/runtime/run_is_over.hpp"
-#include "actors/session/coordinator.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/members.hpp"
 

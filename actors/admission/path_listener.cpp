@@ -1,4 +1,4 @@
-#include "actors/session/path_listener.hpp"
+#include "actors/admission/path_listener.hpp"
 
 #include "actors/links/framed_gateway.hpp"
 #include "actors/links/path_channel.hpp"

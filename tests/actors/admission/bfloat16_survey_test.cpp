@@ -1,7 +1,7 @@
 // What a cluster is asked before its parameter server exists, and what follows
 // from the answers.
 
-#include "actors/session/bfloat16_survey.hpp"
+#include "actors/admission/bfloat16_survey.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"

@@ -1,4 +1,4 @@
-#include "actors/session/bfloat16_survey.hpp"
+#include "actors/admission/bfloat16_survey.hpp"
 
 #include "config/text/version.hpp"
 #include "messages/proto/hello.pb.h"

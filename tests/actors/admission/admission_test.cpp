@@ -1,7 +1,7 @@
 // Which peers are admitted, and how long a peer without an answer is kept.
 
-#include "actors/session/accept_gate.hpp"
-#include "actors/session/admission.hpp"
+#include "actors/admission/accept_gate.hpp"
+#include "actors/admission/admission.hpp"
 #include "messages/protocol.hpp"
 #include "tests/support/doubles.hpp"
 

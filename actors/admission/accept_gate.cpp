@@ -1,4 +1,4 @@
-#include "actors/session/accept_gate.hpp"
+#include "actors/admission/accept_gate.hpp"
 
 #include "actors/runtime/run_clock.hpp"
 

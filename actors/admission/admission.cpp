@@ -1,8 +1,8 @@
-#include "actors/session/admission.hpp"
+#include "actors/admission/admission.hpp"
 
+#include "actors/admission/path_listener.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/runtime/spawning.hpp"
-#include "actors/session/path_listener.hpp"
 #include "config/runs/shared_settings.hpp"
 #include "config/text/version.hpp"
 #include "messages/protocol.hpp"
